@@ -1,0 +1,10 @@
+"""The only place the server reads the wall clock. Decisions get `now` as an argument."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+
+def now() -> dt.datetime:
+    """The present moment, aware, UTC."""
+    return dt.datetime.now(dt.UTC)

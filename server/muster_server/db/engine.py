@@ -1,0 +1,114 @@
+"""Connections and transactions, alike on SQLite (WAL) and PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.orm import Session, sessionmaker
+
+SQLITE_BUSY_TIMEOUT_S = 15.0
+"""How long a writer waits for another process's write transaction."""
+
+_TOPICS = "muster_topics"
+
+
+def touch(session: Session, *topics: str) -> None:
+    """Say that something changed. Published after the commit, and only if it happens.
+
+    Topics: "cluster", "experiments", "experiment:{id}", "trial:{id}", "trial:{id}:metrics",
+    "trial:{id}:logs", "node:{id}", "assignments:{node_id}" (wakes that agent's long poll),
+    "loops" (wakes the controller).
+    """
+    session.info.setdefault(_TOPICS, set()).update(topics)
+
+
+class Database:
+    """One engine and the two kinds of session everything uses.
+
+    Threads: an instance may be shared; a session may not. Nothing here survives a fork.
+    """
+
+    def __init__(
+        self, url: str, *, on_commit: Callable[[frozenset[str]], None] | None = None
+    ) -> None:
+        self.url = make_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine: Engine = _create_engine(url)
+        self.on_commit = on_commit
+        """Called with the touched topics after each commit. Must not raise; losing a call is harmless."""
+        write_engine = self.engine.execution_options(muster_write=True)
+        self._write = sessionmaker(write_engine, expire_on_commit=False)
+        self._read = sessionmaker(self.engine, expire_on_commit=False, autoflush=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """One write transaction: commits at the end of the block, rolls back on any exception.
+
+        On SQLite it takes the write lock at once, so that it cannot fail half-way with "locked".
+        """
+        session = self._write()
+        try:
+            session.begin()
+            yield session
+            session.commit()
+        except BaseException:
+            session.rollback()
+            raise
+        finally:
+            topics = frozenset(session.info.pop(_TOPICS, ()))
+            session.close()
+        if topics and self.on_commit is not None:
+            self.on_commit(topics)
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A consistent snapshot for reading; whatever is changed in it is discarded."""
+        session = self._read()
+        try:
+            yield session
+        finally:
+            session.rollback()
+            session.close()
+
+    def dispose(self) -> None:
+        self.engine.dispose()
+
+
+def _create_engine(url: str) -> Engine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return create_engine(
+            parsed,
+            pool_pre_ping=True,
+            pool_size=10,
+            max_overflow=20,
+            pool_timeout=10,
+            isolation_level="READ COMMITTED",
+            connect_args={"options": "-c statement_timeout=30000 -c lock_timeout=10000"},
+        )
+    engine = create_engine(parsed, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_S})
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: Any) -> None:
+        # We emit BEGIN ourselves: the driver's own choice of moment would start write
+        # transactions as readers, and upgrading those fails with "locked" under contention.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "temp_store=MEMORY",
+        ):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        write = connection.get_execution_options().get("muster_write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return engine

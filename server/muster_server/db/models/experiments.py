@@ -1,0 +1,276 @@
+"""Experiments, trials, attempts, allocations and what they leave behind."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from .base import Base, BigId
+
+
+class ProjectRow(Base):
+    __tablename__ = "projects"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(String(128), unique=True)
+    created_at: Mapped[dt.datetime]
+
+
+class ExperimentRow(Base):
+    __tablename__ = "experiments"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    project_id: Mapped[int] = mapped_column(ForeignKey("projects.id"), index=True)
+    owner_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    name: Mapped[str] = mapped_column(String(200))
+    labels: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    notes: Mapped[str] = mapped_column(default="")
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    """domain.states.ExperimentState."""
+    desired: Mapped[str] = mapped_column(String(8), default="run")
+    """run | pause | stop: what the user wants; the controller makes it so."""
+    document: Mapped[str]
+    """The YAML or JSON as submitted."""
+    config: Mapped[dict[str, Any]]
+    """The resolved document: every default filled in."""
+    blob_sha256: Mapped[str | None] = mapped_column(String(64))
+    """Uploaded code bundle, if any."""
+    priority: Mapped[int]
+    slots_per_trial: Mapped[int]
+    search_state: Mapped[dict[str, Any] | None]
+    """JSON state of the searcher (domain.search); every decision is a function of it."""
+    search_seq: Mapped[int] = mapped_column(default=0)
+    """Events the searcher has consumed."""
+    metric_name: Mapped[str | None] = mapped_column(String(200))
+    metric_goal: Mapped[str | None] = mapped_column(String(4))
+    best_trial_id: Mapped[int | None]
+    best_metric: Mapped[float | None]
+    reason: Mapped[str] = mapped_column(default="")
+    """One sentence: why it is in this state."""
+    created_at: Mapped[dt.datetime]
+    started_at: Mapped[dt.datetime | None]
+    ended_at: Mapped[dt.datetime | None]
+    archived_at: Mapped[dt.datetime | None]
+
+    __table_args__ = (Index("ix_experiments_state_priority", "state", "priority"),)
+
+
+class TrialRow(Base):
+    __tablename__ = "trials"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    experiment_id: Mapped[int] = mapped_column(ForeignKey("experiments.id", ondelete="CASCADE"))
+    no: Mapped[int]
+    """1, 2, 3, … within the experiment, in the order the searcher asked for them."""
+    hparams: Mapped[dict[str, Any]]
+    seed: Mapped[int] = mapped_column(BigInteger)
+    state: Mapped[str] = mapped_column(String(16))
+    """domain.states.TrialState."""
+    desired: Mapped[str] = mapped_column(String(8), default="run")
+    """run | stop (by the user) | early (by the searcher)."""
+    flags: Mapped[list[Any]] = mapped_column(default=list)
+    """Of STALLED, DEGRADED, UNREACHABLE: shown beside the state, never instead of it."""
+    queued_at: Mapped[dt.datetime]
+    not_before: Mapped[dt.datetime | None]
+    pending_reason: Mapped[str] = mapped_column(default="")
+    attempt_no: Mapped[int] = mapped_column(default=0)
+    """Fence: the current attempt. Writes of any other attempt change nothing that is shown."""
+    failures_user: Mapped[int] = mapped_column(default=0)
+    failures_infra: Mapped[int] = mapped_column(default=0)
+    no_progress: Mapped[int] = mapped_column(default=0)
+    """Attempts in a row that ended without a newer checkpoint."""
+    step: Mapped[int] = mapped_column(BigInteger, default=0)
+    epoch: Mapped[float | None]
+    num_steps_planned: Mapped[int | None] = mapped_column(BigInteger)
+    summary: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """name → {last, min, max, count, step} of the lowest rank that reports it."""
+    metric: Mapped[float | None]
+    """The searcher's metric: best value so far."""
+    latest_checkpoint_id: Mapped[int | None]
+    reason: Mapped[str] = mapped_column(default="")
+    termination: Mapped[str | None] = mapped_column(String(32))
+    """domain.states.Termination."""
+    created_at: Mapped[dt.datetime]
+    started_at: Mapped[dt.datetime | None]
+    ended_at: Mapped[dt.datetime | None]
+    logs_complete: Mapped[bool] = mapped_column(default=False)
+
+    __table_args__ = (
+        UniqueConstraint("experiment_id", "no"),
+        Index("ix_trials_state", "state"),
+    )
+
+
+class AttemptRow(Base):
+    __tablename__ = "attempts"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    no: Mapped[int]
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    """domain.states.AttemptState."""
+    world_size: Mapped[int]
+    num_nodes: Mapped[int]
+    rendezvous_host: Mapped[str | None] = mapped_column(String(255))
+    rendezvous_port: Mapped[int | None]
+    resume_checkpoint_id: Mapped[int | None]
+    resume_step: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Points of earlier attempts after this step are hidden from the visible curve."""
+    controller_epoch: Mapped[int]
+    reason: Mapped[str] = mapped_column(default="")
+    termination: Mapped[str | None] = mapped_column(String(32))
+    root_rank: Mapped[int | None]
+    """The earliest failing rank."""
+    root_log_tail: Mapped[list[Any]] = mapped_column(default=list)
+    created_at: Mapped[dt.datetime]
+    started_at: Mapped[dt.datetime | None]
+    ended_at: Mapped[dt.datetime | None]
+
+    __table_args__ = (UniqueConstraint("trial_id", "no"),)
+
+
+class AllocationRow(Base):
+    __tablename__ = "allocations"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    attempt_id: Mapped[int] = mapped_column(
+        ForeignKey("attempts.id", ondelete="CASCADE"), index=True
+    )
+    trial_id: Mapped[int] = mapped_column(BigInteger, index=True)
+    attempt_no: Mapped[int]
+    node_id: Mapped[str] = mapped_column(String(32), index=True)
+    node_name: Mapped[str] = mapped_column(String(128))
+    """Kept beside the id: a node may be removed, its history stays."""
+    node_rank: Mapped[int]
+    slots: Mapped[list[Any]]
+    rank_offset: Mapped[int]
+    desired: Mapped[str] = mapped_column(String(8))
+    """wire.Desired, or forget."""
+    stop_reason: Mapped[str] = mapped_column(default="")
+    observed: Mapped[str] = mapped_column(String(16))
+    """domain.states.AllocationState."""
+    acked_seq: Mapped[int] = mapped_column(default=0)
+    """Records durably applied; the next one must be acked_seq + 1."""
+    message: Mapped[str] = mapped_column(default="")
+    exit: Mapped[dict[str, Any] | None]
+    """wire.ExitInfo."""
+    spec: Mapped[dict[str, Any]]
+    """wire.AllocationSpec as sent."""
+    created_at: Mapped[dt.datetime]
+    state_since: Mapped[dt.datetime]
+    ended_at: Mapped[dt.datetime | None]
+
+
+class WorkerRow(Base):
+    __tablename__ = "workers"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    allocation_id: Mapped[str] = mapped_column(ForeignKey("allocations.id", ondelete="CASCADE"))
+    trial_id: Mapped[int] = mapped_column(BigInteger)
+    attempt_no: Mapped[int]
+    rank: Mapped[int]
+    local_rank: Mapped[int]
+    node_rank: Mapped[int]
+    world_size: Mapped[int]
+    node_name: Mapped[str] = mapped_column(String(128))
+    slot: Mapped[int]
+    pid: Mapped[int]
+    host: Mapped[str] = mapped_column(String(255))
+    master_addr: Mapped[str] = mapped_column(String(255))
+    master_port: Mapped[int]
+    device: Mapped[str] = mapped_column(String(128), default="")
+    backend: Mapped[str] = mapped_column(String(32), default="")
+    reports: Mapped[bool] = mapped_column(default=False)
+    step: Mapped[int] = mapped_column(BigInteger, default=0)
+    latest: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """name → last value, of the names every rank reports (time/*, comm/*, throughput/*, memory/*)."""
+    last_report_at: Mapped[dt.datetime | None]
+    exit_code: Mapped[int | None]
+    signal: Mapped[int | None]
+    exit_message: Mapped[str] = mapped_column(default="")
+    started_at: Mapped[dt.datetime]
+    ended_at: Mapped[dt.datetime | None]
+
+    __table_args__ = (
+        UniqueConstraint("allocation_id", "local_rank"),
+        Index("ix_workers_trial_id_attempt_no", "trial_id", "attempt_no"),
+    )
+
+
+class ProcessGroupRow(Base):
+    __tablename__ = "process_groups"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    attempt_no: Mapped[int]
+    name: Mapped[str] = mapped_column(String(128))
+    kind: Mapped[str] = mapped_column(String(32))
+    backend: Mapped[str] = mapped_column(String(32))
+    ranks: Mapped[list[Any]]
+    """Global ranks in group-rank order."""
+
+    __table_args__ = (UniqueConstraint("trial_id", "attempt_no", "name"),)
+
+
+class CheckpointRow(Base):
+    __tablename__ = "checkpoints"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    attempt_no: Mapped[int]
+    step: Mapped[int] = mapped_column(BigInteger)
+    epoch: Mapped[float | None]
+    path: Mapped[str]
+    node_name: Mapped[str] = mapped_column(String(128))
+    size_bytes: Mapped[int] = mapped_column(BigInteger)
+    files: Mapped[dict[str, Any]]
+    metrics: Mapped[dict[str, Any]]
+    state: Mapped[str] = mapped_column(String(16), default="complete")
+    created_at: Mapped[dt.datetime]
+
+    __table_args__ = (UniqueConstraint("trial_id", "attempt_no", "step"),)
+
+
+class EventRow(Base):
+    """What happened to an experiment, trial or node, for people to read."""
+
+    __tablename__ = "events"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    at: Mapped[dt.datetime]
+    level: Mapped[str] = mapped_column(String(8))
+    """info | warning | error."""
+    type: Mapped[str] = mapped_column(String(64))
+    message: Mapped[str]
+    experiment_id: Mapped[int | None]
+    trial_id: Mapped[int | None]
+    attempt_no: Mapped[int | None]
+    node_id: Mapped[str | None] = mapped_column(String(32))
+    data: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+    __table_args__ = (
+        Index("ix_events_experiment_id_id", "experiment_id", "id"),
+        Index("ix_events_trial_id_id", "trial_id", "id"),
+        Index("ix_events_node_id_id", "node_id", "id"),
+    )
+
+
+class SearchEventRow(Base):
+    """Every event a searcher consumed and what it decided, in the transaction that applied it."""
+
+    __tablename__ = "search_events"
+
+    experiment_id: Mapped[int] = mapped_column(
+        ForeignKey("experiments.id", ondelete="CASCADE"), primary_key=True
+    )
+    seq: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(String(128))
+    """Natural key of the event (e.g. "validation:3:9"), so that one delivered twice counts once."""
+    event: Mapped[dict[str, Any]]
+    actions: Mapped[list[Any]]
+    at: Mapped[dt.datetime]
+
+    __table_args__ = (UniqueConstraint("experiment_id", "key"),)

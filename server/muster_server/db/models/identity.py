@@ -1,0 +1,113 @@
+"""Who may do what: users, their sessions and tokens, and the audit trail."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from .base import Base, BigId
+
+
+class UserRow(Base):
+    __tablename__ = "users"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    username: Mapped[str] = mapped_column(String(64), unique=True)
+    password_hash: Mapped[str | None]
+    """Argon2id; None for a user that signs in by token alone."""
+    role: Mapped[str] = mapped_column(String(16))
+    """admin | member | viewer."""
+    is_active: Mapped[bool] = mapped_column(default=True)
+    created_at: Mapped[dt.datetime]
+    last_login_at: Mapped[dt.datetime | None]
+
+
+class SessionRow(Base):
+    """A browser session. The cookie holds the secret, this row its SHA-256."""
+
+    __tablename__ = "sessions"
+
+    secret_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    created_at: Mapped[dt.datetime]
+    last_seen_at: Mapped[dt.datetime]
+    expires_at: Mapped[dt.datetime]
+
+
+class ApiTokenRow(Base):
+    __tablename__ = "api_tokens"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    name: Mapped[str] = mapped_column(String(128))
+    secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    prefix: Mapped[str] = mapped_column(String(24))
+    """The visible beginning of the token, so that people can tell theirs apart."""
+    role: Mapped[str] = mapped_column(String(16))
+    """The token acts with this role, never above its user's."""
+    created_at: Mapped[dt.datetime]
+    expires_at: Mapped[dt.datetime | None]
+    last_used_at: Mapped[dt.datetime | None]
+    revoked_at: Mapped[dt.datetime | None]
+
+
+class OneTimeTokenRow(Base):
+    """A secret that works once: `setup` makes the first administrator, `sign_in` signs a user in."""
+
+    __tablename__ = "one_time_tokens"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    created_at: Mapped[dt.datetime]
+    expires_at: Mapped[dt.datetime]
+    used_at: Mapped[dt.datetime | None]
+
+
+class JoinTokenRow(Base):
+    """Lets an agent join the cluster; exchanged for a credential of its own."""
+
+    __tablename__ = "join_tokens"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    prefix: Mapped[str] = mapped_column(String(24))
+    pool: Mapped[str] = mapped_column(String(64))
+    uses_left: Mapped[int]
+    created_by: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    created_at: Mapped[dt.datetime]
+    expires_at: Mapped[dt.datetime]
+    revoked_at: Mapped[dt.datetime | None]
+
+
+class AuditRow(Base):
+    __tablename__ = "audit_log"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    at: Mapped[dt.datetime]
+    actor: Mapped[str] = mapped_column(String(160))
+    """"user:ada", "token:12 (ada)", "agent:node-1", "system"."""
+    action: Mapped[str] = mapped_column(String(64))
+    subject: Mapped[str] = mapped_column(String(160))
+    remote_addr: Mapped[str] = mapped_column(String(64), default="")
+    detail: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+    __table_args__ = (Index("ix_audit_log_at", "at"),)
+
+
+class IdempotencyRow(Base):
+    """The answer to a request that carried an Idempotency-Key, so that its retry gets the same one."""
+
+    __tablename__ = "idempotency_keys"
+
+    user_id: Mapped[int] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True
+    )
+    key: Mapped[str] = mapped_column(String(128), primary_key=True)
+    request_hash: Mapped[str] = mapped_column(String(64))
+    experiment_id: Mapped[int | None]
+    created_at: Mapped[dt.datetime]

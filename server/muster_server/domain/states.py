@@ -1,0 +1,240 @@
+"""States, and for each machine one table of the edges that exist, each with its cause.
+
+The diagrams in docs/concepts/states.md are tested against these tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class ExperimentState(StrEnum):
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPING = "STOPPING"
+    COMPLETED = "COMPLETED"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+
+
+class TrialState(StrEnum):
+    QUEUED = "QUEUED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    PAUSED = "PAUSED"
+    RETRY_WAIT = "RETRY_WAIT"
+    COMPLETED = "COMPLETED"
+    STOPPED_EARLY = "STOPPED_EARLY"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+
+class AttemptState(StrEnum):
+    PLANNED = "PLANNED"
+    PREPARING = "PREPARING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    WINDING_DOWN = "WINDING_DOWN"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    PREEMPTED = "PREEMPTED"
+    LOST = "LOST"
+    CANCELED = "CANCELED"
+    RESIZED = "RESIZED"
+
+
+class AllocationState(StrEnum):
+    ASSIGNED = "ASSIGNED"
+    PREPARING = "PREPARING"
+    READY = "READY"
+    PREPARE_FAILED = "PREPARE_FAILED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    EXITED = "EXITED"
+    CLEANED = "CLEANED"
+    UNKNOWN = "UNKNOWN"
+    LOST = "LOST"
+
+
+class NodeState(StrEnum):
+    JOINING = "JOINING"
+    ONLINE = "ONLINE"
+    SUSPECT = "SUSPECT"
+    LOST = "LOST"
+    RECONCILING = "RECONCILING"
+    REMOVED = "REMOVED"
+
+
+class RetryClass(StrEnum):
+    """Which budget of restarts a failure is charged to."""
+
+    USER = "user"
+    INFRA = "infra"
+    PREEMPTION = "preemption"
+    NONE = "none"
+
+
+class Termination(StrEnum):
+    """Why an attempt or trial ended. `TERMINATIONS` maps each to its final state and retry class."""
+
+    SUCCESS = "success"
+    STOPPED_EARLY = "stopped_early"
+    CANCELED = "canceled"
+    USER_ERROR = "user_error"
+    OUT_OF_MEMORY = "out_of_memory"
+    KILLED_BY_SIGNAL = "killed_by_signal"
+    PREPARE_FAILED = "prepare_failed"
+    START_TIMEOUT = "start_timeout"
+    LAUNCHER_FAILED = "launcher_failed"
+    PORT_IN_USE = "port_in_use"
+    NODE_LOST = "node_lost"
+    NODE_REBOOTED = "node_rebooted"
+    SHIM_LOST = "shim_lost"
+    UNKILLABLE = "unkillable"
+    PREEMPTED = "preempted"
+    NO_PROGRESS = "no_progress"
+
+
+TERMINATIONS: Mapping[Termination, tuple[TrialState, RetryClass]] = {
+    Termination.SUCCESS: (TrialState.COMPLETED, RetryClass.NONE),
+    Termination.STOPPED_EARLY: (TrialState.STOPPED_EARLY, RetryClass.NONE),
+    Termination.CANCELED: (TrialState.CANCELED, RetryClass.NONE),
+    Termination.USER_ERROR: (TrialState.FAILED, RetryClass.USER),
+    Termination.OUT_OF_MEMORY: (TrialState.FAILED, RetryClass.USER),
+    Termination.KILLED_BY_SIGNAL: (TrialState.FAILED, RetryClass.USER),
+    Termination.PREPARE_FAILED: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.START_TIMEOUT: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.LAUNCHER_FAILED: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.PORT_IN_USE: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.NODE_LOST: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.NODE_REBOOTED: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.SHIM_LOST: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.UNKILLABLE: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.PREEMPTED: (TrialState.CANCELED, RetryClass.PREEMPTION),
+    Termination.NO_PROGRESS: (TrialState.FAILED, RetryClass.NONE),
+}
+
+Transitions = Mapping[tuple[str, str], str]
+"""(from, to) → the cause of that edge."""
+
+EXPERIMENT_TRANSITIONS: Transitions = {
+    ("QUEUED", "RUNNING"): "its first trial started",
+    ("QUEUED", "PAUSED"): "paused by a user before anything ran",
+    ("QUEUED", "STOPPING"): "stop requested",
+    ("QUEUED", "FAILED"): "the searcher could not create a single trial",
+    ("RUNNING", "PAUSED"): "paused by a user; its trials have checkpointed and stopped",
+    ("PAUSED", "QUEUED"): "resumed by a user",
+    ("PAUSED", "STOPPING"): "stop requested while paused",
+    ("RUNNING", "STOPPING"): "stop requested",
+    ("RUNNING", "COMPLETED"): "the searcher is finished and every trial is terminal",
+    ("RUNNING", "FAILED"): "no trial ended well and no restart is left",
+    ("STOPPING", "CANCELED"): "every trial is terminal after a stop",
+}
+
+TRIAL_TRANSITIONS: Transitions = {
+    ("QUEUED", "STARTING"): "a gang was placed: an attempt exists",
+    ("QUEUED", "CANCELED"): "stopped by a user before it ran",
+    ("QUEUED", "STOPPED_EARLY"): "stopped by the searcher before it ran",
+    ("QUEUED", "PAUSED"): "paused by a user before it ran",
+    ("STARTING", "RUNNING"): "every allocation of the attempt runs",
+    ("STARTING", "STOPPING"): "stop requested",
+    ("STARTING", "RETRY_WAIT"): "the attempt failed and its restart budget is not used up",
+    ("STARTING", "QUEUED"): "the attempt was preempted before it ran",
+    ("STARTING", "COMPLETED"): "it finished before its first report",
+    ("STARTING", "FAILED"): "the attempt failed and no restart is left",
+    ("RUNNING", "STOPPING"): "stop requested by a user or the searcher",
+    ("RUNNING", "PAUSED"): "paused by a user after a checkpoint",
+    ("RUNNING", "RETRY_WAIT"): "the attempt failed and its restart budget is not used up",
+    ("RUNNING", "QUEUED"): "the attempt was preempted or resized",
+    ("RUNNING", "COMPLETED"): "every worker exited with 0 and the log tail is complete",
+    ("RUNNING", "FAILED"): "the attempt failed and no restart is left",
+    ("STOPPING", "CANCELED"): "stopped on a user's request; nothing of it runs any more",
+    ("STOPPING", "STOPPED_EARLY"): "stopped on the searcher's request; nothing of it runs any more",
+    ("STOPPING", "COMPLETED"): "it finished by itself while being stopped",
+    ("STOPPING", "FAILED"): "it failed while being stopped",
+    ("RETRY_WAIT", "QUEUED"): "its back-off is over",
+    ("RETRY_WAIT", "CANCELED"): "stopped by a user while waiting to restart",
+    ("RETRY_WAIT", "STOPPED_EARLY"): "stopped by the searcher while waiting to restart",
+    ("PAUSED", "QUEUED"): "resumed",
+    ("PAUSED", "CANCELED"): "stopped by a user while paused",
+}
+
+ATTEMPT_TRANSITIONS: Transitions = {
+    ("PLANNED", "PREPARING"): "its slots are reserved and the nodes were told",
+    ("PREPARING", "STARTING"): "every allocation is READY",
+    ("PREPARING", "FAILED"): "a node could not prepare, or not in time",
+    ("PREPARING", "LOST"): "a node was lost",
+    ("PREPARING", "CANCELED"): "stop requested",
+    ("PREPARING", "PREEMPTED"): "a more important gang needs the slots",
+    ("STARTING", "RUNNING"): "every allocation runs its workers",
+    ("STARTING", "WINDING_DOWN"): "a first member exited with 0",
+    ("STARTING", "SUCCEEDED"): "all members exited with 0",
+    ("STARTING", "FAILED"): "a member failed, or did not start in time",
+    ("STARTING", "LOST"): "a node was lost",
+    ("STARTING", "CANCELED"): "stop requested",
+    ("STARTING", "PREEMPTED"): "a more important gang needs the slots",
+    ("RUNNING", "WINDING_DOWN"): "a first member exited with 0",
+    ("RUNNING", "SUCCEEDED"): "all members exited with 0",
+    ("RUNNING", "FAILED"): "a member failed; the others are stopped at once",
+    ("RUNNING", "LOST"): "a node was lost",
+    ("RUNNING", "CANCELED"): "stopped on request",
+    ("RUNNING", "PREEMPTED"): "a more important gang needs the slots",
+    ("RUNNING", "RESIZED"): "stopped to continue at another world size",
+    ("WINDING_DOWN", "SUCCEEDED"): "all members exited with 0",
+    ("WINDING_DOWN", "FAILED"): "a member failed, or did not end in time",
+    ("WINDING_DOWN", "LOST"): "a node was lost",
+    ("WINDING_DOWN", "CANCELED"): "stopped on request",
+}
+
+ALLOCATION_TRANSITIONS: Transitions = {
+    ("ASSIGNED", "PREPARING"): "the agent started a shim",
+    ("PREPARING", "READY"): "code, environment and checks are in place",
+    ("PREPARING", "PREPARE_FAILED"): "one of them is not; the message says which",
+    ("READY", "STARTING"): "told to start",
+    ("STARTING", "RUNNING"): "all its workers are alive",
+    ("RUNNING", "STOPPING"): "told to stop",
+    ("STARTING", "STOPPING"): "told to stop",
+    ("ASSIGNED", "EXITED"): "stopped before anything ran",
+    ("PREPARING", "EXITED"): "stopped while preparing",
+    ("READY", "EXITED"): "stopped before the start",
+    ("STARTING", "EXITED"): "its processes ended before all were up",
+    ("RUNNING", "EXITED"): "its processes ended",
+    ("STOPPING", "EXITED"): "its processes ended after a stop",
+    ("PREPARE_FAILED", "CLEANED"): "slots released",
+    ("EXITED", "CLEANED"): "log tail complete, slots released",
+    ("ASSIGNED", "LOST"): "node lost",
+    ("PREPARING", "LOST"): "node lost",
+    ("READY", "LOST"): "node lost",
+    ("STARTING", "LOST"): "node lost",
+    ("RUNNING", "LOST"): "node lost",
+    ("STOPPING", "LOST"): "node lost",
+    ("LOST", "CLEANED"): "the node is back and confirmed that nothing of it runs, or was removed",
+}
+
+NODE_TRANSITIONS: Transitions = {
+    ("JOINING", "ONLINE"): "first registration complete",
+    ("ONLINE", "SUSPECT"): "three heartbeats missed",
+    ("SUSPECT", "ONLINE"): "heard again in time",
+    ("SUSPECT", "LOST"): "not heard for node_lost_s",
+    ("LOST", "RECONCILING"): "registered again",
+    ("RECONCILING", "ONLINE"): "everything it ran is adopted or confirmed dead",
+    ("RECONCILING", "LOST"): "not heard for node_lost_s while reconciling",
+    ("LOST", "REMOVED"): "removed by an administrator",
+    ("ONLINE", "REMOVED"): "removed by an administrator",
+    ("SUSPECT", "REMOVED"): "removed by an administrator",
+}
+
+TERMINAL_EXPERIMENT = frozenset({"COMPLETED", "CANCELED", "FAILED"})
+TERMINAL_TRIAL = frozenset({"COMPLETED", "STOPPED_EARLY", "FAILED", "CANCELED"})
+TERMINAL_ATTEMPT = frozenset({"SUCCEEDED", "FAILED", "PREEMPTED", "LOST", "CANCELED", "RESIZED"})
+TERMINAL_ALLOCATION = frozenset({"CLEANED"})
+"""Slots are free again only here (or when a lost node is removed)."""
+
+
+def is_legal(transitions: Transitions, before: str, after: str) -> bool:
+    """Whether a machine may go from `before` to `after` (staying is always legal)."""
+    return before == after or (before, after) in transitions

@@ -1,0 +1,117 @@
+"""Signing in, users and tokens."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from .base import Input, Output, SafeStr
+
+Role = Literal["admin", "member", "viewer"]
+Username = Annotated[
+    SafeStr, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+]
+Password = Annotated[SafeStr, Field(min_length=12, max_length=256)]
+Secret = Annotated[SafeStr, Field(min_length=1, max_length=256)]
+
+
+class AuthState(Output):
+    """Public: what the sign-in page needs to know."""
+
+    setup_required: bool
+    """True until the first administrator exists."""
+    version: str
+
+
+class SetupIn(Input):
+    token: Secret
+    username: Username
+    password: Password
+
+
+class LoginIn(Input):
+    username: Annotated[SafeStr, Field(max_length=64)]
+    password: Annotated[SafeStr, Field(max_length=256)]
+
+
+class OneTimeIn(Input):
+    token: Secret
+
+
+class PasswordIn(Input):
+    current_password: Annotated[SafeStr, Field(max_length=256)] | None = None
+    """May be left out by a user that has no password yet."""
+    new_password: Password
+
+
+class MeOut(Output):
+    id: int
+    username: str
+    role: Role
+    has_password: bool
+    permissions: list[str]
+
+
+class UserIn(Input):
+    username: Username
+    password: Password
+    role: Role = "member"
+
+
+class UserPatch(Input):
+    role: Role | None = None
+    is_active: bool | None = None
+
+
+class UserOut(Output):
+    id: int
+    username: str
+    role: Role
+    is_active: bool
+    created_at: dt.datetime
+    last_login_at: dt.datetime | None
+
+
+class TokenIn(Input):
+    name: Annotated[SafeStr, Field(min_length=1, max_length=128)]
+    role: Role | None = None
+    """Not above your own; yours when left out."""
+    expires_in_days: Annotated[int, Field(ge=1, le=3650)] = 90
+
+
+class TokenOut(Output):
+    id: int
+    name: str
+    prefix: str
+    role: Role
+    created_at: dt.datetime
+    expires_at: dt.datetime | None
+    last_used_at: dt.datetime | None
+
+
+class TokenCreated(TokenOut):
+    secret: str
+    """Shown this once."""
+
+
+class JoinTokenIn(Input):
+    pool: Annotated[SafeStr, Field(min_length=1, max_length=64)] = "default"
+    uses: Annotated[int, Field(ge=1, le=10_000)] = 1
+    expires_in_s: Annotated[int, Field(ge=60, le=7 * 86_400)] = 600
+
+
+class JoinTokenOut(Output):
+    id: int
+    prefix: str
+    pool: str
+    uses_left: int
+    created_at: dt.datetime
+    expires_at: dt.datetime
+
+
+class JoinTokenCreated(JoinTokenOut):
+    secret: str
+    command: str
+    """A command to paste on the new node."""

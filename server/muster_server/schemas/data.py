@@ -1,0 +1,120 @@
+"""Metric series and logs."""
+
+from __future__ import annotations
+
+from .base import Output, WireFloat
+
+
+class SeriesInfo(Output):
+    """One metric of one rank; numbers are over the visible curve (superseded points hidden)."""
+
+    name: str
+    rank: int
+    count: int
+    num_non_finite: int
+    first_step: int
+    last_step: int
+    last: WireFloat
+    min: float | None
+    max: float | None
+
+
+class SeriesList(Output):
+    items: list[SeriesInfo]
+    names: list[str]
+    """All distinct names, sorted."""
+    ranks: list[int]
+
+
+class Series(Output):
+    """Points or buckets of one series in a window of steps, oldest first, columns of equal length.
+
+    raw: one entry per point, `min`=`max`=`mean`=`last`=value, `count`=1.
+    Otherwise buckets of `bucket_steps` steps whose borders are multiples of it, so that new points
+    only ever change the last one; the window's least and greatest value are always among them.
+    """
+
+    name: str
+    rank: int
+    raw: bool
+    bucket_steps: int
+    num_points: int
+    """Points in the window behind these entries."""
+    step: list[int]
+    """Step of the point, or of the last point of the bucket."""
+    time_ms: list[int]
+    min: list[WireFloat | None]
+    max: list[WireFloat | None]
+    mean: list[WireFloat | None]
+    last: list[WireFloat]
+    count: list[int]
+
+
+class SeriesReply(Output):
+    trial_id: int
+    attempt_no: int
+    series: list[Series]
+    truncated: bool
+    """More series matched than the limit; `num_matching` says how many."""
+    num_matching: int
+    restarts: list[int]
+    """Steps at which an attempt resumed."""
+
+
+class TrialSeries(Output):
+    trial_id: int
+    trial_no: int
+    series: Series
+
+
+class ExperimentSeriesReply(Output):
+    """One metric over the trials of an experiment."""
+
+    experiment_id: int
+    name: str
+    items: list[TrialSeries]
+    num_trials: int
+    """Trials that have the metric; more than len(items) when the limit cut them."""
+
+
+class LogLine(Output):
+    stream_id: int
+    rank: int
+    """-1: the launcher."""
+    local_rank: int
+    node_name: str
+    attempt_no: int
+    stream: str
+    no: int
+    """Line number from 0 within its stream."""
+    time_ms: int
+    """When the server received it."""
+    text: str
+    """Without line end; at most 16,384 characters, then cut with `cut` true."""
+    cut: bool
+
+
+class LogPage(Output):
+    lines: list[LogLine]
+    older: str | None
+    """Cursor for lines before these; null at the very beginning."""
+    newer: str | None
+    """Cursor for lines after these; always given, so that following is asking again."""
+    complete: bool
+    """No more lines will come (the trial is terminal and its tail arrived)."""
+    num_lines: int
+    """Lines in the matching streams, all in all."""
+    truncated_streams: list[str]
+    """Streams cut at the log limit ("rank 0 stdout")."""
+
+
+class LogStreamOut(Output):
+    stream_id: int
+    attempt_no: int
+    rank: int
+    local_rank: int
+    node_name: str
+    stream: str
+    size_bytes: int
+    num_lines: int
+    is_complete: bool

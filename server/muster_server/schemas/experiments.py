@@ -1,0 +1,247 @@
+"""Experiments and trials."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from .base import FieldError, Input, Output, SafeStr, WireFloat
+
+
+class ExperimentIn(Input):
+    document: Annotated[SafeStr, Field(min_length=1, max_length=262_144)]
+    """The experiment document, YAML or JSON text."""
+    blob_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Code bundle uploaded before with PUT /api/v1/blobs/{sha256}."""
+    overrides: Annotated[
+        list[Annotated[SafeStr, Field(max_length=1000)]], Field(max_length=100)
+    ] = []
+    """["resources.slots=2", ...], values parsed as YAML, applied before validation."""
+
+
+class PlannedTrial(Output):
+    hparams: dict[str, Any]
+
+
+class PlannedNode(Output):
+    node_name: str
+    num_slots: int
+    command: list[str]
+
+
+class PreviewOut(Output):
+    """The same checks as a submission, nothing stored."""
+
+    valid: bool
+    errors: list[FieldError]
+    config: dict[str, Any] | None
+    """Resolved document; null when invalid."""
+    origins: dict[str, str]
+    """Dotted path → "document" | "override" | "default"."""
+    num_trials: int | None
+    """Trials the search will create (exactly, or at most: see `num_trials_is_upper_bound`)."""
+    num_trials_is_upper_bound: bool
+    sampled_trials: list[PlannedTrial]
+    """The first up to ten, exactly as they will be created."""
+    rungs: list[dict[str, Any]]
+    """ASHA: [{"units": 1, "max_trials": 8}, ...]; empty for other methods."""
+    plan: list[PlannedNode]
+    """Where one trial would run now; empty when it would wait."""
+    fits_now: bool
+    fit_reason: str
+
+
+class ExperimentOut(Output):
+    id: int
+    name: str
+    project: str
+    owner: str | None
+    labels: dict[str, str]
+    notes: str
+    state: str
+    reason: str
+    searcher: str
+    """"single", "grid", "random", "asha"."""
+    metric_name: str | None
+    metric_goal: str | None
+    best_metric: WireFloat | None
+    best_trial_id: int | None
+    num_trials: int
+    num_trials_by_state: dict[str, int]
+    num_trials_planned: int | None
+    slots_per_trial: int
+    slot_type: str
+    pool: str
+    priority: int
+    progress: float | None
+    """0..1 over all planned trials; null when unknown."""
+    only_trial_id: int | None
+    """The trial, when there can be only one (its page is the experiment's page)."""
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    ended_at: dt.datetime | None
+    archived_at: dt.datetime | None
+
+
+class ExperimentDetail(ExperimentOut):
+    document: str
+    config: dict[str, Any]
+    blob_sha256: str | None
+
+
+class ExperimentPatch(Input):
+    name: Annotated[SafeStr, Field(min_length=1, max_length=200)] | None = None
+    notes: Annotated[SafeStr, Field(max_length=100_000)] | None = None
+    labels: dict[SafeStr, SafeStr] | None = None
+    priority: Annotated[int, Field(ge=0, le=100)] | None = None
+
+
+class AttemptOut(Output):
+    no: int
+    state: str
+    world_size: int
+    num_nodes: int
+    nodes: list[str]
+    rendezvous_host: str | None
+    rendezvous_port: int | None
+    resume_step: int
+    reason: str
+    termination: str | None
+    root_rank: int | None
+    root_log_tail: list[str]
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    ended_at: dt.datetime | None
+
+
+class MetricSummary(Output):
+    """Of one metric of one rank (the lowest that reports it) over the visible curve."""
+
+    last: WireFloat
+    min: float | None
+    max: float | None
+    count: int
+    step: int
+    """Of `last`."""
+
+
+class TrialOut(Output):
+    id: int
+    no: int
+    experiment_id: int
+    experiment_name: str
+    hparams: dict[str, Any]
+    state: str
+    flags: list[str]
+    reason: str
+    termination: str | None
+    pending_reason: str
+    num_slots: int
+    attempt_no: int
+    num_restarts: int
+    step: int
+    epoch: float | None
+    num_steps_planned: int | None
+    metric: WireFloat | None
+    """The search metric's best value."""
+    summary: dict[str, MetricSummary]
+    queued_at: dt.datetime
+    started_at: dt.datetime | None
+    ended_at: dt.datetime | None
+    last_report_at: dt.datetime | None
+    logs_complete: bool
+
+
+class TrialDetail(TrialOut):
+    seed: int
+    searcher: str
+    metric_name: str | None
+    metric_goal: str | None
+    attempts: list[AttemptOut]
+    config: dict[str, Any]
+
+
+class WorkerOut(Output):
+    rank: int
+    local_rank: int
+    node_rank: int
+    world_size: int
+    node_name: str
+    slot: int
+    host: str
+    pid: int
+    master_addr: str
+    master_port: int
+    device: str
+    backend: str
+    reports: bool
+    step: int
+    latest: dict[str, WireFloat]
+    last_report_at: dt.datetime | None
+    exit_code: int | None
+    signal: int | None
+    exit_message: str
+    started_at: dt.datetime
+    ended_at: dt.datetime | None
+
+
+class ProcessGroupOut(Output):
+    name: str
+    kind: str
+    backend: str
+    size: int
+    ranks: list[int]
+    """Global ranks in group-rank order: position is the group-relative rank."""
+
+
+class CheckpointOut(Output):
+    id: int
+    attempt_no: int
+    step: int
+    epoch: float | None
+    path: str
+    node_name: str
+    size_bytes: int
+    num_files: int
+    metrics: dict[str, WireFloat]
+    state: str
+    is_latest: bool
+    is_best: bool
+    created_at: dt.datetime
+
+
+class RungTrial(Output):
+    trial_id: int
+    trial_no: int
+    metric: WireFloat | None
+    promoted: bool
+    """Went on past this rung."""
+    stopped: bool
+
+
+class RungOut(Output):
+    index: int
+    units: float
+    """Training length at which the rung is judged."""
+    cutoff: float | None
+    """Metric a trial must reach now to go on; null while too few have reported."""
+    trials: list[RungTrial]
+
+
+class SearchOut(Output):
+    method: str
+    metric_name: str | None
+    metric_goal: str | None
+    unit: str | None
+    """"steps" | "epochs"."""
+    num_trials_planned: int | None
+    num_trials_created: int
+    finished: bool
+    rungs: list[RungOut]
+
+
+class BlobOut(Output):
+    sha256: str
+    size_bytes: int

@@ -1,0 +1,543 @@
+"""The messages between training processes, shims, agents and the control plane.
+
+One definition for all of them: frozen keyword-only dataclasses, JSON in and out. FastAPI takes
+them directly as bodies, so an older server tolerates a newer agent: unknown fields are ignored
+here (and only here; what people write by hand is strict).
+
+Numbers that are not finite travel as the strings "NaN", "Infinity" and "-Infinity", because JSON
+has no spelling for them and a diverged loss is exactly the point people need to see.
+
+Delivery: server to agent is level-triggered (the complete desired set, again and again); agent to
+server is a numbered record stream per allocation (at least once, de-duplicated by number) plus log
+bytes by offset. Nothing is exactly-once on the wire; it becomes so by what the server stores.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+PROTOCOL_VERSION = 1
+
+LAUNCHER_LOCAL_RANK = -1
+"""`local_rank` under which the launcher's own output and records are filed."""
+
+Number = float | int | str
+"""A finite number, or "NaN" | "Infinity" | "-Infinity"."""
+
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def encode_number(value: float) -> Number:
+    """The wire form of `value`: itself when finite, else its name as a string."""
+    if math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def decode_number(value: Number) -> float:
+    """The float behind a wire number. Raises ValueError for anything else."""
+    if isinstance(value, str):
+        if value not in _NON_FINITE:
+            raise ValueError(f"not a number on the wire: {value!r}")
+        return _NON_FINITE[value]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"not a number on the wire: {value!r}")
+    return float(value)
+
+
+# ---------------------------------------------------------------- agent → server: who I am
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotInfo:
+    """One schedulable accelerator, or one CPU share."""
+
+    index: int
+    slot_type: Literal["cpu", "cuda"]
+    name: str
+    """What the vendor calls it ("NVIDIA H200"), or the CPU model."""
+    memory_bytes: int = 0
+    uuid: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inventory:
+    """What a node is and has. Sent at registration."""
+
+    hostname: str
+    address: str
+    """The address other nodes reach this one on: rendezvous and collectives use it."""
+    platform: str
+    num_cpus: int
+    memory_bytes: int
+    disk_free_bytes: int
+    slots: list[SlotInfo]
+    python_version: str
+    agent_version: str
+    torch_version: str = ""
+    """Of the default training interpreter; empty when torch is not installed there."""
+    cuda_version: str = ""
+    driver_version: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningAllocation:
+    """An allocation an agent found on its disk at start, with what its shim says."""
+
+    allocation_id: str
+    attempt_no: int
+    observed: str
+    num_records: int
+    """Records in its spool, so the server can say from which one on it still needs them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisterRequest:
+    protocol_version: int
+    name: str
+    """The node's name, unique in the cluster. A second live agent of that name is refused."""
+    pool: str
+    labels: dict[str, str]
+    boot_id: str
+    """Changes when the machine reboots: after that, nothing that ran before can still run."""
+    instance_id: str
+    """Random per agent process: tells a restart of this agent from a clone of it."""
+    inventory: Inventory
+    running: list[RunningAllocation] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOffset:
+    local_rank: int
+    stream: Literal["stdout", "stderr"]
+    offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AckState:
+    """How much of an allocation's spool the server holds durably."""
+
+    allocation_id: str
+    acked_seq: int
+    logs: list[LogOffset]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisterReply:
+    node_id: str
+    session_epoch: int
+    """Fence: calls with an older epoch of this node are answered 410 `agent.session_superseded`."""
+    credential: str | None
+    """The agent's own credential, given once in exchange for a join token; None afterwards."""
+    heartbeat_s: float
+    lease_s: float
+    adopt: list[AckState]
+    """Of `running`, those to keep."""
+    forget: list[str]
+    """Of `running`, those the server has no use for: kill whatever lives, delete the folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeUsage:
+    """Instantaneous use of a node. Percentages are 0..100."""
+
+    cpu_pct: float
+    memory_used_bytes: int
+    memory_total_bytes: int
+    disk_free_bytes: int
+    net_sent_bytes_per_s: float = 0.0
+    net_received_bytes_per_s: float = 0.0
+    load_1m: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaseRequest:
+    node_id: str
+    session_epoch: int
+    usage: NodeUsage | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaseReply:
+    lease_s: float
+    heartbeat_s: float
+
+
+# ---------------------------------------------------------------- server → agent: what to run
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeSpec:
+    """Where the code of a trial comes from."""
+
+    kind: Literal["bundle", "installed", "none"]
+    """bundle: `GET /agent/v1/blobs/{sha256}`, a tar.gz extracted into the work folder.
+    installed: `path` on the node is the work folder's content, used in place.
+    none: an empty work folder (built-in trainer, or an entry point that is installed)."""
+    sha256: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocationSpec:
+    """Everything a shim needs to run its part of an attempt."""
+
+    allocation_id: str
+    experiment_id: int
+    experiment_name: str
+    trial_id: int
+    trial_no: int
+    attempt_id: int
+    attempt_no: int
+    node_rank: int
+    num_nodes: int
+    slots: list[int]
+    """Indexes of this node's slots; one worker each."""
+    slot_type: Literal["cpu", "cuda"]
+    rank_offset: int
+    """Ranks of this allocation are expected to be rank_offset .. rank_offset+len(slots)-1; what
+    the workers report wins."""
+    world_size: int
+    launcher: Literal["torchrun", "direct"]
+    """direct: the shim starts one process per slot itself with torchrun's environment variables."""
+    entrypoint: list[str]
+    """["train.py", "--epochs", "3"] or ["-m", "package.module", ...]."""
+    code: CodeSpec
+    python: str | None
+    """Interpreter; None means the agent's default one."""
+    environment: dict[str, str]
+    hparams: dict[str, Any]
+    config: dict[str, Any]
+    """The resolved experiment document."""
+    seed: int
+    checkpoint_dir: str
+    """Storage of this trial's checkpoints; relative paths are under the agent's storage folder."""
+    resume_from: str | None
+    """Path of the checkpoint to continue from."""
+    resume_step: int
+    stop_grace_s: float
+    on_disconnect: Literal["continue", "stop"]
+    log_limit_bytes: int
+    """Per worker and stream; past it the log is cut with a marker that says so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rendezvous:
+    """Where rank 0 listens. Known once rank 0's node is READY."""
+
+    host: str
+    port: int
+    run_id: str
+
+
+Desired = Literal["prepare", "start", "stop", "kill"]
+"""What the server wants of an allocation. prepare → start → stop/kill; each includes the one
+before. An allocation that is absent from the set is forgotten: killed if alive, folder deleted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    spec: AllocationSpec
+    desired: Desired
+    rendezvous: Rendezvous | None
+    """Set from `start` on when num_nodes > 1."""
+    stop_reason: str = ""
+    """Told to the workers when desired is stop or kill."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssignmentsReply:
+    index: int
+    """Pass it back as `index`; the call then waits until something has changed."""
+    assignments: list[Assignment]
+    """The COMPLETE set this node should have."""
+
+
+# ---------------------------------------------------------------- the record stream of an allocation
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeriesPoints:
+    """Consecutive points of one metric of one rank."""
+
+    name: str
+    steps: list[int]
+    times_ms: list[int]
+    """Unix time in milliseconds."""
+    values: list[Number]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsRecord:
+    """Points of one worker. Names are `group/name_unit`."""
+
+    type: Literal["metrics"] = "metrics"
+    local_rank: int
+    rank: int
+    series: list[SeriesPoints]
+    step: int = 0
+    """Highest step in this record."""
+    epoch: float | None = None
+    num_steps_planned: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerRecord:
+    """A worker process as it is: from its environment, or from what it reported itself."""
+
+    type: Literal["worker"] = "worker"
+    local_rank: int
+    rank: int
+    world_size: int
+    node_rank: int
+    pid: int
+    host: str
+    master_addr: str
+    master_port: int
+    device: str = ""
+    backend: str = ""
+    reports: bool = False
+    """True when the process uses the SDK (it said hello on the socket)."""
+    torch_version: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRecord:
+    """A process group and its members by global rank, in group-rank order."""
+
+    type: Literal["group"] = "group"
+    name: str
+    kind: str
+    """"world", "dp", "tp", "pp", "custom", …"""
+    backend: str
+    ranks: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointRecord:
+    """A checkpoint that is complete on storage. Comes after the metrics up to its step."""
+
+    type: Literal["checkpoint"] = "checkpoint"
+    step: int
+    epoch: float | None = None
+    path: str
+    """Relative to the trial's checkpoint folder."""
+    size_bytes: int
+    files: dict[str, str]
+    """File name → sha256."""
+    metrics: dict[str, Number] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageRecord:
+    """Something a user should read in the trial's events."""
+
+    type: Literal["message"] = "message"
+    level: Literal["info", "warning", "error"]
+    text: str
+
+
+Observed = Literal[
+    "ASSIGNED", "PREPARING", "READY", "PREPARE_FAILED", "STARTING", "RUNNING", "STOPPING", "EXITED"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerExit:
+    local_rank: int
+    rank: int
+    exit_code: int | None = None
+    signal: int | None = None
+    at_ms: int = 0
+    message: str = ""
+    """The worker's last words: exception and message when known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExitInfo:
+    """How an allocation ended. `cause` is for machines, `message` is one sentence for people."""
+
+    cause: Literal[
+        "success",
+        "user_error",
+        "killed_by_signal",
+        "out_of_memory",
+        "stopped",
+        "killed",
+        "launcher_failed",
+        "node_rebooted",
+        "shim_lost",
+        "unkillable",
+        "start_timeout",
+        "port_in_use",
+    ]
+    message: str
+    exit_code: int | None = None
+    signal: int | None = None
+    first_failure: WorkerExit | None = None
+    """The earliest worker to fail on this node."""
+    workers: list[WorkerExit] = field(default_factory=list)
+    log_tail: list[str] = field(default_factory=list)
+    """Last lines (at most 40) of the first failing worker's stderr."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateRecord:
+    """A step of the allocation's own state machine. EXITED is the last record of a stream and is
+    sent only after every log byte has been acknowledged."""
+
+    type: Literal["state"] = "state"
+    observed: Observed
+    rendezvous: Rendezvous | None = None
+    """With READY of node_rank 0 when num_nodes > 1."""
+    message: str = ""
+    exit: ExitInfo | None = None
+
+
+Record = MetricsRecord | WorkerRecord | GroupRecord | CheckpointRecord | MessageRecord | StateRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberedRecord:
+    seq: int
+    """1, 2, 3, … without gaps, per allocation, in the order things happened."""
+    at_ms: int
+    record: Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsRequest:
+    """`POST /agent/v1/allocations/{allocation_id}/records`. At most 1,000 records, 4 MiB."""
+
+    node_id: str
+    session_epoch: int
+    attempt_no: int
+    records: list[NumberedRecord]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsReply:
+    acked_seq: int
+    """Everything up to it is durable. The next request starts with acked_seq + 1."""
+    superseded: bool = False
+    """A newer attempt exists: records are kept for the audit but change nothing. Kill and stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogsReply:
+    """Answer to `POST /agent/v1/allocations/{id}/logs/{local_rank}/{stream}?offset=N`, whose body
+    is the raw bytes from that offset (at most 1 MiB). A wrong offset changes nothing and is
+    answered with 200 and the offset to resume from."""
+
+    next_offset: int
+
+
+# ---------------------------------------------------------------- worker ↔ shim (unix socket)
+# One JSON object per line. Worker → shim: {"type": "hello", ...WorkerRecord fields}, and the
+# records metrics, group, checkpoint, message above. Shim → worker: the Control below, whenever it
+# changes and once after hello.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    type: Literal["control"] = "control"
+    should_stop: bool
+    reason: str = ""
+
+
+# ---------------------------------------------------------------- JSON
+
+T = TypeVar("T")
+
+_RECORD_TYPES: dict[str, type[Any]] = {
+    "metrics": MetricsRecord,
+    "worker": WorkerRecord,
+    "group": GroupRecord,
+    "checkpoint": CheckpointRecord,
+    "message": MessageRecord,
+    "state": StateRecord,
+}
+
+
+def dump(message: Any) -> str:
+    """JSON text of a wire dataclass (or plain value). Raises ValueError on a bare NaN."""
+    plain = dataclasses.asdict(message) if dataclasses.is_dataclass(message) else message  # type: ignore[arg-type]
+    return json.dumps(plain, separators=(",", ":"), allow_nan=False)
+
+
+def load(cls: type[T], value: Any) -> T:
+    """Build `cls` from decoded JSON. Unknown keys are ignored; a missing or mistyped one raises
+    ValueError with its path."""
+    return typing.cast(T, _load(cls, value, cls.__name__))
+
+
+def loads(cls: type[T], text: str | bytes) -> T:
+    return load(cls, json.loads(text))
+
+
+def _load(tp: Any, value: Any, path: str) -> Any:
+    origin = typing.get_origin(tp)
+    if tp is Any:
+        return value
+    if tp is Record or (
+        origin in (typing.Union, types.UnionType) and MetricsRecord in typing.get_args(tp)
+    ):
+        kind = value.get("type") if isinstance(value, dict) else None
+        if kind not in _RECORD_TYPES:
+            raise ValueError(f"{path}: unknown record type {kind!r}")
+        return _load(_RECORD_TYPES[kind], value, path)
+    if origin in (typing.Union, types.UnionType):
+        for option in typing.get_args(tp):
+            try:
+                return _load(option, value, path)
+            except ValueError:
+                continue
+        raise ValueError(f"{path}: {value!r} is none of {tp}")
+    if origin is Literal:
+        if value not in typing.get_args(tp):
+            raise ValueError(f"{path}: {value!r} is not one of {typing.get_args(tp)}")
+        return value
+    if origin is list:
+        if not isinstance(value, list):
+            raise ValueError(f"{path}: expected a list")
+        (item,) = typing.get_args(tp)
+        return [_load(item, v, f"{path}[{i}]") for i, v in enumerate(value)]
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise ValueError(f"{path}: expected an object")
+        _, item = typing.get_args(tp)
+        return {str(k): _load(item, v, f"{path}.{k}") for k, v in value.items()}
+    if isinstance(tp, type) and dataclasses.is_dataclass(tp):
+        if not isinstance(value, dict):
+            raise ValueError(f"{path}: expected an object")
+        hints = typing.get_type_hints(tp)
+        kwargs: dict[str, Any] = {}
+        for f in dataclasses.fields(tp):
+            if f.name in value:
+                kwargs[f.name] = _load(hints[f.name], value[f.name], f"{path}.{f.name}")
+            elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
+                raise ValueError(f"{path}.{f.name}: missing")
+        return tp(**kwargs)
+    if tp is type(None):
+        if value is not None:
+            raise ValueError(f"{path}: expected null")
+        return None
+    if tp is float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{path}: expected a number, got {value!r}")
+        return float(value)
+    if tp is int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{path}: expected an integer, got {value!r}")
+        return value
+    if not isinstance(value, tp):
+        raise ValueError(f"{path}: expected {tp.__name__}, got {value!r}")
+    return value
