@@ -1,0 +1,96 @@
+"""The one table of who may call what: operation id → permission.
+
+Everything is denied that is not in it. The route check, the documentation and the tests are all
+made from it; a route without an entry stops the server from starting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+Permission = Literal["public", "view", "submit", "admin", "self", "agent", "join"]
+"""public: anyone. self: any signed-in user, about themselves. view / submit / admin: see ROLES.
+agent: an agent's credential. join: a join token or an agent's credential."""
+
+ROLES: Mapping[str, frozenset[Permission]] = {
+    "viewer": frozenset({"public", "self", "view"}),
+    "member": frozenset({"public", "self", "view", "submit"}),
+    "admin": frozenset({"public", "self", "view", "submit", "admin"}),
+    "agent": frozenset({"public", "agent", "join"}),
+    "join": frozenset({"public", "join"}),
+}
+
+PERMISSIONS: Mapping[str, Permission] = {
+    # health
+    "healthz": "public",
+    "readyz": "public",
+    # auth
+    "get_auth_state": "public",
+    "setup": "public",
+    "login": "public",
+    "one_time_sign_in": "public",
+    "logout": "self",
+    "get_me": "self",
+    "change_password": "self",
+    "list_tokens": "self",
+    "create_token": "self",
+    "revoke_token": "self",
+    "create_live_ticket": "self",
+    "live": "view",
+    "list_users": "admin",
+    "create_user": "admin",
+    "update_user": "admin",
+    "list_join_tokens": "admin",
+    "create_join_token": "admin",
+    "revoke_join_token": "admin",
+    "list_audit": "admin",
+    # cluster
+    "get_cluster": "view",
+    "list_nodes": "view",
+    "get_node": "view",
+    "update_node": "admin",
+    "remove_node": "admin",
+    "list_node_events": "view",
+    "list_queue": "view",
+    # experiments
+    "create_experiment": "submit",
+    "preview_experiment": "submit",
+    "list_experiments": "view",
+    "get_experiment": "view",
+    "update_experiment": "submit",
+    "stop_experiment": "submit",
+    "archive_experiment": "submit",
+    "unarchive_experiment": "submit",
+    "delete_experiment": "submit",
+    "list_experiment_trials": "view",
+    "list_experiment_events": "view",
+    "get_experiment_search": "view",
+    "get_experiment_series": "view",
+    # trials
+    "get_trial": "view",
+    "stop_trial": "submit",
+    "list_trial_workers": "view",
+    "list_trial_groups": "view",
+    "list_trial_checkpoints": "view",
+    "list_trial_events": "view",
+    "list_trial_metrics": "view",
+    "get_trial_series": "view",
+    "export_trial_series": "view",
+    "list_trial_log_lines": "view",
+    "list_trial_log_streams": "view",
+    "download_trial_log": "view",
+    # code
+    "put_blob": "submit",
+    "head_blob": "submit",
+    # agents
+    "agent_register": "join",
+    "agent_lease": "agent",
+    "agent_assignments": "agent",
+    "agent_records": "agent",
+    "agent_logs": "agent",
+    "agent_get_blob": "agent",
+    # description of the API
+    "openapi": "self",
+    "docs": "self",
+}

@@ -1,0 +1,26 @@
+"""Who is asking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Principal:
+    """An authenticated caller. Agents are principals too, with a node and no user."""
+
+    kind: Literal["user", "agent", "join_token"]
+    name: str
+    """For the audit trail: "ada", "node-1"."""
+    role: Literal["admin", "member", "viewer", "agent"]
+    user_id: int | None = None
+    token_id: int | None = None
+    node_id: str | None = None
+    join_token_id: int | None = None
+    pool: str | None = None
+    """Of a join token: the pool a node may join with it."""
+
+    @property
+    def actor(self) -> str:
+        return f"{self.kind}:{self.name}"
