@@ -1,3 +1,77 @@
-"""Muster's training SDK. Importing it needs nothing but the standard library."""
+"""Muster's training SDK. Importing it needs nothing but the standard library.
+
+    import muster
+
+    muster.init()
+    for step, batch in enumerate(loader):
+        loss = train_one(batch)
+        muster.log({"train/loss": loss}, step=step)
+
+The same script runs unchanged without Muster around: then nothing is sent anywhere. Whatever goes
+wrong with reporting, these functions never raise into a training step and never wait for a network.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from muster.checkpoints import CheckpointDamaged, verify_checkpoint
+    from muster.comm import backend
+    from muster.env import RankInfo, rank_info
+    from muster.run import (
+        Run,
+        checkpoint,
+        config,
+        hparams,
+        init,
+        log,
+        message,
+        report_group,
+        resume_from,
+        should_stop,
+    )
+    from muster.timing import StepTimer
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "CheckpointDamaged",
+    "RankInfo",
+    "Run",
+    "StepTimer",
+    "__version__",
+    "backend",
+    "checkpoint",
+    "config",
+    "hparams",
+    "init",
+    "log",
+    "message",
+    "rank_info",
+    "report_group",
+    "resume_from",
+    "should_stop",
+    "verify_checkpoint",
+]
+
+_HOME = {
+    "CheckpointDamaged": "muster.checkpoints",
+    "verify_checkpoint": "muster.checkpoints",
+    "backend": "muster.comm",
+    "RankInfo": "muster.env",
+    "rank_info": "muster.env",
+    "StepTimer": "muster.timing",
+}
+"""Where a public name lives; the others are in `muster.run`."""
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: the server and the agent want only `muster.wire`, and a training script
+    # should not pay for measuring before it measures.
+    if name not in __all__:
+        raise AttributeError(f"module 'muster' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME.get(name, "muster.run")), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,374 @@
+"""The Run handle and the module-level functions that use the process's one Run."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from muster import checkpoints, wire
+from muster.env import RankInfo, Surroundings, TrialConfig, read_config, surroundings
+from muster.metrics import Row, clean_values
+from muster.sinks import AgentSink, FileSink, NullSink, Sink, warn
+
+EXIT_FLUSH_S = 5.0
+"""How long a process that ends waits for its last reports to be taken."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _never_raises(method: Callable[P, None]) -> Callable[P, None]:
+    """Training must survive reporting: whatever goes wrong is said once and forgotten."""
+
+    @functools.wraps(method)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(*args, **kwargs)
+        except Exception as error:
+            _warn_once(f"{method.__name__} failed: {type(error).__name__}: {error}")
+
+    return wrapper
+
+
+class Run:
+    """This worker's line to Muster. Methods may be called from any thread."""
+
+    def __init__(
+        self, around: Surroundings, sink: Sink, trial: TrialConfig, *, defaults: Mapping[str, Any]
+    ) -> None:
+        self._around = around
+        self._sink = sink
+        self._trial = trial
+        self._defaults = dict(defaults)
+        self._pid = os.getpid()
+        self._next_step = 0
+        self._described: tuple[str, str, str] | None = None
+        self._locally_stopped = ""
+        self.before_checkpoint: list[Callable[[], None]] = []
+        """Called before a checkpoint is registered, so that averaged rows are sent first."""
+        self._describe()
+
+    # ------------------------------------------------ what this worker is
+
+    @property
+    def info(self) -> RankInfo:
+        return self._around.info
+
+    @property
+    def hparams(self) -> dict[str, Any]:
+        """This trial's hyperparameters, over the defaults given to `init`."""
+        return {**self._defaults, **self._trial.hparams}
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved experiment document; empty without Muster."""
+        return dict(self._trial.config)
+
+    @property
+    def seed(self) -> int:
+        return self._trial.seed
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether somebody listens to what is reported."""
+        return not isinstance(self._sink, NullSink)
+
+    @property
+    def checkpoint_dir(self) -> Path:
+        return Path(self._around.checkpoint_dir or "checkpoints")
+
+    @property
+    def resume_from(self) -> Path | None:
+        """The checkpoint to continue from, or None for a fresh start."""
+        return Path(self._around.resume_from) if self._around.resume_from else None
+
+    # ------------------------------------------------ reporting
+
+    @_never_raises
+    def log(
+        self,
+        metrics: Mapping[str, Any],
+        *,
+        step: int | None = None,
+        epoch: float | None = None,
+        num_steps_planned: int | None = None,
+    ) -> None:
+        """Report values at a step. Numbers, numpy scalars and one-element tensors are accepted;
+        NaN and infinities are kept.
+
+        step: optimizer step; without it, one more than that of the last call.
+        """
+        if os.getpid() != self._pid:
+            _warn_once("log() in a forked process is ignored: only the worker itself reports")
+            return
+        if step is None:
+            step = self._next_step
+        step = int(step)
+        self._next_step = step + 1
+        values, problems = clean_values(metrics)
+        for problem in problems:
+            _warn_once(problem)
+        self._describe()
+        if values:
+            self._sink.row(Row(step, _now_ms(), values, epoch, num_steps_planned))
+
+    @_never_raises
+    def report_group(
+        self,
+        name: str,
+        ranks: Sequence[int],
+        kind: str = "custom",
+        *,
+        backend: str = "",
+    ) -> None:
+        """Tell Muster about a process group. Every member may call it; the first one reports."""
+        members = [int(r) for r in ranks]
+        if members and self.info.rank == members[0]:
+            self._sink.record(
+                wire.GroupRecord(name=name, kind=kind, backend=backend, ranks=members)
+            )
+
+    @_never_raises
+    def message(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
+        """A sentence for the trial's events."""
+        self._sink.record(wire.MessageRecord(level=level, text=text[:2000]))
+
+    @contextlib.contextmanager
+    def checkpoint(
+        self,
+        *,
+        step: int,
+        epoch: float | None = None,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> Iterator[Path]:
+        """Write a checkpoint: put files into the folder this gives; it becomes visible, and is
+        registered, only when the block ends without an error.
+
+        Call it on one rank. Errors of the disk do raise: a checkpoint that silently does not
+        exist is worse than a failed trial.
+        """
+        folder = checkpoints.begin(self.checkpoint_dir, step)
+        yield folder
+        values, problems = clean_values(metrics or {})
+        for problem in problems:
+            _warn_once(problem)
+        final, manifest = checkpoints.commit(folder, step=step, epoch=epoch, metrics=values)
+        for callback in self.before_checkpoint:
+            callback()
+        self._sink.record(
+            wire.CheckpointRecord(
+                step=step,
+                epoch=epoch,
+                path=final.name,
+                size_bytes=manifest.size_bytes,
+                files=manifest.files,
+                metrics=manifest.metrics,
+            )
+        )
+
+    def should_stop(self, *, agree: bool = False) -> bool:
+        """Whether Muster wants this worker to finish its step, checkpoint and exit 0.
+
+        agree: ask all ranks together and give all of them the same answer (a small blocking
+            all-reduce: every rank must call it). Without it ranks may see the request one step
+            apart, and the one that goes on waits for the others until the timeout.
+        """
+        wanted = bool(self.stop_reason)
+        if agree and self.info.world_size > 1:
+            from muster.comm import agree_any
+
+            return agree_any(wanted)
+        return wanted
+
+    @property
+    def stop_reason(self) -> str:
+        """Why to stop; empty while nobody wants it."""
+        control = self._sink.control
+        if control.should_stop:
+            return control.reason or "asked to stop"
+        return self._locally_stopped
+
+    def request_stop(self, reason: str) -> None:
+        """Make `should_stop` true from inside, for example from a signal handler."""
+        self._locally_stopped = reason or "asked to stop"
+
+    def flush(self, timeout_s: float = EXIT_FLUSH_S) -> bool:
+        """Wait until the agent has everything reported so far. False when time ran out."""
+        with contextlib.suppress(Exception):
+            for callback in self.before_checkpoint:
+                callback()
+            return self._sink.flush(timeout_s)
+        return False
+
+    def close(self, timeout_s: float = EXIT_FLUSH_S) -> bool:
+        """Send what is left and stop reporting. Called at exit by itself."""
+        if os.getpid() != self._pid:
+            return True
+        delivered = self.flush(timeout_s)
+        sink, self._sink = self._sink, NullSink()
+        with contextlib.suppress(Exception):
+            sink.close(timeout_s if delivered else 0.0)
+        if not delivered:
+            warn(f"some reports were not taken within {timeout_s:g} s and are lost")
+        return delivered
+
+    @_never_raises
+    def _describe(self) -> None:
+        """Say hello, and again when torch and its process group are known."""
+        torch_version, device, backend = _torch_facts()
+        if (torch_version, device, backend) == self._described:
+            return
+        first = self._described is None
+        self._described = (torch_version, device, backend)
+        info = self.info
+        self._sink.hello(
+            wire.WorkerRecord(
+                local_rank=info.local_rank,
+                rank=info.rank,
+                world_size=info.world_size,
+                node_rank=info.node_rank,
+                pid=self._pid,
+                host=socket.gethostname(),
+                master_addr=info.master_addr,
+                master_port=info.master_port,
+                device=device,
+                backend=backend,
+                reports=True,
+                torch_version=torch_version,
+            )
+        )
+        if first or backend:
+            self.report_group("world", range(info.world_size), "world", backend=backend)
+
+
+# ---------------------------------------------------------------- the process's one Run
+
+_run: Run | None = None
+_run_lock = threading.Lock()
+_warned: set[str] = set()
+_MAX_WARNINGS = 50
+
+
+def init(*, hparams: Mapping[str, Any] | None = None) -> Run:
+    """The process's Run, made on the first call.
+
+    hparams: defaults, used where the trial does not set the name; so that a script has sensible
+        values when it runs without Muster.
+    Raises ValueError when MUSTER_CONFIG_FILE is set but unreadable; nothing else.
+    """
+    global _run
+    with _run_lock:
+        if _run is None:
+            around = surroundings()
+            trial = read_config(around.config_file)
+            _run = Run(around, _make_sink(around), trial, defaults=hparams or {})
+            atexit.register(_run.close)
+            _report_uncaught(_run)
+            os.register_at_fork(after_in_child=_forget_sink)
+        elif hparams:
+            _run._defaults.update(hparams)
+        return _run
+
+
+def log(metrics: Mapping[str, Any], *, step: int | None = None, epoch: float | None = None) -> None:
+    """Report values at a step; see `Run.log`."""
+    init().log(metrics, step=step, epoch=epoch)
+
+
+def checkpoint(
+    *, step: int, epoch: float | None = None, metrics: Mapping[str, Any] | None = None
+) -> contextlib.AbstractContextManager[Path]:
+    """Write a checkpoint atomically and register it; see `Run.checkpoint`."""
+    return init().checkpoint(step=step, epoch=epoch, metrics=metrics)
+
+
+def resume_from() -> Path | None:
+    """The checkpoint folder to continue from, or None for a fresh start."""
+    return init().resume_from
+
+
+def should_stop(*, agree: bool = False) -> bool:
+    """Whether to finish the step, checkpoint and exit 0; see `Run.should_stop`."""
+    return init().should_stop(agree=agree)
+
+
+def hparams() -> dict[str, Any]:
+    """This trial's hyperparameters, over the defaults given to `init`."""
+    return init().hparams
+
+
+def config() -> dict[str, Any]:
+    """The resolved experiment document; empty without Muster."""
+    return init().config
+
+
+def report_group(
+    name: str, ranks: Sequence[int], kind: str = "custom", *, backend: str = ""
+) -> None:
+    """Tell Muster about a process group by its global ranks, in group-rank order."""
+    init().report_group(name, ranks, kind, backend=backend)
+
+
+def message(text: str, level: Literal["info", "warning", "error"] = "info") -> None:
+    """A sentence for the trial's events."""
+    init().message(text, level)
+
+
+def _make_sink(around: Surroundings) -> Sink:
+    info = around.info
+    if around.report_socket:
+        return AgentSink(around.report_socket, rank=info.rank, local_rank=info.local_rank)
+    if around.report_file:
+        return FileSink(around.report_file, rank=info.rank, local_rank=info.local_rank)
+    return NullSink()
+
+
+def _forget_sink() -> None:
+    # A forked child (a DataLoader worker) has no reporting thread and must not share the socket.
+    if _run is not None:
+        _run._sink = NullSink()
+
+
+def _report_uncaught(run: Run) -> None:
+    previous = sys.excepthook
+
+    def hook(kind: type[BaseException], value: BaseException, trace: Any) -> None:
+        if issubclass(kind, Exception):
+            run.message(f"rank {run.info.rank}: {kind.__name__}: {value}", "error")
+        previous(kind, value, trace)
+
+    sys.excepthook = hook
+
+
+def _torch_facts() -> tuple[str, str, str]:
+    """(torch version, device, backend) without importing torch: empty as long as unknown."""
+    torch: Any = sys.modules.get("torch")
+    version = getattr(getattr(torch, "version", None), "__version__", "")
+    if not version:
+        return "", "", ""  # not imported, or half way through
+    device, backend = "cpu", ""
+    if torch.cuda.is_initialized():
+        device = f"cuda:{torch.cuda.current_device()}"
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        backend = str(distributed.get_backend())
+    return str(version), device, backend
+
+
+def _warn_once(text: str) -> None:
+    if text not in _warned and len(_warned) < _MAX_WARNINGS:
+        _warned.add(text)
+        warn(text)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
