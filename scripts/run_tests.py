@@ -1,0 +1,219 @@
+"""Run the checks in order of cost and say at the end what passed. Called by scripts/test.
+
+scripts/test               everything
+scripts/test --fast        what takes about a minute: style, types, imports, unit tests
+scripts/test unit api      only these areas
+scripts/test e2e -- -x -k logs     everything after -- goes to pytest
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+PYTEST_AREAS = ["unit", "policy", "api", "loops", "agent", "sdk", "integration", "training", "e2e"]
+FAST = ["style", "types", "imports", "unit"]
+BROWSER_AREAS = {"e2e"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    name: str
+    ok: bool
+    seconds: float
+
+
+@dataclass
+class Tests:
+    """Sums over every pytest run."""
+
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    skipped: int = 0
+
+    def add(self, report: Path) -> None:
+        for suite in ET.parse(report).getroot().iter("testsuite"):
+            count = {
+                key: int(suite.get(key, "0")) for key in ("tests", "failures", "errors", "skipped")
+            }
+            self.failed += count["failures"]
+            self.errors += count["errors"]
+            self.skipped += count["skipped"]
+            self.passed += count["tests"] - count["failures"] - count["errors"] - count["skipped"]
+
+    def __str__(self) -> str:
+        parts = [
+            f"{number} {word}"
+            for number, word in [
+                (self.failed, "failed"),
+                (self.errors, "errors"),
+                (self.passed, "passed"),
+                (self.skipped, "skipped"),
+            ]
+            if number
+        ]
+        return ", ".join(parts) or "no tests ran"
+
+
+def environment() -> dict[str, str]:
+    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(BIN.parent)}
+
+
+def call(*command: str, cwd: Path = ROOT) -> bool:
+    return subprocess.run(command, cwd=cwd, env=environment(), check=False).returncode == 0
+
+
+def style() -> bool:
+    formatted = call("ruff", "format", "--check", "--quiet", ".")
+    if not formatted:
+        print("hint: ruff format .", flush=True)
+    return call("ruff", "check", "--quiet", ".") and formatted
+
+
+def types() -> bool:
+    return call("mypy")
+
+
+def imports() -> bool:
+    return call("lint-imports")
+
+
+def frontend() -> bool:
+    folder = ROOT / "frontend"
+    if not (folder / "package-lock.json").exists():
+        print("there is no dashboard yet")
+        return True
+    return call(str(BIN / "npm"), "run", "check", "--silent", cwd=folder)
+
+
+CHECKS: dict[str, Callable[[], bool]] = {
+    "style": style,
+    "types": types,
+    "imports": imports,
+    "frontend": frontend,
+}
+
+
+def find_browser() -> str | None:
+    """Chromium for the browser tests: $CHROME, or one on the PATH."""
+    given = os.environ.get("CHROME")
+    if given:
+        return given if shutil.which(given) else None
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        path = shutil.which(name)
+        if path:
+            return path
+    mac = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
+    return str(mac) if mac.exists() else None
+
+
+def provide_browser() -> bool:
+    """Browser tests are never skipped: install Chromium where we may, else say what to do."""
+    if find_browser() is None and not os.environ.get("CHROME"):
+        apt = shutil.which("apt-get")
+        if apt and os.geteuid() == 0:
+            print(
+                "installing Chromium for the browser tests (apt-get install chromium)", flush=True
+            )
+            quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            for arguments in (["update", "-q"], ["install", "-q", "-y", "chromium"]):
+                subprocess.run(
+                    [apt, *arguments],
+                    env=quiet,
+                    check=False,
+                    stdout=subprocess.DEVNULL,
+                )
+    browser = find_browser()
+    if browser is None:
+        print(
+            "error: the browser tests need Chromium, and there is none here.\n"
+            "hint: install it (Debian: apt-get install chromium), or set CHROME to its path; "
+            "to leave these tests out, name the other areas: scripts/test unit api …",
+            file=sys.stderr,
+            flush=True,
+        )
+        return False
+    os.environ["CHROME"] = browser
+    return True
+
+
+def pytest(areas: list[str], more: list[str], tests: Tests, *, workers: int) -> bool:
+    folders = [f"tests/{a}" for a in areas if any((ROOT / "tests" / a).rglob("test_*.py"))]
+    for area in areas:
+        if f"tests/{area}" not in folders:
+            print(f"no tests in tests/{area} yet")
+    if not folders:
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        parallel = ["-n", str(workers)] if workers > 1 else []
+        ok = call("pytest", "-q", *parallel, f"--junit-xml={report}", *folders, *more)
+        if report.exists():
+            tests.add(report)
+    return ok
+
+
+def main() -> int:
+    arguments, more = sys.argv[1:], []
+    if "--" in arguments:
+        at = arguments.index("--")
+        arguments, more = arguments[:at], arguments[at + 1 :]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    known = [*CHECKS, *PYTEST_AREAS]
+    parser.add_argument("areas", nargs="*", help=", ".join(known))
+    parser.add_argument("--fast", action="store_true", help=", ".join(FAST))
+    options = parser.parse_args(arguments)
+    unknown = [a for a in options.areas if a not in known]
+    if unknown:
+        parser.error(f"no area {unknown[0]!r}; there are: {', '.join(known)}")
+    chosen = options.areas or (FAST if options.fast else known)
+
+    started = time.monotonic()
+    tests = Tests()
+    outcomes: list[Outcome] = []
+
+    def run(name: str, check: Callable[[], bool]) -> None:
+        print(f"\n── {name}", flush=True)
+        before = time.monotonic()
+        ok = check()
+        outcomes.append(Outcome(name, ok, time.monotonic() - before))
+
+    for name, check in CHECKS.items():
+        if name in chosen:
+            run(name, check)
+    for area in PYTEST_AREAS:
+        if area not in chosen:
+            continue
+        if area in BROWSER_AREAS and not provide_browser():
+            outcomes.append(Outcome(area, False, 0.0))
+            continue
+        run(area, lambda area=area: pytest([area], more, tests, workers=1))  # type: ignore[misc]
+
+    print("\n── summary")
+    for outcome in outcomes:
+        print(
+            f"{'ok    ' if outcome.ok else 'FAILED'}  {outcome.name:<12} {outcome.seconds:6.1f} s"
+        )
+    ok = all(outcome.ok for outcome in outcomes)
+    verdict = f" {tests} in {time.monotonic() - started:.2f}s "
+    print(f"{verdict:=^80}")
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
