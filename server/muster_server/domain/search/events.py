@@ -1,0 +1,106 @@
+"""What a searcher hears and what it answers. Both are stored as JSON beside each other."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from muster.wire import decode_number, encode_number
+
+Outcome = Literal["completed", "stopped", "failed", "canceled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """The search begins. Heard again, it changes nothing."""
+
+    key: str = "started"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validated:
+    """A trial reported the search metric after training for `units` steps or epochs."""
+
+    trial_no: int
+    units: float
+    value: float
+    """May be NaN or infinite: then the trial ranks last."""
+    key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialEnded:
+    """A trial is terminal, restarts included.
+
+    completed: it ran to its own end. stopped: the searcher stopped it. failed: it failed for good.
+    canceled: a user stopped it, which says nothing about its hyperparameters.
+    """
+
+    trial_no: int
+    outcome: Outcome
+    key: str = ""
+
+
+Event = Started | Validated | TrialEnded
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateTrial:
+    no: int
+    """1, 2, 3, … without gaps."""
+    hparams: dict[str, Any]
+    seed: int
+    """0 .. 2**31-1."""
+    max_units: int | None
+    """Training length after which it is complete; None when the document names none."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopTrial:
+    no: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finish:
+    """The search creates and stops no more trials."""
+
+    reason: str
+
+
+Action = CreateTrial | StopTrial | Finish
+
+_EVENTS: dict[str, type[Event]] = {
+    "started": Started,
+    "validated": Validated,
+    "trial_ended": TrialEnded,
+}
+_EVENT_NAMES = {cls: name for name, cls in _EVENTS.items()}
+_ACTION_NAMES: dict[type[Action], str] = {
+    CreateTrial: "create_trial",
+    StopTrial: "stop_trial",
+    Finish: "finish",
+}
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """`event` as plain JSON (a value that is not finite becomes its name)."""
+    plain = {"type": _EVENT_NAMES[type(event)], **dataclasses.asdict(event)}
+    if isinstance(event, Validated):
+        plain["value"] = encode_number(event.value)
+    return plain
+
+
+def event_from_json(plain: dict[str, Any]) -> Event:
+    """The event behind `event_to_json`. Raises KeyError or ValueError for anything else."""
+    fields = dict(plain)
+    cls = _EVENTS[fields.pop("type")]
+    if cls is Validated:
+        fields["value"] = decode_number(fields["value"])
+    return cls(**fields)
+
+
+def action_to_json(action: Action) -> dict[str, Any]:
+    return {"type": _ACTION_NAMES[type(action)], **dataclasses.asdict(action)}

@@ -1,0 +1,256 @@
+"""Hyperparameter spaces: reading them, drawing from them, walking them as a grid.
+
+A space is written as nested mappings whose leaves are constants or one of
+
+    {log: [lo, hi]}   {uniform: [lo, hi]}   {int: [lo, hi], step: 1}   {choice: [...]}   {const: x}
+
+`count` beside log, uniform and int says how many evenly spaced values a grid takes of it.
+
+Every draw is a hash of (seed, trial number, parameter path): it depends neither on the order of
+parameters in the document nor on the other draws, the process or the Python version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["const", "choice", "int", "uniform", "log"]
+_OPTIONS: Mapping[Kind, frozenset[str]] = {
+    "const": frozenset(),
+    "choice": frozenset(),
+    "int": frozenset({"step", "count"}),
+    "uniform": frozenset({"count"}),
+    "log": frozenset({"count"}),
+}
+KINDS = tuple(_OPTIONS)
+MAX_PARAMETERS = 1_000
+MAX_CHOICES = 10_000
+MAX_GRID = 100_000
+MAX_INT = 2**53
+"""Integers beyond it are not exact in JSON readers that use floats."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceProblem:
+    path: str
+    """Dotted, from the hyperparameters on ("lr", "optimizer.momentum")."""
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """One leaf of the space."""
+
+    path: tuple[str, ...]
+    kind: Kind
+    lo: float = 0
+    hi: float = 0
+    step: int = 1
+    count: int | None = None
+    values: tuple[Any, ...] = ()
+    """Of const (one) and choice."""
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    def draw(self, u: float) -> Any:
+        """The value at quantile `u` of 0 <= u < 1."""
+        if self.kind in ("const", "choice"):
+            return self.values[int(u * len(self.values))]
+        if self.kind == "int":
+            count = (int(self.hi) - int(self.lo)) // self.step + 1
+            return int(self.lo) + self.step * int(u * count)
+        if self.kind == "uniform":
+            return min(self.lo + u * (self.hi - self.lo), self.hi)
+        lo, hi = math.log(self.lo), math.log(self.hi)
+        return min(max(math.exp(lo + u * (hi - lo)), self.lo), self.hi)
+
+    def grid_size(self) -> int | None:
+        """How many values a grid takes; None when there is no finite answer without `count`."""
+        if self.kind in ("const", "choice"):
+            return len(self.values)
+        if self.kind == "int":
+            size = (int(self.hi) - int(self.lo)) // self.step + 1
+            return size if self.count is None else min(self.count, size)
+        return self.count
+
+    def grid_value(self, index: int) -> Any:
+        """Value `index` of grid_size() many: evenly spaced from lo to hi, one alone in the middle."""
+        if self.kind in ("const", "choice"):
+            return self.values[index]
+        size = self.grid_size()
+        assert size is not None, f"{self.name}: grid over a space without count"
+        if self.kind == "int" and self.count is None:
+            return int(self.lo) + self.step * index
+        at = 0.5 if size == 1 else index / (size - 1)
+        if self.kind == "int":
+            # Half up, not half to even: 0, 1, 2 and 3 of [0, 3] must not depend on parity.
+            return math.floor(self.lo + at * (self.hi - self.lo) + 0.5)
+        if self.kind == "uniform":
+            return self.hi if at == 1 else self.lo + at * (self.hi - self.lo)
+        if at in (0, 1):
+            return (self.lo, self.hi)[int(at)]
+        lo, hi = math.log(self.lo), math.log(self.hi)
+        return math.exp(lo + at * (hi - lo))
+
+
+def parse_space(raw: Mapping[str, Any]) -> tuple[list[Parameter], list[SpaceProblem]]:
+    """The parameters of a space, sorted by path, and what is wrong with it."""
+    parameters: list[Parameter] = []
+    problems: list[SpaceProblem] = []
+    _walk(raw, (), parameters, problems)
+    if len(parameters) > MAX_PARAMETERS:
+        problems.append(
+            SpaceProblem(path="", message=f"at most {MAX_PARAMETERS} hyperparameters are possible")
+        )
+    parameters.sort(key=lambda p: p.path)
+    return parameters, problems
+
+
+def sample(parameters: list[Parameter], *, seed: int, trial_no: int) -> dict[str, Any]:
+    """Trial `trial_no`'s hyperparameters."""
+    return _nest({p.path: p.draw(uniform(seed, trial_no, *p.path)) for p in parameters})
+
+
+def grid_size(parameters: list[Parameter]) -> int | None:
+    """Number of points of the grid (1 for an empty space); None when a space is not finite."""
+    size = 1
+    for parameter in parameters:
+        own = parameter.grid_size()
+        if own is None:
+            return None
+        size *= own
+    return size
+
+
+def grid_point(parameters: list[Parameter], index: int) -> dict[str, Any]:
+    """Point `index` of the grid; the last path varies fastest."""
+    values: dict[tuple[str, ...], Any] = {}
+    for parameter in reversed(parameters):
+        size = parameter.grid_size()
+        assert size is not None, f"{parameter.name}: grid over a space without count"
+        index, at = divmod(index, size)
+        values[parameter.path] = parameter.grid_value(at)
+    return _nest({p.path: values[p.path] for p in parameters})
+
+
+def uniform(seed: int, trial_no: int, *path: str) -> float:
+    """A number in [0, 1) with 53 random bits that is a function of the arguments alone."""
+    return (_hash(seed, trial_no, "hparam", path) >> 11) / 2**53
+
+
+def trial_seed(seed: int, trial_no: int) -> int:
+    """Seed of a trial's own randomness, 0 .. 2**31-1."""
+    return _hash(seed, trial_no, "trial", ()) >> 33
+
+
+def _hash(seed: int, trial_no: int, purpose: str, path: tuple[str, ...]) -> int:
+    text = json.dumps([seed, trial_no, purpose, *path])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def _nest(flat: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for path, value in flat.items():
+        at = nested
+        for key in path[:-1]:
+            at = at.setdefault(key, {})
+        at[path[-1]] = value
+    return nested
+
+
+def _walk(
+    node: Mapping[str, Any],
+    path: tuple[str, ...],
+    parameters: list[Parameter],
+    problems: list[SpaceProblem],
+) -> None:
+    for key, value in node.items():
+        here = (*path, key)
+        if not isinstance(value, Mapping):
+            parameters.append(Parameter(path=here, kind="const", values=(value,)))
+            continue
+        kinds = [kind for kind in KINDS if kind in value]
+        if not kinds:
+            _walk(value, here, parameters, problems)
+            continue
+        try:
+            parameters.append(_leaf(here, kinds, value))
+        except _Bad as bad:
+            problems.append(SpaceProblem(path=".".join(here), message=bad.message, hint=bad.hint))
+
+
+class _Bad(Exception):
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def _leaf(path: tuple[str, ...], kinds: list[Kind], value: Mapping[str, Any]) -> Parameter:
+    if len(kinds) > 1:
+        raise _Bad(f"is {' and '.join(kinds)} at once", f"keep one of {', '.join(KINDS)}")
+    kind = kinds[0]
+    unknown = sorted(value.keys() - {kind} - _OPTIONS[kind])
+    if unknown:
+        allowed = ", ".join(sorted(_OPTIONS[kind])) or "nothing"
+        raise _Bad(f"unknown key {unknown[0]!r} beside {kind!r}", f"beside it may stand: {allowed}")
+    if kind == "const":
+        return Parameter(path=path, kind=kind, values=(value[kind],))
+    if kind == "choice":
+        choices = value[kind]
+        if not isinstance(choices, list) or not 1 <= len(choices) <= MAX_CHOICES:
+            raise _Bad(f"choice needs a list of 1 to {MAX_CHOICES} values")
+        return Parameter(path=path, kind=kind, values=tuple(choices))
+    lo, hi = _bounds(kind, value[kind])
+    return Parameter(
+        path=path,
+        kind=kind,
+        lo=lo,
+        hi=hi,
+        step=_positive(value, "step") or 1,
+        count=_positive(value, "count"),
+    )
+
+
+def _bounds(kind: Kind, bounds: Any) -> tuple[float, float]:
+    example = "[1, 10]" if kind == "int" else "[0.001, 0.1]"
+    if not isinstance(bounds, list) or len(bounds) != 2:
+        raise _Bad(f"{kind} needs two bounds", f"for example {{{kind}: {example}}}")
+    for bound in bounds:
+        is_number = isinstance(bound, int) or (kind != "int" and isinstance(bound, float))
+        if isinstance(bound, bool) or not is_number:
+            noun = "whole numbers" if kind == "int" else "numbers"
+            raise _Bad(f"the bounds of {kind} must be {noun}", f"for example {{{kind}: {example}}}")
+        if not math.isfinite(bound):
+            raise _Bad(f"the bounds of {kind} must be finite")
+        if kind == "int" and abs(bound) > MAX_INT:
+            raise _Bad(f"the bounds of int must lie within ±{MAX_INT}")
+    lo, hi = bounds
+    if not lo < hi:
+        raise _Bad(
+            f"the lower bound must be below the upper one, got [{lo}, {hi}]",
+            "write the smaller number first; for a fixed value write the value alone",
+        )
+    if kind == "log" and lo <= 0:
+        raise _Bad(
+            f"log needs bounds above 0, got a lower bound of {lo}",
+            "use uniform, or a small positive lower bound",
+        )
+    return lo, hi
+
+
+def _positive(value: Mapping[str, Any], key: str) -> int | None:
+    number = value.get(key)
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_INT:
+        raise _Bad(f"{key} must be a whole number of at least 1")
+    return number
