@@ -1,0 +1,219 @@
+"""The experiment document: what a user writes, with every default.
+
+Field docs below are the reference (docs/reference/experiment-document.md is made from them).
+Checks across fields are in services/documents/checks.py, so that each can name its path.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .base import SafeStr
+
+MAX_SLOTS = 4096
+MAX_TRIALS = 100_000
+
+Name = Annotated[SafeStr, Field(min_length=1, max_length=200, pattern=r"\S")]
+Identifier = Annotated[SafeStr, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Text = Annotated[SafeStr, Field(min_length=1, max_length=4096)]
+Positive = Annotated[int, Field(ge=1, le=2**53)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class Length(Section):
+    """A training length: steps or epochs, one of the two."""
+
+    steps: Positive | None = None
+    """Optimizer steps."""
+    epochs: Positive | None = None
+    """Passes over the training data."""
+
+
+class Code(Section):
+    """Where the code of an `entrypoint` comes from: `path` or `installed`."""
+
+    path: Text | None = None
+    """Folder to bundle and upload, relative to the document. Read by the command line; the server
+    sees the uploaded bundle. The default for an `entrypoint` is `.`."""
+    installed: Annotated[SafeStr, Field(max_length=4096, pattern=r"^/")] | None = None
+    """Absolute path of a folder that exists on every node (shared storage, an image)."""
+
+
+class Trainer(Section):
+    """The built-in trainer: no code needed. Hyperparameters of the same name win over these."""
+
+    model: Identifier = "mlp"
+    """Model to train."""
+    data: Identifier = "digits"
+    """Data set."""
+    epochs: Positive | None = None
+    """Training length. Default: `search.max_length`, else 3 epochs."""
+    steps: Positive | None = None
+    """Training length in optimizer steps, in place of `epochs`."""
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 32
+    """Samples per worker and micro-batch."""
+    optimizer: Identifier = "adamw"
+    """Optimizer."""
+    lr: Annotated[float, Field(gt=0, le=1000)] = 0.001
+    """Learning rate."""
+    weight_decay: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    """Weight decay."""
+    options: dict[SafeStr, Any] = {}
+    """Further settings of the chosen model and data set (`{width: 64}`)."""
+
+
+class Resources(Section):
+    """What one trial needs. All its slots are granted together (gang scheduling)."""
+
+    slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = 1
+    """Slots of one trial; one worker runs on each."""
+    slot_type: Literal["cpu", "cuda"] = "cpu"
+    """Kind of slot."""
+    pool: Identifier = "default"
+    """Pool of nodes to run in."""
+    nodes: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
+    """Spread the slots evenly over exactly this many nodes. Default: as few as possible."""
+    max_nodes: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
+    """Wait rather than spread over more nodes than this."""
+    priority: Annotated[int, Field(ge=0, le=100)] = 50
+    """Place in the queue, higher is more urgent."""
+
+
+class Strategy(Section):
+    """How the workers of a trial share the work (built-in trainer)."""
+
+    kind: Literal["ddp", "single"] = "ddp"
+    """`ddp`: every worker holds the model, gradients are averaged. `single`: one worker, no
+    process group."""
+    accumulate: Annotated[int, Field(ge=1, le=4096)] = 1
+    """Micro-batches per optimizer step."""
+
+
+class Search(Section):
+    """How trials are chosen from `hyperparameters`."""
+
+    method: Literal["single", "grid", "random", "asha"] = "single"
+    """`single`: one trial. `grid`: every combination once. `random`: independent draws. `asha`:
+    random draws, and trials that are behind when they reach a rung are stopped."""
+    metric: Annotated[SafeStr, Field(min_length=1, max_length=200)] | None = None
+    """Reported metric by which trials are compared (`val/loss`). Needed by `asha`."""
+    goal: Literal["min", "max"] | None = None
+    """Whether less (`min`) or more (`max`) of the metric is better. Needed with `metric`."""
+    trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None
+    """Trials to create. Needed by `random` and `asha`; a grid's size follows from the space."""
+    max_length: Length | None = None
+    """Full training length of a trial; one that goes on past it is stopped. Needed by `asha`."""
+    divisor: Annotated[int, Field(ge=2, le=64)] = 4
+    """`asha`: one in so many trials goes on past a rung."""
+    rungs: Annotated[int, Field(ge=1, le=16)] = 5
+    """`asha`: rungs at most; fewer when `max_length` or `trials` leave no room for them."""
+    concurrent: Annotated[int, Field(ge=1, le=10_000)] = 16
+    """Trials that may run or wait at once."""
+    seed: Annotated[int, Field(ge=0, le=2**53)] = 0
+    """Seed of all draws. The same seed and space give the same trials; change it for others."""
+
+
+class Restarts(Section):
+    """How often a trial is started again from its latest checkpoint, by kind of failure."""
+
+    user: Annotated[int, Field(ge=0, le=100)] = 0
+    """After failures of its own code."""
+    infra: Annotated[int, Field(ge=0, le=1000)] = 3
+    """After failures of machines, network or launcher."""
+
+
+class Checkpoints(Section):
+    """When the built-in trainer saves, and where checkpoints live."""
+
+    every: Length | None = Length(epochs=1)
+    """How often to save. null: only at the end."""
+    storage: Literal["local"] = "local"
+    """`local`: the storage folder of the agents, which all nodes of a trial must share when it is
+    to continue on another node."""
+
+
+class Environment(Section):
+    """The processes' environment."""
+
+    python: Text | None = None
+    """Interpreter on the node. Default: the agent's."""
+    variables: dict[
+        Annotated[SafeStr, Field(max_length=128)], Annotated[SafeStr, Field(max_length=32_768)]
+    ] = {}
+    """Environment variables. Values are text: `"1"`, not `1`."""
+
+
+class Measure(Section):
+    """What is measured while training."""
+
+    comm: bool = True
+    """Time communication per collective (cost: below 1 % of throughput)."""
+
+
+class Document(Section):
+    """One experiment."""
+
+    name: Name
+    """What it is called; need not be unique."""
+    project: Annotated[SafeStr, Field(max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$")] = (
+        "default"
+    )
+    """Project it belongs to; made when it does not exist."""
+    labels: Annotated[
+        dict[
+            Annotated[SafeStr, Field(min_length=1, max_length=64)],
+            Annotated[SafeStr, Field(max_length=256)],
+        ],
+        Field(max_length=64),
+    ] = {}
+    """Labels to find it by (`{team: vision}`)."""
+    notes: Annotated[SafeStr, Field(max_length=100_000)] = ""
+    """Free text, Markdown."""
+    entrypoint: list[Text] | None = None
+    """What to run: `train.py --epochs 3` or `-m package.module`, as text or as a list of
+    arguments. Split like a shell would, but no shell runs: no pipes, no variables. This or
+    `trainer`."""
+    trainer: Trainer | None = None
+    """Train with the built-in trainer. This or `entrypoint`."""
+    code: Code | None = None
+    """Where the code comes from."""
+    resources: Resources = Resources()
+    """What one trial needs."""
+    strategy: Strategy = Strategy()
+    """How workers share the work."""
+    hyperparameters: dict[SafeStr, Any] = {}
+    """Constants and spaces: `{log: [lo, hi]}`, `{uniform: [lo, hi]}`, `{int: [lo, hi], step: 1}`,
+    `{choice: [...]}`, `{const: value}`, nested as you like. `count` beside log, uniform and int
+    is the number of values a grid takes of it."""
+    search: Search = Search()
+    """How trials are chosen."""
+    restarts: Restarts = Restarts()
+    """How failures are retried."""
+    checkpoints: Checkpoints = Checkpoints()
+    """When and where checkpoints are saved."""
+    environment: Environment = Environment()
+    """Interpreter and variables."""
+    launcher: Literal["torchrun", "direct"] = "torchrun"
+    """`torchrun`, or `direct`: the agent starts one process per slot itself, with the same
+    environment variables."""
+    on_disconnect: Literal["continue", "stop"] = "continue"
+    """What a node does with its workers when it cannot reach the server for longer than its
+    lease: `continue` training, or `stop` so that the trial may be placed elsewhere."""
+    stop_grace_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
+    """Seconds between asking workers to stop and killing them."""
+    measure: Measure = Measure()
+    """What is measured."""
+    log_limit_mb: Annotated[int, Field(ge=1, le=10_240)] = 100
+    """Log kept per worker and stream, in MB; past it the log is cut, with a marker."""

@@ -1,0 +1,11 @@
+"""The experiment document: reading it, filling it in, and saying what is wrong with it.
+
+`resolve(text, overrides)` never raises for what a user wrote: it answers with the resolved
+configuration or with every problem found, each with the dotted path it is about.
+"""
+
+from .bundles import check_entry_file
+from .reading import Unreadable, read_document
+from .resolving import Resolved, resolve, search_spec
+
+__all__ = ["Resolved", "Unreadable", "check_entry_file", "read_document", "resolve", "search_spec"]

@@ -1,0 +1,188 @@
+"""Checks that need more than one field. Each names the path to change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster_server.domain.search import sampling
+from muster_server.errors import FieldProblem
+from muster_server.schemas.document import Document, Length
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+RESERVED_PREFIXES = ("MUSTER_", "TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
+RESERVED_VARIABLES = frozenset(
+    {
+        "RANK",
+        "LOCAL_RANK",
+        "GROUP_RANK",
+        "ROLE_RANK",
+        "NODE_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_WORLD_SIZE",
+        "ROLE_WORLD_SIZE",
+        "ROLE_NAME",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "CUDA_VISIBLE_DEVICES",
+        "LD_PRELOAD",
+        "LD_AUDIT",
+    }
+)
+
+
+def check(document: Document, parameters: list[sampling.Parameter]) -> list[FieldProblem]:
+    """Every cross-field problem of a document whose fields are valid one by one."""
+    return [
+        *_what_runs(document),
+        *_resources(document),
+        *_lengths(document),
+        *_search(document, parameters),
+        *_variables(document),
+    ]
+
+
+def _what_runs(document: Document) -> Iterator[FieldProblem]:
+    if document.entrypoint is not None and document.trainer is not None:
+        yield FieldProblem(
+            "trainer",
+            "stands beside entrypoint",
+            "keep one: your own code, or the built-in trainer",
+        )
+    if document.entrypoint is None and document.trainer is None:
+        yield FieldProblem(
+            "entrypoint",
+            "is missing: nothing says what to run",
+            "add `entrypoint: train.py`, or `trainer: {model: mlp, data: digits}`",
+        )
+    code = document.code
+    if code is None:
+        return
+    if document.trainer is not None:
+        yield FieldProblem("code", "has no effect with trainer", "leave it out")
+    if code.path is not None and code.installed is not None:
+        yield FieldProblem("code", "has both path and installed", "keep one of them")
+    if code.path is None and code.installed is None:
+        yield FieldProblem("code", "is empty", "write {path: .} or {installed: /folder}")
+
+
+def _resources(document: Document) -> Iterator[FieldProblem]:
+    resources, nodes = document.resources, document.resources.nodes
+    if nodes is not None:
+        if resources.slots % nodes:
+            near = max(resources.slots // nodes, 1) * nodes
+            yield FieldProblem(
+                "resources.slots",
+                f"{resources.slots} slots cannot be divided evenly over {nodes} nodes",
+                f"use {near} or {near + nodes} slots, or leave nodes out",
+            )
+        if resources.max_nodes is not None and resources.max_nodes < nodes:
+            yield FieldProblem(
+                "resources.max_nodes",
+                f"is {resources.max_nodes}, but resources.nodes asks for {nodes}",
+                "leave max_nodes out",
+            )
+    if document.strategy.kind == "single" and resources.slots > 1:
+        yield FieldProblem(
+            "strategy.kind",
+            f"single uses one worker, but resources.slots is {resources.slots}",
+            "use ddp, or one slot",
+        )
+
+
+def _lengths(document: Document) -> Iterator[FieldProblem]:
+    lengths = {
+        "search.max_length": document.search.max_length,
+        "checkpoints.every": document.checkpoints.every,
+    }
+    for path, length in lengths.items():
+        if length is not None and (length.steps is None) == (length.epochs is None):
+            yield FieldProblem(path, "needs steps or epochs, one of the two", "{epochs: 3}")
+    trainer, full = document.trainer, document.search.max_length
+    if trainer is None:
+        return
+    if trainer.steps is not None and trainer.epochs is not None:
+        yield FieldProblem("trainer.steps", "stands beside trainer.epochs", "keep one of them")
+    own = Length(steps=trainer.steps, epochs=trainer.epochs)
+    if full is not None and own != Length() and own != full:
+        yield FieldProblem(
+            "trainer.epochs" if trainer.epochs is not None else "trainer.steps",
+            "differs from search.max_length",
+            "say the length once, in search.max_length",
+        )
+
+
+def _search(document: Document, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+    search = document.search
+    spaces = [p for p in parameters if p.kind != "const"]
+    if search.method == "asha":
+        needed = {
+            "metric": "say which reported metric is compared, for example `metric: val/loss`",
+            "max_length": "say how long a trial trains at most, for example {epochs: 9}",
+        }
+        for field, hint in needed.items():
+            if getattr(search, field) is None:
+                yield FieldProblem(f"search.{field}", "is needed by asha", hint)
+    if search.goal is None and (search.metric is not None or search.method == "asha"):
+        yield FieldProblem(
+            "search.goal", "is needed to compare trials", "write `goal: min` or `goal: max`"
+        )
+    if search.method in ("random", "asha") and search.trials is None:
+        yield FieldProblem(
+            "search.trials", f"is needed by {search.method}", "say how many trials to create"
+        )
+    if search.method == "single":
+        if search.trials not in (None, 1):
+            yield FieldProblem(
+                "search.trials",
+                f"is {search.trials}, but method single makes one trial",
+                "choose method random, grid or asha",
+            )
+        for parameter in spaces:
+            yield FieldProblem(
+                f"hyperparameters.{parameter.name}",
+                f"is a space ({parameter.kind}), but search.method single makes one trial",
+                "write one value, or choose search.method random, grid or asha",
+            )
+    if search.method == "grid":
+        yield from _grid(search.trials, spaces)
+
+
+def _grid(trials: int | None, spaces: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+    for parameter in spaces:
+        if parameter.grid_size() is None:
+            lo, hi = parameter.lo, parameter.hi
+            yield FieldProblem(
+                f"hyperparameters.{parameter.name}",
+                f"grid needs to know how many values of {parameter.kind} to take",
+                f"add a count: {{{parameter.kind}: [{lo}, {hi}], count: 5}}",
+            )
+    size = sampling.grid_size(spaces)
+    if size is not None and size > sampling.MAX_GRID:
+        yield FieldProblem(
+            "hyperparameters",
+            f"the grid has {size} points, more than {sampling.MAX_GRID}",
+            "use fewer values (count, step), or method random",
+        )
+    elif size is not None and trials not in (None, size):
+        yield FieldProblem(
+            "search.trials",
+            f"is {trials}, but the grid has {size} points and a grid tries each once",
+            "leave trials out, or choose method random",
+        )
+
+
+def _variables(document: Document) -> Iterator[FieldProblem]:
+    for name in document.environment.variables:
+        path = f"environment.variables.{name}"
+        if not _VARIABLE.fullmatch(name):
+            yield FieldProblem(
+                path, "is not a name of a variable", "letters, digits and '_', no digit first"
+            )
+        elif name in RESERVED_VARIABLES or name.startswith(RESERVED_PREFIXES):
+            yield FieldProblem(
+                path,
+                "is reserved: Muster and torchrun set it, or it would change every process",
+                "use another name",
+            )

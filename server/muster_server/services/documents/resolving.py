@@ -1,0 +1,155 @@
+"""From what was written to what will run: one plain JSON configuration, each value with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from muster_server.domain.search import SearchSpec, rung_units, sampling
+from muster_server.errors import FieldProblem
+from muster_server.schemas.document import Document
+
+from . import checks, entrypoints
+from .explaining import explain
+from .overrides import apply_overrides
+from .reading import Unreadable, read_document
+
+MAX_PROBLEMS = 50
+DEFAULT_EPOCHS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """Either `config` or at least one problem."""
+
+    config: dict[str, Any] | None = None
+    origins: dict[str, str] = field(default_factory=dict)
+    """Dotted path of every leaf → document | override | default."""
+    problems: tuple[FieldProblem, ...] = ()
+
+
+def resolve(text: str, overrides: Sequence[str] = ()) -> Resolved:
+    """Read, override, fill in and check a document."""
+    try:
+        written = read_document(text)
+    except Unreadable as problem:
+        return Resolved(problems=(_as_problem(problem),))
+    raw, overridden, bad_overrides = apply_overrides(written, overrides)
+    problems = [_as_problem(p) for p in bad_overrides]
+    document = _validate(raw, problems)
+    parameters = _space(raw.get("hyperparameters"), problems)
+    if document is not None and parameters is not None:
+        problems += checks.check(document, parameters)
+    if problems or document is None or parameters is None:
+        return Resolved(problems=tuple(problems[:MAX_PROBLEMS]))
+    config = document.model_dump(mode="json")
+    _fill_in(config, parameters)
+    return Resolved(config=config, origins=dict(_origins(config, raw, overridden)))
+
+
+def search_spec(config: dict[str, Any]) -> SearchSpec:
+    """What the searcher of a resolved configuration is."""
+    search = config["search"]
+    length = search["max_length"]
+    unit: Literal["steps", "epochs"] | None = None
+    max_units: int | None = None
+    if length is not None:
+        unit = "steps" if length["steps"] is not None else "epochs"
+        max_units = length[unit]
+    rungs: tuple[int, ...] = ()
+    if search["method"] == "asha":
+        assert max_units is not None, "checked: asha needs max_length"
+        rungs = tuple(
+            rung_units(
+                max_units,
+                divisor=search["divisor"],
+                max_rungs=search["rungs"],
+                trials=search["trials"],
+            )
+        )
+    return SearchSpec(
+        method=search["method"],
+        space=config["hyperparameters"],
+        seed=search["seed"],
+        trials=search["trials"],
+        concurrent=search["concurrent"],
+        metric=search["metric"],
+        goal=search["goal"] or "min",
+        unit=unit,
+        max_units=max_units,
+        divisor=search["divisor"],
+        rungs=rungs,
+    )
+
+
+def _as_problem(problem: Unreadable) -> FieldProblem:
+    return FieldProblem(problem.path or "document", problem.message, problem.hint)
+
+
+def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> Document | None:
+    arguments, problem = entrypoints.normalise(raw.get("entrypoint"))
+    fields = {**raw, "entrypoint": arguments}
+    try:
+        document = Document.model_validate(fields)
+    except ValidationError as error:
+        problems += [explain(e, Document) for e in error.errors(include_url=False)]
+        document = None
+    if problem:
+        problems.append(problem)
+        return None
+    return document
+
+
+def _space(raw: Any, problems: list[FieldProblem]) -> list[sampling.Parameter] | None:
+    if raw is None:
+        return []
+    if not isinstance(raw, dict):
+        return None  # the schema has complained
+    parameters, bad = sampling.parse_space(raw)
+    for problem in bad:
+        path = f"hyperparameters.{problem.path}" if problem.path else "hyperparameters"
+        problems.append(FieldProblem(path, problem.message, problem.hint))
+    return None if bad else parameters
+
+
+def _fill_in(config: dict[str, Any], parameters: list[sampling.Parameter]) -> None:
+    """Defaults that depend on other values."""
+    search, trainer = config["search"], config["trainer"]
+    if config["entrypoint"] is not None and config["code"] is None:
+        config["code"] = {"path": ".", "installed": None}
+    if search["method"] == "single":
+        search["trials"] = 1
+    elif search["method"] == "grid":
+        search["trials"] = sampling.grid_size(parameters)
+    if trainer is not None and trainer["epochs"] is None and trainer["steps"] is None:
+        trainer.update(search["max_length"] or {"epochs": DEFAULT_EPOCHS, "steps": None})
+
+
+def _origins(
+    config: dict[str, Any], raw: dict[str, Any], overridden: list[str]
+) -> Iterator[tuple[str, str]]:
+    set_paths = [tuple(path.split(".")) for path in overridden]
+    for path in _leaves(config, ()):
+        if any(path[: len(p)] == p for p in set_paths):
+            yield ".".join(path), "override"
+        else:
+            yield ".".join(path), "document" if _is_written(raw, path) else "default"
+
+
+def _leaves(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if isinstance(node, dict) and (node or not path):
+        for key, value in node.items():
+            yield from _leaves(value, (*path, key))
+    else:
+        yield path
+
+
+def _is_written(raw: Any, path: tuple[str, ...]) -> bool:
+    for key in path:
+        if not isinstance(raw, dict) or key not in raw:
+            return False
+        raw = raw[key]
+    return True
