@@ -360,7 +360,7 @@ def _torch_facts() -> tuple[str, str, str]:
         device = f"cuda:{torch.cuda.current_device()}"
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        backend = str(distributed.get_backend())
+        backend = str(distributed.get_backend()).removeprefix("muster_")
     return str(version), device, backend
 
 

@@ -1,0 +1,306 @@
+"""A gloo process group that notes what it does. Imports torch.
+
+It delegates every collective to torch's own gloo and changes no result. One hook sees everything:
+`torch.distributed` calls, DDP's C++ reducer, FSDP2, DTensor's functional collectives, pipeline
+send/recv and sub-groups made by `new_group` or a DeviceMesh. It costs 0.1 to 0.2 ms per collective.
+
+NCCL is left alone: a Python process group would hide its coalescing and splitting, and its kernels
+cannot be timed from the host. On CUDA only the phases of a step are measured and no communication
+figures are made up.
+"""
+
+# torch's own signatures are overloads for Python callers; C++ calls the one form used here.
+# mypy: disable-error-code="override, assignment"
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from muster.collectives import Collective, log, now_ns
+from muster.run import init
+from muster.sinks import warn
+
+BACKEND = "muster_gloo"
+_lock = threading.Lock()
+_control_group: Any = None
+
+
+def backend(wanted: str | None = None, *, measure: bool | None = None) -> str:
+    """The backend name to give `init_process_group`: the measured gloo in place of gloo.
+
+    wanted: "gloo", "nccl", …; default is nccl where CUDA is available, else gloo.
+    measure: default is what the experiment document says (measure.comm), else True.
+    Anything but plain "gloo" comes back unchanged.
+    """
+    if wanted is None:
+        wanted = "nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
+    if measure is None:
+        options = init().config.get("measure")
+        measure = not isinstance(options, dict) or options.get("comm", True) is not False
+    if wanted != "gloo" or not measure:
+        return wanted
+    try:
+        register()
+    except Exception as error:
+        warn(f"communication is not measured: {type(error).__name__}: {error}")
+        return wanted
+    return BACKEND
+
+
+def register() -> None:
+    """Make the backend `muster_gloo` known to torch. Repeating it is harmless."""
+    with _lock:
+        if BACKEND.upper() not in dist.Backend._plugins:
+            dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])
+
+
+def is_measured() -> bool:
+    """Whether the default process group is the measured one."""
+    return bool(dist.is_available() and dist.is_initialized() and dist.get_backend() == BACKEND)
+
+
+def agree_any(flag: bool) -> bool:
+    """True on every rank when `flag` is true on any. Every rank must call it.
+
+    Uses a group of its own that is not measured, so that asking does not count as communication.
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        return flag
+    pending = start_agreement(flag)
+    return finish_agreement(pending)
+
+
+def start_agreement(flag: bool) -> tuple[Any, torch.Tensor]:
+    """Begin `agree_any` without waiting. Every rank must call it, and `finish_agreement` then."""
+    global _control_group
+    if _control_group is None:
+        _control_group = dist.new_group(backend="gloo", group_desc="muster_control")
+    vote = torch.tensor([1 if flag else 0], dtype=torch.int32)
+    work = dist.all_reduce(vote, op=dist.ReduceOp.MAX, group=_control_group, async_op=True)
+    return work, vote
+
+
+def finish_agreement(pending: tuple[Any, torch.Tensor]) -> bool:
+    work, vote = pending
+    work.wait()
+    return bool(vote.item())
+
+
+def _create(options: Any, backend_options: Any) -> Any:
+    return MeasuredGroup(
+        options.store,
+        options.group_rank,
+        options.group_size,
+        options.timeout,
+        ranks=list(options.global_ranks_in_group or range(options.group_size)),
+    )
+
+
+def _num_bytes(tensors: Any) -> int:
+    if isinstance(tensors, torch.Tensor):
+        return tensors.numel() * tensors.element_size()
+    return sum(_num_bytes(t) for t in tensors)
+
+
+def _allgather_options() -> Any:
+    return dist.distributed_c10d.AllgatherOptions()  # type: ignore[attr-defined]
+
+
+class MeasuredWork(dist.Work):
+    """gloo's Work, with the waits noted."""
+
+    def __init__(self, inner: Any, record: Collective) -> None:
+        super().__init__()
+        self._inner = inner
+        self._record = record
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        start = now_ns()
+        if timeout is None or timeout.total_seconds() <= 0:
+            done = self._inner.wait()
+        else:
+            done = self._inner.wait(timeout)
+        self._record.waits.append((threading.get_ident(), start, now_ns()))
+        return bool(done)
+
+    def get_future(self) -> Any:
+        self._record.is_future = True
+        return self._inner.get_future()
+
+    def is_completed(self) -> bool:
+        return bool(self._inner.is_completed())
+
+    def is_success(self) -> bool:
+        return bool(self._inner.is_success())
+
+    def exception(self) -> Any:
+        return self._inner.exception()
+
+    def result(self) -> Any:
+        return self._inner.result()
+
+    def _source_rank(self) -> int:
+        return int(self._inner._source_rank())
+
+
+class MeasuredGroup(dist.ProcessGroup):
+    """Delegates to gloo and notes kind, bytes, launch and completion of each collective.
+
+    Method names and arguments are those torch's dispatcher calls from C++; the two spellings of
+    some of them belong to different torch versions.
+    """
+
+    def __init__(
+        self, store: Any, rank: int, size: int, timeout: timedelta, *, ranks: list[int]
+    ) -> None:
+        super().__init__(rank, size)  # type: ignore[call-arg]
+        self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
+        self._gloo._set_sequence_number_for_group()
+        self._place = (rank, size)
+        self._global_ranks = ranks
+        self._is_reported = False
+        self._label = ""
+        # The base class reads name, description and bound device from the registered backend;
+        # without it DeviceMesh fails with "ProcessGroup name not set".
+        custom = dist.ProcessGroup.BackendType.CUSTOM
+        self._register_backend(torch.device("cpu"), custom, self._gloo)
+        self._set_default_backend(custom)
+
+    def size(self) -> int:
+        return self._place[1]
+
+    def rank(self) -> int:
+        return self._place[0]
+
+    def getBackendName(self) -> str:
+        return BACKEND
+
+    def _report(self) -> None:
+        """Tell Muster about this group, at its first collective: its name is not known before."""
+        self._is_reported = True
+        description = str(getattr(self, "group_desc", "") or "")
+        if description == "default_pg":
+            self._label = "world"
+            return  # the run reports the world itself
+        self._label = (
+            description if description not in ("", "undefined") else f"group-{self.group_name}"
+        )
+        kind = description.removeprefix("mesh_") if description.startswith("mesh_") else "custom"
+        init().report_group(self._label, self._global_ranks, kind, backend="gloo")
+
+    def _launch(self, kind: str, payload: Any, call: Any, *args: Any) -> Any:
+        if not log.enabled:
+            return call(*args)
+        entered = now_ns()
+        if not self._is_reported:
+            self._report()
+        record = Collective(kind, _num_bytes(payload), self._label, entered)
+        log.add(record)
+        called = now_ns()
+        work = call(*args)
+        returned = now_ns()
+        # reduce_scatter and p2p have no future on gloo: those are over when waited for.
+        with contextlib.suppress(RuntimeError):
+            work.get_future().add_done_callback(lambda _: setattr(record, "done", now_ns()))
+        measured = MeasuredWork(work, record)
+        log.overhead_ns += called - entered + now_ns() - returned
+        return measured
+
+    def allreduce(self, tensors: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else dist.AllreduceOptions()
+        return self._launch("all_reduce", tensors, self._gloo.allreduce, tensors, opts)
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else dist.AllreduceCoalescedOptions()
+        return self._launch("all_reduce", tensors, self._gloo.allreduce_coalesced, tensors, opts)
+
+    def broadcast(self, tensors: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else dist.BroadcastOptions()
+        return self._launch("broadcast", tensors, self._gloo.broadcast, tensors, opts)
+
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else _allgather_options()
+        return self._launch("all_gather", outputs, self._gloo.allgather, outputs, inputs, opts)
+
+    def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else _allgather_options()
+        return self._launch("all_gather", output, self._gloo._allgather_base, output, input, opts)
+
+    _allgather_base = all_gather_single
+
+    def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        works = [self.all_gather_single(o, i) for o, i in zip(outputs, inputs, strict=True)]
+        return works[-1]
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else dist.ReduceScatterOptions()
+        call = self._gloo.reduce_scatter
+        return self._launch("reduce_scatter", inputs, call, outputs, inputs, opts)
+
+    def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else dist.ReduceScatterOptions()
+        call = self._gloo._reduce_scatter_base
+        return self._launch("reduce_scatter", input, call, output, input, opts)
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        pairs = zip(outputs, inputs, strict=True)
+        works = [self.reduce_scatter_single(o, i, opts) for o, i in pairs]
+        return works[-1]
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def all_to_all_single(
+        self, output: Any, input: Any, output_split: Any, input_split: Any, opts: Any = None
+    ) -> Any:
+        opts = opts if opts is not None else dist.AllToAllOptions()
+        call = self._gloo.alltoall_base
+        return self._launch(
+            "all_to_all", input, call, output, input, output_split, input_split, opts
+        )
+
+    alltoall_base = all_to_all_single
+
+    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else dist.AllToAllOptions()
+        return self._launch("all_to_all", inputs, self._gloo.alltoall, outputs, inputs, opts)
+
+    def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else dist.ScatterOptions()
+        return self._launch("scatter", outputs, self._gloo.scatter, outputs, inputs, opts)
+
+    def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else dist.GatherOptions()
+        return self._launch("gather", inputs, self._gloo.gather, outputs, inputs, opts)
+
+    def reduce(self, tensors: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else dist.ReduceOptions()
+        return self._launch("reduce", tensors, self._gloo.reduce, tensors, opts)
+
+    def barrier(self, opts: Any = None) -> Any:
+        opts = opts if opts is not None else dist.BarrierOptions()
+        return self._launch("barrier", [], self._gloo.barrier, opts)
+
+    def send(self, tensors: Any, dst: int, tag: int = 0) -> Any:
+        return self._launch("send", tensors, self._gloo.send, tensors, dst, tag)
+
+    def recv(self, tensors: Any, src: int, tag: int = 0) -> Any:
+        return self._launch("recv", tensors, self._gloo.recv, tensors, src, tag)
+
+    def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
+        return self._launch("recv", tensors, self._gloo.recv_anysource, tensors, tag)
+
+    def shutdown(self) -> None:
+        self._gloo.shutdown()
+
+    def abort(self) -> None:
+        self._gloo.abort()
