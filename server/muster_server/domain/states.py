@@ -133,6 +133,7 @@ EXPERIMENT_TRANSITIONS: Transitions = {
     ("RUNNING", "COMPLETED"): "the searcher is finished and every trial is terminal",
     ("RUNNING", "FAILED"): "no trial ended well and no restart is left",
     ("STOPPING", "CANCELED"): "every trial is terminal after a stop",
+    ("STOPPING", "COMPLETED"): "everything had finished by itself before the stop took effect",
 }
 
 TRIAL_TRANSITIONS: Transitions = {

@@ -1,0 +1,479 @@
+"""What follows from the present state: tables of one situation and one decision each."""
+
+import dataclasses
+import datetime as dt
+
+import pytest
+
+from muster.wire import ExitInfo, WorkerExit
+from muster_server.domain.lifecycle import (
+    AllocationView,
+    AttemptView,
+    ExperimentView,
+    LifecyclePolicy,
+    LifecycleSnapshot,
+    LostAllocation,
+    NodeLease,
+    QuarantineNode,
+    SetAllocation,
+    SetAttempt,
+    SetDesired,
+    SetExperiment,
+    SetFlags,
+    SetNode,
+    SetTrial,
+    TrialView,
+    decide,
+    heartbeat_interval_s,
+)
+from muster_server.domain.states import Termination
+
+NOW = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+POLICY = LifecyclePolicy()
+
+
+def ago(seconds):
+    return NOW - dt.timedelta(seconds=seconds)
+
+
+def lease(name="n0", state="ONLINE", *, silent_s=0.0, registered_s=1000.0):
+    return NodeLease(
+        id=f"id-{name}",
+        name=name,
+        state=state,
+        last_seen_at=ago(silent_s),
+        registered_at=ago(registered_s),
+    )
+
+
+def member(rank=0, observed="RUNNING", desired="start", *, since_s=0.0, exit=None, **kwargs):
+    return AllocationView(
+        id=f"a{rank}",
+        node_id=f"id-n{rank}",
+        node_name=f"n{rank}",
+        node_rank=rank,
+        observed=observed,
+        desired=desired,
+        state_since=ago(since_s),
+        exit=exit,
+        **kwargs,
+    )
+
+
+def attempt(*members, state="RUNNING", age_s=0.0, **kwargs):
+    return AttemptView(
+        id=7,
+        no=1,
+        state=state,
+        num_nodes=len(members),
+        created_at=ago(age_s),
+        allocations=members,
+        **kwargs,
+    )
+
+
+def trial(the_attempt=None, state="RUNNING", **kwargs):
+    return TrialView(id=1, no=1, experiment_id=5, state=state, attempt=the_attempt, **kwargs)
+
+
+def ended(cause="success", *, rank=0, at_ms=0, message="", tail=()):
+    failure = WorkerExit(local_rank=0, rank=rank, exit_code=1, at_ms=at_ms, message=message)
+    return ExitInfo(
+        cause=cause,
+        message=message,
+        first_failure=None if cause == "success" else failure,
+        workers=[failure],
+        log_tail=list(tail),
+    )
+
+
+def actions_of(the_trial, *nodes, now=NOW, policy=POLICY):
+    members = the_trial.attempt.allocations if the_trial.attempt else ()
+    known = {n.id for n in nodes}
+    nodes = [*nodes, *(lease(m.node_name) for m in members if m.node_id not in known)]
+    snapshot = LifecycleSnapshot(leader_since=ago(1000), nodes=tuple(nodes), trials=(the_trial,))
+    return [
+        action
+        for step in decide(snapshot, now=now, policy=policy)
+        if step.subject.startswith("trial:")
+        for action in step.actions
+    ]
+
+
+def only(actions, kind):
+    return [action for action in actions if isinstance(action, kind)]
+
+
+def one(actions, kind):
+    (action,) = only(actions, kind)
+    return action
+
+
+# ---- starting
+
+
+def test_the_barrier_waits_for_the_last_node():
+    waiting = attempt(
+        member(0, "READY", "prepare"), member(1, "PREPARING", "prepare"), state="PREPARING",
+        has_rendezvous=True,
+    )  # fmt: skip
+    assert actions_of(trial(waiting, "STARTING")) == []
+
+
+def test_all_ready_starts_all_in_one_step():
+    ready = attempt(
+        member(0, "READY", "prepare"), member(1, "READY", "prepare"), state="PREPARING",
+        has_rendezvous=True,
+    )  # fmt: skip
+    actions = actions_of(trial(ready, "STARTING"))
+    assert one(actions, SetAttempt).after == "STARTING"
+    assert [a.after for a in only(actions, SetDesired)] == ["start", "start"]
+
+
+def test_a_gang_over_nodes_needs_the_rendezvous_of_rank_0():
+    members = (member(0, "READY", "prepare"), member(1, "READY", "prepare"))
+    assert actions_of(trial(attempt(*members, state="PREPARING"), "STARTING")) == []
+    alone = attempt(member(0, "READY", "prepare"), state="PREPARING")
+    assert one(actions_of(trial(alone, "STARTING")), SetAttempt).after == "STARTING"
+
+
+def test_running_everywhere_makes_attempt_and_trial_running():
+    actions = actions_of(trial(attempt(member(0), member(1), state="STARTING"), "STARTING"))
+    assert one(actions, SetAttempt).after == "RUNNING"
+    assert one(actions, SetTrial).after == "RUNNING"
+
+
+def test_a_slow_preparation_fails_and_names_the_node():
+    slow = attempt(
+        member(0, "READY", "prepare"), member(1, "PREPARING", "prepare"),
+        state="PREPARING", age_s=901,
+    )  # fmt: skip
+    actions = actions_of(trial(slow, "STARTING"))
+    assert one(actions, SetAttempt).termination is Termination.PREPARE_FAILED
+    assert one(actions, SetAttempt).reason == "n1 was not ready within 900 s"
+    assert [a.after for a in only(actions, SetDesired)] == ["kill", "kill"]
+
+
+def test_a_slow_start_fails():
+    slow = attempt(member(0, "STARTING", since_s=601), state="STARTING")
+    actions = actions_of(trial(slow, "STARTING"))
+    assert one(actions, SetAttempt).termination is Termination.START_TIMEOUT
+
+
+def test_a_failed_preparation_restarts_the_trial_from_the_infra_budget():
+    broken = attempt(
+        member(0, "PREPARE_FAILED", "prepare", message="no such interpreter"), state="PREPARING"
+    )
+    actions = actions_of(trial(broken, "STARTING"))
+    assert one(actions, SetAttempt).reason == "n0 could not prepare: no such interpreter"
+    assert one(actions, SetAllocation).after == "CLEANED"
+    assert one(actions, SetTrial).after == "RETRY_WAIT"
+    assert one(actions, SetTrial).failures_infra == 1
+
+
+# ---- ending
+
+
+def test_success_when_all_exited_with_0():
+    done = attempt(member(0, "EXITED", exit=ended()), member(1, "EXITED", exit=ended()))
+    actions = actions_of(trial(done))
+    assert one(actions, SetAttempt).after == "SUCCEEDED"
+    assert [a.after for a in only(actions, SetAllocation)] == ["CLEANED", "CLEANED"]
+    assert one(actions, SetTrial).after == "COMPLETED"
+    assert one(actions, SetTrial).logs_complete
+
+
+def test_a_trial_may_finish_before_its_first_report():
+    quick = attempt(member(0, "EXITED", exit=ended()), state="STARTING")
+    actions = actions_of(trial(quick, "STARTING"))
+    assert one(actions, SetTrial).after == "COMPLETED"
+
+
+def test_the_first_to_end_well_starts_the_winding_down():
+    actions = actions_of(trial(attempt(member(0, "EXITED", exit=ended()), member(1))))
+    assert one(actions, SetAttempt).after == "WINDING_DOWN"
+    assert only(actions, SetDesired) == []
+
+
+def test_a_member_that_does_not_wind_down_fails_the_attempt():
+    late = attempt(
+        member(0, "CLEANED", "forget", since_s=301, exit=ended()), member(1),
+        state="WINDING_DOWN",
+    )  # fmt: skip
+    actions = actions_of(trial(late))
+    assert one(actions, SetAttempt).reason == "n1 did not end within 300 s of n0"
+    assert one(actions, SetDesired).after == "stop"
+
+
+def test_the_first_failure_stops_all_others_at_once():
+    failed = attempt(
+        member(0, "EXITED", exit=ended("user_error", rank=0, at_ms=5, message="KeyError: 'x'")),
+        member(1),
+    )
+    actions = actions_of(trial(failed))
+    assert one(actions, SetAttempt).after == "FAILED"
+    assert one(actions, SetAttempt).reason == "rank 0 on n0: KeyError: 'x'"
+    assert one(actions, SetDesired).after == "stop"
+    assert only(actions, SetTrial) == []  # not before the others have ended
+
+
+def test_an_early_exit_record_counts_before_its_logs_are_complete():
+    failed = attempt(member(0, "STOPPING", exit=ended("user_error")), member(1))
+    actions = actions_of(trial(failed))
+    assert one(actions, SetAttempt).after == "FAILED"
+    assert {a.allocation_id for a in only(actions, SetDesired)} == {"a0", "a1"}
+
+
+def test_the_root_cause_is_the_earliest_rank_not_the_first_report():
+    # a1 reported first (connection reset), a0 failed 2 s earlier but its report took longer.
+    failed = attempt(
+        member(0, "EXITED", "stop", exit=ended("user_error", rank=0, at_ms=1000, message="boom",
+               tail=["Traceback", "boom"])),
+        member(1, "CLEANED", "forget", exit=ended("user_error", rank=4, at_ms=3000, message="reset")),
+        state="FAILED", termination="user_error", reason="rank 4 on n1: reset", ended_at=ago(1),
+    )  # fmt: skip
+    actions = actions_of(trial(failed))
+    sharper = one(actions, SetAttempt)
+    assert (sharper.before, sharper.after) == ("FAILED", "FAILED")
+    assert (sharper.root_rank, sharper.root_log_tail) == (0, ("Traceback", "boom"))
+    assert one(actions, SetTrial).reason.startswith("rank 0 on n0: boom")
+
+
+def test_a_peer_that_failed_because_its_node_vanished_is_charged_to_infra():
+    gone = lease("n1", "LOST", silent_s=70)
+    failed = attempt(
+        member(0, "CLEANED", "forget",
+               exit=ended("user_error", at_ms=int(ago(60).timestamp() * 1000), message="reset")),
+        member(1, "RUNNING", "stop"),
+        state="FAILED", termination="user_error", reason="rank 0 on n0: reset", ended_at=ago(60),
+    )  # fmt: skip
+    actions = actions_of(trial(failed), gone)
+    assert one(actions, SetAttempt).termination is Termination.NODE_LOST
+    restart = one(actions, SetTrial)
+    assert (restart.after, restart.failures_infra, restart.failures_user) == ("RETRY_WAIT", 1, 0)
+
+
+def test_a_failure_before_the_node_vanished_stays_the_users():
+    gone = lease("n1", "LOST", silent_s=70)
+    failed = attempt(
+        member(0, "CLEANED", "forget",
+               exit=ended("user_error", at_ms=int(ago(90).timestamp() * 1000), message="boom")),
+        member(1, "RUNNING", "stop"),
+        state="FAILED", termination="user_error", reason="rank 0 on n0: boom", ended_at=ago(90),
+    )  # fmt: skip
+    actions = actions_of(trial(failed), gone)
+    assert one(actions, SetTrial).after == "FAILED"
+    assert one(actions, SetTrial).termination is Termination.USER_ERROR
+
+
+def test_a_lost_node_ends_the_attempt_and_keeps_its_slots():
+    gone = lease("n1", "LOST", silent_s=70)
+    actions = actions_of(trial(attempt(member(0), member(1))), gone)
+    assert one(actions, SetAttempt).after == "LOST"
+    assert one(actions, SetAllocation).after == "LOST"
+    assert one(actions, SetDesired).allocation_id == "a0"
+
+
+def test_a_removed_node_counts_as_lost():
+    the_trial = trial(attempt(member(0)))
+    snapshot = LifecycleSnapshot(leader_since=ago(1000), trials=(the_trial,))
+    (step,) = decide(snapshot, now=NOW, policy=POLICY)
+    assert one(step.actions, SetAllocation).after == "LOST"
+    assert one(step.actions, SetTrial).after == "RETRY_WAIT"
+
+
+def test_with_on_disconnect_stop_the_restart_waits_for_the_shims_own_deadline():
+    gone = lease("n0", "LOST", silent_s=10)
+    actions = actions_of(trial(attempt(member(0)), on_disconnect="stop"), gone)
+    # last seen 10 s ago + 15 s lease + 30 s grace + 10 s margin
+    assert one(actions, SetTrial).not_before == NOW + dt.timedelta(seconds=45)
+
+
+def test_a_stopped_member_that_does_not_end_is_told_to_kill():
+    stuck = attempt(
+        member(0, "CLEANED", "forget", exit=ended("user_error")),
+        member(1, "STOPPING", "stop", since_s=41),
+        state="FAILED", termination="user_error", ended_at=ago(45),
+    )  # fmt: skip
+    actions = actions_of(trial(stuck))
+    assert one(actions, SetDesired).after == "kill"
+
+
+def test_an_allocation_no_agent_took_up_is_written_off():
+    orphan = attempt(
+        member(0, "ASSIGNED", "kill"), state="CANCELED", ended_at=ago(31), termination="canceled"
+    )
+    actions = actions_of(trial(orphan, "STOPPING", desired="stop"))
+    assert [a.after for a in only(actions, SetAllocation)] == ["EXITED", "CLEANED"]
+    assert one(actions, SetTrial).after == "CANCELED"
+
+
+def test_what_cannot_be_killed_quarantines_its_node():
+    stuck = attempt(member(0, "EXITED", exit=ended("unkillable")))
+    assert one(actions_of(trial(stuck)), QuarantineNode).node_id == "id-n0"
+
+
+def test_an_end_without_an_exit_record_is_a_failure_of_the_machinery():
+    actions = actions_of(trial(attempt(member(0, "EXITED"))))
+    assert one(actions, SetAttempt).termination is Termination.SHIM_LOST
+
+
+# ---- stopping
+
+
+def test_a_stop_reaches_the_members_then_waits():
+    actions = actions_of(trial(attempt(member(0), member(1)), experiment_desired="stop"))
+    assert one(actions, SetTrial).after == "STOPPING"
+    assert [a.after for a in only(actions, SetDesired)] == ["stop", "stop"]
+    assert only(actions, SetAttempt) == []
+
+
+def test_a_stop_while_preparing_kills_at_once():
+    preparing = attempt(member(0, "PREPARING", "prepare"), state="PREPARING")
+    actions = actions_of(trial(preparing, "STARTING", desired="stop"))
+    assert one(actions, SetAttempt).after == "CANCELED"
+    assert one(actions, SetDesired).after == "kill"
+
+
+@pytest.mark.parametrize(
+    ("desired", "after", "termination"),
+    [
+        ("stop", "CANCELED", Termination.CANCELED),
+        ("early", "STOPPED_EARLY", Termination.STOPPED_EARLY),
+    ],
+)
+def test_stopped_by_whom(desired, after, termination):
+    stopped = attempt(member(0, "EXITED", "stop", exit=ended("stopped")))
+    actions = actions_of(trial(stopped, "STOPPING", desired=desired))
+    assert one(actions, SetAttempt).after == "CANCELED"
+    assert one(actions, SetTrial).after == after
+    assert one(actions, SetTrial).termination is termination
+
+
+@pytest.mark.parametrize("desired", ["stop", "early"])
+def test_what_finished_by_itself_while_stopping_is_completed(desired):
+    done = attempt(member(0, "EXITED", "stop", exit=ended()))
+    actions = actions_of(trial(done, "STOPPING", desired=desired))
+    assert one(actions, SetTrial).after == "COMPLETED"
+
+
+def test_what_failed_while_stopping_is_failed_and_not_restarted():
+    broken = attempt(member(0, "EXITED", "stop", exit=ended("user_error", message="boom")))
+    actions = actions_of(trial(broken, "STOPPING", desired="stop", budget_user=5))
+    assert one(actions, SetTrial).after == "FAILED"
+
+
+def test_a_lost_node_does_not_keep_a_stopped_trial_waiting():
+    gone = lease("n0", "LOST", silent_s=70)
+    actions = actions_of(
+        trial(attempt(member(0, "STOPPING", "stop")), "STOPPING", desired="stop"), gone
+    )
+    assert one(actions, SetTrial).after == "CANCELED"
+    assert not one(actions, SetTrial).logs_complete
+
+
+@pytest.mark.parametrize(
+    ("state", "desired", "after"),
+    [
+        ("QUEUED", "stop", "CANCELED"),
+        ("QUEUED", "early", "STOPPED_EARLY"),
+        ("RETRY_WAIT", "stop", "CANCELED"),
+        ("RETRY_WAIT", "early", "STOPPED_EARLY"),
+        ("PAUSED", "stop", "CANCELED"),
+    ],
+)
+def test_a_waiting_trial_is_stopped_on_the_spot(state, desired, after):
+    assert one(actions_of(trial(state=state, desired=desired)), SetTrial).after == after
+
+
+def test_a_restart_is_queued_when_its_back_off_is_over():
+    assert actions_of(trial(state="RETRY_WAIT", not_before=ago(-1))) == []
+    assert one(actions_of(trial(state="RETRY_WAIT", not_before=ago(0))), SetTrial).after == "QUEUED"
+
+
+# ---- nodes
+
+
+def node_actions(node, *, leader_s=1000.0, lost=()):
+    snapshot = LifecycleSnapshot(leader_since=ago(leader_s), nodes=(node,), lost=lost)
+    return [a for step in decide(snapshot, now=NOW, policy=POLICY) for a in step.actions]
+
+
+@pytest.mark.parametrize(
+    ("state", "silent_s", "leader_s", "after"),
+    [
+        ("ONLINE", 14, 1000, None),
+        ("ONLINE", 16, 1000, "SUSPECT"),
+        ("ONLINE", 500, 10, None),  # a new leader gives fresh leases
+        ("SUSPECT", 1, 1000, "ONLINE"),
+        ("SUSPECT", 59, 1000, None),
+        ("SUSPECT", 61, 1000, "LOST"),
+        ("SUSPECT", 5000, 59, None),  # take-over grace
+        ("SUSPECT", 5000, 61, "LOST"),
+        ("RECONCILING", 1, 1000, "ONLINE"),
+        ("RECONCILING", 61, 1000, "LOST"),
+        ("LOST", 9999, 1000, None),
+    ],
+)
+def test_node_leases(state, silent_s, leader_s, after):
+    actions = node_actions(lease(state=state, silent_s=silent_s), leader_s=leader_s)
+    assert [a.after for a in only(actions, SetNode)] == ([after] if after else [])
+
+
+def test_a_returned_node_is_open_only_when_what_it_ran_is_settled():
+    back = lease(state="RECONCILING", registered_s=5)
+    open_end = LostAllocation(id="a0", node_id=back.id)
+    assert node_actions(back, lost=(open_end,)) == []
+    settled = dataclasses.replace(open_end, confirmed=True)
+    actions = node_actions(back, lost=(settled,))
+    assert one(actions, SetAllocation).after == "CLEANED"
+    assert one(actions, SetNode).after == "ONLINE"
+
+
+def test_heartbeats_slow_down_in_large_clusters():
+    assert heartbeat_interval_s(10, least_s=5) == 5
+    assert heartbeat_interval_s(1000, least_s=5) == 20
+
+
+def test_a_silent_node_flags_its_trials_and_a_heard_one_unflags_them():
+    quiet = lease("n0", "SUSPECT", silent_s=20)
+    actions = actions_of(trial(attempt(member(0)), flags=("STALLED",)), quiet)
+    assert one(actions, SetFlags).flags == ("STALLED", "UNREACHABLE")
+    actions = actions_of(trial(attempt(member(0)), flags=("UNREACHABLE",)))
+    assert one(actions, SetFlags).flags == ()
+
+
+# ---- experiments
+
+
+@pytest.mark.parametrize(
+    ("state", "desired", "finished", "trials", "path"),
+    [
+        ("QUEUED", "run", True, {"QUEUED": 1}, []),
+        ("QUEUED", "run", True, {"STARTING": 1}, ["RUNNING"]),
+        ("QUEUED", "run", True, {}, ["FAILED"]),
+        ("QUEUED", "run", False, {}, []),
+        ("RUNNING", "run", True, {"COMPLETED": 1}, ["COMPLETED"]),
+        ("QUEUED", "run", True, {"COMPLETED": 1}, ["RUNNING", "COMPLETED"]),
+        ("RUNNING", "run", False, {"COMPLETED": 1}, []),
+        ("RUNNING", "run", True, {"COMPLETED": 1, "RUNNING": 1}, []),
+        ("RUNNING", "run", True, {"COMPLETED": 1, "FAILED": 3}, ["COMPLETED"]),
+        ("RUNNING", "run", True, {"FAILED": 3, "CANCELED": 1}, ["FAILED"]),
+        ("RUNNING", "run", True, {"CANCELED": 2}, ["STOPPING", "CANCELED"]),
+        ("RUNNING", "stop", False, {"RUNNING": 1}, ["STOPPING"]),
+        ("QUEUED", "stop", True, {"CANCELED": 1}, ["STOPPING", "CANCELED"]),
+        ("PAUSED", "stop", True, {"PAUSED": 1}, ["STOPPING"]),
+        ("STOPPING", "stop", False, {"STOPPING": 1}, []),
+        ("STOPPING", "stop", True, {"CANCELED": 1, "COMPLETED": 1}, ["CANCELED"]),
+        ("STOPPING", "stop", True, {"COMPLETED": 2}, ["COMPLETED"]),
+        ("COMPLETED", "stop", True, {"COMPLETED": 2}, []),
+    ],
+)
+def test_experiments_follow_their_trials(state, desired, finished, trials, path):
+    view = ExperimentView(
+        id=1, state=state, desired=desired, search_finished=finished, num_by_state=trials
+    )
+    snapshot = LifecycleSnapshot(leader_since=ago(0), experiments=(view,))
+    steps = decide(snapshot, now=NOW, policy=POLICY)
+    actions = [a for step in steps for a in step.actions]
+    assert [a.after for a in only(actions, SetExperiment)] == path

@@ -1,0 +1,88 @@
+"""Retry or give up, and whose budget pays."""
+
+import pytest
+
+from muster_server.domain.restarts import (
+    Failure,
+    GiveUp,
+    RestartPolicy,
+    Retry,
+    backoff_s,
+    decide_restart,
+)
+from muster_server.domain.states import Termination
+
+POLICY = RestartPolicy()
+
+
+def decide(termination=Termination.NODE_LOST, **changes):
+    values = {
+        "failures_user": 0,
+        "failures_infra": 0,
+        "no_progress": 0,
+        "has_trained": True,
+        "has_progressed": False,
+        "budget_user": 0,
+        "budget_infra": 3,
+    }
+    return decide_restart(Failure(termination=termination, **values | changes), policy=POLICY)
+
+
+@pytest.mark.parametrize(
+    ("failed_before", "delay_s"), [(0, 1.0), (1, 10.0), (2, 20.0), (5, 160.0), (50, 600.0)]
+)
+def test_infra_back_off_starts_small_then_doubles_to_a_limit(failed_before, delay_s):
+    decision = decide(failures_infra=failed_before, budget_infra=100, has_progressed=True)
+    assert isinstance(decision, Retry)
+    assert decision.delay_s == delay_s
+    assert decision.failures_infra == failed_before + 1
+
+
+def test_user_failures_are_charged_to_their_own_budget():
+    decision = decide(Termination.USER_ERROR, budget_user=1, failures_infra=3)
+    assert isinstance(decision, Retry)
+    assert (decision.failures_user, decision.failures_infra) == (1, 3)
+    assert decision.delay_s == 10.0
+
+
+def test_without_budget_it_gives_up_and_says_which():
+    decision = decide(Termination.USER_ERROR)
+    assert decision == GiveUp(
+        termination=Termination.USER_ERROR,
+        failures_user=1,
+        failures_infra=0,
+        no_progress=1,
+        reason="no restart is left (restarts.user allows 0 restarts)",
+    )
+
+
+def test_three_attempts_without_a_newer_checkpoint_end_it():
+    decision = decide(no_progress=2)
+    assert isinstance(decision, GiveUp)
+    assert decision.termination is Termination.NO_PROGRESS
+
+
+def test_a_newer_checkpoint_starts_the_count_again():
+    decision = decide(no_progress=2, has_progressed=True)
+    assert isinstance(decision, Retry)
+    assert decision.no_progress == 0
+
+
+def test_an_attempt_that_never_trained_says_nothing_about_progress():
+    decision = decide(Termination.PREPARE_FAILED, no_progress=2, has_trained=False)
+    assert isinstance(decision, Retry)
+    assert decision.no_progress == 2
+
+
+def test_preemption_is_never_charged():
+    decision = decide(Termination.PREEMPTED, no_progress=2, failures_infra=3)
+    assert isinstance(decision, Retry)
+    assert (decision.failures_infra, decision.no_progress, decision.delay_s) == (3, 2, 0.0)
+
+
+def test_what_ended_on_purpose_is_not_tried_again():
+    assert isinstance(decide(Termination.CANCELED), GiveUp)
+
+
+def test_back_off_survives_any_exponent():
+    assert backoff_s(10**6, policy=POLICY) == 600.0
