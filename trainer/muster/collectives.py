@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from muster.intervals import Interval, intersect, length, merge
 
@@ -66,8 +67,7 @@ log = CollectiveLog()
 """The process's one log."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Segment:
+class Segment(NamedTuple):
     """A stretch of the training thread's time in one phase."""
 
     phase: str

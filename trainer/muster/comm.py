@@ -76,13 +76,21 @@ def agree_any(flag: bool) -> bool:
     return finish_agreement(pending)
 
 
-def start_agreement(flag: bool) -> tuple[Any, torch.Tensor]:
-    """Begin `agree_any` without waiting. Every rank must call it, and `finish_agreement` then."""
+def control_group() -> Any:
+    """A gloo group of all ranks for Muster's own small exchanges; never measured.
+
+    The first call must be made by every rank, like `new_group`.
+    """
     global _control_group
     if _control_group is None:
         _control_group = dist.new_group(backend="gloo", group_desc="muster_control")
+    return _control_group
+
+
+def start_agreement(flag: bool) -> tuple[Any, torch.Tensor]:
+    """Begin `agree_any` without waiting. Every rank must call it, and `finish_agreement` then."""
     vote = torch.tensor([1 if flag else 0], dtype=torch.int32)
-    work = dist.all_reduce(vote, op=dist.ReduceOp.MAX, group=_control_group, async_op=True)
+    work = dist.all_reduce(vote, op=dist.ReduceOp.MAX, group=control_group(), async_op=True)
     return work, vote
 
 

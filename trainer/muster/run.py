@@ -34,7 +34,7 @@ def _never_raises(method: Callable[P, None]) -> Callable[P, None]:
         try:
             method(*args, **kwargs)
         except Exception as error:
-            _warn_once(f"{method.__name__} failed: {type(error).__name__}: {error}")
+            warn_once(f"{method.__name__} failed: {type(error).__name__}: {error}")
 
     return wrapper
 
@@ -108,7 +108,7 @@ class Run:
         step: optimizer step; without it, one more than that of the last call.
         """
         if os.getpid() != self._pid:
-            _warn_once("log() in a forked process is ignored: only the worker itself reports")
+            warn_once("log() in a forked process is ignored: only the worker itself reports")
             return
         if step is None:
             step = self._next_step
@@ -116,7 +116,7 @@ class Run:
         self._next_step = step + 1
         values, problems = clean_values(metrics)
         for problem in problems:
-            _warn_once(problem)
+            warn_once(problem)
         self._describe()
         if values:
             self._sink.row(Row(step, _now_ms(), values, epoch, num_steps_planned))
@@ -160,7 +160,7 @@ class Run:
         yield folder
         values, problems = clean_values(metrics or {})
         for problem in problems:
-            _warn_once(problem)
+            warn_once(problem)
         final, manifest = checkpoints.commit(folder, step=step, epoch=epoch, metrics=values)
         for callback in self.before_checkpoint:
             callback()
@@ -364,7 +364,7 @@ def _torch_facts() -> tuple[str, str, str]:
     return str(version), device, backend
 
 
-def _warn_once(text: str) -> None:
+def warn_once(text: str) -> None:
     if text not in _warned and len(_warned) < _MAX_WARNINGS:
         _warned.add(text)
         warn(text)

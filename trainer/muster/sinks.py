@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections import deque
+from math import isfinite
 from typing import Any, Protocol
 
 from muster import wire
@@ -88,7 +89,7 @@ class FileSink:
         self._write(hello_line(record))
 
     def row(self, row: Row) -> None:
-        self._write(_line(metrics_record([row], rank=self._rank, local_rank=self._local_rank)))
+        self._write(metrics_line([row], rank=self._rank, local_rank=self._local_rank))
 
     def record(self, record: WorkerReport) -> None:
         self._write(_line(record))
@@ -335,8 +336,8 @@ class AgentSink:
 
     def _add_rows(self, rows: list[Row]) -> None:
         if rows:
-            record = metrics_record(rows, rank=self._rank, local_rank=self._local_rank)
-            self._lines.append((_line(record), len(rows)))
+            line = metrics_line(rows, rank=self._rank, local_rank=self._local_rank)
+            self._lines.append((line, len(rows)))
 
     def _send(self, sock: socket.socket) -> None:
         while self._lines:
@@ -362,30 +363,37 @@ class AgentSink:
                 self._control = wire.loads(wire.Control, line)
 
 
-def metrics_record(rows: list[Row], *, rank: int, local_rank: int) -> wire.MetricsRecord:
-    """One columnar record of several rows; `rows` must not be empty."""
+def metrics_line(rows: list[Row], *, rank: int, local_rank: int) -> bytes:
+    """One columnar wire.MetricsRecord of several rows; `rows` must not be empty.
+
+    Written as plain dicts: dataclasses.asdict copies every list, five times the cost of the rest.
+    """
     columns: dict[str, tuple[list[int], list[int], list[wire.Number]]] = {}
     epoch: float | None = None
     planned: int | None = None
     for row in rows:
         for name, value in row.values.items():
-            steps, times_ms, values = columns.setdefault(name, ([], [], []))
-            steps.append(row.step)
-            times_ms.append(row.time_ms)
-            values.append(wire.encode_number(value))
+            column = columns.get(name)
+            if column is None:
+                column = columns[name] = ([], [], [])
+            column[0].append(row.step)
+            column[1].append(row.time_ms)
+            column[2].append(value if isfinite(value) else wire.encode_number(value))
         epoch = row.epoch if row.epoch is not None else epoch
         planned = row.num_steps_planned if row.num_steps_planned is not None else planned
-    return wire.MetricsRecord(
-        local_rank=local_rank,
-        rank=rank,
-        series=[
-            wire.SeriesPoints(name=name, steps=steps, times_ms=times_ms, values=values)
+    record = {
+        "type": "metrics",
+        "local_rank": local_rank,
+        "rank": rank,
+        "series": [
+            {"name": name, "steps": steps, "times_ms": times_ms, "values": values}
             for name, (steps, times_ms, values) in columns.items()
         ],
-        step=max(row.step for row in rows),
-        epoch=epoch,
-        num_steps_planned=planned,
-    )
+        "step": max(row.step for row in rows),
+        "epoch": epoch,
+        "num_steps_planned": planned,
+    }
+    return _line(record)
 
 
 def hello_line(record: wire.WorkerRecord) -> bytes:

@@ -19,9 +19,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from muster import collectives
-from muster.collectives import Collective, Segment, comm_use, now_ns
+from muster.collectives import Collective, CommUse, Segment, comm_use, now_ns
+from muster.env import RankInfo
 from muster.metrics import Row, Window, clean_values
-from muster.run import Run, init
+from muster.run import Run, init, warn_once
 
 T = TypeVar("T")
 
@@ -76,11 +77,12 @@ class StepTimer:
 
         self._sample_every = 1
         self._num_steps = 0
-        self._costs_ns: list[tuple[int, int]] = []
+        self._cost_ns = self._wall_ns = 0
         self._own_cost_ns = 0
         self._measures_comm: bool | None = None
+        self._sums = _Sums()
         self.last: dict[str, float] = {}
-        """Values of the last step, as reported. Empty before the first."""
+        """Time and communication of the last reported row. Empty before the first."""
         if enabled:
             collectives.log.take()
             collectives.log.enabled = True
@@ -93,6 +95,8 @@ class StepTimer:
         """Time in this block belongs to `name`, one of PHASES; blocks may be nested."""
         before = self._phase
         self._switch(name)
+        if name == "checkpoint" and all(s.phase == "other" for s in self._segments):
+            collectives.log.enabled = self._enabled  # rare and long: never skipped by sampling
         try:
             yield
         finally:
@@ -151,7 +155,7 @@ class StepTimer:
     def _switch(self, phase: str) -> None:
         now = now_ns()
         if now > self._since:
-            self._segments.append(Segment(phase=self._phase, start=self._since, end=now))
+            self._segments.append(Segment(self._phase, self._since, now))
         self._phase, self._since = phase, now
 
     # ------------------------------------------------ steps
@@ -172,85 +176,73 @@ class StepTimer:
         metrics: values of your own for the same row.
         """
         self._switch("other")
-        values, _ = clean_values(metrics or {})
+        began = now_ns()
+        self._add_metrics(step, metrics or {}, epoch, num_steps_planned)
         if self._enabled:
-            began = now_ns()
             try:
-                values.update(self._measure(samples))
+                self._measure(samples)
             except Exception as error:
                 # Never the user's problem. Measuring goes on with the next step.
-                self._run.message(f"measuring failed: {type(error).__name__}: {error}", "warning")
-            self.last = values
-            self._own_cost_ns = now_ns() - began
+                warn_once(f"measuring a step failed: {type(error).__name__}: {error}")
         self._segments = []
-        if values:
-            self._window.add(Row(step, 0, values, epoch, num_steps_planned))
-        if now_ns() - self._last_row_at >= self._row_interval_ns:
+        if began - self._last_row_at >= self._row_interval_ns:
             self.flush()
         self._num_steps += 1
         if self._enabled:
             self._choose_sampling()
-        # What reporting itself took belongs to the next step, as "other".
+        # What this took belongs to the next step, as "other", and is reported as instrumentation.
+        self._own_cost_ns = now_ns() - began
 
     def flush(self) -> None:
-        """Report the rows averaged so far."""
+        """Report what was averaged since the last row."""
         row = self._window.take()
-        if row is not None:
-            self._last_row_at = now_ns()
-            self._run.log(
-                row.values,
-                step=row.step,
-                epoch=row.epoch,
-                num_steps_planned=row.num_steps_planned,
-            )
+        if row is None:
+            return
+        self._last_row_at = now_ns()
+        if self._enabled:
+            self.last = self._sums.values(with_comm=self._can_measure_comm(), info=self._run.info)
+            self._sums = _Sums()
+        self._run.log(
+            {**row.values, **self.last},
+            step=row.step,
+            epoch=row.epoch,
+            num_steps_planned=row.num_steps_planned,
+        )
 
-    def _measure(self, samples: int | None) -> dict[str, float]:
+    def _add_metrics(
+        self,
+        step: int,
+        metrics: Mapping[str, Any],
+        epoch: float | None,
+        num_steps_planned: int | None,
+    ) -> None:
+        values, problems = clean_values(metrics)
+        for problem in problems:
+            warn_once(problem)
+        self._window.add(Row(step, 0, values, epoch, num_steps_planned))
+
+    def _measure(self, samples: int | None) -> None:
         segments = self._segments
         records, overhead_ns = collectives.log.take()
         step_ns = sum(s.end - s.start for s in segments)
         if step_ns <= 0:
-            return {}
-        overhead_ns += self._own_cost_ns
-        self._costs_ns.append((overhead_ns, step_ns))
-        step_ms = step_ns * _MS
-        values = {
-            "time/step_ms": step_ms,
-            "time/instrumentation_pct": 100.0 * overhead_ns / step_ns,
-            "memory/rss_bytes": float(rss_bytes()),
-        }
-        if samples is not None:
-            rate = samples / (step_ns * 1e-9)
-            values["throughput/samples_per_s_rank"] = rate
-            if self._run.info.rank == 0:
-                values["throughput/samples_per_s"] = rate * self._run.info.world_size
-        parts = dict.fromkeys(PHASES, 0)
-        for segment in segments:
-            parts[segment.phase] = parts.get(segment.phase, 0) + segment.end - segment.start
-        if not self._can_measure_comm():
-            values.update({f"time/{name}_ms": ns * _MS for name, ns in parts.items()})
-            return values
-        if not collectives.log.enabled and self._run.info.world_size > 1:
+            return
+        sums = self._sums
+        cost_ns = overhead_ns + self._own_cost_ns
+        sums.add_step(step_ns, cost_ns, samples)
+        self._cost_ns += cost_ns
+        self._wall_ns += step_ns
+        with_comm = self._can_measure_comm()
+        if with_comm and self._run.info.world_size > 1 and not collectives.log.enabled:
             # This step's collectives were not recorded, so its parts are unknown: a backward that
             # contains the communication must not be averaged with backwards that do not.
-            values["time/data_wait_ms"] = parts["data_wait"] * _MS
-            return values
-        records = self._carried + records
-        use = comm_use(records, segments, thread=self._thread)
-        self._carried = [r for r in records if not r.end]
-        for name, ns in use.exposed_by_phase.items():
-            parts[name] -= ns
-        values.update({f"time/{name}_ms": ns * _MS for name, ns in parts.items()})
-        values.update(
-            {
-                "comm/exposed_ms": use.exposed * _MS,
-                "comm/overlapped_ms": use.overlapped * _MS,
-                "comm/total_ms": use.total * _MS,
-                "comm/bytes": float(use.num_bytes),
-                "comm/count": float(use.count),
-                "comm/overhead_ratio": use.exposed / step_ns,
-            }
-        )
-        return values
+            return
+        use: CommUse | None = None
+        if with_comm:
+            records = self._carried + records
+            use = comm_use(records, segments, thread=self._thread)
+            self._carried = [r for r in records if not r.end]
+        sums.add_parts(step_ns, segments, use)
 
     def _can_measure_comm(self) -> bool:
         """Whether communication is seen: the measured gloo is used, or there is nobody to talk to."""
@@ -265,16 +257,78 @@ class StepTimer:
 
     def _choose_sampling(self) -> None:
         """Record one step in `sample_every`; doubled while measuring costs over 1 % of the time."""
-        if len(self._costs_ns) >= _CHECK_EVERY_STEPS:
-            cost = sum(c for c, _ in self._costs_ns)
-            wall = sum(w for _, w in self._costs_ns)
-            self._costs_ns = []
-            if (
-                100.0 * cost / wall > MAX_INSTRUMENTATION_PCT
-                and self._sample_every < MAX_SAMPLE_EVERY
-            ):
-                self._sample_every *= 2
+        if self._num_steps % _CHECK_EVERY_STEPS == 0:
+            too_much = 100.0 * self._cost_ns > MAX_INSTRUMENTATION_PCT * self._wall_ns
+            # The first steps pay for connections and caches: they decide nothing.
+            if too_much and self._num_steps > _CHECK_EVERY_STEPS:
+                self._sample_every = min(self._sample_every * 2, MAX_SAMPLE_EVERY)
+            self._cost_ns = self._wall_ns = 0
         collectives.log.enabled = self._num_steps % self._sample_every == 0
+
+
+class _Sums:
+    """Sums over the steps of one row. Integers and two dicts only: this runs in every step."""
+
+    def __init__(self) -> None:
+        self._num_steps = 0
+        self._wall_ns = self._cost_ns = 0
+        self._samples: int | None = None
+
+        # Of those steps whose parts are known.
+        self._num_parts = 0
+        self._step_ns = 0
+        self._parts = dict.fromkeys(PHASES, 0)
+        self._exposed = self._total = self._num_bytes = self._count = 0
+
+    def add_step(self, step_ns: int, cost_ns: int, samples: int | None) -> None:
+        self._num_steps += 1
+        self._wall_ns += step_ns
+        self._cost_ns += cost_ns
+        if samples is not None:
+            self._samples = (self._samples or 0) + samples
+
+    def add_parts(self, step_ns: int, segments: list[Segment], use: CommUse | None) -> None:
+        self._num_parts += 1
+        self._step_ns += step_ns
+        parts = self._parts
+        for phase, start, end in segments:
+            parts[phase] = parts.get(phase, 0) + end - start
+        if use is not None:
+            for phase, exposed_ns in use.exposed_by_phase.items():
+                parts[phase] -= exposed_ns
+            self._exposed += use.exposed
+            self._total += use.total
+            self._num_bytes += use.num_bytes
+            self._count += use.count
+
+    def values(self, *, with_comm: bool, info: RankInfo) -> dict[str, float]:
+        """The row's metrics: means per step. Parts are left out when no step's are known; when
+        some are, time/step_ms is the mean of those, so that the parts always sum to it."""
+        if not self._num_steps:
+            return {}
+        values = {
+            "time/instrumentation_pct": 100.0 * self._cost_ns / self._wall_ns,
+            "memory/rss_bytes": float(rss_bytes()),
+        }
+        if self._samples is not None:
+            rate = self._samples / (self._wall_ns * 1e-9)
+            values["throughput/samples_per_s_rank"] = rate
+            if info.rank == 0:
+                values["throughput/samples_per_s"] = rate * info.world_size
+        if not self._num_parts:
+            values["time/step_ms"] = self._wall_ns * _MS / self._num_steps
+            return values
+        scale = _MS / self._num_parts
+        values["time/step_ms"] = self._step_ns * scale
+        values.update({f"time/{name}_ms": ns * scale for name, ns in self._parts.items()})
+        if with_comm:
+            values["comm/exposed_ms"] = self._exposed * scale
+            values["comm/overlapped_ms"] = (self._total - self._exposed) * scale
+            values["comm/total_ms"] = self._total * scale
+            values["comm/bytes"] = self._num_bytes / self._num_parts
+            values["comm/count"] = self._count / self._num_parts
+            values["comm/overhead_ratio"] = self._exposed / self._step_ns
+        return values
 
 
 def rss_bytes() -> int:

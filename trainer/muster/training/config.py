@@ -1,0 +1,183 @@
+"""What the built-in trainer can be told, read from the experiment document. No torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+Model = Literal["cnn", "mlp", "resnet"]
+Data = Literal["digits", "synthetic"]
+OptimizerName = Literal["adamw", "sgd"]
+Schedule = Literal["cosine", "constant"]
+Phase = Literal["data_wait", "forward"]
+
+
+class ConfigError(ValueError):
+    """The document asks for something the trainer does not know."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inject:
+    """A deliberate delay, to see in the dashboard what a slow worker looks like."""
+
+    rank: int
+    ms: float
+    phase: Phase = "data_wait"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Settings of one training. Any of them may also be a hyperparameter of the same name."""
+
+    model: Model = "cnn"
+    data: Data = "digits"
+    epochs: int | None = None
+    """Passes over the training data; 20 when neither epochs nor steps is given."""
+    steps: int | None = None
+    """Optimizer steps; the smaller of epochs and steps ends the training."""
+    batch_size: int = 32
+    """Samples per slot and micro-batch. Global batch = batch_size × slots × accumulate."""
+    accumulate: int = 1
+    """Micro-batches per optimizer step (strategy.accumulate of the document)."""
+    optimizer: OptimizerName = "adamw"
+    lr: float = 2e-3
+    momentum: float = 0.9
+    """Of sgd."""
+    weight_decay: float = 0.01
+    schedule: Schedule = "cosine"
+    """cosine: falls to 0 at the last planned step."""
+    warmup_steps: int = 0
+    width: int = 32
+    """Channels of the first convolution, or hidden units of the mlp."""
+    depth: int = 2
+    """Convolutions or residual blocks per resolution, or hidden layers."""
+    dropout: float = 0.0
+    augment: bool = False
+    """Shift digits by up to one pixel, the same way on any number of workers."""
+    samples: int = 4096
+    """Size of the synthetic training set."""
+    seed: int = 0
+    checkpoint_epochs: int | None = 1
+    """Checkpoint every that many epochs (checkpoints.every.epochs)."""
+    checkpoint_steps: int | None = None
+    """Checkpoint every that many steps (checkpoints.every.steps)."""
+    rows_per_s: float = 20.0
+    """At most that many metric rows per worker and second; faster steps are averaged. 0: each."""
+    measure_comm: bool = True
+    inject: list[Inject] = field(default_factory=list)
+
+
+_FROM_ELSEWHERE = {"accumulate", "checkpoint_epochs", "checkpoint_steps", "measure_comm", "inject"}
+"""Fields that are no hyperparameters."""
+_TUNABLE = {f.name for f in dataclasses.fields(TrainConfig)} - _FROM_ELSEWHERE
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "model": get_args(Model),
+    "data": get_args(Data),
+    "optimizer": get_args(OptimizerName),
+    "schedule": get_args(Schedule),
+}
+_AT_LEAST: dict[str, float] = {
+    "epochs": 1,
+    "steps": 1,
+    "batch_size": 1,
+    "accumulate": 1,
+    "width": 1,
+    "depth": 1,
+    "samples": 1,
+    "lr": 0,
+    "momentum": 0,
+    "weight_decay": 0,
+    "warmup_steps": 0,
+    "dropout": 0,
+    "rows_per_s": 0,
+}
+_INTEGERS = {
+    "epochs", "steps", "batch_size", "accumulate", "width", "depth", "samples", "warmup_steps", "seed",
+}  # fmt: skip
+
+
+def resolve(
+    document: Mapping[str, Any], hparams: Mapping[str, Any], *, seed: int = 0
+) -> TrainConfig:
+    """The settings of one trial: hyperparameters over the document's `trainer` over defaults.
+
+    search.max_length bounds the training when it is given: the searcher decides how long a trial
+    may run, and compares trials at that scale.
+    Raises ConfigError naming the key and the nearest known one.
+    """
+    values: dict[str, Any] = {"seed": seed}
+    inject: list[Inject] = []
+    for key, value in (document.get("trainer") or {}).items():
+        if key == "inject":
+            inject = _injections(value)
+        else:
+            values[_known(f"trainer.{key}", key)] = value
+    for key, value in hparams.items():
+        values[_known(f"hyperparameters.{key}", key)] = value
+    for name, value in values.items():
+        values[name] = _checked(name, value)
+
+    max_length = (document.get("search") or {}).get("max_length") or {}
+    if max_length:
+        values["epochs"] = max_length.get("epochs")
+        values["steps"] = max_length.get("steps")
+    if values.get("epochs") is None and values.get("steps") is None:
+        values["epochs"] = 20
+    every = (document.get("checkpoints") or {}).get("every") or {}
+    if every:
+        values["checkpoint_epochs"] = every.get("epochs")
+        values["checkpoint_steps"] = every.get("steps")
+    values["accumulate"] = _checked(
+        "accumulate", (document.get("strategy") or {}).get("accumulate") or 1
+    )
+    values["measure_comm"] = (document.get("measure") or {}).get("comm", True) is not False
+    return TrainConfig(**values, inject=inject)
+
+
+def _known(path: str, key: str) -> str:
+    if key in _TUNABLE:
+        return key
+    near = difflib.get_close_matches(key, _TUNABLE, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(_TUNABLE))}"
+    raise ConfigError(f"{path}: the built-in trainer does not know {key!r}{hint}")
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name in _CHOICES:
+        if value not in _CHOICES[name]:
+            raise ConfigError(f"{name}: {value!r} is none of {', '.join(_CHOICES[name])}")
+        return value
+    if name == "augment":
+        if not isinstance(value, bool):
+            raise ConfigError(f"augment: expected true or false, got {value!r}")
+        return value
+    if value is None and name in ("epochs", "steps"):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name}: expected a number, got {value!r}")
+    if name in _INTEGERS:
+        if value != int(value):
+            raise ConfigError(f"{name}: expected a whole number, got {value!r}")
+        value = int(value)
+    if name in _AT_LEAST and not value >= _AT_LEAST[name]:
+        raise ConfigError(f"{name}: {value!r} is below {_AT_LEAST[name]:g}")
+    if name == "dropout" and value >= 1:
+        raise ConfigError(f"dropout: {value!r} must be below 1")
+    return value
+
+
+def _injections(value: Any) -> list[Inject]:
+    entries = value if isinstance(value, list) else [value]
+    try:
+        found = [Inject(**entry) for entry in entries]
+    except TypeError as error:
+        raise ConfigError(f"trainer.inject: expected rank, ms and phase ({error})") from error
+    for entry in found:
+        if entry.phase not in get_args(Phase):
+            raise ConfigError(
+                f"trainer.inject.phase: {entry.phase!r} is neither data_wait nor forward"
+            )
+    return found

@@ -1,0 +1,266 @@
+"""The training loop, readable from top to bottom."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from muster import comm
+from muster.run import Run
+from muster.timing import StepTimer
+from muster.training import data, models, state
+from muster.training.config import TrainConfig
+
+
+def train(run: Run, config: TrainConfig) -> None:
+    """Train until the planned length, or until Muster asks to stop. Every rank runs this."""
+    rank, world_size = run.info.rank, run.info.world_size
+    device = _device(run)
+    if world_size > 1:
+        dist.init_process_group(comm.backend(measure=config.measure_comm))
+    try:
+        _train(run, config, device, rank, world_size)
+    finally:
+        run.flush(1.0)
+        if world_size > 1:
+            dist.destroy_process_group()
+
+
+def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int) -> None:
+    images = data.load(config.data, samples=config.samples)
+    global_batch = config.batch_size * world_size * config.accumulate
+    order = data.Order(
+        len(images.train_x), global_batch=global_batch, seed=config.seed, augment=config.augment
+    )
+    num_steps = planned_steps(config, order.steps_per_epoch)
+
+    model = models.build(config, side=images.side).to(device)
+    optimizer = _optimizer(config, model)
+    training = state.TrainState(
+        model=model,
+        optimizer=optimizer,
+        scheduler=_scheduler(config, optimizer, num_steps),
+        global_batch=global_batch,
+        steps_per_epoch=order.steps_per_epoch,
+    )
+    # Ranks draw different dropout masks from here on; the model above is the same on all of them.
+    torch.manual_seed(config.seed * 1_000_003 + rank)
+    resumed = state.restore(run, training)
+    parallel: nn.Module = model
+    if world_size > 1:
+        parallel = DistributedDataParallel(
+            model, device_ids=[device.index] if device.type == "cuda" else None
+        )
+    _announce(run, config, training, num_steps, resumed=resumed)
+
+    timer = StepTimer(run=run, max_rows_per_s=config.rows_per_s)
+    last_val: dict[str, float] = {}
+    # A stop request that came during start-up is seen here, before any work.
+    stop = run.should_stop(agree=True)
+
+    for x, y in timer.data(_batches(config, order, images, device, training, num_steps, run)):
+        if stop:
+            break
+        # The vote of all ranks runs beside the step and is read at its end.
+        vote = comm.start_agreement(run.should_stop()) if world_size > 1 else None
+        loss, accuracy = _step(config, parallel, training, timer, x, y, rank)
+        training.step += 1
+        timer.end_step(
+            training.step,
+            samples=len(x),
+            metrics={
+                "train/loss": loss,
+                "train/accuracy": accuracy,
+                "train/lr": training.scheduler.get_last_lr()[0],
+            },
+            epoch=training.epoch,
+            num_steps_planned=num_steps,
+        )
+        training.scheduler.step()
+        stop = comm.finish_agreement(vote) if vote is not None else run.should_stop()
+
+        if training.step % order.steps_per_epoch == 0 or training.step == num_steps:
+            with timer.pause():
+                last_val = _validate(run, training, images, device)
+            if rank == 0:
+                _report_epoch(run, training, loss, last_val, timer, num_steps)
+        if stop or _is_checkpoint_due(config, training, num_steps):
+            with timer.checkpoint():
+                timer.flush()
+                state.save(run, training, last_val)
+
+    if stop:
+        _say(
+            run, f"stopped at step {training.step} of {num_steps}: {run.stop_reason or 'asked to'}"
+        )
+    timer.flush()
+
+
+def planned_steps(config: TrainConfig, steps_per_epoch: int) -> int:
+    """Optimizer steps of the whole training."""
+    by_epochs = config.epochs * steps_per_epoch if config.epochs is not None else math.inf
+    by_steps = config.steps if config.steps is not None else math.inf
+    return int(min(by_epochs, by_steps))
+
+
+def _batches(
+    config: TrainConfig,
+    order: data.Order,
+    images: data.Images,
+    device: torch.device,
+    training: state.TrainState,
+    num_steps: int,
+    run: Run,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """This rank's batch of each step that is left: x [batch·accumulate, 1, s, s]."""
+    while training.step < num_steps:
+        x, y = order.batch(
+            images, training.step, rank=run.info.rank, world_size=run.info.world_size
+        )
+        _delay(config, run.info.rank, "data_wait")
+        yield x.to(device), y.to(device)
+
+
+def _step(
+    config: TrainConfig,
+    parallel: nn.Module,
+    training: state.TrainState,
+    timer: StepTimer,
+    x: Tensor,
+    y: Tensor,
+    rank: int,
+) -> tuple[float, float]:
+    """One optimizer step; mean loss and accuracy over this rank's part of the batch."""
+    parallel.train()
+    loss_sum, correct = 0.0, 0
+    for i in range(config.accumulate):
+        micro_x, micro_y = x[i :: config.accumulate], y[i :: config.accumulate]
+        is_last = i == config.accumulate - 1
+        # Without sync, gradients stay local until the last micro-batch: one all-reduce per step.
+        if isinstance(parallel, DistributedDataParallel):
+            parallel.require_backward_grad_sync = is_last
+        with timer.forward():
+            logits = parallel(micro_x)
+            loss = F.cross_entropy(logits, micro_y)
+            _delay(config, rank, "forward")
+        with timer.backward():
+            (loss / config.accumulate).backward()  # type: ignore[no-untyped-call]
+        loss_sum += float(loss.detach())
+        correct += int((logits.detach().argmax(1) == micro_y).sum())
+    with timer.optimizer():
+        training.optimizer.step()
+        training.optimizer.zero_grad(set_to_none=True)
+    return loss_sum / config.accumulate, correct / len(x)
+
+
+@torch.no_grad()
+def _validate(
+    run: Run, training: state.TrainState, images: data.Images, device: torch.device
+) -> dict[str, float]:
+    """Loss and accuracy over the held-out samples, each rank taking its share. Every rank must
+    call it; all get the same answer and rank 0 reports it."""
+    rank, world_size = run.info.rank, run.info.world_size
+    training.model.eval()
+    x, y = images.val_x[rank::world_size].to(device), images.val_y[rank::world_size].to(device)
+    sums = torch.zeros(3, dtype=torch.float64)  # loss, correct, count
+    for part_x, part_y in zip(torch.split(x, 512), torch.split(y, 512), strict=True):
+        logits = training.model(part_x)
+        sums[0] += F.cross_entropy(logits, part_y, reduction="sum").item()
+        sums[1] += (logits.argmax(1) == part_y).sum().item()
+        sums[2] += len(part_y)
+    if world_size > 1:
+        dist.all_reduce(sums, group=comm.control_group())
+    loss_sum, correct, count = sums.tolist()
+    values = {"val/loss": loss_sum / count, "val/accuracy": correct / count}
+    if rank == 0:
+        run.log(values, step=training.step, epoch=training.epoch)
+    return values
+
+
+def _is_checkpoint_due(config: TrainConfig, training: state.TrainState, num_steps: int) -> bool:
+    if training.step == num_steps:
+        return True
+    if config.checkpoint_steps and training.step % config.checkpoint_steps == 0:
+        return True
+    every = (config.checkpoint_epochs or 0) * training.steps_per_epoch
+    return every > 0 and training.step % every == 0
+
+
+def _device(run: Run) -> torch.device:
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", run.info.local_rank % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device
+
+
+def _optimizer(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(
+            model.parameters(),
+            lr=config.lr,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+        )
+    return torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+
+
+def _scheduler(
+    config: TrainConfig, optimizer: torch.optim.Optimizer, num_steps: int
+) -> torch.optim.lr_scheduler.LambdaLR:
+    def factor(step: int) -> float:
+        if step < config.warmup_steps:
+            return (step + 1) / config.warmup_steps
+        if config.schedule == "constant":
+            return 1.0
+        done = (step - config.warmup_steps) / max(num_steps - config.warmup_steps, 1)
+        return 0.5 * (1.0 + math.cos(math.pi * min(done, 1.0)))
+
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+
+
+def _delay(config: TrainConfig, rank: int, phase: str) -> None:
+    for injected in config.inject:
+        if injected.rank == rank and injected.phase == phase:
+            time.sleep(injected.ms / 1e3)
+
+
+def _announce(
+    run: Run, config: TrainConfig, training: state.TrainState, num_steps: int, *, resumed: bool
+) -> None:
+    num_params = sum(p.numel() for p in training.model.parameters())
+    how = f"resumed at step {training.step}" if resumed else "starting"
+    _say(
+        run,
+        f"{how}: {config.model} with {num_params:,} parameters on {config.data}, "
+        f"global batch {training.global_batch} on {run.info.world_size} worker(s), "
+        f"{num_steps} steps, {training.steps_per_epoch} per epoch",
+    )
+
+
+def _report_epoch(
+    run: Run,
+    training: state.TrainState,
+    loss: float,
+    val: dict[str, float],
+    timer: StepTimer,
+    num_steps: int,
+) -> None:
+    rate = timer.last.get("throughput/samples_per_s", math.nan)
+    _say(
+        run,
+        f"epoch {training.epoch:6.2f}  step {training.step}/{num_steps}  train/loss {loss:.4f}  "
+        f"val/loss {val['val/loss']:.4f}  val/accuracy {val['val/accuracy']:.4f}  "
+        f"{rate:,.0f} samples/s",
+    )
+
+
+def _say(run: Run, text: str) -> None:
+    print(f"[rank {run.info.rank}] {text}", flush=True)  # noqa: T201

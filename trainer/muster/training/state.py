@@ -1,0 +1,108 @@
+"""What a checkpoint of the built-in trainer holds, and how it is written and read.
+
+Two files: `model.pt`, the state_dict alone, to be used elsewhere; `training.pt`, everything else
+that is needed to go on exactly where the training was. Both load with weights_only=True.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from muster import checkpoints
+from muster.run import Run
+from muster.training.config import ConfigError
+
+
+@dataclass
+class TrainState:
+    """The moving parts of a training."""
+
+    model: nn.Module
+    """The bare model, not DDP's wrapper: its names must not depend on how it was trained."""
+    optimizer: torch.optim.Optimizer
+    scheduler: torch.optim.lr_scheduler.LRScheduler
+    step: int = 0
+    """Optimizer steps done."""
+    global_batch: int = 0
+    steps_per_epoch: int = 1
+
+    @property
+    def epoch(self) -> float:
+        return self.step / self.steps_per_epoch
+
+
+def save(run: Run, state: TrainState, metrics: Mapping[str, float]) -> None:
+    """Write and register a checkpoint. Every rank must call it; rank 0 writes."""
+    rng_states = gather_rng(run)
+    if run.info.rank != 0:
+        return
+    training = {
+        "optimizer": state.optimizer.state_dict(),
+        "scheduler": state.scheduler.state_dict(),
+        "rng": rng_states,
+        "step": state.step,
+        "epoch": state.epoch,
+        "position": {
+            "samples_in_epoch": state.step % state.steps_per_epoch * state.global_batch,
+            "global_batch": state.global_batch,
+        },
+        "world_size": run.info.world_size,
+    }
+    with run.checkpoint(step=state.step, epoch=state.epoch, metrics=metrics) as folder:
+        torch.save(state.model.state_dict(), folder / "model.pt")
+        torch.save(training, folder / "training.pt")
+
+
+def restore(run: Run, state: TrainState) -> bool:
+    """Continue from run.resume_from. False when there is nothing to continue from.
+
+    A damaged checkpoint is passed over for the newest intact one before it, and the trial's events
+    say so. Raises ConfigError when there is none, or when the global batch is another one: the
+    same step number would then mean another place in the data.
+    """
+    if run.resume_from is None:
+        return False
+    found = checkpoints.newest_intact(run.resume_from)
+    if found is None:
+        raise ConfigError(f"no intact checkpoint at or before {run.resume_from}")
+    folder, _, problems = found
+    for problem in problems:
+        run.message(f"checkpoint passed over: {problem}", "warning")
+    model = _load(folder / "model.pt")
+    training = _load(folder / "training.pt")
+    if training["position"]["global_batch"] != state.global_batch:
+        raise ConfigError(
+            f"the checkpoint was made with a global batch of {training['position']['global_batch']}, "
+            f"this training has {state.global_batch}"
+        )
+    state.model.load_state_dict(model)
+    state.optimizer.load_state_dict(training["optimizer"])
+    state.scheduler.load_state_dict(training["scheduler"])
+    state.step = int(training["step"])
+    if len(training["rng"]) == run.info.world_size:
+        torch.set_rng_state(training["rng"][run.info.rank])
+    return True
+
+
+def gather_rng(run: Run) -> list[torch.Tensor]:
+    """Every rank's CPU generator state, on every rank."""
+    mine = torch.get_rng_state()
+    if run.info.world_size == 1:
+        return [mine]
+    import torch.distributed as dist
+
+    from muster.comm import control_group
+
+    states = [torch.empty_like(mine) for _ in range(run.info.world_size)]
+    dist.all_gather(states, mine, group=control_group())
+    return states
+
+
+def _load(path: Path) -> Any:
+    return torch.load(path, map_location="cpu", weights_only=True)
