@@ -1,0 +1,346 @@
+"""Reading and writing metric rows: series, batches (L0) and blocks (L1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Insert, Table, and_, case, exists, func, insert, or_, select, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import (
+    AttemptRow,
+    Base,
+    MetricBatchRow,
+    MetricBlockRow,
+    MetricSeriesRow,
+)
+
+IN_LIST_MAX = 500
+"""Keys in one IN list; SQLite's parser and PostgreSQL's planner stay fast below it."""
+
+T = TypeVar("T")
+
+
+def chunked(items: Iterable[T], size: int = IN_LIST_MAX) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def _table(row: type[Base]) -> Table:
+    return cast(Table, row.__table__)
+
+
+def insert_or_ignore(session: Session, row: type[Base]) -> Insert:
+    """INSERT that leaves an existing row of the same key alone; `rowcount` says whether it did.
+
+    On the table, not the row class: the ORM's own bulk insert costs several times as much.
+    """
+    table = _table(row)
+    if session.get_bind().dialect.name == "sqlite":
+        return sqlite.insert(table).on_conflict_do_nothing()
+    return postgresql.insert(table).on_conflict_do_nothing()
+
+
+def begin_snapshot(session: Session) -> None:
+    """Make the read session's statements see one state of the database.
+
+    SQLite's do anyhow. On PostgreSQL a compaction could otherwise commit between reading the
+    batches and the blocks, and points would be missing or doubled. Call it before anything else.
+    """
+    if session.get_bind().dialect.name != "sqlite" and not session.in_transaction():
+        session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+
+
+# ---------------------------------------------------------------- series
+
+
+_SUMMARY_COLUMNS = (
+    "count",
+    "num_non_finite",
+    "first_step",
+    "last_step",
+    "last_time_ms",
+    "last_value",
+    "last_text",
+    "min_value",
+    "max_value",
+)
+
+
+def merge_series(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert series, or merge these summaries into those stored. `rows` hold all columns but
+    id and compacted_step; sorted by name, so that two writers cannot deadlock."""
+    table = MetricSeriesRow
+    core = _table(MetricSeriesRow)
+    sqlite_session = session.get_bind().dialect.name == "sqlite"
+    statement: Any = (sqlite.insert if sqlite_session else postgresql.insert)(core)
+    new = statement.excluded
+    is_newer = or_(table.last_step.is_(None), new.last_step >= table.last_step)
+    update = {
+        "count": table.count + new.count,
+        "num_non_finite": table.num_non_finite + new.num_non_finite,
+        "first_step": case(
+            (or_(table.first_step.is_(None), new.first_step < table.first_step), new.first_step),
+            else_=table.first_step,
+        ),
+        "min_value": case(
+            (or_(table.min_value.is_(None), new.min_value < table.min_value), new.min_value),
+            else_=table.min_value,
+        ),
+        "max_value": case(
+            (or_(table.max_value.is_(None), new.max_value > table.max_value), new.max_value),
+            else_=table.max_value,
+        ),
+    }
+    for column in ("last_step", "last_time_ms", "last_value", "last_text"):
+        update[column] = case((is_newer, new[column]), else_=getattr(table, column))
+    session.execute(
+        statement.on_conflict_do_update(
+            index_elements=["trial_id", "attempt_no", "rank", "name"], set_=update
+        ),
+        list(rows),
+    )
+
+
+def series_names(session: Session, trial_id: int, attempt_no: int, rank: int) -> set[str]:
+    return set(
+        session.scalars(
+            select(MetricSeriesRow.name).where(
+                MetricSeriesRow.trial_id == trial_id,
+                MetricSeriesRow.attempt_no == attempt_no,
+                MetricSeriesRow.rank == rank,
+            )
+        )
+    )
+
+
+def num_series(session: Session, trial_id: int, attempt_no: int) -> int:
+    return (
+        session.scalar(
+            select(func.count())
+            .select_from(MetricSeriesRow)
+            .where(MetricSeriesRow.trial_id == trial_id, MetricSeriesRow.attempt_no == attempt_no)
+        )
+        or 0
+    )
+
+
+def lowest_rank(session: Session, trial_id: int, attempt_no: int) -> int | None:
+    """The lowest rank that has reported anything in this attempt."""
+    return session.scalar(
+        select(MetricSeriesRow.rank)
+        .where(MetricSeriesRow.trial_id == trial_id, MetricSeriesRow.attempt_no == attempt_no)
+        .order_by(MetricSeriesRow.rank)
+        .limit(1)
+    )
+
+
+def names_of_lower_ranks(
+    session: Session, trial_id: int, attempt_no: int, rank: int, names: Sequence[str]
+) -> set[str]:
+    """Of `names`, those that a rank below `rank` reports in this attempt."""
+    lowest = lowest_rank(session, trial_id, attempt_no)
+    if lowest is None or lowest >= rank:
+        return set()
+    # Nearly always the lowest rank reports all of them; only then look at the ranks in between.
+    found = series_names(session, trial_id, attempt_no, lowest) & set(names)
+    rest = [name for name in names if name not in found]
+    if rest:
+        for chunk in chunked(rest):
+            found.update(
+                session.scalars(
+                    select(MetricSeriesRow.name)
+                    .distinct()
+                    .where(
+                        MetricSeriesRow.trial_id == trial_id,
+                        MetricSeriesRow.attempt_no == attempt_no,
+                        MetricSeriesRow.rank < rank,
+                        MetricSeriesRow.name.in_(chunk),
+                    )
+                )
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class ReportedAttempt:
+    no: int
+    resume_step: int
+
+
+def reported_attempts(
+    session: Session, trial_ids: Sequence[int]
+) -> dict[int, list[ReportedAttempt]]:
+    """Trial → its attempts that have reported a metric, oldest first.
+
+    An attempt that never got that far hides nothing of what the ones before it showed.
+    """
+    found: dict[int, list[ReportedAttempt]] = {}
+    for chunk in chunked(trial_ids):
+        rows = session.execute(
+            select(AttemptRow.trial_id, AttemptRow.no, AttemptRow.resume_step)
+            .where(
+                AttemptRow.trial_id.in_(chunk),
+                exists().where(
+                    MetricSeriesRow.trial_id == AttemptRow.trial_id,
+                    MetricSeriesRow.attempt_no == AttemptRow.no,
+                ),
+            )
+            .order_by(AttemptRow.trial_id, AttemptRow.no)
+        )
+        for trial_id, no, resume_step in rows:
+            found.setdefault(trial_id, []).append(ReportedAttempt(no, resume_step))
+    return found
+
+
+@dataclass(frozen=True)
+class SeriesRecord:
+    """A row of metric_series, read without the ORM: there may be 20,000 of a trial."""
+
+    id: int
+    trial_id: int
+    attempt_no: int
+    rank: int
+    name: str
+    count: int
+    num_non_finite: int
+    first_step: int
+    last_step: int
+    last_time_ms: int
+    last_value: float | None
+    last_text: str
+    min_value: float | None
+    max_value: float | None
+
+    @property
+    def last(self) -> float:
+        return float(self.last_text) if self.last_value is None else self.last_value
+
+
+def find_series(
+    session: Session,
+    trial_ids: Sequence[int],
+    *,
+    names: Sequence[str] | None = None,
+    ranks: Sequence[int] | None = None,
+) -> list[SeriesRecord]:
+    """Series with at least one point, ordered by trial, name, rank, attempt."""
+    table = _table(MetricSeriesRow)
+    columns = [table.c[f] for f in SeriesRecord.__dataclass_fields__]
+    found: list[SeriesRecord] = []
+    for chunk in chunked(trial_ids):
+        statement = select(*columns).where(table.c.trial_id.in_(chunk), table.c.count > 0)
+        if names is not None:
+            statement = statement.where(table.c.name.in_(names))
+        if ranks is not None:
+            statement = statement.where(table.c.rank.in_(ranks))
+        statement = statement.order_by(
+            table.c.trial_id, table.c.name, table.c.rank, table.c.attempt_no
+        )
+        found.extend(SeriesRecord(*row) for row in session.execute(statement))
+    return found
+
+
+# ---------------------------------------------------------------- points
+
+
+@dataclass(frozen=True)
+class BlockMeta:
+    """A block without its points."""
+
+    series_id: int
+    first_step: int
+    last_step: int
+    num_points: int
+    rollup: bytes
+
+
+def find_blocks(
+    session: Session, series_ids: Sequence[int], first_step: int, last_step: int
+) -> dict[int, list[BlockMeta]]:
+    """Series → its blocks that hold a step of first_step..last_step, in step order."""
+    found: dict[int, list[BlockMeta]] = {}
+    table = MetricBlockRow
+    for chunk in chunked(series_ids):
+        rows = session.execute(
+            select(
+                table.series_id, table.first_step, table.last_step, table.num_points, table.rollup
+            )
+            .where(
+                table.series_id.in_(chunk),
+                table.first_step <= last_step,
+                table.last_step >= first_step,
+            )
+            .order_by(table.series_id, table.first_step)
+        )
+        for row in rows:
+            found.setdefault(row[0], []).append(BlockMeta(*row))
+    return found
+
+
+def block_data(session: Session, keys: Sequence[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+    """(series, first step) → the block's encoded points."""
+    table = MetricBlockRow
+    found: dict[tuple[int, int], bytes] = {}
+    for chunk in chunked(keys, 200):
+        rows = session.execute(
+            select(table.series_id, table.first_step, table.data).where(
+                tuple_(table.series_id, table.first_step).in_(chunk)
+            )
+        )
+        for series_id, first_step, data in rows:
+            found[series_id, first_step] = data
+    return found
+
+
+@dataclass(frozen=True)
+class Batch:
+    trial_id: int
+    attempt_no: int
+    rank: int
+    body: bytes
+
+
+def find_batches(
+    session: Session,
+    wanted: Iterable[tuple[int, int, int]],
+    first_step: int,
+    last_step: int,
+) -> list[Batch]:
+    """The uncompacted batches of these (trial, attempt, rank) that may hold a step of
+    first_step..last_step, in the order they were written."""
+    table = MetricBatchRow
+    found: list[Batch] = []
+    by_attempt: dict[tuple[int, int], list[int]] = {}
+    for trial_id, attempt_no, rank in wanted:
+        by_attempt.setdefault((trial_id, attempt_no), []).append(rank)
+    for chunk in chunked(by_attempt.items(), 50):
+        rows = session.execute(
+            select(table.trial_id, table.attempt_no, table.rank, table.body)
+            .where(
+                or_(
+                    *(
+                        and_(
+                            table.trial_id == trial_id,
+                            table.attempt_no == attempt_no,
+                            table.rank.in_(ranks),
+                        )
+                        for (trial_id, attempt_no), ranks in chunk
+                    )
+                ),
+                table.first_step <= last_step,
+                table.last_step >= first_step,
+            )
+            .order_by(table.received_at, table.allocation_id, table.seq)
+        )
+        found.extend(Batch(*row) for row in rows)
+    return found
+
+
+def insert_blocks(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+    session.execute(insert(_table(MetricBlockRow)), list(rows))

@@ -1,0 +1,156 @@
+"""Rules of metrics: names, bucket widths, which points of which attempt are visible, summaries.
+
+Pure and made of the standard library. The array code that applies these rules to millions of
+points is in db/queries/metrics_codec.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+NAME_MAX_CHARS = 200
+NAME_RULE = (
+    "1 to 200 printable characters that start with a letter, digit or underscore and do not end "
+    "in a blank"
+)
+
+STEP_MAX = 2**53 - 1
+"""Steps and times above it are refused: JavaScript could not hold them exactly."""
+
+BLOCK_POINTS = 4096
+ROLLUP_BUCKETS = 16
+"""Roll-up buckets per full block: one width is chosen so that at most 17 anchored ones occur."""
+
+
+def is_valid_name(name: str) -> bool:
+    """Whether `name` keeps NAME_RULE.
+
+    The rule is wide, because refusing a name loses data; it keeps out what breaks tables and
+    files: control characters, and first characters a spreadsheet would take for a formula.
+    """
+    return (
+        0 < len(name) <= NAME_MAX_CHARS
+        and (name[0].isalnum() or name[0] == "_")
+        and name[-1] != " "
+        and name.isprintable()
+    )
+
+
+def bucket_width(first_step: int, last_step: int, max_buckets: int) -> int:
+    """The least power of two of which at most `max_buckets` anchored buckets cover the steps.
+
+    Buckets are [k*width, (k+1)*width). Because borders are multiples of a power of two of the
+    step, a wider bucket is a union of narrower ones, and appending changes only the last bucket.
+    """
+    if max_buckets < 1:
+        raise ValueError(f"max_buckets must be at least 1, not {max_buckets}")
+    span = last_step - first_step + 1
+    # Start one below the answer for an aligned window; at most two doublings follow.
+    width = 1 << max(0, (max(1, span // max_buckets)).bit_length() - 2)
+    while last_step // width - first_step // width + 1 > max_buckets:
+        width *= 2
+    return width
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptPart:
+    """What one attempt of a trial says about one series."""
+
+    no: int
+    resume_step: int
+    first_step: int | None
+    """Of the series in this attempt; None when the attempt did not report it."""
+
+
+def visible_limits(parts: Sequence[AttemptPart]) -> dict[int, int | None]:
+    """Attempt number → last step of it that is visible; None means all.
+
+    `parts` holds every attempt that has reported anything, oldest first. An attempt resuming at
+    step s hides what earlier ones reported after s; where it reports s or less again (a script
+    that starts over), what it says wins. So the visible steps of the attempts never overlap.
+    """
+    limits: dict[int, int | None] = {}
+    bound: int | None = None
+    for part in reversed(parts):
+        limits[part.no] = bound
+        hidden_after = part.resume_step
+        if part.first_step is not None:
+            hidden_after = min(hidden_after, part.first_step - 1)
+        bound = hidden_after if bound is None else min(bound, hidden_after)
+    return limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """A series in numbers. Values that are not finite are counted but are never min or max."""
+
+    count: int
+    num_non_finite: int
+    first_step: int
+    last_step: int
+    last_time_ms: int
+    last: float
+    min: float | None
+    max: float | None
+
+    def merge(self, later: Summary) -> Summary:
+        """Both together; `last` is of the higher step, and of `later` when they are equal."""
+        newest = later if later.last_step >= self.last_step else self
+        return Summary(
+            count=self.count + later.count,
+            num_non_finite=self.num_non_finite + later.num_non_finite,
+            first_step=min(self.first_step, later.first_step),
+            last_step=newest.last_step,
+            last_time_ms=newest.last_time_ms,
+            last=newest.last,
+            min=_least([self.min, later.min]),
+            max=_greatest([self.max, later.max]),
+        )
+
+
+def summarize(steps: Sequence[int], times_ms: Sequence[int], values: Sequence[float]) -> Summary:
+    """The summary of at least one point, in the order they were reported."""
+    finite = values if all(map(math.isfinite, values)) else [v for v in values if math.isfinite(v)]
+    last_step = max(steps)
+    # The last entry of the highest step: a step reported twice means its later value.
+    at = len(steps) - 1 if steps[-1] == last_step else _last_index(steps, last_step)
+    return Summary(
+        count=len(values),
+        num_non_finite=len(values) - len(finite),
+        first_step=min(steps),
+        last_step=last_step,
+        last_time_ms=times_ms[at],
+        last=values[at],
+        min=min(finite) if finite else None,
+        max=max(finite) if finite else None,
+    )
+
+
+def epoch_at(step: int, *, record_step: int, record_epoch: float | None) -> float | None:
+    """The epoch at `step`, when a record that ends at `record_step` says it is at `record_epoch`.
+
+    One record may hold several short epochs; steps per epoch are taken as constant. Rounded to a
+    millionth, so that whole epochs stay whole.
+    """
+    if record_epoch is None or step == record_step or record_step <= 0:
+        return record_epoch
+    return round(record_epoch * step / record_step, 6)
+
+
+def lowest_reporters(ranks_by_name: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Name → the rank whose values stand for the trial."""
+    return {name: min(ranks) for name, ranks in ranks_by_name.items() if ranks}
+
+
+def _last_index(steps: Sequence[int], step: int) -> int:
+    return len(steps) - 1 - list(reversed(steps)).index(step)
+
+
+def _least(values: Sequence[float | None]) -> float | None:
+    return min((v for v in values if v is not None), default=None)
+
+
+def _greatest(values: Sequence[float | None]) -> float | None:
+    return max((v for v in values if v is not None), default=None)

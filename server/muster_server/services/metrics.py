@@ -1,0 +1,401 @@
+"""Taking in metrics: one batch row per record, summaries beside it.
+
+What is shown of a trial (its summary, step and epoch) comes from the lowest rank that reports a
+name; the other ranks' values are kept and drawn, but do not compete for the one number in a table.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from muster.wire import MetricsRecord, Number, SeriesPoints, decode_number, encode_number
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    EventRow,
+    ExperimentRow,
+    MetricBatchRow,
+    TrialRow,
+    WorkerRow,
+)
+from muster_server.db.queries import metrics as queries
+from muster_server.db.queries.metrics_codec import encode_batch
+from muster_server.domain.metrics import (
+    NAME_RULE,
+    STEP_MAX,
+    Summary,
+    epoch_at,
+    is_valid_name,
+    summarize,
+)
+from muster_server.services import metrics_series
+from muster_server.settings import get_settings
+
+WORKER_GROUPS = ("time/", "comm/", "throughput/", "memory/")
+"""Names of these groups are kept per worker, to compare ranks without reading series."""
+
+_DROPPED_EVENT = "metrics.dropped"
+_MAX_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class MetricUpdate:
+    """A value of the searcher's metric, from the rank that stands for the trial."""
+
+    name: str
+    step: int
+    epoch: float | None
+    value: float
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    steps: Sequence[int]
+    times_ms: Sequence[int]
+    values: Sequence[float]
+    summary: Summary
+
+
+def ingest(
+    session: Session,
+    *,
+    allocation: AllocationRow,
+    seq: int,
+    record: MetricsRecord,
+    at: dt.datetime,
+    max_series: int | None = None,
+) -> list[MetricUpdate]:
+    """Store a record and bring every summary up to date, in the caller's transaction.
+
+    A record whose (allocation, seq) is stored already changes nothing. Columns that cannot be
+    stored (a bad name, one series too many) are left out and reported as an event of the trial;
+    they never make the record fail, because it would be sent again for ever. Records of an
+    attempt that is not the trial's current one are kept, but change nothing that is shown.
+
+    max_series: per attempt; None takes it from the settings.
+    Returns the values of the experiment's search metric, oldest first.
+    """
+    columns, refused = _read_columns(record.series)
+    known = _known_names(session, allocation, record.rank)
+    limit = get_settings().series_max_per_trial if max_series is None else max_series
+    columns, over = _within_limit(session, allocation, columns, known, limit)
+    if refused or over:
+        _report_dropped(session, allocation, refused, over, limit, at)
+    if not columns:
+        return []
+    if not _store_batch(session, allocation, seq, record.rank, columns, at):
+        return []
+
+    first_of_attempt = not known and (
+        queries.lowest_rank(session, allocation.trial_id, allocation.attempt_no) is None
+    )
+    queries.merge_series(
+        session, [_series_row(allocation, record.rank, c) for c in sorted(columns, key=_by_name)]
+    )
+    new_names = {c.name for c in columns} - known
+    known |= new_names
+    _update_worker(session, allocation, record, columns, at)
+    updates = _update_trial(session, allocation, record, columns, new_names, first_of_attempt)
+    trial = f"trial:{allocation.trial_id}"
+    touch(session, trial, f"{trial}:metrics")
+    return updates
+
+
+# ---------------------------------------------------------------- reading the record
+
+
+def _read_columns(series: Sequence[SeriesPoints]) -> tuple[list[_Column], dict[str, str]]:
+    """The columns that can be stored, and name → reason for the others."""
+    columns: list[_Column] = []
+    refused: dict[str, str] = {}
+    seen: set[str] = set()
+    for s in series:
+        if not is_valid_name(s.name):
+            refused[s.name[:80]] = f"a metric name is {NAME_RULE}"
+        elif s.name in seen:
+            refused[s.name] = "it occurs twice in one record"
+        elif not len(s.steps) == len(s.times_ms) == len(s.values):
+            refused[s.name] = "its columns differ in length"
+        elif not s.steps:
+            continue
+        elif min(s.steps) < 0 or max(s.steps) > STEP_MAX:
+            refused[s.name] = f"steps are 0 to {STEP_MAX}"
+        elif min(s.times_ms) < 0 or max(s.times_ms) > STEP_MAX:
+            refused[s.name] = f"times are 0 to {STEP_MAX} ms"
+        else:
+            seen.add(s.name)
+            values = _floats(s.values)
+            if values is None:
+                refused[s.name] = 'values are numbers, "NaN", "Infinity" or "-Infinity"'
+                continue
+            summary = summarize(s.steps, s.times_ms, values)
+            columns.append(_Column(s.name, s.steps, s.times_ms, values, summary))
+    return columns, refused
+
+
+def _floats(values: Sequence[Number]) -> Sequence[float] | None:
+    """The values as floats; None when one is not a number of the wire format."""
+    try:
+        return array("d", cast("Sequence[float]", values)).tolist()  # a string raises TypeError
+    except TypeError:
+        pass
+    except OverflowError:
+        return None
+    try:
+        return [decode_number(v) for v in values]
+    except (ValueError, OverflowError):
+        return None
+
+
+def _known_names(session: Session, allocation: AllocationRow, rank: int) -> set[str]:
+    """Names of this rank that have a series; remembered for the rest of the transaction, because
+    a request holds up to 1,000 records."""
+    cache: dict[tuple[int, int, int], set[str]] = session.info.setdefault("muster_series_names", {})
+    key = (allocation.trial_id, allocation.attempt_no, rank)
+    if key not in cache:
+        cache[key] = queries.series_names(session, *key)
+    return cache[key]
+
+
+def _within_limit(
+    session: Session,
+    allocation: AllocationRow,
+    columns: list[_Column],
+    known: set[str],
+    limit: int,
+) -> tuple[list[_Column], list[str]]:
+    """The columns to store, and the names for which there is no room in the attempt."""
+    new = [c.name for c in columns if c.name not in known]
+    if not new:
+        return columns, []
+    room = limit - queries.num_series(session, allocation.trial_id, allocation.attempt_no)
+    over = new[max(0, room) :]
+    if not over:
+        return columns, []
+    left_out = set(over)
+    return [c for c in columns if c.name not in left_out], over
+
+
+def _report_dropped(
+    session: Session,
+    allocation: AllocationRow,
+    refused: dict[str, str],
+    over: Sequence[str],
+    limit: int,
+    at: dt.datetime,
+) -> None:
+    """One event per attempt that says what is being left out; it counts on from there."""
+    event = session.scalars(
+        select(EventRow).where(
+            EventRow.trial_id == allocation.trial_id,
+            EventRow.attempt_no == allocation.attempt_no,
+            EventRow.type == _DROPPED_EVENT,
+        )
+    ).first()
+    reasons = {printable(name): reason for name, reason in refused.items()}
+    reasons |= {printable(name): f"more than {limit} series in one attempt" for name in over}
+    if event is None:
+        shown = "; ".join(f"{n!r}: {r}" for n, r in list(reasons.items())[:_MAX_SHOWN])
+        more = len(reasons) - _MAX_SHOWN
+        event = EventRow(
+            at=at,
+            level="warning",
+            type=_DROPPED_EVENT,
+            message=f"Metrics were left out: {shown}" + (f"; and {more} more" if more > 0 else ""),
+            experiment_id=session.scalar(
+                select(TrialRow.experiment_id).where(TrialRow.id == allocation.trial_id)
+            ),
+            trial_id=allocation.trial_id,
+            attempt_no=allocation.attempt_no,
+            node_id=allocation.node_id,
+            data={},
+        )
+        session.add(event)
+        touch(session, f"trial:{allocation.trial_id}")
+    event.data = {"num_columns": event.data.get("num_columns", 0) + len(reasons)}
+
+
+def printable(text: str) -> str:
+    """`text` fit for a message: what is not printable becomes ?."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+# ---------------------------------------------------------------- storing
+
+
+def _store_batch(
+    session: Session,
+    allocation: AllocationRow,
+    seq: int,
+    rank: int,
+    columns: Sequence[_Column],
+    at: dt.datetime,
+) -> bool:
+    """False when the record is stored already."""
+    steps = array("q")
+    times = array("q")
+    values = array("d")
+    for c in columns:
+        steps.extend(c.steps)
+        times.extend(c.times_ms)
+        values.extend(c.values)
+    body = encode_batch(
+        [(c.name, len(c.steps)) for c in columns],
+        np.frombuffer(steps, "<i8"),
+        np.frombuffer(times, "<i8"),
+        np.frombuffer(values, "<f8"),
+    )
+    result = session.execute(
+        queries.insert_or_ignore(session, MetricBatchRow),
+        {
+            "allocation_id": allocation.id,
+            "seq": seq,
+            "trial_id": allocation.trial_id,
+            "attempt_no": allocation.attempt_no,
+            "rank": rank,
+            "num_points": len(steps),
+            "first_step": min(c.summary.first_step for c in columns),
+            "last_step": max(c.summary.last_step for c in columns),
+            "received_at": at,
+            "body": body,
+        },
+    )
+    return bool(result.rowcount)  # type: ignore[attr-defined]
+
+
+def _by_name(column: _Column) -> str:
+    return column.name
+
+
+def _series_row(allocation: AllocationRow, rank: int, column: _Column) -> dict[str, Any]:
+    return {
+        "trial_id": allocation.trial_id,
+        "attempt_no": allocation.attempt_no,
+        "rank": rank,
+        "name": column.name,
+        **metrics_series.summary_columns(column.summary),
+    }
+
+
+def _update_worker(
+    session: Session,
+    allocation: AllocationRow,
+    record: MetricsRecord,
+    columns: Sequence[_Column],
+    at: dt.datetime,
+) -> None:
+    worker = session.scalars(
+        select(WorkerRow).where(
+            WorkerRow.allocation_id == allocation.id, WorkerRow.local_rank == record.local_rank
+        )
+    ).first()
+    if worker is None:
+        return
+    latest = {
+        c.name: encode_number(c.summary.last) for c in columns if c.name.startswith(WORKER_GROUPS)
+    }
+    if latest:
+        worker.latest = {**worker.latest, **latest}
+    worker.step = max(worker.step, record.step, *(c.summary.last_step for c in columns))
+    worker.last_report_at = at
+
+
+def _update_trial(
+    session: Session,
+    allocation: AllocationRow,
+    record: MetricsRecord,
+    columns: Sequence[_Column],
+    new_names: set[str],
+    first_of_attempt: bool,
+) -> list[MetricUpdate]:
+    key = (allocation.trial_id, allocation.attempt_no)
+    mine = list(columns)
+    is_lowest = record.rank == 0
+    if not is_lowest:
+        # Only what no lower rank reports; for most records of most ranks that is nothing, and
+        # then the trial's row, which all ranks share, is not written.
+        others = queries.names_of_lower_ranks(session, *key, record.rank, [c.name for c in columns])
+        mine = [c for c in columns if c.name not in others]
+        is_lowest = queries.lowest_rank(session, *key) == record.rank
+    if not mine and not is_lowest:
+        return []
+    session.flush()
+    trial = session.scalars(
+        select(TrialRow)
+        .where(TrialRow.id == allocation.trial_id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    ).one()
+    if trial.attempt_no != allocation.attempt_no:
+        return []
+
+    if first_of_attempt and allocation.attempt_no > 1:
+        trial.summary = metrics_series.visible_summary(session, trial.id, None)
+    elif allocation.attempt_no > 1 and new_names & {c.name for c in mine}:
+        names = sorted(new_names & {c.name for c in mine})
+        trial.summary = {
+            **trial.summary,
+            **metrics_series.visible_summary(session, trial.id, names),
+        }
+        mine_known = [c for c in mine if c.name not in new_names]
+        trial.summary = _merged(trial.summary, mine_known, new_names=set())
+    else:
+        trial.summary = _merged(trial.summary, mine, new_names=new_names)
+
+    if is_lowest:
+        step = max(record.step, *(c.summary.last_step for c in columns))
+        trial.step = step if first_of_attempt else max(trial.step, step)
+        if record.epoch is not None and math.isfinite(record.epoch):
+            trial.epoch = record.epoch
+        if record.num_steps_planned is not None:
+            trial.num_steps_planned = record.num_steps_planned
+    return _search_updates(session, trial, record, mine)
+
+
+def _merged(
+    summary: dict[str, Any], columns: Sequence[_Column], *, new_names: set[str]
+) -> dict[str, Any]:
+    """`summary` with these columns added. A name whose series is new starts afresh: until now a
+    higher rank may have stood for it."""
+    merged = dict(summary)
+    for c in columns:
+        before = merged.get(c.name) if c.name not in new_names else None
+        added = metrics_series.summary_json(c.summary)
+        if before is not None:
+            added["count"] += before["count"]
+            for key, choose in (("min", min), ("max", max)):
+                both = [v for v in (before[key], added[key]) if v is not None]
+                added[key] = choose(both) if both else None
+            if before["step"] > added["step"]:
+                added["last"], added["step"] = before["last"], before["step"]
+        merged[c.name] = added
+    return merged
+
+
+def _search_updates(
+    session: Session, trial: TrialRow, record: MetricsRecord, columns: Sequence[_Column]
+) -> list[MetricUpdate]:
+    name = session.scalar(
+        select(ExperimentRow.metric_name).where(ExperimentRow.id == trial.experiment_id)
+    )
+    return [
+        MetricUpdate(
+            name=c.name,
+            step=step,
+            epoch=epoch_at(step, record_step=record.step, record_epoch=record.epoch),
+            value=value,
+        )
+        for c in columns
+        if c.name == name
+        for step, value in zip(c.steps, c.values, strict=True)
+    ]

@@ -1,0 +1,80 @@
+"""domain.metrics: names, bucket widths, visible limits, summaries."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster_server.domain.metrics import (
+    AttemptPart,
+    bucket_width,
+    epoch_at,
+    is_valid_name,
+    summarize,
+    visible_limits,
+)
+
+
+@pytest.mark.parametrize("name", ["train/loss", "loss", "_x", "val/acc@5", "损失/训练", "a" * 200])
+def test_a_good_name_is_accepted(name: str) -> None:
+    assert is_valid_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a" * 201, "=1+1", "-x", "@sum", " x", "x ", "a\nb", "a\x00b", "a\u202eb"]
+)
+def test_a_bad_name_is_refused(name: str) -> None:
+    assert not is_valid_name(name)
+
+
+@given(first=st.integers(0, 2**50), span=st.integers(0, 2**40), max_buckets=st.integers(1, 5000))
+def test_bucket_width_is_the_least_power_of_two_that_fits(
+    first: int, span: int, max_buckets: int
+) -> None:
+    last = first + span
+    width = bucket_width(first, last, max_buckets)
+
+    def buckets(w: int) -> int:
+        return last // w - first // w + 1
+
+    assert width & (width - 1) == 0
+    assert buckets(width) <= max_buckets
+    assert width == 1 or buckets(width // 2) > max_buckets
+
+
+def part(no: int, resume: int, first: int | None) -> AttemptPart:
+    return AttemptPart(no=no, resume_step=resume, first_step=first)
+
+
+def test_an_attempt_hides_what_earlier_ones_reported_after_its_resume_step() -> None:
+    assert visible_limits([part(1, 0, 1), part(2, 100, 101)]) == {1: 100, 2: None}
+
+
+def test_an_attempt_that_goes_further_back_hides_of_all_earlier_ones() -> None:
+    limits = visible_limits([part(1, 0, 1), part(2, 100, 101), part(3, 50, 51)])
+    assert limits == {1: 50, 2: 50, 3: None}
+
+
+def test_a_step_reported_again_is_shown_as_the_later_attempt_said_it() -> None:
+    assert visible_limits([part(1, 0, 0), part(2, 100, 100)])[1] == 99
+    assert visible_limits([part(1, 0, 0), part(2, 0, 0)])[1] == -1
+
+
+def test_an_attempt_without_the_series_hides_it_after_its_resume_step_all_the_same() -> None:
+    assert visible_limits([part(1, 0, 1), part(2, 100, None)])[1] == 100
+
+
+def test_summary_leaves_out_what_is_not_finite_and_takes_the_last_of_the_highest_step() -> None:
+    s = summarize([1, 3, 3, 2], [10, 30, 31, 20], [math.inf, 5.0, 4.0, math.nan])
+    assert (s.count, s.num_non_finite, s.min, s.max) == (4, 2, 4.0, 5.0)
+    assert (s.first_step, s.last_step, s.last, s.last_time_ms) == (1, 3, 4.0, 31)
+
+
+def test_epoch_of_an_earlier_step_in_a_record_is_in_proportion() -> None:
+    assert epoch_at(100, record_step=300, record_epoch=3.0) == 1.0
+    assert epoch_at(300, record_step=300, record_epoch=3.0) == 3.0
+    assert epoch_at(1, record_step=0, record_epoch=1.0) == 1.0
+    assert epoch_at(1, record_step=2, record_epoch=None) is None
