@@ -1,0 +1,145 @@
+"""The processes of a local Muster: their command lines and environments."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .home import Home
+from .processes import MARK
+from .valkey import find_server_binary
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalOptions:
+    """What `muster up` was asked for."""
+
+    root: Path
+    port: int = 8470
+    """0 takes any free one."""
+    num_agents: int = 1
+    slots_per_agent: int | None = None
+    """None lets the agent count: its GPUs, else its CPU cores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    name: str
+    """Also the name of its log file."""
+    title: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stop_s: float = 10.0
+    """How long it may take to end when asked."""
+
+
+def url_of(port: int) -> str:
+    return f"http://{HOST}:{port}"
+
+
+def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
+    """Ours without MUSTER_… settings that would point the parts elsewhere, plus lifeline and mark."""
+    elsewhere = (
+        "DATABASE_URL", "REDIS_URL", "HOST", "PORT", "PUBLIC_URL", "ALLOWED_HOSTS", "DATA_DIR",
+        "URL", "TOKEN", "HOME", "VENV",
+    )  # fmt: skip
+    names = {f"MUSTER_{n}{suffix}" for n in elsewhere for suffix in ("", "_FILE")}
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in names and not key.startswith("MUSTER_AGENT_")
+    }
+    return {
+        **kept,
+        MARK: str(home.root),
+        "MUSTER_LIFELINE_FD": str(lifeline_fd),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def server_environment(home: Home, port: int, redis_socket: Path) -> dict[str, str]:
+    return {
+        "MUSTER_DATABASE_URL": f"sqlite:///{home.database}",
+        "MUSTER_REDIS_URL": f"unix://{redis_socket}",
+        "MUSTER_HOST": HOST,
+        "MUSTER_PORT": str(port),
+        "MUSTER_PUBLIC_URL": url_of(port),
+        "MUSTER_DATA_DIR": str(home.data),
+        "MUSTER_LOG_FORMAT": os.environ.get("MUSTER_LOG_FORMAT", "console"),
+    }
+
+
+def valkey_part(home: Home, socket: Path, lifeline_fd: int) -> Part:
+    """Holds hints and the job queue. Its append-only file keeps queued jobs over a restart."""
+    guard = Path(__file__).with_name("guard.py")
+    return Part(
+        name="valkey",
+        title="Valkey",
+        command=[
+            sys.executable, "-I", "-S", str(guard), str(os.getpid()), str(lifeline_fd),
+            str(find_server_binary()),
+            "--port", "0",
+            "--unixsocket", str(socket),
+            "--unixsocketperm", "700",
+            "--dir", str(home.valkey),
+            "--appendonly", "yes",
+            "--save", "",
+            "--maxmemory", "256mb",
+            "--maxmemory-policy", "noeviction",
+            "--daemonize", "no",
+        ],
+    )  # fmt: skip
+
+
+def server_parts(environment: Mapping[str, str]) -> list[Part]:
+    command = [sys.executable, "-m", "muster_server.cli"]
+    return [
+        Part(
+            name="server",
+            title="API server",
+            command=[*command, "serve"],
+            environment=environment,
+        ),
+        Part(
+            name="controller",
+            title="Controller",
+            command=[*command, "controller"],
+            environment=environment,
+        ),
+        Part(
+            name="worker",
+            title="Celery worker",
+            command=[*command, "worker"],
+            environment=environment,
+        ),
+    ]
+
+
+def agent_parts(home: Home, port: int, options: LocalOptions) -> list[Part]:
+    parts = []
+    for number in range(1, options.num_agents + 1):
+        name = f"local-{number}"
+        environment = {
+            "MUSTER_AGENT_SERVER_URL": url_of(port),
+            "MUSTER_AGENT_JOIN_TOKEN_FILE": str(home.join_token),
+            "MUSTER_AGENT_NAME": name,
+            "MUSTER_AGENT_HOME": str(home.agent(name)),
+            "MUSTER_AGENT_STORAGE_DIR": str(home.storage),
+            "MUSTER_AGENT_ADDRESS": HOST,
+        }
+        if options.slots_per_agent is not None:
+            environment["MUSTER_AGENT_SLOTS"] = str(options.slots_per_agent)
+        parts.append(
+            Part(
+                name=f"agent-{name}",
+                title=f"Agent {name}",
+                command=[sys.executable, "-m", "muster_agent.cli", "run"],
+                environment=environment,
+            )
+        )
+    return parts

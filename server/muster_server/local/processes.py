@@ -1,0 +1,74 @@
+"""Which processes belong to a local Muster: found by a mark in their environment."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+MARK = "MUSTER_UP_HOME"
+"""Every process below `muster up` has its home folder under this name, training workers too."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    part: str
+    pid: int
+    rss_bytes: int
+    num_processes: int
+
+
+def marked(root: Path) -> Iterator[psutil.Process]:
+    """Living processes of this home other than ourselves. The dead that nobody reaped do not count."""
+    for process in psutil.process_iter():
+        try:
+            if process.pid == os.getpid() or process.environ().get(MARK) != str(root):
+                continue
+            if process.status() == psutil.STATUS_ZOMBIE:
+                continue
+        except (psutil.Error, OSError):
+            continue
+        yield process
+
+
+def sweep(root: Path, *, grace_s: float) -> list[str]:
+    """Wait for what is left to end by itself, kill the rest, and say what had to be killed."""
+    deadline = time.monotonic() + grace_s
+    while True:
+        left = list(marked(root))
+        if not left:
+            return []
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    killed = []
+    for process in left:
+        try:
+            killed.append(f"{process.pid} {' '.join(process.cmdline())[:120]}")
+            process.kill()
+        except psutil.Error:
+            continue
+    psutil.wait_procs(left, timeout=5)
+    return killed
+
+
+def usage(state: dict[str, Any]) -> list[Usage]:
+    """Memory of each part with all its descendants, from what `muster up` wrote about itself."""
+    found = []
+    parts = [{"name": "muster up", "pid": state.get("pid")}, *state.get("parts", [])]
+    pids = {part["pid"] for part in parts}
+    for part in parts:
+        try:
+            process = psutil.Process(part["pid"])
+            below = [] if part["pid"] == state.get("pid") else process.children(recursive=True)
+            family = [process, *(p for p in below if p.pid not in pids)]
+            rss = sum(p.memory_info().rss for p in family)
+        except (psutil.Error, TypeError, ValueError):
+            continue
+        found.append(Usage(part["name"], part["pid"], rss, len(family)))
+    return found

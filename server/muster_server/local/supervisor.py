@@ -1,0 +1,350 @@
+"""Start the parts of a local Muster, start again what crashes, and leave nothing behind.
+
+Everything happens in one thread, the main one: the kernel ties a child that asked to end with its
+parent (guard.py) to the thread that started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+
+from .home import (
+    Home,
+    LocalError,
+    choose_port,
+    explain_os_error,
+    held,
+    make_home,
+    runtime_folder,
+    write_private,
+)
+from .parts import (
+    HOST,
+    LocalOptions,
+    Part,
+    agent_parts,
+    base_environment,
+    server_environment,
+    server_parts,
+    url_of,
+    valkey_part,
+)
+from .processes import sweep
+
+TICK_S = 0.1
+READY_TIMEOUT_S = 120.0
+RESTART_WAITS_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Wait before the first, second, … restart in a row; the last one is repeated."""
+SETTLED_S = 30.0
+"""A part that ran this long counts as well again: the waits start over."""
+START_FAILURES_MAX = 3
+"""Ends of one part before Muster has ever been ready, after which it gives up."""
+LOG_MAX_BYTES = 10_000_000
+LOG_LOOK_S = 15.0
+LEFTOVER_GRACE_S = 12.0
+"""How long processes of an earlier, killed `muster up` may take to notice."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a first visitor needs. Secrets: print them for the person at the terminal, once."""
+
+    url: str
+    sign_in_url: str
+    """Signs in once; the first time it makes the administrator."""
+    is_first_time: bool
+    cli_token: str
+
+
+@dataclass
+class Running:
+    part: Part
+    process: subprocess.Popen[bytes]
+    started_at: float
+    num_restarts: int = 0
+    restart_at: float | None = None
+    """When to start it again; None while it runs."""
+
+
+class Supervisor:
+    """Use as: `with supervise(options, say) as s: access = s.start(); s.run()`."""
+
+    def __init__(self, home: Home, options: LocalOptions, say: Callable[[str], None]) -> None:
+        self.home = home
+        self.options = options
+        self.say = say
+        self.port = choose_port(HOST, options.port)
+        self.url = url_of(self.port)
+        self.running: dict[str, Running] = {}
+        self.stop_requested = False
+        self.force = False
+        self._started_at = time.time()
+        self._was_ready = False
+        self._logs_looked_at = time.monotonic()
+        self._lifeline_read, self._lifeline_write = os.pipe()
+        self._environment = base_environment(home, self._lifeline_read)
+        self._socket = runtime_folder(home) / "valkey.sock"
+
+    # ------------------------------------------------------------ start
+
+    def start(self, while_waiting: Callable[[], None] = lambda: None) -> Access:
+        """Everything up, the dashboard answering. Raises LocalError."""
+        leftovers = sweep(self.home.root, grace_s=LEFTOVER_GRACE_S)
+        for process in leftovers:
+            self.say(f"Stopped a process that an earlier run left behind: {process}")
+        environment = server_environment(self.home, self.port, self._socket)
+        self._socket.unlink(missing_ok=True)
+        self._start_part(valkey_part(self.home, self._socket, self._lifeline_read))
+        prepared = self._prepare(environment)
+        access = self._access(prepared)
+        write_private(self.home.join_token, prepared["join_token"])
+        write_private(
+            self.home.cli, json.dumps({"url": self.url, "token": access.cli_token}, indent=1)
+        )
+        for part in server_parts(environment):
+            self._start_part(part)
+        for part in agent_parts(self.home, self.port, self.options):
+            self._start_part(part)
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not self._is_ready():
+            if self.stop_requested:
+                raise KeyboardInterrupt
+            if time.monotonic() > deadline:
+                raise LocalError(
+                    f"The API server does not answer within {READY_TIMEOUT_S:.0f} s.",
+                    f"its log: {self.home.logs / 'server.log'}",
+                )
+            self.tick()
+            while_waiting()
+            time.sleep(TICK_S)
+        self._was_ready = True
+        self._write_state()
+        return access
+
+    def _prepare(self, environment: Mapping[str, str]) -> dict[str, Any]:
+        """Migrate and make the tokens in a process of its own: it needs the whole server code."""
+        log = self._open_log("prepare")
+        request = {"cli_token": self._stored_cli_token(), "join_uses": self.options.num_agents}
+        with log:
+            done = subprocess.run(
+                [sys.executable, "-m", "muster_server.local.prepare"],
+                input=json.dumps(request).encode(),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**self._environment, **environment},
+                check=False,
+                start_new_session=True,
+            )
+        if done.returncode != 0:
+            raise self._failure("The database cannot be prepared", "prepare")
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def _stored_cli_token(self) -> str | None:
+        try:
+            token = json.loads(self.home.cli.read_text())["token"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return token if isinstance(token, str) else None
+
+    def _access(self, prepared: Mapping[str, Any]) -> Access:
+        # The part after # never leaves the browser: no server log or proxy sees the secret.
+        if prepared["setup_token"] is not None:
+            link = f"{self.url}/setup#token={prepared['setup_token']}"
+        else:
+            link = f"{self.url}/sign-in#token={prepared['sign_in_token']}"
+        return Access(
+            url=self.url,
+            sign_in_url=link,
+            is_first_time=prepared["setup_token"] is not None,
+            cli_token=prepared["cli_token"],
+        )
+
+    def _is_ready(self) -> bool:
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=2)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    # ------------------------------------------------------------ run
+
+    def run(self, each_tick: Callable[[], None] = lambda: None) -> None:
+        """Watch the parts until stop is requested (signal or `request_stop`)."""
+        while not self.stop_requested:
+            self.tick()
+            each_tick()
+            time.sleep(TICK_S)
+
+    def request_stop(self) -> None:
+        self.force = self.stop_requested
+        self.stop_requested = True
+
+    def tick(self) -> None:
+        """Notice what ended, and start it again when its wait is over. Raises LocalError at start-up."""
+        now = time.monotonic()
+        changed = False
+        for entry in self.running.values():
+            if entry.restart_at is None:
+                code = entry.process.poll()
+                if code is None:
+                    continue
+                self._note_end(entry, code, now)
+            if entry.restart_at is not None and now >= entry.restart_at:
+                entry.process = self._spawn(entry.part)
+                entry.started_at = now
+                entry.restart_at = None
+                changed = True
+        if changed and self._was_ready:
+            self._write_state()
+        if now - self._logs_looked_at > LOG_LOOK_S:
+            self._logs_looked_at = now
+            self._rotate_logs()
+
+    def _note_end(self, entry: Running, code: int, now: float) -> None:
+        if now - entry.started_at > SETTLED_S:
+            entry.num_restarts = 0
+        wait = RESTART_WAITS_S[min(entry.num_restarts, len(RESTART_WAITS_S) - 1)]
+        entry.num_restarts += 1
+        entry.restart_at = now + wait
+        if not self._was_ready and entry.num_restarts >= START_FAILURES_MAX:
+            raise self._failure(f"{entry.part.title} does not start", entry.part.name)
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        after = f" in {wait:g} s" if wait else ""
+        self.say(
+            f"{entry.part.title} ended ({how}); starting it again{after}. "
+            f"Log: {self.home.logs / (entry.part.name + '.log')}"
+        )
+
+    def _start_part(self, part: Part) -> None:
+        self.running[part.name] = Running(part, self._spawn(part), time.monotonic())
+
+    def _spawn(self, part: Part) -> subprocess.Popen[bytes]:
+        with self._open_log(part.name) as log:
+            return subprocess.Popen(
+                list(part.command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**self._environment, **part.environment},
+                cwd=self.home.root,
+                pass_fds=(self._lifeline_read,),
+                # Ctrl-C is for us alone: we stop the parts in order.
+                start_new_session=True,
+            )
+
+    def _write_state(self) -> None:
+        state = {
+            "pid": os.getpid(),
+            "url": self.url,
+            "started_at": self._started_at,
+            "parts": [
+                {"name": name, "title": entry.part.title, "pid": entry.process.pid}
+                for name, entry in self.running.items()
+            ],
+        }
+        with contextlib.suppress(OSError):  # a full disk must not take the parts down
+            write_private(self.home.state, json.dumps(state, indent=1))
+
+    # ------------------------------------------------------------ logs
+
+    def _open_log(self, name: str) -> IO[bytes]:
+        return (self.home.logs / f"{name}.log").open("ab")
+
+    def _rotate_logs(self) -> None:
+        """Keep one older file. The parts append, so emptying a file under them is safe."""
+        for path in self.home.logs.glob("*.log"):
+            try:
+                if path.stat().st_size > LOG_MAX_BYTES:
+                    data = path.read_bytes()
+                    path.with_suffix(".log.1").write_bytes(data)
+                    os.truncate(path, 0)
+            except OSError:
+                continue
+
+    def _failure(self, what: str, log_name: str) -> LocalError:
+        path = self.home.logs / f"{log_name}.log"
+        try:
+            lines = [x for x in path.read_text(errors="replace").splitlines() if x.strip()]
+        except OSError:
+            lines = []
+        last = f": {lines[-1].strip()[:300]}" if lines else "."
+        return LocalError(f"{what}{last}", f"the whole log: {path}")
+
+    # ------------------------------------------------------------ stop
+
+    def stop(self) -> None:
+        """End everything, a line per part, and make sure that nothing is left."""
+        agents = [n for n in self.running if n.startswith("agent-")]
+        for group in (agents, ["worker", "controller"], ["server"], ["valkey"]):
+            self._stop_group([self.running[n] for n in group if n in self.running])
+        # Training processes outlive their agent on purpose; without the lifeline they end too.
+        os.close(self._lifeline_write)
+        killed = sweep(self.home.root, grace_s=0.5 if self.force else LEFTOVER_GRACE_S)
+        for process in killed:
+            self.say(f"Killed {process}")
+        self.home.state.unlink(missing_ok=True)
+        self._socket.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._socket.parent.rmdir()
+        self.say("Nothing is left running.")
+
+    def _stop_group(self, entries: list[Running]) -> None:
+        alive = [e for e in entries if e.process.poll() is None]
+        for entry in alive:
+            entry.process.terminate()
+        started = time.monotonic()
+        for entry in alive:
+            limit = 0.5 if self.force else entry.part.stop_s
+            while entry.process.poll() is None and time.monotonic() < started + limit:
+                if self.force:
+                    limit = min(limit, 0.5)
+                time.sleep(0.02)
+            took = time.monotonic() - started
+            if entry.process.poll() is None:
+                entry.process.kill()
+                entry.process.wait()
+                self.say(f"{entry.part.title}: killed after {took:.1f} s")
+            else:
+                self.say(f"{entry.part.title}: stopped ({took:.1f} s)")
+
+    def close(self) -> None:
+        os.close(self._lifeline_read)
+
+
+@contextlib.contextmanager
+def supervise(options: LocalOptions, say: Callable[[str], None]) -> Iterator[Supervisor]:
+    """A supervisor that holds the home folder, hears signals, and stops everything at the end.
+
+    Raises LocalError for whatever keeps Muster from starting.
+    """
+    home = make_home(options.root)
+    with held(home):
+        supervisor = Supervisor(home, options, say)
+        handlers = {
+            number: signal.signal(number, lambda *_: supervisor.request_stop())
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        }
+        try:
+            yield supervisor
+        except OSError as error:
+            raise explain_os_error(error, home.root) from error
+        finally:
+            supervisor.stop_requested = True
+            supervisor.stop()
+            supervisor.close()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)

@@ -1,0 +1,45 @@
+"""The `muster` command. Nothing heavy is imported until a command needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+EXIT_ERROR = 1
+"""The server refused, or something here is wrong."""
+EXIT_USAGE = 2
+EXIT_UNREACHABLE = 3
+"""No server is known, or it does not answer."""
+EXIT_FAILED = 4
+"""The experiment that was followed ended as FAILED."""
+EXIT_CANCELED = 5
+EXIT_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line; every expected error is one sentence, a hint and an exit code."""
+    try:
+        from .app import app
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] in ("muster", "muster_server"):
+            raise
+        sys.stderr.write(
+            f"error: The command line needs the package {error.name!r}, which is not installed.\n"
+            'hint: pip install "muster-train[cli]" — or "muster-train[local]" for `muster up`\n'
+        )
+        sys.exit(EXIT_ERROR)
+    from .output import report_error
+
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # `muster logs | head`: the reader has seen enough. Nothing may be flushed into the pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        code = report_error(error, as_json="--json" in sys.argv)
+        if code is None:
+            raise
+        sys.exit(code)

@@ -1,0 +1,53 @@
+"""The commands and their names."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import cluster, experiments, local
+
+app = typer.Typer(
+    name="muster",
+    help="Queue, run and watch training on your own machines.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        print(f"muster {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """The server is named by MUSTER_URL and MUSTER_TOKEN, or by cli.json in MUSTER_HOME, which
+    `muster up` and `muster login` write.
+
+    Exit codes: 0 well, 1 refused or wrong, 2 usage, 3 no server, 4 the experiment failed,
+    5 it was canceled.
+    """
+
+
+app.command("up")(local.up)
+app.command("status")(local.status)
+app.command("submit")(experiments.submit)
+app.command("validate")(experiments.validate)
+app.command("list")(experiments.list_)
+app.command("show")(experiments.show)
+app.command("logs")(experiments.logs)
+app.command("stop")(experiments.stop)
+app.command("nodes")(cluster.nodes)
+app.command("login")(cluster.login)
+app.add_typer(cluster.agent_app, name="agent")
+app.add_typer(cluster.token_app, name="token")

@@ -1,0 +1,177 @@
+"""Commands about the cluster and access to it: nodes, agent, token, login."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .output import (
+    Failure,
+    JsonOption,
+    age,
+    console,
+    escape,
+    print_json,
+    say,
+    styled_state,
+    table,
+)
+
+if TYPE_CHECKING:
+    from ..client import Client
+
+agent_app = typer.Typer(no_args_is_help=True, help="Join machines to the cluster.")
+token_app = typer.Typer(no_args_is_help=True, help="Your tokens for the command line and scripts.")
+
+
+def nodes(as_json: JsonOption = False) -> None:
+    """List the nodes of the cluster."""
+    with _client() as client:
+        found = list(client.pages("/nodes"))
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("No nodes. Join one: muster agent token")
+        return
+    shown = table("name", "state", "pool", "slots", "cpu", "scheduling", "seen", right=("slots",))
+    for node in found:
+        usage = node["usage"] or {}
+        shown.add_row(
+            escape(node["name"]),
+            styled_state(node["state"]),
+            escape(node["pool"]),
+            f"{node['num_slots_used']}/{node['num_slots']}",
+            f"{usage['cpu_pct']:.0f} %" if "cpu_pct" in usage else "–",
+            node["scheduling"],
+            f"{age(node['last_seen_at'])} ago",
+        )
+    console().print(shown)
+
+
+@agent_app.command(
+    "run",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def agent_run(context: typer.Context) -> None:
+    """Run an agent on this machine (the options are those of `muster-agent run`)."""
+    import os
+    from importlib.util import find_spec
+
+    if find_spec("muster_agent") is None:
+        raise Failure("The agent is not installed.", 'pip install "muster-train[agent]"')
+    # In place of this process, so that signals and exit codes are the agent's own.
+    command = [sys.executable, "-m", "muster_agent.cli", "run", *context.args]
+    os.execv(sys.executable, command)  # noqa: S606
+
+
+@agent_app.command("token")
+def agent_token(
+    pool: Annotated[str, typer.Option(help="Pool that the nodes join.")] = "default",
+    uses: Annotated[int, typer.Option(min=1, help="How many agents may join with it.")] = 1,
+    expires_in_s: Annotated[
+        int, typer.Option("--expires-in-s", min=60, help="Seconds until it is void.")
+    ] = 600,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a join token and print the command to run on the new machine."""
+    with _client() as client:
+        created = client.post(
+            "/join-tokens", {"pool": pool, "uses": uses, "expires_in_s": expires_in_s}
+        )
+    if as_json:
+        print_json(created)
+    else:
+        say(f"Run this on the new machine within {expires_in_s} s:")
+        print(created["command"])
+
+
+@token_app.command("create")
+def token_create(
+    name: Annotated[str, typer.Argument(help="What it is for.")],
+    role: Annotated[
+        str | None, typer.Option(help="viewer, member or admin; yours by default.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="Days until it expires.")] = 90,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a token; it is shown this once."""
+    body: dict[str, Any] = {"name": name, "expires_in_days": days}
+    if role is not None:
+        body["role"] = role
+    with _client() as client:
+        created = client.post("/tokens", body)
+    if as_json:
+        print_json(created)
+    else:
+        say("Keep it safe: it is not shown again.")
+        print(created["secret"])
+
+
+@token_app.command("list")
+def token_list(as_json: JsonOption = False) -> None:
+    """List your tokens."""
+    with _client() as client:
+        found = list(client.pages("/tokens"))
+    if as_json:
+        print_json(found)
+        return
+    shown = table("id", "name", "begins with", "role", "used", "expires", right=("id",))
+    for token in found:
+        shown.add_row(
+            str(token["id"]),
+            escape(token["name"]),
+            token["prefix"] + "…",
+            token["role"],
+            f"{age(token['last_used_at'])} ago" if token["last_used_at"] else "never",
+            (token["expires_at"] or "never")[:10],
+        )
+    console().print(shown)
+
+
+@token_app.command("revoke")
+def token_revoke(
+    token_id: Annotated[int, typer.Argument(metavar="ID", help="From `muster token list`.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Revoke a token at once."""
+    with _client() as client:
+        client.delete(f"/tokens/{token_id}")
+    if as_json:
+        print_json({"id": token_id, "revoked": True})
+    else:
+        say(f"Token {token_id} is revoked.")
+
+
+def login(
+    url: Annotated[str, typer.Argument(help="The server: http://host:8470")],
+    as_json: JsonOption = False,
+) -> None:
+    """Remember a server and a token (read from stdin, or asked for)."""
+    from ..client import Client as HttpClient
+    from ..client import Target, write_target
+
+    if sys.stdin.isatty():
+        token = typer.prompt("Token (from the dashboard, Settings)", hide_input=True, err=True)
+    else:
+        token = sys.stdin.readline()
+    token = token.strip()
+    if not token:
+        raise Failure("No token was given.", "make one in the dashboard: Settings, Tokens")
+    target = Target(url.rstrip("/"), token, "what you entered")
+    with HttpClient(target) as client:
+        me = client.get("/auth/me")
+    path = write_target(target)
+    if as_json:
+        print_json({"url": target.url, "username": me["username"], "role": me["role"]})
+    else:
+        say(f"Signed in to {target.url} as {me['username']} ({me['role']}); kept in {path}")
+
+
+def _client() -> Client:
+    from ..client import Client as HttpClient
+
+    return HttpClient.from_environment()

@@ -1,0 +1,120 @@
+"""`muster up --demo`: three trainings submitted once, and their progress in the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .output import say
+
+if TYPE_CHECKING:
+    from muster_server.local.supervisor import Access
+
+EXAMPLES = ("digits-ddp", "digits-asha", "plain-torchrun")
+NODES_TIMEOUT_S = 90.0
+
+
+def run_demo(root: Path, access: Access, num_agents: int, is_stopping: Callable[[], bool]) -> None:
+    """Never raises: the demo is a guest, Muster goes on without it."""
+    try:
+        _run(root, access, num_agents, is_stopping)
+    except Exception as error:
+        if not is_stopping():
+            say(f"The demo ended early: {error}")
+
+
+def examples_folder() -> Path | None:
+    """Of the checkout this runs from; None when installed without it."""
+    folder = Path(__file__).resolve().parents[3] / "examples"
+    return folder if (folder / EXAMPLES[0]).is_dir() else None
+
+
+def _run(root: Path, access: Access, num_agents: int, is_stopping: Callable[[], bool]) -> None:
+    from ..client import Client, Target
+
+    if find_spec("torch") is None:
+        say("The demo trains with PyTorch, which is not installed here: pip install torch")
+        return
+    with Client(Target(access.url, access.cli_token, "muster up")) as client:
+        ids = _submit_once(client, root)
+        if not ids:
+            return
+        _wait_for_nodes(client, num_agents, is_stopping)
+        _show(client, ids, is_stopping)
+
+
+def _submit_once(client: Any, root: Path) -> list[int]:
+    """The demo's experiments; those of the last time when they were submitted already."""
+    record = root / "demo.json"
+    try:
+        known: list[int] = json.loads(record.read_text())
+    except (OSError, ValueError):
+        known = []
+    if known:
+        say("The demo's trainings were submitted before; showing those. Again: muster submit …")
+        return known
+    folder = examples_folder()
+    if folder is None:
+        say("The demo's examples come with a checkout of the repository; there is none here.")
+        return []
+    from ..bundle import make_bundle
+    from .experiments import _code_path
+
+    ids = []
+    for name in EXAMPLES:
+        path = folder / name / "experiment.yaml"
+        if not path.exists():
+            continue
+        document = path.read_text()
+        code = _code_path(str(path), document, [])
+        digest = None
+        if code is not None:
+            bundle = make_bundle(code)
+            try:
+                digest = client.upload(bundle)
+            finally:
+                bundle.remove()
+        ids.append(int(client.submit(document, blob_sha256=digest)["id"]))
+    record.write_text(json.dumps(ids))
+    say(f"Submitted {len(ids)} trainings: {', '.join(EXAMPLES)}\n")
+    return ids
+
+
+def _wait_for_nodes(client: Any, count: int, is_stopping: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + NODES_TIMEOUT_S
+    while not is_stopping() and time.monotonic() < deadline:
+        if client.get("/cluster")["num_nodes_online"] >= count:
+            return
+        time.sleep(0.3)
+
+
+def _show(client: Any, ids: list[int], is_stopping: Callable[[], bool]) -> None:
+    from .follow import TERMINAL, progress_table, snapshot
+
+    if not sys.stdout.isatty():
+        # A log file gets the end result; the dashboard has the rest.
+        while not is_stopping():
+            experiments = snapshot(client, ids)
+            if all(e["state"] in TERMINAL for e in experiments):
+                for experiment in experiments:
+                    say(f"{experiment['name']}: {experiment['state']}")
+                return
+            time.sleep(1.0)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(highlight=False), refresh_per_second=4) as live:
+        while not is_stopping():
+            experiments = snapshot(client, ids)
+            live.update(progress_table(experiments), refresh=True)
+            if all(e["state"] in TERMINAL for e in experiments):
+                break
+            time.sleep(0.8)
+    if not is_stopping():
+        say("\nThe demo's trainings have ended; the dashboard stays. Ctrl-C stops Muster.")

@@ -1,0 +1,355 @@
+"""Commands about experiments: submit, validate, list, show, logs, stop."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import EXIT_CANCELED, EXIT_FAILED, EXIT_USAGE
+from .output import (
+    Failure,
+    JsonOption,
+    age,
+    console,
+    escape,
+    number,
+    print_fields,
+    print_json,
+    printable,
+    say,
+    styled_state,
+    table,
+)
+
+if TYPE_CHECKING:
+    from ..client import Client
+
+DocumentArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="The experiment document (YAML or JSON); - is stdin.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a value: --set resources.slots=2"),
+]
+CodeOption = Annotated[
+    Path | None,
+    typer.Option("--code", metavar="DIR", help="Send this folder instead of `code.path`."),
+]
+ExperimentArgument = Annotated[int, typer.Argument(metavar="EXPERIMENT", help="Its number.")]
+TrialOption = Annotated[
+    int | None, typer.Option("--trial", metavar="NO", help="Which trial, by its number.")
+]
+
+
+def submit(
+    file: DocumentArgument,
+    set_: SetOption = None,
+    code: CodeOption = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Show progress until it has ended.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Submit an experiment."""
+    document = _read_document(file)
+    overrides = list(set_ or [])
+    with _client() as client:
+        digest = _send_code(client, file, document, overrides, code)
+        experiment = client.submit(document, overrides=overrides, blob_sha256=digest)
+        url = f"{client.target.url}/experiments/{experiment['id']}"
+        if not follow:
+            if as_json:
+                print_json(experiment)
+            else:
+                print(experiment["id"])
+                say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
+            return
+        say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
+        from .follow import follow as follow_progress
+        from .follow import print_result
+
+        (ended,) = follow_progress(client, [experiment["id"]])
+        if as_json:
+            print_json(ended)
+        else:
+            print_result([ended])
+        if ended["state"] == "FAILED":
+            raise typer.Exit(EXIT_FAILED)
+        if ended["state"] == "CANCELED":
+            raise typer.Exit(EXIT_CANCELED)
+
+
+def validate(
+    file: DocumentArgument,
+    set_: SetOption = None,
+    code: CodeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check an experiment document and show what would run, without submitting it."""
+    document = _read_document(file)
+    overrides = list(set_ or [])
+    with _client() as client:
+        digest = _send_code(client, file, document, overrides, code)
+        preview = client.preview(document, overrides=overrides, blob_sha256=digest)
+    if as_json:
+        print_json(preview)
+    elif preview["valid"]:
+        _print_preview(preview)
+    else:
+        say(f"error: {file} is not valid.")
+        print_fields(preview["errors"])
+    if not preview["valid"]:
+        raise typer.Exit(1)
+
+
+def list_(
+    state: Annotated[str | None, typer.Option(help="Only these: RUNNING, COMPLETED, …")] = None,
+    project: Annotated[str | None, typer.Option(help="Only of this project.")] = None,
+    query: Annotated[str | None, typer.Option("-q", "--query", help="Part of the name.")] = None,
+    archived: Annotated[bool, typer.Option("--archived", help="Also archived ones.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many, newest first.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """List experiments, newest first."""
+    with _client() as client:
+        found = list(
+            client.pages(
+                "/experiments",
+                limit=limit,
+                state=state,
+                project=project,
+                q=query,
+                archived="true" if archived else None,
+            )
+        )
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("No experiments.")
+        return
+    shown = table(
+        "id", "name", "state", "trials", "slots", "search", "best", "created",
+        right=("id", "trials", "slots", "best"),
+    )  # fmt: skip
+    for experiment in found:
+        shown.add_row(
+            str(experiment["id"]),
+            escape(experiment["name"]),
+            styled_state(experiment["state"]),
+            str(experiment["num_trials"]),
+            str(experiment["slots_per_trial"]),
+            experiment["searcher"],
+            number(experiment["best_metric"]),
+            age(experiment["created_at"]),
+        )
+    console().print(shown)
+
+
+def show(experiment: ExperimentArgument, as_json: JsonOption = False) -> None:
+    """Show an experiment and its trials."""
+    with _client() as client:
+        detail = client.experiment(experiment)
+        trials = client.trials(experiment, limit=1000)
+    if as_json:
+        print_json({**detail, "trials": trials})
+        return
+    from .follow import summary_value
+
+    out = console()
+    out.print(
+        f"[bold]{detail['id']} {escape(detail['name'])}[/bold]  {styled_state(detail['state'])}"
+    )
+    if detail["reason"]:
+        out.print(escape(detail["reason"]))
+    shown = table(
+        "no", "state", "step", "epoch", "loss", "samples/s", "comm", "restarts", "hyperparameters",
+        right=("no", "step", "epoch", "loss", "samples/s", "comm", "restarts"),
+    )  # fmt: skip
+    for trial in trials:
+        ratio = summary_value(trial, "comm/overhead_ratio")
+        shown.add_row(
+            str(trial["no"]),
+            styled_state(trial["state"]),
+            str(trial["step"]),
+            number(trial["epoch"], 3),
+            number(summary_value(trial, "val/loss", "train/loss")),
+            number(summary_value(trial, "throughput/samples_per_s"), 5),
+            f"{ratio:.0%}" if isinstance(ratio, float) else "–",
+            str(trial["num_restarts"]),
+            escape(" ".join(f"{k}={number(v)}" for k, v in trial["hparams"].items())),
+        )
+    out.print(shown)
+    for trial in trials:
+        reason = trial["reason"] or (
+            trial["pending_reason"] if trial["state"] in ("QUEUED", "RETRY_WAIT") else ""
+        )
+        if reason:
+            out.print(f"trial {trial['no']}: {escape(reason)}")
+
+
+def logs(
+    experiment: ExperimentArgument,
+    trial: TrialOption = None,
+    rank: Annotated[
+        list[int] | None, typer.Option("--rank", "-r", help="Only this rank; repeatable.")
+    ] = None,
+    stream: Annotated[str | None, typer.Option(help="stdout or stderr.", metavar="STREAM")] = None,
+    attempt: Annotated[
+        int | None, typer.Option(help="An earlier attempt; the last one by default.")
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option("-q", "--query", help="Only lines that contain this.")
+    ] = None,
+    tail: Annotated[int | None, typer.Option("--tail", "-n", help="Only the last N lines.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the log is complete.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the log of a trial, lines of all ranks in order."""
+    import json
+
+    if stream not in (None, "stdout", "stderr"):
+        raise Failure(f"There is no stream {stream!r}.", "stdout or stderr", exit_code=EXIT_USAGE)
+    with _client() as client:
+        trial_id = _find_trial(client, experiment, trial)["id"]
+        lines = client.log_lines(
+            trial_id,
+            ranks=rank or [],
+            stream=stream,
+            attempt=attempt,
+            query=query,
+            tail=tail,
+            follow=follow,
+        )
+        for line in lines:
+            if as_json:
+                print(json.dumps(line, ensure_ascii=False), flush=follow)
+            else:
+                who = "launch" if line["rank"] < 0 else f"rank {line['rank']}"
+                print(f"[{who}] {printable(line['text'])}", flush=follow)
+
+
+def stop(
+    experiment: ExperimentArgument, trial: TrialOption = None, as_json: JsonOption = False
+) -> None:
+    """Stop an experiment, or one of its trials."""
+    with _client() as client:
+        if trial is None:
+            stopped = client.stop(experiment)
+        else:
+            found = _find_trial(client, experiment, trial)
+            stopped = client.post(f"/trials/{found['id']}:stop", repeatable=True)
+    if as_json:
+        print_json(stopped)
+    else:
+        what = f"Experiment {experiment}" + (f" trial {trial}" if trial is not None else "")
+        say(f"{what}: {stopped['state']}")
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def _client() -> Client:
+    from ..client import Client as HttpClient
+
+    return HttpClient.from_environment()
+
+
+def _read_document(file: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return data.decode()
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}.", exit_code=EXIT_USAGE) from None
+    except UnicodeDecodeError:
+        raise Failure(f"{file} is not UTF-8 text.", exit_code=EXIT_USAGE) from None
+
+
+def _send_code(
+    client: Client, file: str, document: str, overrides: list[str], code: Path | None
+) -> str | None:
+    """The digest of the uploaded code; None when the document needs none."""
+    folder = code if code is not None else _code_path(file, document, overrides)
+    if folder is None:
+        return None
+    if code is not None:
+        # The document may have no `code` at all; the server wants to read where it came from.
+        import json
+
+        overrides.append(f"code.path={json.dumps(str(code))}")
+    from ..bundle import make_bundle
+
+    bundle = make_bundle(folder)
+    try:
+        return client.upload(bundle)
+    finally:
+        bundle.remove()
+
+
+def _code_path(file: str, document: str, overrides: list[str]) -> Path | None:
+    """`code.path`, relative to the document. What is not readable here the server will explain."""
+    import yaml
+
+    try:
+        parsed = yaml.safe_load(document)
+    except (yaml.YAMLError, RecursionError):
+        return None
+    code = parsed.get("code") if isinstance(parsed, dict) else None
+    path = code.get("path") if isinstance(code, dict) else None
+    for override in overrides:
+        key, _, value = override.partition("=")
+        if key.strip() == "code.path":
+            path = yaml.safe_load(value)
+    if not isinstance(path, str) or not path:
+        return None
+    base = Path.cwd() if file == "-" else Path(file).resolve().parent
+    return (base / Path(path).expanduser()).resolve()
+
+
+def _find_trial(client: Client, experiment: int, no: int | None) -> dict[str, Any]:
+    trials = client.trials(experiment, limit=1000)
+    if no is None:
+        if len(trials) == 1:
+            return trials[0]
+        if not trials:
+            raise Failure(f"Experiment {experiment} has no trials yet.")
+        raise Failure(f"Experiment {experiment} has {len(trials)} trials.", "say which: --trial NO")
+    for trial in trials:
+        if trial["no"] == no:
+            return trial
+    raise Failure(
+        f"Experiment {experiment} has no trial {no}.",
+        f"it has {', '.join(str(t['no']) for t in trials[:20])}" if trials else None,
+    )
+
+
+def _print_preview(preview: dict[str, Any]) -> None:
+    import shlex
+
+    out = console()
+    count = preview["num_trials"]
+    bound = "at most " if preview["num_trials_is_upper_bound"] else ""
+    out.print(
+        f"Valid: {bound}{count} trial{'' if count == 1 else 's'}."
+        if count is not None
+        else "Valid."
+    )
+    for planned in preview["sampled_trials"]:
+        if planned["hparams"]:
+            values = "  ".join(f"{k}={number(v)}" for k, v in planned["hparams"].items())
+            out.print(f"  {escape(values)}")
+    for rung in preview["rungs"]:
+        out.print(f"  rung at {rung['units']}: up to {rung['max_trials']} trials")
+    out.print(
+        "Fits now." if preview["fits_now"] else f"Would wait: {escape(preview['fit_reason'])}"
+    )
+    for node in preview["plan"]:
+        out.print(
+            f"  {escape(node['node_name'])} ({node['num_slots']} slots): "
+            f"{escape(shlex.join(node['command']))}"
+        )

@@ -1,0 +1,136 @@
+"""Progress of experiments in the terminal: one row per trial, drawn anew until all have ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .output import console, escape, number, say, styled_state, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..client import Client
+
+TERMINAL = frozenset({"COMPLETED", "CANCELED", "FAILED"})
+TRIALS_SHOWN = 12
+DRAW_EVERY_S = 0.8
+
+
+def snapshot(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:
+    """Experiments with their trials under "trials"."""
+    return [{**client.experiment(i), "trials": client.trials(i, limit=200)} for i in experiment_ids]
+
+
+def summary_value(trial: dict[str, Any], *names: str) -> Any:
+    """The last value of the first of these metrics that the trial has."""
+    for name in names:
+        entry = trial["summary"].get(name)
+        if entry is not None:
+            return entry["last"]
+    return None
+
+
+def progress_table(experiments: Sequence[dict[str, Any]]) -> Table:
+    """Running and newest trials first; the rest is counted in a last line per experiment."""
+    shown = table(
+        "experiment", "trial", "state", "epoch", "step", "loss", "accuracy", "samples/s", "comm",
+        right=("epoch", "step", "loss", "accuracy", "samples/s", "comm"),
+    )  # fmt: skip
+    per_experiment = max(2, TRIALS_SHOWN // max(1, len(experiments)))
+    for experiment in experiments:
+        trials = experiment["trials"]
+        order = {"RUNNING": 0, "STOPPING": 0, "STARTING": 1, "RETRY_WAIT": 1}
+        chosen = sorted(trials, key=lambda t: (order.get(t["state"], 2), -t["no"]))
+        name = escape(experiment["name"])
+        for trial in sorted(chosen[:per_experiment], key=lambda t: t["no"]):
+            ratio = summary_value(trial, "comm/overhead_ratio")
+            shown.add_row(
+                name,
+                str(trial["no"]),
+                styled_state(trial["state"]),
+                number(trial["epoch"], 3),
+                _steps(trial),
+                number(summary_value(trial, "val/loss", "train/loss")),
+                number(summary_value(trial, "val/accuracy", "train/accuracy")),
+                number(summary_value(trial, "throughput/samples_per_s"), 5),
+                f"{ratio:.0%}" if isinstance(ratio, float) else "–",
+            )
+            name = ""
+        rest = len(trials) - per_experiment
+        counts = ", ".join(
+            f"{count} {state.lower()}"
+            for state, count in sorted(experiment["num_trials_by_state"].items())
+            if count
+        )
+        if not trials:
+            shown.add_row(name, "", styled_state(experiment["state"]))
+        elif rest > 0:
+            shown.add_row("", "", f"[dim]{len(trials)} trials: {counts}[/dim]")
+    return shown
+
+
+def _steps(trial: dict[str, Any]) -> str:
+    planned = trial["num_steps_planned"]
+    return f"{trial['step']}/{planned}" if planned else str(trial["step"])
+
+
+def follow(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:
+    """Show progress until every one of these experiments has ended; returns them as they ended."""
+    if not sys.stderr.isatty():
+        return _follow_in_lines(client, experiment_ids)
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(stderr=True, highlight=False), refresh_per_second=4) as live:
+        while True:
+            experiments = snapshot(client, experiment_ids)
+            live.update(progress_table(experiments), refresh=True)
+            if all(e["state"] in TERMINAL for e in experiments):
+                return experiments
+            time.sleep(DRAW_EVERY_S)
+
+
+def _follow_in_lines(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:
+    """For pipes and CI logs: a line whenever a state or an epoch changes."""
+    seen: dict[tuple[str, int], tuple[Any, ...]] = {}
+    while True:
+        experiments = snapshot(client, experiment_ids)
+        for experiment in experiments:
+            for trial in experiment["trials"]:
+                epoch = None if trial["epoch"] is None else int(trial["epoch"])
+                now = (trial["state"], epoch)
+                if seen.get(("trial", trial["id"])) != now:
+                    seen["trial", trial["id"]] = now
+                    say(trial_line(experiment, trial))
+            state = (experiment["state"],)
+            if seen.get(("experiment", experiment["id"])) != state:
+                seen["experiment", experiment["id"]] = state
+                say(f"experiment {experiment['id']} {experiment['name']}: {experiment['state']}")
+        if all(e["state"] in TERMINAL for e in experiments):
+            return experiments
+        time.sleep(DRAW_EVERY_S)
+
+
+def trial_line(experiment: dict[str, Any], trial: dict[str, Any]) -> str:
+    parts = [f"trial {experiment['id']}.{trial['no']}: {trial['state']}"]
+    if trial["epoch"] is not None:
+        parts.append(f"epoch {number(trial['epoch'], 3)}")
+    loss = summary_value(trial, "val/loss", "train/loss")
+    if loss is not None:
+        parts.append(f"loss {number(loss)}")
+    if trial["state"] in ("QUEUED", "RETRY_WAIT") and trial["pending_reason"]:
+        parts.append(trial["pending_reason"])
+    if trial["state"] in ("FAILED", "CANCELED") and trial["reason"]:
+        parts.append(trial["reason"])
+    return ", ".join(parts)
+
+
+def print_result(experiments: Sequence[dict[str, Any]]) -> None:
+    """The last picture, on stdout, so that it survives the live display."""
+    console().print(progress_table(experiments))
+    for experiment in experiments:
+        if experiment["state"] == "FAILED" and experiment["reason"]:
+            say(f"{experiment['name']}: {experiment['reason']}")

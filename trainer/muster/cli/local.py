@@ -1,0 +1,191 @@
+"""Commands for this machine: up, status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .output import Failure, JsonOption, console, duration, print_json, say, table
+
+if TYPE_CHECKING:
+    from muster_server.local.supervisor import Access
+
+HomeOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where everything is kept; $MUSTER_HOME, else ~/.muster.", show_default=False
+    ),
+]
+
+
+def up(
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, help="Of the dashboard and the API; 0 takes a free one."),
+    ] = 8470,
+    agents: Annotated[
+        int | None, typer.Option(min=0, max=64, help="How many nodes to run here (default: 1).")
+    ] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, help="Slots per node; by default its GPUs, else CPU cores."),
+    ] = None,
+    home: HomeOption = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the dashboard in a browser.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Two nodes of two slots, and three trainings to watch.")
+    ] = False,
+    no_agents: Annotated[
+        bool, typer.Option("--no-agents", help="The control plane alone; nodes join later.")
+    ] = False,
+    show_status: Annotated[
+        bool, typer.Option("--status", help="Show what runs and what it uses, then end.")
+    ] = False,
+) -> None:
+    """Run all of Muster on this machine until Ctrl-C."""
+    root = _home(home)
+    if show_status:
+        _print_status(root, as_json=False)
+        return
+    if no_agents and (agents or demo):
+        raise Failure(
+            "--no-agents goes with neither --agents nor --demo.",
+            "leave one of them out",
+            exit_code=2,
+        )
+    try:
+        from muster_server.local.home import LocalError
+        from muster_server.local.parts import LocalOptions
+        from muster_server.local.supervisor import supervise
+    except ModuleNotFoundError as error:
+        raise Failure(
+            f"`muster up` needs the package {error.name!r}, which is not installed.",
+            'pip install "muster-train[local]"',
+        ) from None
+
+    count = 0 if no_agents else agents if agents is not None else 2 if demo else 1
+    options = LocalOptions(
+        root=root,
+        port=port,
+        num_agents=count,
+        slots_per_agent=slots if slots is not None else 2 if demo else None,
+    )
+    # The `muster` command run from here on, and the demo, are to talk to this one.
+    os.environ["MUSTER_HOME"] = str(root)
+    started = time.monotonic()
+    say(f"Starting Muster in {root}")
+    try:
+        with supervise(options, say) as supervisor:
+            try:
+                access = supervisor.start()
+            except KeyboardInterrupt:
+                return
+            _announce(access, time.monotonic() - started)
+            if open_:
+                _open_browser(access.sign_in_url)
+            if demo:
+                from .demo import run_demo
+
+                threading.Thread(
+                    target=run_demo,
+                    args=(root, access, count, lambda: supervisor.stop_requested),
+                    name="demo",
+                    daemon=True,
+                ).start()
+            supervisor.run()
+            say("\nStopping …")
+    except LocalError as error:
+        raise Failure(error.message, error.hint, code="local.cannot_start") from None
+
+
+def status(
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what `muster up` runs on this machine, and what it uses."""
+    _print_status(_home(home), as_json=as_json)
+
+
+def _home(given: Path | None) -> Path:
+    from ..client import muster_home
+
+    return given.expanduser().absolute() if given is not None else muster_home()
+
+
+def _announce(access: Access, seconds: float) -> None:
+    """The one block that people look for; plain lines, so that it survives a log file."""
+    first = "make your account" if access.is_first_time else "signs you in once"
+    print(
+        f"\n  Muster is ready after {seconds:.1f} s.\n\n"
+        f"  Dashboard   {access.url}\n"
+        f"  Sign in     {access.sign_in_url}\n"
+        f"              ({first}; valid for 30 minutes)\n"
+        f"  Try         muster submit examples/digits-ddp/experiment.yaml --follow\n"
+        f"  Stop        Ctrl-C\n",
+        flush=True,
+    )
+
+
+def _open_browser(url: str) -> None:
+    import webbrowser
+
+    # Some browsers block until they are closed.
+    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+
+def _print_status(root: Path, *, as_json: bool) -> None:
+    try:
+        from muster_server.local.home import Home
+        from muster_server.local.processes import usage
+    except ModuleNotFoundError as error:
+        raise Failure(
+            f"This needs the package {error.name!r}, which is not installed.",
+            'pip install "muster-train[local]"',
+        ) from None
+    home = Home(root)
+    state = home.read_state() if home.is_running() else {}
+    if not state:
+        if as_json:
+            print_json({"running": False, "home": str(root)})
+        else:
+            say(f"Muster does not run from {root}.")
+            say("hint: start it with `muster up`")
+        raise typer.Exit(1)
+    used = usage(state)
+    if as_json:
+        value: dict[str, Any] = {
+            "running": True,
+            "home": str(root),
+            "url": state["url"],
+            "started_at": state["started_at"],
+            "parts": [
+                {
+                    "name": u.part,
+                    "pid": u.pid,
+                    "rss_bytes": u.rss_bytes,
+                    "num_processes": u.num_processes,
+                }
+                for u in used
+            ],
+        }
+        print_json(value)
+        return
+    shown = table("part", "pid", "processes", "memory", right=("pid", "processes", "memory"))
+    for entry in used:
+        shown.add_row(
+            entry.part,
+            str(entry.pid),
+            str(entry.num_processes),
+            f"{entry.rss_bytes / 1e6:.0f} MB",
+        )
+    total = sum(u.rss_bytes for u in used)
+    shown.add_row("all", "", str(sum(u.num_processes for u in used)), f"{total / 1e6:.0f} MB")
+    print(f"{state['url']}  up for {duration(time.time() - state['started_at'])}  home {root}")
+    console().print(shown)
+    sys.stdout.flush()

@@ -1,0 +1,157 @@
+"""What every command prints: data on stdout (tables, or JSON with --json), the rest on stderr."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+STATE_STYLES = {
+    "QUEUED": "dim",
+    "STARTING": "cyan",
+    "RUNNING": "green",
+    "RETRY_WAIT": "yellow",
+    "STOPPING": "yellow",
+    "PAUSED": "yellow",
+    "COMPLETED": "bold green",
+    "STOPPED_EARLY": "blue",
+    "FAILED": "bold red",
+    "CANCELED": "magenta",
+    "ONLINE": "green",
+    "SUSPECT": "yellow",
+    "LOST": "bold red",
+}
+
+
+class Failure(Exception):
+    """An expected error of a command: one sentence, what to do, and the exit code."""
+
+    def __init__(
+        self,
+        message: str,
+        hint: str | None = None,
+        *,
+        exit_code: int = 1,
+        code: str = "cli.error",
+        fields: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.exit_code = exit_code
+        self.code = code
+        self.fields = tuple(fields)
+
+
+def report_error(error: Exception, *, as_json: bool) -> int | None:
+    """Print an expected error and return its exit code; None when it is not one."""
+    from ..bundle import BundleError
+    from ..client import ClientError, NotConfigured, Unreachable
+    from . import EXIT_ERROR, EXIT_UNREACHABLE
+
+    fields: Sequence[Mapping[str, Any]] = ()
+    if isinstance(error, Failure):
+        message, hint, code = error.message, error.hint, error.code
+        fields, exit_code = error.fields, error.exit_code
+    elif isinstance(error, ClientError):
+        message, hint, code, fields = error.message, error.hint, error.code, error.fields
+        gone = isinstance(error, NotConfigured | Unreachable)
+        exit_code = EXIT_UNREACHABLE if gone else EXIT_ERROR
+    elif isinstance(error, BundleError):
+        message, hint, code, exit_code = error.message, error.hint or None, "cli.code", EXIT_ERROR
+    else:
+        return None
+    if as_json:
+        body = {"code": code, "message": message, "hint": hint, "fields": list(fields)}
+        print(json.dumps({"error": body}), file=sys.stderr)
+        return exit_code
+    print(f"error: {message}", file=sys.stderr)
+    print_fields(fields)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)
+    return exit_code
+
+
+def print_fields(fields: Sequence[Mapping[str, Any]]) -> None:
+    for field in fields:
+        place = f"{field['path']}: " if field.get("path") else ""
+        print(f"  {place}{field['message']}", file=sys.stderr)
+        if field.get("hint"):
+            print(f"    hint: {field['hint']}", file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """A remark for people; not data."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    # Into a pipe a table is as wide as it needs to be: nobody wants cut values in `grep`.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 240)
+
+
+def table(*columns: str, right: Sequence[str] = ()) -> Table:
+    from rich.table import Table
+
+    result = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for column in columns:
+        result.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+    return result
+
+
+def styled_state(state: str) -> str:
+    style = STATE_STYLES.get(state)
+    return f"[{style}]{state}[/{style}]" if style else state
+
+
+def escape(text: str) -> str:
+    """Text of others inside rich markup."""
+    from rich.markup import escape as escape_markup
+
+    return escape_markup(printable(text))
+
+
+def printable(text: str) -> str:
+    """Without control characters: a name or log line must not steer the terminal."""
+    return "".join(c if c.isprintable() or c == "\t" else "�" for c in text)
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A metric for people; "–" when there is none. Takes wire numbers ("NaN")."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def age(moment: str | None) -> str:
+    """ "3 min" since an ISO time; "–" for none."""
+    if moment is None:
+        return "–"
+    then = dt.datetime.fromisoformat(moment)
+    return duration((dt.datetime.now(dt.UTC) - then).total_seconds())
+
+
+def duration(seconds: float) -> str:
+    seconds = max(0.0, seconds)
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,453 @@
+"""A client of the REST service, for the command line, scripts and notebooks.
+
+    with Client.from_environment() as muster:
+        experiment = muster.submit(document, code=Path("."))
+        for point in muster.pages("/experiments"):
+            ...
+
+Needs the `cli` extra. Answers are the JSON objects of the API, as they come: docs/reference/rest.md.
+
+Errors
+
+ClientError (code, message, hint, fields, status)
+├── NotConfigured   nobody said where the server is
+├── Unreachable     no answer, also after retrying
+└── Refused         the server answered with an error
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+import tenacity
+
+from . import __version__
+from .bundle import Bundle
+
+RETRY_FOR_S = 15.0
+"""How long a call that may be repeated is tried again. A restart of the server takes less."""
+RETRIED_STATUS = frozenset({429, 502, 503, 504})
+PAGE_LIMIT = 100
+TERMINAL_EXPERIMENT = frozenset({"COMPLETED", "CANCELED", "FAILED"})
+
+Json = dict[str, Any]
+
+
+class ClientError(Exception):
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "client.error",
+        hint: str | None = None,
+        fields: Sequence[Mapping[str, Any]] = (),
+        status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.hint = hint
+        self.fields = tuple(fields)
+        self.status = status
+
+
+class NotConfigured(ClientError):
+    pass
+
+
+class Unreachable(ClientError):
+    pass
+
+
+class Refused(ClientError):
+    pass
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the server is and who we are there."""
+
+    url: str
+    token: str | None
+    source: str
+    """What said so: "MUSTER_URL" or a path; named in messages."""
+
+
+def muster_home() -> Path:
+    """$MUSTER_HOME, else ~/.muster."""
+    return Path(os.environ.get("MUSTER_HOME") or Path.home() / ".muster").expanduser().absolute()
+
+
+def find_target() -> Target:
+    """From MUSTER_URL and MUSTER_TOKEN, else from cli.json in MUSTER_HOME (written by `muster up`).
+
+    Raises NotConfigured when neither says where the server is.
+    """
+    url = os.environ.get("MUSTER_URL")
+    if url:
+        return Target(url.rstrip("/"), os.environ.get("MUSTER_TOKEN"), "MUSTER_URL")
+    path = muster_home() / "cli.json"
+    try:
+        stored = json.loads(path.read_text())
+        return Target(
+            str(stored["url"]).rstrip("/"),
+            os.environ.get("MUSTER_TOKEN") or stored["token"],
+            str(path),
+        )
+    except FileNotFoundError:
+        raise NotConfigured(
+            "No server is known.",
+            code="client.not_configured",
+            hint="start one with `muster up`, or set MUSTER_URL and MUSTER_TOKEN",
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise NotConfigured(
+            f"{path} is not readable as {{'url', 'token'}}.",
+            code="client.not_configured",
+            hint="delete it, or write it again with `muster login`",
+        ) from None
+    except OSError as error:
+        raise NotConfigured(
+            f"{path} cannot be read: {error.strerror}.", code="client.not_configured"
+        ) from None
+
+
+def write_target(target: Target) -> Path:
+    """Make `target` what find_target() answers; only this user may read the file."""
+    path = muster_home() / "cli.json"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_suffix(".new")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump({"url": target.url, "token": target.token}, file)
+    temporary.replace(path)
+    return path
+
+
+class _Retryable(Exception):
+    """An answer, or its absence, after which the same call may be made again."""
+
+    def __init__(self, error: ClientError, wait_s: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.wait_s = wait_s
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    """What the server asked for, else 0.2 s doubling up to 3 s with jitter."""
+    raised = state.outcome.exception() if state.outcome else None
+    if isinstance(raised, _Retryable) and raised.wait_s is not None:
+        return min(raised.wait_s, 10.0)
+    return tenacity.wait_random_exponential(multiplier=0.2, max=3.0)(state)
+
+
+class Client:
+    """Synchronous and small; one per thread."""
+
+    def __init__(self, target: Target, *, retry_for_s: float = RETRY_FOR_S) -> None:
+        self.target = target
+        self._retry_for_s = retry_for_s
+        headers = {"User-Agent": f"muster/{__version__}", "Accept": "application/json"}
+        if target.token:
+            headers["Authorization"] = f"Bearer {target.token}"
+        try:
+            # Neither proxies nor .netrc: the address was given on purpose, and often is loopback.
+            self._http = httpx.Client(
+                base_url=target.url,
+                headers=headers,
+                timeout=httpx.Timeout(60.0, connect=5.0),
+                trust_env=not _is_loopback(target.url),
+            )
+        except (httpx.InvalidURL, ValueError):
+            raise NotConfigured(
+                f"{target.url!r} is not a server address.",
+                code="client.not_configured",
+                hint="it looks like http://127.0.0.1:8470",
+            ) from None
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        return cls(find_target())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    # ------------------------------------------------------------ calls
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        content: Path | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: Sequence[int] = (),
+        repeatable: bool | None = None,
+    ) -> httpx.Response:
+        """One request to /api/v1{path}, repeated while the server is away or busy.
+
+        repeatable: whether doing it twice is harmless; by default everything but POST and PATCH.
+        accept: error statuses that are returned instead of raised.
+        Raises Unreachable or Refused.
+        """
+        if repeatable is None:
+            repeatable = method not in ("POST", "PATCH")
+        cleaned = {k: v for k, v in (params or {}).items() if v is not None}
+
+        def once() -> httpx.Response:
+            # A file is opened anew for every try: the one before may have consumed it.
+            file = content.open("rb") if content is not None else None
+            try:
+                reply = self._http.request(
+                    method,
+                    f"/api/v1{path}",
+                    params=cleaned,
+                    json=body,
+                    content=file,
+                    headers=dict(headers or {}),
+                )
+            except httpx.UnsupportedProtocol:
+                raise NotConfigured(
+                    f"{self.target.url!r} (from {self.target.source}) is not a server address.",
+                    code="client.not_configured",
+                    hint="it looks like http://127.0.0.1:8470",
+                ) from None
+            except httpx.TransportError as error:
+                unreachable = Unreachable(
+                    f"No Muster server answers at {self.target.url} ({_describe(error)}).",
+                    code="client.unreachable",
+                    hint="is `muster up` running? the address comes from " + self.target.source,
+                )
+                # Nothing was sent when connecting failed: safe to repeat, whatever the call is.
+                if repeatable or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+                    raise _Retryable(unreachable) from error
+                raise unreachable from error
+            finally:
+                if file is not None:
+                    file.close()
+            if reply.status_code < 400 or reply.status_code in accept:
+                return reply
+            refused = _refused(reply, self.target)
+            if reply.status_code in RETRIED_STATUS and (repeatable or reply.status_code == 429):
+                raise _Retryable(refused, _retry_after_s(reply))
+            raise refused
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(_Retryable),
+            stop=tenacity.stop_after_delay(self._retry_for_s),
+            wait=_wait,
+            reraise=True,
+        )
+        try:
+            return retrying(once)
+        except _Retryable as last:
+            raise last.error from None
+
+    def get(self, path: str, **params: Any) -> Json:
+        return self._json(self.call("GET", path, params=params))
+
+    def post(self, path: str, body: Any = None, *, repeatable: bool = False) -> Json:
+        return self._json(self.call("POST", path, body=body, repeatable=repeatable))
+
+    def delete(self, path: str) -> None:
+        self.call("DELETE", path)
+
+    def pages(self, path: str, *, limit: int | None = None, **params: Any) -> Iterator[Json]:
+        """Every item of a paged list, or the first `limit`."""
+        given = 0
+        cursor: str | None = None
+        while True:
+            size = PAGE_LIMIT if limit is None else min(PAGE_LIMIT, limit - given)
+            page = self.get(path, cursor=cursor, limit=size, **params)
+            for item in page["items"]:
+                yield item
+                given += 1
+                if limit is not None and given >= limit:
+                    return
+            cursor = page["next"]
+            if cursor is None:
+                return
+
+    # ------------------------------------------------------------ use cases
+
+    def upload(self, bundle: Bundle) -> str:
+        """The digest under which the server has the bundle; sent only when it lacks it."""
+        path = f"/blobs/{bundle.sha256}"
+        if self.call("HEAD", path, accept=(404,)).status_code == 404:
+            self.call(
+                "PUT",
+                path,
+                content=bundle.path,
+                headers={
+                    "Content-Type": "application/gzip",
+                    "Content-Length": str(bundle.size_bytes),
+                },
+            )
+        return bundle.sha256
+
+    def submit(
+        self, document: str, *, overrides: Sequence[str] = (), blob_sha256: str | None = None
+    ) -> Json:
+        """Create an experiment. Safe against a lost answer: the same submission is made once."""
+        reply = self.call(
+            "POST",
+            "/experiments",
+            body=_experiment_in(document, overrides, blob_sha256),
+            headers={"Idempotency-Key": uuid.uuid4().hex},
+            repeatable=True,
+        )
+        return self._json(reply)
+
+    def preview(
+        self, document: str, *, overrides: Sequence[str] = (), blob_sha256: str | None = None
+    ) -> Json:
+        """The checks of a submission; also answers for an invalid document, with its errors."""
+        return self.post(
+            "/experiments:preview",
+            _experiment_in(document, overrides, blob_sha256),
+            repeatable=True,
+        )
+
+    def experiment(self, experiment_id: int) -> Json:
+        return self.get(f"/experiments/{experiment_id}")
+
+    def trials(self, experiment_id: int, *, limit: int | None = None) -> list[Json]:
+        return list(self.pages(f"/experiments/{experiment_id}/trials", limit=limit, sort="no"))
+
+    def stop(self, experiment_id: int) -> Json:
+        return self.post(f"/experiments/{experiment_id}:stop", repeatable=True)
+
+    def log_lines(
+        self,
+        trial_id: int,
+        *,
+        ranks: Sequence[int] = (),
+        stream: str | None = None,
+        attempt: int | None = None,
+        query: str | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+        poll_s: float = 0.7,
+    ) -> Iterator[Json]:
+        """Log lines in order; with `tail` only that many from the end, with `follow` until the
+        trial's log is complete."""
+        params: dict[str, Any] = {
+            "rank": list(ranks) or None,
+            "stream": stream,
+            "attempt": attempt,
+            "q": query,
+        }
+        path = f"/trials/{trial_id}/logs"
+        start = {"from": "head"} if tail is None else {"from": "tail", "limit": max(1, tail)}
+        page = self._json(self.call("GET", path, params={**params, **start}))
+        while True:
+            yield from page["lines"]
+            if page["complete"] and not page["lines"]:
+                return
+            if not page["lines"]:
+                if not follow:
+                    return
+                time.sleep(poll_s)
+            page = self._json(self.call("GET", path, params={**params, "cursor": page["newer"]}))
+
+    def wait(
+        self, experiment_id: int, *, timeout_s: float | None = None, poll_s: float = 0.5
+    ) -> Json:
+        """The experiment once it has ended. Raises TimeoutError."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            experiment = self.experiment(experiment_id)
+            if experiment["state"] in TERMINAL_EXPERIMENT:
+                return experiment
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"experiment {experiment_id} is still {experiment['state']}")
+            time.sleep(poll_s)
+
+    @staticmethod
+    def _json(reply: httpx.Response) -> Json:
+        try:
+            value = reply.json() if reply.content else {}
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise Refused(
+                f"{reply.request.url.host}:{reply.request.url.port} answered, but not as a Muster "
+                "server does.",
+                code="client.not_muster",
+                hint="check the address: another program may listen there",
+            )
+        return value
+
+
+def quoted(text: str) -> str:
+    """For use in a path."""
+    return quote(text, safe="")
+
+
+def _experiment_in(document: str, overrides: Sequence[str], blob_sha256: str | None) -> Json:
+    body: Json = {"document": document}
+    if overrides:
+        body["overrides"] = list(overrides)
+    if blob_sha256 is not None:
+        body["blob_sha256"] = blob_sha256
+    return body
+
+
+def _is_loopback(url: str) -> bool:
+    host = url.split("://", 1)[-1].split("/", 1)[0]
+    return host.startswith(("127.", "localhost", "[::1]"))
+
+
+def _describe(error: httpx.TransportError) -> str:
+    if isinstance(error, httpx.ConnectError):
+        return "connection refused" if "refused" in str(error).lower() else "cannot connect"
+    if isinstance(error, httpx.TimeoutException):
+        return "no answer in time"
+    return "the connection broke"
+
+
+def _retry_after_s(reply: httpx.Response) -> float | None:
+    value = reply.headers.get("Retry-After", "")
+    return float(value) if value.isdigit() else None
+
+
+def _refused(reply: httpx.Response, target: Target) -> Refused:
+    """From the error body every route has; from the status alone when a proxy answered."""
+    try:
+        error = reply.json()["error"]
+        message, code = str(error["message"]), str(error["code"])
+        hint, fields = error.get("hint"), error.get("fields") or []
+    except (ValueError, KeyError, TypeError):
+        message, code = f"The server answered {reply.status_code}.", f"http.{reply.status_code}"
+        hint, fields = None, []
+    if reply.status_code == 401 and not hint:
+        hint = (
+            f"the token from {target.source} is not valid (any more)"
+            if target.token
+            else "set MUSTER_TOKEN, or run `muster login`"
+        )
+    return Refused(message, code=code, hint=hint, fields=fields, status=reply.status_code)
