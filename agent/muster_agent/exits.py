@@ -1,0 +1,247 @@
+"""Why an allocation ended, in one word for machines and one sentence for people. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from muster.wire import ExitInfo, WorkerExit
+
+LOG_TAIL_LINES = 40
+_MAX_MESSAGE_CHARS = 2_000
+
+_RANK_PREFIX = re.compile(r"^\[rank\d+\]:\s?")
+_EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$")
+_OUT_OF_MEMORY = re.compile(
+    r"\bMemoryError\b|OutOfMemoryError|CUDA out of memory|can't allocate memory|Cannot allocate memory"
+)
+_PORT_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
+_TORCHRUN_FAILURE = re.compile(
+    r"rank\s*: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)\s+"
+    r"exitcode\s*: (?P<exit_code>-?\d+) \(pid: (?P<pid>\d+)\)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerEnd:
+    """What is known of one worker after everything has ended."""
+
+    local_rank: int
+    rank: int
+    pid: int = 0
+    exit_code: int | None = None
+    signal: int | None = None
+    """Both None: it is not known how the worker ended, or it ended well."""
+    at_ms: int = 0
+    error: str = ""
+    """Message of the error file that torch's `record` or the SDK wrote."""
+    stderr_tail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """Everything the verdict rests on."""
+
+    launcher: Literal["torchrun", "direct"]
+    workers: Sequence[WorkerEnd]
+    launcher_exit_code: int | None = None
+    launcher_signal: int | None = None
+    launcher_tail: str = ""
+    stop: Literal["", "stop", "kill"] = ""
+    """Whether the end was asked for, and how."""
+    stop_reason: str = ""
+    stop_at_ms: int = 0
+    is_forced: bool = False
+    """The grace ended before the processes did, so they were killed."""
+    stop_grace_s: float = 0.0
+    num_oom_kills_here: int = 0
+    """Out-of-memory kills the kernel counted in this allocation's own cgroup."""
+    num_oom_kills_on_node: int = 0
+    """Out-of-memory kills the kernel counted on the whole node meanwhile."""
+    num_survivors: int = 0
+    """Processes that did not die of SIGKILL."""
+
+
+def classify_exit(ending: Ending) -> ExitInfo:
+    """The verdict. Of several failed workers the earliest is the cause; the rest followed it."""
+    ends = sorted(ending.workers, key=lambda w: w.local_rank)
+    exits = [_worker_exit(w) for w in ends]
+    failed = [w for w in ends if _has_failed(w)]
+    # An end by SIGTERM is nearly always the launcher cleaning up after the one that failed first.
+    first = min(failed, key=lambda w: (w.signal == signal.SIGTERM, w.at_ms), default=None)
+    info = _verdict(ending, first)
+    tail_of = first.stderr_tail if first is not None else ending.launcher_tail
+    info = replace(
+        info,
+        workers=exits,
+        first_failure=_worker_exit(first) if first is not None else None,
+        log_tail=[] if info.cause == "success" else tail_of.splitlines()[-LOG_TAIL_LINES:],
+    )
+    if ending.num_survivors:
+        return replace(
+            info,
+            cause="unkillable",
+            message=f"{ending.num_survivors} processes did not die of SIGKILL; "
+            f"before that: {info.message}",
+        )
+    return info
+
+
+def _verdict(ending: Ending, first: WorkerEnd | None) -> ExitInfo:
+    code, number = ending.launcher_exit_code, ending.launcher_signal
+    if first is not None and ending.stop and 0 < first.at_ms < ending.stop_at_ms:
+        # It failed by itself; the stop came while the launcher was still clearing up. In a gang
+        # that is the rule: another node notices the failure sooner than its own launcher ends.
+        return _verdict_of_worker(ending, first)
+    if ending.stop == "kill":
+        return ExitInfo(cause="killed", message=_sentence("killed", ending), signal=signal.SIGKILL)
+    if ending.stop == "stop":
+        if ending.is_forced:
+            did_not = f"did not end within {ending.stop_grace_s:g} s after being asked to"
+            return ExitInfo(
+                cause="killed",
+                message=_sentence(f"killed: it {did_not}", ending),
+                signal=signal.SIGKILL,
+            )
+        return ExitInfo(
+            cause="stopped", message=_sentence("stopped", ending), exit_code=code, signal=number
+        )
+    if first is not None:
+        return _verdict_of_worker(ending, first)
+    if (code or 0) == 0 and number is None:
+        return ExitInfo(cause="success", message="every worker exited with code 0", exit_code=0)
+    if _PORT_IN_USE.search(ending.launcher_tail):
+        cause: Literal["port_in_use", "launcher_failed"] = "port_in_use"
+    else:
+        cause = "launcher_failed"
+    said = last_words(ending.launcher_tail)
+    how = f"was killed by {signal_name(number)}" if number else f"exited with code {code}"
+    return ExitInfo(
+        cause=cause,
+        message=_cut(f"{ending.launcher} {how}" + (f": {said}" if said else "")),
+        exit_code=code,
+        signal=number,
+    )
+
+
+def _verdict_of_worker(ending: Ending, first: WorkerEnd) -> ExitInfo:
+    words = _words(first)
+    text = f"{first.error}\n{first.stderr_tail}"
+    who = f"rank {first.rank}"
+    if first.signal is not None:
+        name = signal_name(first.signal)
+        if first.signal == signal.SIGKILL:
+            if ending.num_oom_kills_here or ending.num_oom_kills_on_node:
+                return ExitInfo(
+                    cause="out_of_memory",
+                    message=f"{who} was killed by SIGKILL while the kernel's out-of-memory killer "
+                    "was at work on this node: give it more memory or a smaller batch",
+                    signal=first.signal,
+                )
+            return ExitInfo(
+                cause="killed_by_signal",
+                message=f"{who} was killed by SIGKILL (often the out-of-memory killer, although "
+                "this node's kernel did not count such a kill)",
+                signal=first.signal,
+            )
+        return ExitInfo(
+            cause="killed_by_signal",
+            message=_cut(f"{who} was killed by {name}" + (f": {words}" if words else "")),
+            signal=first.signal,
+        )
+    message = _cut(f"{who} exited with code {first.exit_code}" + (f": {words}" if words else ""))
+    if _OUT_OF_MEMORY.search(words) or _OUT_OF_MEMORY.search(first.error):
+        cause: Literal["out_of_memory", "port_in_use", "user_error"] = "out_of_memory"
+    elif (_PORT_IN_USE.search(text) and ending.launcher == "direct") or _PORT_IN_USE.search(words):
+        cause = "port_in_use"
+    else:
+        cause = "user_error"
+    return ExitInfo(cause=cause, message=message, exit_code=first.exit_code)
+
+
+def last_words(stderr: str) -> str:
+    """The exception a Python process died of ("ValueError: bad"), or its last non-empty line."""
+    lines = [_RANK_PREFIX.sub("", line).rstrip() for line in stderr.splitlines()]
+    start = next(
+        (i for i in reversed(range(len(lines))) if lines[i].startswith("Traceback (most recent")),
+        None,
+    )
+    if start is not None:
+        for i in range(start + 1, len(lines)):
+            if lines[i] and not lines[i][0].isspace() and _EXCEPTION_LINE.match(lines[i]):
+                return _cut(lines[i])
+    return _cut(next((line for line in reversed(lines) if line.strip()), ""))
+
+
+def parse_torchrun_failures(launcher_stderr: str) -> list[WorkerEnd]:
+    """The workers that torchrun says failed, the first observed one (its root cause) first.
+
+    Empty when it printed no summary. Times are not taken from it: they have whole seconds only.
+    """
+    summary = launcher_stderr.rpartition("\nFailures:")[2]
+    if not summary:
+        return []
+    others, _, root = summary.partition("Root Cause (first observed failure)")
+    return [
+        _failure_of(match) for part in (root, others) for match in _TORCHRUN_FAILURE.finditer(part)
+    ]
+
+
+def parse_error_file(text: str) -> str:
+    """The message in a TORCHELASTIC_ERROR_FILE, first line only; "" when it is not readable."""
+    try:
+        message = json.loads(text)["message"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    if isinstance(message, dict):
+        message = message.get("message", "")
+    return _cut(str(message).strip().split("\n", 1)[0])
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _failure_of(match: re.Match[str]) -> WorkerEnd:
+    code = int(match["exit_code"])
+    return WorkerEnd(
+        local_rank=int(match["local_rank"]),
+        rank=int(match["rank"]),
+        pid=int(match["pid"]),
+        exit_code=code if code >= 0 else None,
+        signal=-code if code < 0 else None,
+    )
+
+
+def _has_failed(worker: WorkerEnd) -> bool:
+    return worker.signal is not None or (worker.exit_code or 0) != 0
+
+
+def _words(worker: WorkerEnd) -> str:
+    return worker.error or last_words(worker.stderr_tail)
+
+
+def _worker_exit(worker: WorkerEnd) -> WorkerExit:
+    return WorkerExit(
+        local_rank=worker.local_rank,
+        rank=worker.rank,
+        exit_code=worker.exit_code,
+        signal=worker.signal,
+        at_ms=worker.at_ms,
+        message=_words(worker) if _has_failed(worker) else "",
+    )
+
+
+def _sentence(what: str, ending: Ending) -> str:
+    return _cut(f"{what} ({ending.stop_reason})" if ending.stop_reason else what)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_MESSAGE_CHARS else text[: _MAX_MESSAGE_CHARS - 1] + "…"

@@ -1,0 +1,191 @@
+"""The folder of one allocation: what agent and shim leave each other on disk.
+
+allocations/<allocation id>/
+  spec.json      wire.AllocationSpec, written by the agent
+  options.json   ShimOptions, written by the agent
+  shim.lock      held by the shim while it lives: the truth about "is it alive"
+  shim.json      ShimState, replaced by the shim whenever it changes
+  shim.log       the shim's own words
+  records/       spool.py
+  logs/          logs.py
+  code/          the work folder when code came as a bundle, or there is none
+  cache/ config.json
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster import wire
+from muster_agent.process import Identity, boot_id, is_alive
+
+_ALLOCATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShimOptions:
+    """What a shim must know of its node."""
+
+    default_python: str
+    node_address: str
+    network_interface: str
+    storage_dir: str
+    interpreter_cache: str
+    """Folder in which facts about interpreters are remembered."""
+    sdk_path: str
+    """Folder with the `muster` package alone, for interpreters that do not have it."""
+    bundle: str = ""
+    """The downloaded code, when the spec's code is a bundle."""
+    deadline_boot_s: float | None = None
+    """For on_disconnect "stop": kill everything at this boot clock unless the agent renews it."""
+    kill_wait_s: float = 30.0
+    """How long processes may take to die of SIGKILL before they are called unkillable."""
+    spool_limit_bytes: int = 2 * 1024**3
+    min_disk_free_bytes: int = 64 * 1024**2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShimState:
+    """Who the shim is and where it listens."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+    socket_dir: str
+    control_socket: str
+    cgroup: str
+    """Its allocation's cgroup folder, or ""."""
+    observed: wire.Observed
+    asked: list[str]
+    """Commands taken so far: start, stop, kill."""
+
+
+class AllocationFolder:
+    """Paths and files of one allocation. Raises ValueError for an id that is no plain name."""
+
+    def __init__(self, home: Path, allocation_id: str) -> None:
+        if not _ALLOCATION_ID.fullmatch(allocation_id):
+            raise ValueError(f"not an allocation id: {allocation_id!r}")
+        self.allocation_id = allocation_id
+        self.path = allocations_dir(home) / allocation_id
+
+    @staticmethod
+    def at(path: Path) -> AllocationFolder:
+        return AllocationFolder(path.parent.parent, path.name)
+
+    @property
+    def records(self) -> Path:
+        return self.path / "records"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def code(self) -> Path:
+        return self.path / "code"
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def cache(self) -> Path:
+        return self.path / "cache"
+
+    @property
+    def shim_log(self) -> Path:
+        return self.path / "shim.log"
+
+    def create(self, spec: wire.AllocationSpec) -> None:
+        """The folder with its spec, visible under its name only when complete."""
+        building = self.path.with_name(f".new-{self.path.name}")
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(parents=True, mode=0o700)
+        (building / "spec.json").write_text(wire.dump(spec))
+        building.rename(self.path)
+
+    def read_spec(self) -> wire.AllocationSpec:
+        return wire.loads(wire.AllocationSpec, (self.path / "spec.json").read_text())
+
+    def write_options(self, options: ShimOptions) -> None:
+        write_atomically(self.path / "options.json", wire.dump(options))
+
+    def read_options(self) -> ShimOptions:
+        return wire.loads(ShimOptions, (self.path / "options.json").read_text())
+
+    def write_state(self, state: ShimState) -> None:
+        write_atomically(self.path / "shim.json", wire.dump(state))
+
+    def read_state(self) -> ShimState | None:
+        try:
+            return wire.loads(ShimState, (self.path / "shim.json").read_text())
+        except (OSError, ValueError):
+            return None
+
+    def has_options(self) -> bool:
+        return (self.path / "options.json").exists()
+
+    def lock(self) -> int | None:
+        """Take the shim's lock: a descriptor, or None while somebody else holds it."""
+        fd = os.open(self.path / "shim.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        return fd
+
+    def is_locked(self) -> bool:
+        fd = self.lock()
+        if fd is None:
+            return True
+        os.close(fd)
+        return False
+
+    def delete(self) -> None:
+        state = self.read_state()
+        if state is not None:
+            remove_socket_dir(state.socket_dir)
+        trash = self.path.with_name(f".old-{self.path.name}")
+        with contextlib.suppress(FileNotFoundError):
+            self.path.rename(trash)
+        shutil.rmtree(trash, ignore_errors=True)
+
+
+def allocations_dir(home: Path) -> Path:
+    return home / "allocations"
+
+
+def shim_identity(state: ShimState) -> Identity | None:
+    """The living shim process of `state`; None when it is gone or the machine has rebooted."""
+    if state.boot_id != boot_id():
+        return None
+    identity = Identity(state.pid, state.start_ticks)
+    return identity if is_alive(identity) else None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def with_changes(state: ShimState, *, observed: wire.Observed, asked: set[str]) -> ShimState:
+    return dataclasses.replace(state, observed=observed, asked=sorted(asked))
+
+
+def remove_socket_dir(path: str) -> None:
+    """Delete a shim's socket folder; anything that is not one is left alone."""
+    if Path(path).name.startswith(SOCKET_DIR_PREFIX):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+SOCKET_DIR_PREFIX = "muster-shim-"

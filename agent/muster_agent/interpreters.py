@@ -1,0 +1,102 @@
+"""Facts about Python interpreters, asked once each and remembered on disk.
+
+Nothing here imports torch: versions are read from package metadata by the interpreter itself,
+which takes tens of milliseconds instead of seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+_PROBE = """
+import importlib.metadata, importlib.util, json, platform, re, sys
+def version(name):
+    try:
+        return importlib.metadata.version(name)
+    except Exception:
+        return ""
+spec = importlib.util.find_spec("torch")
+cuda = ""
+if spec is not None and spec.origin:
+    try:
+        with open(spec.origin.replace("__init__.py", "version.py")) as f:
+            found = re.search(r"^cuda[^=]*= '([^']*)'", f.read(), re.M)
+        cuda = found.group(1) if found else ""
+    except OSError:
+        pass
+print(json.dumps({
+    "python_version": platform.python_version(),
+    "torch_version": version("torch") or ("unknown" if spec is not None else ""),
+    "cuda_version": cuda,
+}))
+"""
+_PROBE_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interpreter:
+    python_version: str
+    torch_version: str
+    """Empty when torch cannot be imported there."""
+    cuda_version: str
+    """That torch was built for; empty for a CPU build."""
+
+
+class InterpreterError(Exception):
+    """The interpreter cannot be used; the message is one sentence for people."""
+
+
+def describe(python: str, *, cache: Path) -> Interpreter:
+    """What `python` is. Raises InterpreterError when it does not exist or does not run."""
+    executable = shutil.which(python)
+    if executable is None:
+        raise InterpreterError(f"the interpreter {python} does not exist on this node")
+    key = _cache_key(executable)
+    path = cache / f"{key}.json"
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        return Interpreter(**json.loads(path.read_text()))
+    try:
+        done = subprocess.run(
+            [executable, "-c", _PROBE],
+            capture_output=True,
+            timeout=_PROBE_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            cwd="/",  # a torch.py in the present folder must not be mistaken for torch
+        )
+        if done.returncode != 0:
+            reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+            raise InterpreterError(
+                f"the interpreter {python} does not run: {' '.join(reason) or done.returncode}"
+            )
+        answer = json.loads(done.stdout)
+        found = Interpreter(
+            python_version=str(answer["python_version"]),
+            torch_version=str(answer["torch_version"]),
+            cuda_version=str(answer["cuda_version"]),
+        )
+    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError) as error:
+        raise InterpreterError(f"the interpreter {python} does not run: {error}") from error
+    with contextlib.suppress(OSError):
+        cache.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_text(json.dumps(asdict(found)))
+        temporary.replace(path)
+    return found
+
+
+def _cache_key(executable: str) -> str:
+    """Changes when packages are installed or removed: their folder's time is part of it."""
+    parts = [executable]
+    prefix = Path(executable).parent.parent
+    for folder in [Path(executable).resolve(), *sorted(prefix.glob("lib/python3*/site-packages"))]:
+        with contextlib.suppress(OSError):
+            parts.append(f"{folder}:{folder.stat().st_mtime_ns}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,131 @@
+"""The output of an allocation's processes, as files that are read by byte offset.
+
+Workers write to files, never to pipes: a reader that stops must not stop training. What is sent is
+a *cut view* of each file: its first `limit_bytes` bytes, then, if it holds more, one marker line.
+The view depends on the file and the limit alone, so any offset can be resumed after a restart.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from muster.wire import LAUNCHER_LOCAL_RANK
+
+Stream = Literal["stdout", "stderr"]
+STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+
+KEPT_TAIL_BYTES = 1024 * 1024
+"""Of a log past its limit, the end stays on disk: it holds the reason of a failure."""
+
+_PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
+
+
+@dataclass(frozen=True)
+class LogFile:
+    local_rank: int
+    stream: Stream
+    path: Path
+
+
+def launcher_log(logs: Path, stream: Stream) -> Path:
+    """Where the launcher's own output goes (filed under local rank -1)."""
+    return logs / "launcher" / f"{stream}.log"
+
+
+def find_logs(logs: Path) -> list[LogFile]:
+    """Every log there is by now; more appear while workers start."""
+    found = [
+        LogFile(LAUNCHER_LOCAL_RANK, stream, launcher_log(logs, stream))
+        for stream in STREAMS
+        if launcher_log(logs, stream).exists()
+    ]
+    # torchrun makes <run id>_<random>/attempt_0/<local rank>/; we make direct/<local rank>/.
+    folders = [*logs.glob("direct/*"), *logs.glob("torchrun/*/attempt_0/*")]
+    for folder in sorted(folders):
+        if not folder.name.isdigit():
+            continue
+        for stream in STREAMS:
+            path = folder / f"{stream}.log"
+            if path.exists():
+                found.append(LogFile(int(folder.name), stream, path))
+    return found
+
+
+def error_file(logs: Path, local_rank: int) -> Path | None:
+    """The file a failing worker left its exception in, if it did."""
+    for pattern in (f"direct/{local_rank}", f"torchrun/*/attempt_0/{local_rank}"):
+        for folder in logs.glob(pattern):
+            if (folder / "error.json").exists():
+                return folder / "error.json"
+    return None
+
+
+def read_cut(path: Path, offset: int, *, limit_bytes: int, max_bytes: int) -> bytes:
+    """Up to `max_bytes` of the cut view from `offset`; empty at its (present) end."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = b""
+            if offset < limit_bytes:
+                file.seek(offset)
+                data = file.read(min(max_bytes, limit_bytes - offset))
+    except FileNotFoundError:
+        return b""
+    if size > limit_bytes and offset + len(data) >= limit_bytes:
+        marker = cut_marker(limit_bytes)
+        start = offset + len(data) - limit_bytes
+        data += marker[start : start + max_bytes - len(data)]
+    return data
+
+
+def cut_size(path: Path, *, limit_bytes: int) -> int:
+    """Length of the cut view in bytes, by now."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return 0
+    return size if size <= limit_bytes else limit_bytes + len(cut_marker(limit_bytes))
+
+
+def cut_marker(limit_bytes: int) -> bytes:
+    return (
+        f"\n[muster] log cut here: this stream passed its limit of {limit_bytes} bytes "
+        "(log_limit_mb). The worker goes on; what it writes from here on is not kept.\n"
+    ).encode()
+
+
+def tail(path: Path, *, max_bytes: int = 65_536) -> str:
+    """The end of a log as text; undecodable bytes become replacement characters."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - max_bytes))
+            return file.read(max_bytes).decode("utf-8", "replace").replace("\0", "")
+    except OSError:
+        return ""
+
+
+def free_past_limit(path: Path, *, limit_bytes: int) -> bool:
+    """Give the disk back what is neither sent nor needed of a log past its limit.
+
+    The worker holds the file open and writes at its own offset, so the file cannot be shortened;
+    its blocks are freed instead and its length stays. False where the file system cannot.
+    """
+    start = limit_bytes + 4096
+    length = path.stat().st_size - KEPT_TAIL_BYTES - start
+    if length <= 0 or sys.platform != "linux":
+        return False
+    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        punched = libc.fallocate(
+            fd, _PUNCH_HOLE_KEEP_SIZE, ctypes.c_longlong(start), ctypes.c_longlong(length)
+        )
+    finally:
+        os.close(fd)
+    return bool(punched == 0)

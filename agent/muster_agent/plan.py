@@ -1,0 +1,155 @@
+"""What to do next on this node: wanted × observed → actions. Pure.
+
+Level-triggered: the whole desired set is compared with everything on disk each time, so a lost,
+repeated or reordered answer of the server changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from muster.wire import Assignment, Observed, Rendezvous
+
+TERMINAL: frozenset[Observed] = frozenset({"EXITED", "PREPARE_FAILED"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local:
+    """An allocation on this node's disk."""
+
+    allocation_id: str
+    observed: Observed
+    shim: Literal["starting", "alive", "dead", "rebooted"]
+    """rebooted: it was started before this machine booted."""
+    asked: frozenset[Literal["start", "stop", "kill"]] = frozenset()
+    """Commands the shim has taken. They are never sent twice."""
+    is_busy: bool = False
+    """An action on it is under way."""
+    is_superseded: bool = False
+    """The server answered that a newer attempt exists."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare:
+    """Create the folder and start the shim."""
+
+    assignment: Assignment
+    reason: str = "assigned to this node"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    allocation_id: str
+    rendezvous: Rendezvous | None
+    reason: str = "every member of the gang is ready"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    allocation_id: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kill:
+    allocation_id: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settle:
+    """Record the end of an allocation that never began here."""
+
+    assignment: Assignment
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclareLost:
+    """The shim is gone without an exit record: end what it left, then write the record for it."""
+
+    allocation_id: str
+    cause: Literal["shim_lost", "node_rebooted"]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forget:
+    """End whatever lives and delete the folder."""
+
+    allocation_id: str
+    reason: str = "the server does not want it any more"
+
+
+Action = Prepare | Start | Stop | Kill | Settle | DeclareLost | Forget
+
+
+def plan(desired: Mapping[str, Assignment] | None, local: Sequence[Local]) -> list[Action]:
+    """The actions that bring `local` to `desired`, at most one per allocation.
+
+    desired: None while the server has not been heard: then nothing is started, stopped or
+        forgotten, and only what died by itself is recorded.
+    """
+    actions: list[Action] = []
+    present = set()
+    for item in local:
+        present.add(item.allocation_id)
+        action = None if item.is_busy else _next_action(desired, item)
+        if action is not None:
+            actions.append(action)
+    for allocation_id, assignment in (desired or {}).items():
+        if allocation_id in present:
+            continue
+        if assignment.desired in ("prepare", "start"):
+            actions.append(Prepare(assignment=assignment))
+        else:
+            reason = assignment.stop_reason or "stopped before it began"
+            actions.append(Settle(assignment=assignment, reason=reason))
+    return actions
+
+
+def _next_action(desired: Mapping[str, Assignment] | None, item: Local) -> Action | None:
+    if desired is not None and item.allocation_id not in desired:
+        return Forget(allocation_id=item.allocation_id)
+    if item.observed in TERMINAL:
+        return None
+    if item.shim == "rebooted":
+        return DeclareLost(
+            allocation_id=item.allocation_id,
+            cause="node_rebooted",
+            reason="the node rebooted while it ran",
+        )
+    if item.shim == "dead":
+        return DeclareLost(
+            allocation_id=item.allocation_id,
+            cause="shim_lost",
+            reason="the process that supervised it on this node was killed",
+        )
+    if item.shim == "starting" or desired is None:
+        return None
+    wanted = desired[item.allocation_id]
+    if item.is_superseded:
+        return _kill(item, "a newer attempt of this trial exists")
+    if wanted.desired == "kill":
+        return _kill(item, wanted.stop_reason or "killed by the control plane")
+    if "kill" in item.asked:
+        return None
+    if wanted.desired == "stop":
+        if "stop" in item.asked:
+            return None
+        reason = wanted.stop_reason or "stopped by the control plane"
+        return Stop(allocation_id=item.allocation_id, reason=reason)
+    if wanted.desired == "start" and item.observed == "READY" and "start" not in item.asked:
+        needs_rendezvous = wanted.spec.num_nodes > 1
+        if needs_rendezvous and wanted.rendezvous is None:
+            return None
+        return Start(allocation_id=item.allocation_id, rendezvous=wanted.rendezvous)
+    return None
+
+
+def _kill(item: Local, reason: str) -> Kill | None:
+    if "kill" in item.asked:
+        return None
+    return Kill(allocation_id=item.allocation_id, reason=reason)

@@ -1,0 +1,308 @@
+"""Own a tree of processes: know its members for certain, and end all of them.
+
+torchrun gives each worker its own session, so killing the launcher's process group leaves every
+worker alive. A tree is therefore ended by three means, each catching what the one before misses:
+
+1. a cgroup v2 group (`cgroup.kill`), where one may be created;
+2. descendants of the shim, which is a sub-reaper: a double-forked grandchild becomes its child;
+3. every process whose environment carries MUSTER_ALLOCATION_ID of this allocation.
+
+Processes are never matched by name, and none is signalled unless its pid and start time agree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+TOKEN_VARIABLE = "MUSTER_ALLOCATION_ID"  # noqa: S105 (a name, not a secret)
+_PR_SET_CHILD_SUBREAPER = 36
+_ROUND_S = 0.02
+_IS_LINUX = sys.platform.startswith("linux")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One process, told apart from a later one that got the same pid."""
+
+    pid: int
+    start_ticks: int
+
+
+def boot_id() -> str:
+    """Changes with every boot of this machine."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"boot-{int(psutil.boot_time())}"
+
+
+def boot_clock() -> float:
+    """Seconds since boot, suspended time included: a lease must not survive a closed lid."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def identify(pid: int) -> Identity | None:
+    """The identity of a living process; None when there is none, or only a zombie is left."""
+    if _IS_LINUX:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_bytes()
+        except OSError:
+            return None
+        # The command in parentheses may itself hold spaces and parentheses.
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        return None if fields[0] in (b"Z", b"X") else Identity(pid, int(fields[19]))
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return Identity(pid, int(process.create_time() * 100))
+    except psutil.Error:
+        return None
+
+
+def is_alive(identity: Identity) -> bool:
+    return identify(identity.pid) == identity
+
+
+def send_signal(identity: Identity, number: int) -> bool:
+    """Signal exactly this process. False when it is gone."""
+    if not is_alive(identity):
+        return False
+    try:
+        os.kill(identity.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def become_subreaper() -> bool:
+    """Orphans of our descendants become our children instead of init's. Linux only."""
+    if not _IS_LINUX:
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def descendants(pid: int) -> set[Identity]:
+    """All living processes below `pid`."""
+    try:
+        children = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return set()
+    return {found for child in children if (found := identify(child.pid)) is not None}
+
+
+def tagged(allocation_id: str) -> set[Identity]:
+    """All living processes that carry the allocation's token in their environment."""
+    found = set()
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(TOKEN_VARIABLE) != allocation_id:
+                continue
+        except (psutil.Error, OSError):
+            continue  # somebody else's, or gone
+        identity = identify(process.pid)
+        if identity is not None:
+            found.add(identity)
+    return found
+
+
+def kill_all(
+    members: Callable[[], Iterable[Identity]],
+    *,
+    timeout_s: float,
+    reap: Callable[[], None] = lambda: None,
+) -> set[Identity]:
+    """SIGKILL what `members` returns, again and again until it returns nothing.
+
+    A process may fork between being listed and being killed, hence the rounds. Returns those
+    still alive after `timeout_s`: in uninterruptible sleep, or not ours to kill.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        alive = set(members())
+        if not alive:
+            return alive
+        if time.monotonic() > deadline:
+            return alive
+        for identity in alive:
+            with contextlib.suppress(PermissionError):
+                send_signal(identity, signal.SIGKILL)
+        time.sleep(_ROUND_S)
+        reap()
+
+
+class Cgroup:
+    """A cgroup v2 group of one allocation, beside (not around) the shim that owns it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @staticmethod
+    def create(name: str) -> Cgroup | None:
+        """A new group below our own one, or None where this machine does not let us."""
+        home = _own_cgroup()
+        if home is None:
+            return None
+        path = home / f"muster-{name}"
+        try:
+            path.mkdir(exist_ok=True)
+        except OSError:
+            return None
+        group = Cgroup(path)
+        if not (path / "cgroup.kill").exists():  # kernels before 5.14
+            group.remove()
+            return None
+        return group
+
+    @contextlib.contextmanager
+    def joined(self) -> Iterator[None]:
+        """Children started inside the block are members from their first instruction on.
+
+        We step in and out ourselves: moving a child after its start would leave it time to fork.
+        """
+        home = _own_cgroup()
+        try:
+            (self.path / "cgroup.procs").write_text("0")
+        except OSError:
+            yield  # the other two means remain
+            return
+        try:
+            yield
+        finally:
+            if home is not None:
+                (home / "cgroup.procs").write_text("0")
+
+    def pids(self) -> list[int]:
+        try:
+            return [int(line) for line in (self.path / "cgroup.procs").read_text().split()]
+        except OSError:
+            return []
+
+    def kill(self) -> None:
+        with contextlib.suppress(OSError):
+            (self.path / "cgroup.kill").write_text("1")
+
+    def num_oom_kills(self) -> int:
+        """Members the kernel killed for memory; 0 where the memory controller is not ours."""
+        try:
+            lines = (self.path / "memory.events").read_text().split("\n")
+        except OSError:
+            return 0
+        return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
+
+    def remove(self) -> None:
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+
+
+def _own_cgroup() -> Path | None:
+    """Our own group's folder in the cgroup v2 hierarchy, wherever that is mounted."""
+    try:
+        mounts = Path("/proc/self/mounts").read_text().splitlines()
+        groups = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    mount = next(
+        (m.split()[1] for m in mounts if len(m.split()) > 2 and m.split()[2] == "cgroup2"), None
+    )
+    group = next((g[3:] for g in groups if g.startswith("0::")), None)
+    if mount is None or group is None:
+        return None
+    return Path(mount) / group.lstrip("/")
+
+
+def num_system_oom_kills() -> int:
+    """The kernel's count of out-of-memory kills on this machine since boot; 0 when unknown."""
+    try:
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+@dataclass
+class Child:
+    """A process we started. Exactly one of `exit_code` and `signal` is set once it has ended."""
+
+    pid: int
+    exit_code: int | None = None
+    signal: int | None = None
+    ended_at_ms: int = 0
+
+    @property
+    def has_ended(self) -> bool:
+        return self.exit_code is not None or self.signal is not None
+
+
+class Children:
+    """Starts processes and reaps them, together with every orphan the sub-reaper inherits.
+
+    One place waits for all: with `waitpid(-1)` running, nobody else may wait for a child.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Child, subprocess.Popen[bytes]]] = {}
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        folder: Path,
+        stdout: int | IO[bytes],
+        stderr: int | IO[bytes],
+        stdin: int | IO[bytes] = subprocess.DEVNULL,
+        cgroup: Cgroup | None = None,
+    ) -> tuple[Child, subprocess.Popen[bytes]]:
+        """Start `argv` in a session of its own. Raises OSError when it cannot be started.
+
+        Use the Popen for its pipes only; never wait on it.
+        """
+        with cgroup.joined() if cgroup is not None else contextlib.nullcontext():
+            process = subprocess.Popen(
+                list(argv),
+                env=dict(environment),
+                cwd=folder,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        child = Child(process.pid)
+        self._known[process.pid] = (child, process)
+        return child, process
+
+    def reap(self) -> None:
+        """Collect every child that has ended. Never blocks."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            known = self._known.pop(pid, None)
+            if known is None:
+                continue  # an orphan that ended as our child
+            child, process = known
+            child.ended_at_ms = time.time_ns() // 1_000_000
+            code = os.waitstatus_to_exitcode(status)
+            process.returncode = code  # keeps Popen from waiting for a pid that is gone
+            if code < 0:
+                child.signal = -code
+            else:
+                child.exit_code = code

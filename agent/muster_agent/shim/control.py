@@ -1,0 +1,136 @@
+"""How the agent commands a shim: one JSON object per line over a private unix socket.
+
+{"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "..."} ·
+{"command": "kill", "reason": "..."} · {"command": "renew", "deadline_boot_s": 1234.5} ·
+{"command": "status"}. Each is answered with {"ok": true, "observed": ...} or {"error": ...}.
+All are idempotent; a kill overrides a stop, nothing overrides a kill.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from muster import wire
+
+MAX_COMMAND_BYTES = 64 * 1024
+
+
+class Commands:
+    """What the shim has been told so far. `changed` is set at every command."""
+
+    def __init__(self, *, deadline_boot_s: float | None) -> None:
+        self.changed = asyncio.Event()
+        self.is_started = False
+        self.rendezvous: wire.Rendezvous | None = None
+        self.stop: str | None = None
+        """Reason of the stop request."""
+        self.kill: str | None = None
+        self.asked_at_ms = 0
+        """Unix time of the first stop or kill."""
+        self.deadline_boot_s = deadline_boot_s
+
+    @property
+    def asked(self) -> set[str]:
+        told = {
+            "start": self.is_started,
+            "stop": self.stop is not None,
+            "kill": self.kill is not None,
+        }
+        return {name for name, was_told in told.items() if was_told}
+
+    def must_end(self) -> bool:
+        return self.stop is not None or self.kill is not None
+
+    @property
+    def reason(self) -> str:
+        return self.kill if self.kill is not None else (self.stop or "")
+
+    def apply(self, message: dict[str, Any]) -> None:
+        """Raises ValueError for what is no command."""
+        match message.get("command"):
+            case "start":
+                if not self.is_started:
+                    rendezvous = message.get("rendezvous")
+                    if rendezvous is not None:
+                        self.rendezvous = wire.load(wire.Rendezvous, rendezvous)
+                    self.is_started = True
+            case "stop":
+                self.ask_stop(str(message.get("reason", "")))
+            case "kill":
+                self.ask_kill(str(message.get("reason", "")))
+            case "renew":
+                self.deadline_boot_s = float(message["deadline_boot_s"])
+            case "status":
+                return
+            case other:
+                raise ValueError(f"unknown command {other!r}")
+        self.changed.set()
+
+    def ask_stop(self, reason: str) -> None:
+        if self.stop is None:
+            self.stop = reason
+            self._note_time()
+        self.changed.set()
+
+    def ask_kill(self, reason: str) -> None:
+        if self.kill is None:
+            self.kill = reason
+            self._note_time()
+        self.changed.set()
+
+    def _note_time(self) -> None:
+        self.asked_at_ms = self.asked_at_ms or time.time_ns() // 1_000_000
+
+
+async def serve_commands(
+    path: Path, commands: Commands, *, status: Callable[[], dict[str, Any]]
+) -> asyncio.Server:
+    """Listen on `path`. `status` is called for each answer, after the command was applied."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.CancelledError, ValueError):
+            while line := await reader.readline():
+                try:
+                    message = json.loads(line)
+                    if not isinstance(message, dict):
+                        raise ValueError("a command must be a JSON object")
+                    commands.apply(message)
+                    answer: dict[str, Any] = {"ok": True, **status()}
+                except (ValueError, KeyError, TypeError) as error:
+                    answer = {"error": str(error)}
+                writer.write(json.dumps(answer).encode() + b"\n")
+                await writer.drain()
+        writer.close()
+
+    return await asyncio.start_unix_server(handle, path=str(path), limit=MAX_COMMAND_BYTES)
+
+
+class ShimUnreachable(Exception):
+    """The shim did not answer. It may be dead, stopped, or about to end."""
+
+
+async def send_command(socket: str, message: dict[str, Any], *, timeout_s: float = 5.0) -> Any:
+    """The agent's side: one command, its answer. Raises ShimUnreachable."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_COMMAND_BYTES)
+            try:
+                writer.write(json.dumps(message).encode() + b"\n")
+                await writer.drain()
+                line = await reader.readline()
+            finally:
+                writer.close()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
+        answer = json.loads(line)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ShimUnreachable(f"{type(error).__name__}: {error}") from error
+    if "error" in answer:
+        raise ShimUnreachable(str(answer["error"]))
+    return answer

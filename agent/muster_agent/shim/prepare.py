@@ -1,0 +1,169 @@
+"""PREPARE: everything that can be found out before a gang is started, is found out here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster import wire
+from muster_agent.folder import AllocationFolder, ShimOptions
+from muster_agent.interpreters import Interpreter, InterpreterError, describe
+from muster_agent.launch import Place, inheritable
+from muster_agent.shim.bundle import BundleError, extract_bundle
+
+
+class PrepareFailed(Exception):
+    """This node cannot run the allocation; the message is one clear sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    place: Place
+    interpreter: Interpreter
+
+
+def prepare(
+    spec: wire.AllocationSpec,
+    options: ShimOptions,
+    folder: AllocationFolder,
+    *,
+    report_socket: Path,
+    environment: Mapping[str, str],
+) -> Prepared:
+    """Make the work folder and check what the workers will need. Blocks; run it in a thread.
+
+    Raises PrepareFailed.
+    """
+    _check_disk(folder.path, options.min_disk_free_bytes)
+    work_dir = _make_work_dir(spec, options, folder)
+    python = spec.python or options.default_python
+    interpreter = _check_interpreter(spec, python, cache=Path(options.interpreter_cache))
+    _check_entrypoint(spec.entrypoint, work_dir)
+    checkpoint_dir = _make_checkpoint_dir(spec, options)
+    folder.logs.mkdir(exist_ok=True)
+    (folder.logs / "launcher").mkdir(exist_ok=True)
+    (folder.cache / "inductor").mkdir(parents=True, exist_ok=True)
+    (folder.cache / "triton").mkdir(exist_ok=True)
+    folder.config.write_text(
+        json.dumps({"hparams": spec.hparams, "config": spec.config, "seed": spec.seed})
+    )
+    return Prepared(
+        interpreter=interpreter,
+        place=Place(
+            python=python,
+            work_dir=str(work_dir),
+            logs_dir=str(folder.logs),
+            report_socket=str(report_socket),
+            config_file=str(folder.config),
+            checkpoint_dir=str(checkpoint_dir),
+            resume_from=_find_resume(spec, options, checkpoint_dir),
+            cache_dir=str(folder.cache),
+            node_address=options.node_address,
+            network_interface=options.network_interface,
+            sdk_path="" if _is_our_own(python) else options.sdk_path,
+            loopback_interface="lo" if sys.platform == "linux" else "lo0",
+            inherited=inheritable(environment),
+        ),
+    )
+
+
+def _check_disk(path: Path, min_free_bytes: int) -> None:
+    free = shutil.disk_usage(path).free
+    if free < min_free_bytes:
+        raise PrepareFailed(
+            f"only {free // 2**20} MiB are free at {path}; at least {min_free_bytes // 2**20} MiB "
+            "are needed for logs and reports"
+        )
+
+
+def _make_work_dir(
+    spec: wire.AllocationSpec, options: ShimOptions, folder: AllocationFolder
+) -> Path:
+    if spec.code.kind == "installed":
+        path = Path(spec.code.path)
+        if not path.is_absolute():
+            raise PrepareFailed(f"code.installed must be an absolute path, not {spec.code.path!r}")
+        if not path.is_dir():
+            raise PrepareFailed(f"the code folder {path} does not exist on this node")
+        return path
+    if spec.code.kind == "none":
+        folder.code.mkdir(exist_ok=True)
+        return folder.code
+    try:
+        shutil.rmtree(folder.code, ignore_errors=True)
+        extract_bundle(Path(options.bundle), folder.code)
+    except BundleError as error:
+        raise PrepareFailed(str(error)) from error
+    return folder.code
+
+
+def _check_interpreter(spec: wire.AllocationSpec, python: str, *, cache: Path) -> Interpreter:
+    try:
+        interpreter = describe(python, cache=cache)
+    except InterpreterError as error:
+        raise PrepareFailed(str(error)) from error
+    if spec.launcher == "torchrun" and not interpreter.torch_version:
+        raise PrepareFailed(
+            f"torch is not installed for {python} on this node, and launcher 'torchrun' needs it"
+        )
+    return interpreter
+
+
+def _check_entrypoint(entrypoint: list[str], work_dir: Path) -> None:
+    if not entrypoint:
+        raise PrepareFailed("the entry point is empty")
+    first = entrypoint[0]
+    if first == "-m":
+        if len(entrypoint) < 2 or entrypoint[1].startswith("-"):
+            raise PrepareFailed("the entry point '-m' names no module")
+        return
+    if first.startswith("-"):
+        raise PrepareFailed(
+            f"the entry point begins with {first!r}; it must be a script, or -m and a module"
+        )
+    if not (work_dir / first).is_file():
+        raise PrepareFailed(
+            f"the entry point {first} does not exist in the code folder ({_listing(work_dir)})"
+        )
+
+
+def _listing(work_dir: Path) -> str:
+    names = sorted(path.name for path in work_dir.iterdir())
+    if not names:
+        return "it is empty"
+    return "it holds " + ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+
+
+def _make_checkpoint_dir(spec: wire.AllocationSpec, options: ShimOptions) -> Path:
+    path = Path(options.storage_dir) / spec.checkpoint_dir  # an absolute one replaces it
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PrepareFailed(
+            f"the checkpoint folder {path} cannot be made: {error.strerror}"
+        ) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise PrepareFailed(f"the checkpoint folder {path} is not writable for the agent's user")
+    return path
+
+
+def _find_resume(spec: wire.AllocationSpec, options: ShimOptions, checkpoint_dir: Path) -> str:
+    """The checkpoint to continue from: absolute, in the trial's folder, or in the storage."""
+    if not spec.resume_from:
+        return ""
+    for base in (checkpoint_dir, Path(options.storage_dir)):
+        if (base / spec.resume_from).exists():
+            return str(base / spec.resume_from)
+    raise PrepareFailed(
+        f"the checkpoint {spec.resume_from} to continue from is not on this node; nodes that share "
+        "trials need a shared storage folder (MUSTER_AGENT_STORAGE_DIR)"
+    )
+
+
+def _is_our_own(python: str) -> bool:
+    return shutil.which(python) == sys.executable

@@ -1,0 +1,244 @@
+"""The socket on which training processes report.
+
+A worker never waits for us: it writes into the socket's buffer and drops from its own queue when
+that is full. Here a line is bounded, what is read but not yet recorded is bounded by the stream's
+flow control, and a line that is not a valid record is counted and told, never recorded, because
+the server would refuse it and with it everything behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import socket
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from muster import wire
+
+MAX_LINE_BYTES = 4 * 1024 * 1024
+MAX_CONNECTIONS = 4_096
+MAX_NAME_CHARS = 256
+MAX_SERIES_PER_RECORD = 2_000
+
+_RARE_RECORDS: dict[str, type[Any]] = {
+    "group": wire.GroupRecord,
+    "checkpoint": wire.CheckpointRecord,
+    "message": wire.MessageRecord,
+}
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(eq=False)
+class Reporter:
+    """One connected worker."""
+
+    writer: asyncio.StreamWriter
+    worker: wire.WorkerRecord | None = None
+    is_stopping: bool = False
+    """It has seen the stop request and is winding down."""
+
+
+class ReportServer:
+    """Accepts workers, hands their records to `record`, and tells them about a stop."""
+
+    def __init__(
+        self,
+        *,
+        record: Callable[[str, bool], None],
+        hello: Callable[[wire.WorkerRecord], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """record: takes the JSON text of a valid record, and whether it holds metrics."""
+        self._record = record
+        self._hello = hello
+        self._warn = warn
+        self._control = wire.Control(should_stop=False)
+        self._reporters: set[Reporter] = set()
+        self._handlers: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self.num_refused_lines = 0
+
+    async def listen(self, path: Path) -> None:
+        self._server = await asyncio.start_unix_server(
+            self._accept, path=str(path), limit=MAX_LINE_BYTES, backlog=512
+        )
+
+    @property
+    def workers(self) -> list[wire.WorkerRecord]:
+        """Those connected now."""
+        return [r.worker for r in self._reporters if r.worker is not None]
+
+    @property
+    def all_are_stopping(self) -> bool:
+        """Whether every connected worker said that it is winding down."""
+        known = [r for r in self._reporters if r.worker is not None]
+        return bool(known) and all(r.is_stopping for r in known)
+
+    def push(self, control: wire.Control) -> None:
+        """Tell every worker, and each that connects from now on."""
+        self._control = control
+        for reporter in self._reporters:
+            self._send_control(reporter)
+
+    async def drain(self, *, timeout_s: float) -> None:
+        """Read what ended workers left in their sockets. Then no report is accepted any more."""
+        if self._server is not None:
+            self._server.close()
+        if self._handlers:
+            _, open_ones = await asyncio.wait(set(self._handlers), timeout=timeout_s)
+            for task in open_ones:
+                task.cancel()
+            if open_ones:
+                await asyncio.wait(open_ones, timeout=1.0)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._handlers.add(task)
+        reporter = Reporter(writer)
+        try:
+            if len(self._reporters) >= MAX_CONNECTIONS or not _is_same_user(writer):
+                return
+            self._reporters.add(reporter)
+            await self._serve(reporter, reader)
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._handlers.discard(task)
+            self._reporters.discard(reporter)
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _serve(self, reporter: Reporter, reader: asyncio.StreamReader) -> None:
+        while True:
+            try:
+                line = await reader.readline()
+            except ValueError:  # longer than the limit; the stream has thrown the piece away
+                self._refuse(reporter, f"a line of more than {MAX_LINE_BYTES} bytes")
+                continue
+            if not line.endswith(b"\n"):
+                return  # end of stream; a torn line is nothing
+            try:
+                self._take(reporter, line)
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                self._refuse(reporter, str(error)[:500])
+
+    def _take(self, reporter: Reporter, line: bytes) -> None:
+        message = json.loads(line, parse_constant=_refuse_constant)
+        if not isinstance(message, dict):
+            raise ValueError("a line must be a JSON object")
+        kind = message.pop("type", None)
+        if kind == "hello":
+            worker = wire.load(wire.WorkerRecord, {**message, "type": "worker"})
+            reporter.worker = replace(worker, reports=True)
+            self._hello(reporter.worker)
+            self._send_control(reporter)
+            return
+        if reporter.worker is None:
+            raise ValueError("the first line of a connection must be hello")
+        if kind == "stopping":
+            reporter.is_stopping = True
+        elif kind == "metrics":
+            metrics = valid_metrics(message)
+            metrics |= {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
+            self._record(json.dumps(metrics, separators=(",", ":"), allow_nan=False), True)
+        elif kind in _RARE_RECORDS:
+            self._record(wire.dump(wire.load(_RARE_RECORDS[kind], message)), False)
+        # Anything else comes from a newer SDK and is not for us.
+
+    def _send_control(self, reporter: Reporter) -> None:
+        if reporter.worker is None or reporter.writer.is_closing():
+            return
+        # A worker that never reads costs a few dozen bytes, since controls are rare.
+        reporter.writer.write(wire.dump(self._control).encode() + b"\n")
+
+    def _refuse(self, reporter: Reporter, reason: str) -> None:
+        self.num_refused_lines += 1
+        if self.num_refused_lines == 1:
+            who = f"rank {reporter.worker.rank}" if reporter.worker else "a worker"
+            self._warn(f"a report of {who} was refused: {reason} (told once per attempt)")
+
+
+def valid_metrics(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The known fields of a metrics message, checked value by value. Raises ValueError.
+
+    Written out instead of going through `wire.load`, for this is the one hot path of the shim.
+    """
+    series = message.get("series")
+    if not isinstance(series, list) or len(series) > MAX_SERIES_PER_RECORD:
+        raise ValueError("metrics.series must be a list of at most 2000 series")
+    return {
+        "type": "metrics",
+        "local_rank": 0,
+        "rank": 0,
+        "series": [_valid_series(item) for item in series],
+        "step": _integer(message.get("step", 0), "metrics.step"),
+        "epoch": _optional_number(message.get("epoch"), "metrics.epoch"),
+        "num_steps_planned": (
+            None
+            if message.get("num_steps_planned") is None
+            else _integer(message["num_steps_planned"], "metrics.num_steps_planned")
+        ),
+    }
+
+
+def _valid_series(item: Any) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        raise ValueError("a series must be an object")
+    name, steps, times = item.get("name"), item.get("steps"), item.get("times_ms")
+    values = item.get("values")
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS or "\0" in name:
+        raise ValueError("a series needs a name of at most 256 characters")
+    if not (isinstance(steps, list) and isinstance(times, list) and isinstance(values, list)):
+        raise ValueError(f"series {name!r}: steps, times_ms and values must be lists")
+    if not len(steps) == len(times) == len(values):
+        raise ValueError(f"series {name!r}: steps, times_ms and values differ in length")
+    for number in (*steps, *times):
+        _integer(number, f"series {name!r}")
+    for value in values:
+        kind = type(value)
+        if kind is float:
+            if not math.isfinite(value):  # 1e999 in the text
+                raise ValueError(f"series {name!r}: a value is too large to be a number")
+        elif kind is str:
+            wire.decode_number(value)
+        elif kind is not int or not -_INT64_MAX <= value <= _INT64_MAX:
+            raise ValueError(f"series {name!r}: {kind.__name__} is not a number")
+    return {"name": name, "steps": steps, "times_ms": times, "values": values}
+
+
+def _integer(value: Any, path: str) -> int:
+    if type(value) is not int or not -_INT64_MAX <= value <= _INT64_MAX:
+        raise ValueError(f"{path}: expected an integer")
+    return value
+
+
+def _optional_number(value: Any, path: str) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{path}: expected a finite number")
+    return float(value)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"bare {name} is not JSON; send it as a string")
+
+
+def _is_same_user(writer: asyncio.StreamWriter) -> bool:
+    """The folder's mode keeps others out already; this holds even if that was changed."""
+    if sys.platform != "linux":
+        return True
+    sock = writer.get_extra_info("socket")
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", credentials)
+    return bool(uid == os.getuid())

@@ -1,0 +1,524 @@
+"""The life of one allocation: prepare, wait for the gang, run, end, and leave a record.
+
+One coroutine goes through the states in order; commands, exits of children and the lease deadline
+wake it. Whatever happens, it ends with an empty process tree and a terminal state record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from muster import lifeline, wire
+from muster_agent.exits import Ending, classify_exit
+from muster_agent.folder import (
+    SOCKET_DIR_PREFIX,
+    AllocationFolder,
+    ShimState,
+    remove_socket_dir,
+    with_changes,
+)
+from muster_agent.launch import Command, build_commands, worker_log_dir
+from muster_agent.logs import find_logs, free_past_limit, launcher_log, tail
+from muster_agent.plan import TERMINAL
+from muster_agent.process import (
+    Cgroup,
+    Child,
+    Children,
+    Identity,
+    become_subreaper,
+    boot_clock,
+    boot_id,
+    descendants,
+    identify,
+    kill_all,
+    num_system_oom_kills,
+    send_signal,
+    tagged,
+)
+from muster_agent.shim.control import Commands, serve_commands
+from muster_agent.shim.endings import collect_ends
+from muster_agent.shim.ports import NoPortFree, PortLease, lease_port
+from muster_agent.shim.prepare import Prepared, PrepareFailed, prepare
+from muster_agent.shim.reports import ReportServer
+from muster_agent.shim.workers import Workers
+from muster_agent.spool import RecordWriter, last_state
+
+POLL_S = 0.1
+LOG_UPKEEP_S = 5.0
+RENDEZVOUS_START_TIMEOUT_S = 180.0
+SIBLING_GRACE_S = 10.0
+"""Time the others get to end by SIGTERM after a worker has failed (torchrun does it by itself)."""
+LAUNCHER_LINGER_S = 2.0
+"""A launcher whose workers are gone may wait minutes for other nodes; in a stop it may not."""
+DRAIN_TIMEOUT_S = 5.0
+
+_MAX_SOCKET_PATH_BYTES = 100
+
+log = logging.getLogger("muster.shim")
+
+
+def run_shim(path: Path) -> int:
+    """Be the shim of the allocation in `path`. Returns the process's exit code."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    folder = AllocationFolder.at(path)
+    if folder.lock() is None:
+        log.error("another shim or the agent holds this allocation")
+        return 3
+    state = last_state(folder.records)
+    if state is not None and state.observed in TERMINAL:
+        log.error("this allocation has ended already")
+        return 3
+    become_subreaper()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    asyncio.run(Shim(folder).run())
+    return 0
+
+
+class Shim:
+    def __init__(self, folder: AllocationFolder) -> None:
+        self.folder = folder
+        self.spec = folder.read_spec()
+        self.options = folder.read_options()
+        self.commands = Commands(deadline_boot_s=self.options.deadline_boot_s)
+        self.children = Children()
+        self.workers = Workers(num_expected=len(self.spec.slots))
+        self.spool = RecordWriter(folder.records, limit_bytes=self.options.spool_limit_bytes)
+        self.reports = ReportServer(record=self._on_report, hello=self._on_hello, warn=self._warn)
+        self.cgroup = Cgroup.create(self.spec.allocation_id)
+        self.socket_dir = _make_socket_dir()
+        self.launcher: Child | None = None
+        self.rendezvous_host: tuple[Child, IO[bytes]] | None = None
+        self.port_lease: PortLease | None = None
+        self.was_asked = False
+        """The end was asked for while something could still be ended."""
+        self.is_forced = False
+        self.num_oom_kills_before = num_system_oom_kills()
+        self.next_upkeep_at = 0.0
+        me = identify(os.getpid())
+        assert me is not None
+        self.state = ShimState(
+            pid=me.pid,
+            start_ticks=me.start_ticks,
+            boot_id=boot_id(),
+            socket_dir=str(self.socket_dir),
+            control_socket=str(self.socket_dir / "control"),
+            cgroup=str(self.cgroup.path) if self.cgroup else "",
+            observed="ASSIGNED",
+            asked=[],
+        )
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGCHLD, self.commands.changed.set)
+        loop.add_signal_handler(
+            signal.SIGTERM, lambda: self.commands.ask_stop("the shim was asked to end")
+        )
+
+        def on_lifeline_cut() -> None:
+            reason = "the process that started this node's agent has ended"
+            loop.call_soon_threadsafe(self.commands.ask_kill, reason)
+
+        lifeline.watch(on_lifeline_cut)
+        await self.reports.listen(self.socket_dir / "report")
+        control = await serve_commands(
+            self.socket_dir / "control", self.commands, status=self._status
+        )
+        try:
+            await self._live()
+        except Exception as error:
+            log.exception("the shim failed")
+            survivors = await self._end_processes()
+            self._enter(
+                "EXITED",
+                exit=wire.ExitInfo(
+                    cause="unkillable" if survivors else "launcher_failed",
+                    message=f"the shim failed: {type(error).__name__}: {error}",
+                ),
+            )
+        finally:
+            control.close()
+            self.spool.close()
+            remove_socket_dir(str(self.socket_dir))
+            if self.cgroup is not None:
+                self.cgroup.remove()
+        # A preparation that was abandoned may still unpack in its thread; nobody waits for it.
+        logging.shutdown()
+        os._exit(0)
+
+    # ------------------------------------------------------------ the states in order
+
+    async def _live(self) -> None:
+        self._enter("PREPARING")
+        try:
+            prepared = await self._prepare()
+            rendezvous = await self._host_rendezvous(prepared) if prepared else None
+        except PrepareFailed as error:
+            await self._end_processes()
+            self._enter("PREPARE_FAILED", message=str(error))
+            return
+        if prepared is not None and not self.commands.must_end():
+            self._enter("READY", rendezvous=rendezvous)
+            while not (self.commands.is_started or self.commands.must_end()):
+                await self._tick()
+        if prepared is None or self.commands.must_end():
+            self.was_asked = True
+            await self._exit()
+            return
+        self._enter("STARTING")
+        try:
+            self._start(prepared, self.commands.rendezvous or rendezvous)
+        except (OSError, ValueError, NoPortFree) as error:
+            survivors = await self._end_processes()
+            cause = "port_in_use" if isinstance(error, NoPortFree) else "launcher_failed"
+            message = f"the workers could not be started: {error}"
+            self._enter(
+                "EXITED",
+                exit=wire.ExitInfo(
+                    cause="unkillable" if survivors else cause,  # type: ignore[arg-type]
+                    message=message,
+                ),
+            )
+            return
+        await self._watch()
+        if self.commands.must_end() and not self._has_ended():
+            self.was_asked = True
+            await self._stop()
+        await self._exit()
+
+    async def _prepare(self) -> Prepared | None:
+        """None when it was told to stop meanwhile."""
+        # Nothing may be reaped here: the preparation waits for its own short child processes.
+        task = asyncio.create_task(
+            asyncio.to_thread(
+                prepare,
+                self.spec,
+                self.options,
+                self.folder,
+                report_socket=self.socket_dir / "report",
+                environment=os.environ,
+            )
+        )
+        while not task.done():
+            if self.commands.must_end():
+                task.add_done_callback(lambda t: t.cancelled() or t.exception())
+                return None
+            changed = asyncio.create_task(self.commands.changed.wait())
+            await asyncio.wait({task, changed}, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
+            changed.cancel()
+            self.commands.changed.clear()
+            self._check_deadline()
+        return task.result()
+
+    async def _host_rendezvous(self, prepared: Prepared) -> wire.Rendezvous | None:
+        """On node 0 of a gang that spans nodes: the meeting point, bound before anyone is told."""
+        spec = self.spec
+        if spec.num_nodes == 1 or spec.node_rank != 0:
+            return None
+        host = self.options.node_address
+        run_id = f"muster-{spec.trial_id}.{spec.attempt_no}"
+        if spec.launcher == "direct":
+            try:
+                self.port_lease = lease_port(host)
+            except NoPortFree as error:
+                raise PrepareFailed(str(error)) from error
+            return wire.Rendezvous(host=host, port=self.port_lease.port, run_id=run_id)
+        return wire.Rendezvous(host=host, port=await self._start_store(prepared), run_id=run_id)
+
+    async def _start_store(self, prepared: Prepared) -> int:
+        place = prepared.place
+        environment = dict(place.inherited) | {"MUSTER_ALLOCATION_ID": self.spec.allocation_id}
+        if place.sdk_path:
+            environment["PYTHONPATH"] = place.sdk_path
+        words = self.folder.logs / "launcher" / "rendezvous.log"
+        read_end, write_end = os.pipe()
+        stdin_read, stdin_write = os.pipe()
+        os.set_blocking(read_end, False)
+        try:
+            with words.open("ab") as stderr:
+                child, _ = self.children.start(
+                    [place.python, "-m", "muster.rendezvous", "--host", place.node_address],
+                    environment=environment,
+                    folder=self.folder.path,
+                    stdin=stdin_read,
+                    stdout=write_end,
+                    stderr=stderr,
+                    cgroup=self.cgroup,
+                )
+        except OSError as error:
+            raise PrepareFailed(f"the rendezvous host could not be started: {error}") from error
+        finally:
+            os.close(write_end)
+            os.close(stdin_read)
+        self.rendezvous_host = (child, os.fdopen(stdin_write, "wb"))
+        deadline = time.monotonic() + RENDEZVOUS_START_TIMEOUT_S
+        said = b""
+        with os.fdopen(read_end, "rb", buffering=0) as pipe:
+            while not said.endswith(b"\n"):
+                said += pipe.read(4096) or b""
+                if self.commands.must_end():
+                    return 0
+                if child.has_ended or time.monotonic() > deadline:
+                    reason = tail(words).strip().splitlines()[-1:] or ["it did not answer in time"]
+                    raise PrepareFailed(f"the rendezvous host did not come up: {reason[0]}")
+                if not said.endswith(b"\n"):
+                    await self._tick(0.02)
+        return int(json.loads(said)["port"])
+
+    def _start(self, prepared: Prepared, rendezvous: wire.Rendezvous | None) -> None:
+        if self.spec.launcher == "direct" and rendezvous is None:
+            self.port_lease = lease_port("127.0.0.1")
+            run_id = f"muster-{self.spec.trial_id}.{self.spec.attempt_no}"
+            rendezvous = wire.Rendezvous(host="127.0.0.1", port=self.port_lease.port, run_id=run_id)
+        self.num_oom_kills_before = num_system_oom_kills()
+        for command in build_commands(self.spec, prepared.place, rendezvous=rendezvous):
+            with self._outputs(command) as (stdout, stderr):
+                child, _ = self.children.start(
+                    command.argv,
+                    environment=command.environment,
+                    folder=Path(prepared.place.work_dir),
+                    stdout=stdout,
+                    stderr=stderr,
+                    cgroup=self.cgroup,
+                )
+            if command.local_rank == wire.LAUNCHER_LOCAL_RANK:
+                self.launcher = child
+            else:
+                self.spool.append(self.workers.add_child(child, command.environment))
+
+    async def _watch(self) -> None:
+        """Until the processes have ended, one has failed, or an end was asked for."""
+        is_running = False
+        while not self._has_ended() and not self.commands.must_end():
+            if self.launcher is not None and not self.workers.are_all_known:
+                for record in self.workers.discover(self.launcher.pid):
+                    self.spool.append(record)
+            self.workers.observe()
+            alive = self.workers.alive()
+            if not is_running and len(alive) == self.workers.num_expected:
+                is_running = True
+                self._enter("RUNNING")
+            if self.launcher is None and any(
+                w.child is not None and w.child.has_ended and w.child.exit_code != 0
+                for w in self.workers.by_local_rank.values()
+            ):
+                await self._end_siblings()
+                return
+            self._keep_logs_in_bounds()
+            await self._tick()
+
+    async def _end_siblings(self) -> None:
+        """A worker has failed: the others would wait for it in their next collective."""
+        for worker in self.workers.alive():
+            if worker.identity is not None:
+                send_signal(worker.identity, signal.SIGTERM)
+        deadline = time.monotonic() + SIBLING_GRACE_S
+        while not self._has_ended() and time.monotonic() < deadline and self.commands.kill is None:
+            await self._tick()
+            self.workers.observe()
+
+    async def _stop(self) -> None:
+        """Ask, insist, and give up waiting when the grace is over.
+
+        Workers that report hear of it on their socket and get half of the grace to end by
+        themselves (nearly all of it once they say that they are winding down); then SIGTERM.
+        Others get SIGTERM at once.
+        """
+        self._enter("STOPPING", message=self.commands.reason)
+        self.reports.push(wire.Control(should_stop=True, reason=self.commands.reason))
+        grace_s = self.spec.stop_grace_s
+        began = time.monotonic()
+        patience_s = grace_s * 0.5 if self.reports.workers else 0.0
+        was_terminated = False
+        workers_gone_at: float | None = None
+        while not self._has_ended() and self.commands.kill is None:
+            elapsed_s = time.monotonic() - began
+            if elapsed_s >= grace_s:
+                self.is_forced = True
+                return
+            if self.reports.all_are_stopping:
+                patience_s = grace_s * 0.9
+            if self.launcher is not None and not self.workers.are_all_known:
+                self.workers.discover(self.launcher.pid)
+            self.workers.observe()
+            alive = self.workers.alive()
+            if not was_terminated and elapsed_s >= patience_s:
+                was_terminated = True
+                targets = [w.identity for w in alive if w.identity is not None]
+                for target in targets or self._launcher_identity():
+                    send_signal(target, signal.SIGTERM)
+            if not alive and workers_gone_at is None:
+                workers_gone_at = time.monotonic()
+            if (
+                workers_gone_at is not None
+                and time.monotonic() - workers_gone_at > LAUNCHER_LINGER_S
+            ):
+                for target in self._launcher_identity():
+                    send_signal(target, signal.SIGTERM)
+                workers_gone_at = time.monotonic()
+            await self._tick(0.05)
+
+    async def _exit(self) -> None:
+        """End what is left, then say how it ended."""
+        if not self.was_asked:
+            self._tell_leftovers()
+        survivors = await self._end_processes()
+        self.workers.observe()
+        launcher = self.launcher
+        ending = Ending(
+            launcher=self.spec.launcher,
+            workers=collect_ends(self.folder.logs, self.workers.ends(), launcher),
+            launcher_exit_code=launcher.exit_code if launcher else None,
+            launcher_signal=launcher.signal if launcher else None,
+            launcher_tail=tail(launcher_log(self.folder.logs, "stderr")),
+            stop=("kill" if self.commands.kill is not None else "stop") if self.was_asked else "",
+            stop_reason=self.commands.reason,
+            stop_at_ms=self.commands.asked_at_ms,
+            is_forced=self.is_forced,
+            stop_grace_s=self.spec.stop_grace_s,
+            num_oom_kills_here=self.cgroup.num_oom_kills() if self.cgroup else 0,
+            num_oom_kills_on_node=num_system_oom_kills() - self.num_oom_kills_before,
+            num_survivors=len(survivors),
+        )
+        self._enter("EXITED", exit=classify_exit(ending))
+
+    # ------------------------------------------------------------ processes
+
+    def _members(self) -> set[Identity]:
+        found = descendants(os.getpid()) | tagged(self.spec.allocation_id)
+        if self.cgroup is not None:
+            found |= {i for pid in self.cgroup.pids() if (i := identify(pid)) is not None}
+        return {identity for identity in found if identity.pid != os.getpid()}
+
+    async def _end_processes(self) -> set[Identity]:
+        """Kill the whole tree and read what it still reported. Returns those that would not die."""
+
+        def kill() -> set[Identity]:
+            if self.cgroup is not None:
+                self.cgroup.kill()
+            return kill_all(
+                self._members, timeout_s=self.options.kill_wait_s, reap=self.children.reap
+            )
+
+        if self.rendezvous_host is not None:
+            with contextlib.suppress(OSError):
+                self.rendezvous_host[1].close()
+        survivors = await asyncio.to_thread(kill)
+        self.children.reap()
+        await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
+        if self.port_lease is not None:
+            self.port_lease.release()
+            self.port_lease = None
+        return survivors
+
+    def _tell_leftovers(self) -> None:
+        host = self.rendezvous_host[0].pid if self.rendezvous_host else 0
+        left = [identity for identity in self._members() if identity.pid != host]
+        if left and self._has_ended():
+            self._warn(
+                f"{len(left)} processes were still running after the last worker had ended; "
+                "they were killed"
+            )
+
+    def _has_ended(self) -> bool:
+        if self.launcher is not None:
+            return self.launcher.has_ended
+        known = self.workers.by_local_rank.values()
+        return all(w.child is not None and w.child.has_ended for w in known)
+
+    def _launcher_identity(self) -> list[Identity]:
+        identity = identify(self.launcher.pid) if self.launcher is not None else None
+        return [identity] if identity is not None else []
+
+    @contextlib.contextmanager
+    def _outputs(self, command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+        if command.local_rank == wire.LAUNCHER_LOCAL_RANK:
+            base = launcher_log(self.folder.logs, "stdout").parent
+        else:
+            base = Path(worker_log_dir(str(self.folder.logs), command.local_rank))
+        base.mkdir(parents=True, exist_ok=True)
+        with (base / "stdout.log").open("ab") as out, (base / "stderr.log").open("ab") as err:
+            yield out, err
+
+    def _keep_logs_in_bounds(self) -> None:
+        if time.monotonic() < self.next_upkeep_at:
+            return
+        self.next_upkeep_at = time.monotonic() + LOG_UPKEEP_S
+        for file in find_logs(self.folder.logs):
+            with contextlib.suppress(OSError):
+                free_past_limit(file.path, limit_bytes=self.spec.log_limit_bytes)
+
+    # ------------------------------------------------------------ waiting and telling
+
+    async def _tick(self, timeout_s: float = POLL_S) -> None:
+        """Wait for a command or a child's end, at most `timeout_s`; then take both in."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self.commands.changed.wait()
+        self.commands.changed.clear()
+        self.children.reap()
+        self._check_deadline()
+
+    def _check_deadline(self) -> None:
+        deadline = self.commands.deadline_boot_s
+        if self.spec.on_disconnect == "stop" and deadline is not None and boot_clock() > deadline:
+            self.commands.ask_kill(
+                "on_disconnect is 'stop' and the control plane was out of reach for longer than "
+                "the node's lease"
+            )
+
+    def _enter(
+        self,
+        observed: wire.Observed,
+        *,
+        message: str = "",
+        rendezvous: wire.Rendezvous | None = None,
+        exit: wire.ExitInfo | None = None,
+    ) -> None:
+        """Record a state, durably, then show it to the agent."""
+        log.info("%s %s", observed, message or (exit.message if exit else ""))
+        record = wire.StateRecord(
+            observed=observed, message=message, rendezvous=rendezvous, exit=exit
+        )
+        self.spool.append(record)
+        self.state = with_changes(self.state, observed=observed, asked=self.commands.asked)
+        self.folder.write_state(self.state)
+
+    def _status(self) -> dict[str, Any]:
+        self.state = with_changes(
+            self.state, observed=self.state.observed, asked=self.commands.asked
+        )
+        self.folder.write_state(self.state)
+        return {"observed": self.state.observed, "asked": self.state.asked}
+
+    def _on_hello(self, record: wire.WorkerRecord) -> None:
+        self.workers.replace(record)
+        self.spool.append(record)
+
+    def _on_report(self, record: str, is_metrics: bool) -> None:
+        self.spool.append_raw(record, is_metrics=is_metrics)
+
+    def _warn(self, text: str) -> None:
+        log.warning("%s", text)
+        self.spool.append(wire.MessageRecord(level="warning", text=text))
+
+
+def _make_socket_dir() -> Path:
+    """A folder only we may enter, with a path short enough for a socket's address."""
+    for parent in (tempfile.gettempdir(), "/tmp"):  # noqa: S108
+        if len(os.fsencode(parent)) + len(SOCKET_DIR_PREFIX) + 24 < _MAX_SOCKET_PATH_BYTES:
+            return Path(tempfile.mkdtemp(prefix=SOCKET_DIR_PREFIX, dir=parent))
+    raise OSError(f"the temporary folder {tempfile.gettempdir()} has too long a path for sockets")

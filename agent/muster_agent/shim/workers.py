@@ -1,0 +1,114 @@
+"""Find the workers of any script, SDK or not, and watch them end.
+
+torchrun tells nobody which processes it started, but each carries its place in the gang in its
+environment. What a worker reports about itself (hello) takes precedence over what is found here.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import psutil
+
+from muster.wire import WorkerRecord
+from muster_agent.exits import WorkerEnd
+from muster_agent.process import Child, Identity, identify, is_alive
+
+
+@dataclass
+class Worker:
+    record: WorkerRecord
+    identity: Identity | None
+    child: Child | None = None
+    """Set when the shim is its parent and so learns its exit status itself."""
+    gone_at_ms: int = 0
+    """Unix time at which it was first seen gone; 0 while it lives."""
+
+
+@dataclass
+class Workers:
+    """The workers of one allocation by local rank."""
+
+    num_expected: int
+    by_local_rank: dict[int, Worker] = field(default_factory=dict)
+
+    @property
+    def are_all_known(self) -> bool:
+        return len(self.by_local_rank) >= self.num_expected
+
+    def alive(self) -> list[Worker]:
+        return [w for w in self.by_local_rank.values() if w.gone_at_ms == 0]
+
+    def add_child(self, child: Child, environment: Mapping[str, str]) -> WorkerRecord:
+        """A worker the shim started itself."""
+        record = _record_of(child.pid, environment)
+        self.by_local_rank[record.local_rank] = Worker(record, identify(child.pid), child)
+        return record
+
+    def discover(self, launcher_pid: int) -> list[WorkerRecord]:
+        """Workers among the launcher's children that were not known before."""
+        found = []
+        try:
+            children = psutil.Process(launcher_pid).children()
+        except psutil.Error:
+            return []
+        for process in children:
+            try:
+                # Between fork and exec a child still shows the launcher's environment.
+                record = _record_of(process.pid, process.environ())
+            except (psutil.Error, OSError, KeyError, ValueError):
+                continue
+            if record.local_rank not in self.by_local_rank:
+                self.by_local_rank[record.local_rank] = Worker(record, identify(process.pid))
+                found.append(record)
+        return found
+
+    def replace(self, record: WorkerRecord) -> None:
+        """What a worker said about itself. Its pid counts only if we did not know the worker:
+        inside a pid namespace of its own it would be somebody else's."""
+        known = self.by_local_rank.get(record.local_rank)
+        if known is None:
+            self.by_local_rank[record.local_rank] = Worker(record, identify(record.pid))
+        else:
+            known.record = record
+
+    def observe(self) -> None:
+        """Note those that have ended since the last look."""
+        for worker in self.by_local_rank.values():
+            if worker.gone_at_ms:
+                continue
+            if worker.child is not None:
+                worker.gone_at_ms = worker.child.ended_at_ms
+            elif worker.identity is None or not is_alive(worker.identity):
+                worker.gone_at_ms = time.time_ns() // 1_000_000
+
+    def ends(self) -> list[WorkerEnd]:
+        """How they ended, as far as the shim itself knows."""
+        return [
+            WorkerEnd(
+                local_rank=local_rank,
+                rank=worker.record.rank,
+                pid=worker.record.pid,
+                exit_code=worker.child.exit_code if worker.child else None,
+                signal=worker.child.signal if worker.child else None,
+                at_ms=worker.gone_at_ms,
+            )
+            for local_rank, worker in sorted(self.by_local_rank.items())
+        ]
+
+
+def _record_of(pid: int, environment: Mapping[str, str]) -> WorkerRecord:
+    """Raises KeyError or ValueError when the environment is not a worker's."""
+    return WorkerRecord(
+        local_rank=int(environment["LOCAL_RANK"]),
+        rank=int(environment["RANK"]),
+        world_size=int(environment["WORLD_SIZE"]),
+        node_rank=int(environment.get("GROUP_RANK", "0")),
+        pid=pid,
+        host=socket.gethostname(),
+        master_addr=environment.get("MASTER_ADDR", ""),
+        master_port=int(environment.get("MASTER_PORT", "0")),
+    )

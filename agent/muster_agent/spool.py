@@ -1,0 +1,248 @@
+"""The records of one allocation on disk, from the moment they happen until the server holds them.
+
+`records/000000000001.jsonl`, … : one wire.NumberedRecord per line, numbered without gaps; a
+segment is named after its first number. One process writes (the shim; after its death the agent),
+one reads (the agent). A line is written in one system call and state records are synced, so a
+crash can tear the last line only, which `RecordWriter` cuts off before it appends.
+
+The spool is bounded. When an outage fills it, metric records are refused first and only they are;
+how many is told in a message record, never silently.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from muster import wire
+
+SEGMENT_BYTES = 16 * 1024 * 1024
+DEFAULT_LIMIT_BYTES = 2 * 1024 * 1024 * 1024
+_SIZE_CHECK_EVERY = 256
+"""Appends between two looks at the total size."""
+
+
+class RecordWriter:
+    """Appends records. One per allocation at a time; the allocation's lock guarantees it."""
+
+    def __init__(self, folder: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self._folder = folder
+        self._limit_bytes = limit_bytes
+        self._num_dropped = 0
+        self._appends_until_check = 0
+        self._is_full = False
+        folder.mkdir(parents=True, exist_ok=True)
+        segments = _segments(folder)
+        path = segments[-1] if segments else folder / _segment_name(1)
+        self.num_records = int(path.stem) - 1 + _repair(path)
+        self._open(path)
+
+    def append(self, record: wire.Record) -> int:
+        """Number of the record, or 0 when the spool is full and it was a metric record."""
+        if isinstance(record, wire.MetricsRecord):
+            return self.append_raw(wire.dump(record), is_metrics=True)
+        self._tell_dropped()
+        is_state = isinstance(record, wire.StateRecord)
+        return self.append_raw(wire.dump(record), is_synced=is_state)
+
+    def append_raw(self, record: str, *, is_metrics: bool = False, is_synced: bool = False) -> int:
+        """The same for the JSON text of a record that is already known to be valid."""
+        if is_metrics:
+            if self._has_no_room():
+                self._num_dropped += 1
+                return 0
+            self._tell_dropped()
+        if self._size >= SEGMENT_BYTES:
+            os.close(self._fd)
+            self._open(self._folder / _segment_name(self.num_records + 1))
+        seq = self.num_records + 1
+        at_ms = time.time_ns() // 1_000_000
+        line = f'{{"seq":{seq},"at_ms":{at_ms},"record":{record}}}\n'.encode()
+        written = os.write(self._fd, line)
+        if written < len(line):  # a disk that is nearly full; the rest fails with the reason
+            try:
+                while written < len(line):
+                    written += os.write(self._fd, line[written:])
+            except OSError:
+                os.ftruncate(self._fd, self._size)
+                raise
+        self._size += len(line)
+        self.num_records = seq
+        if is_synced:
+            os.fsync(self._fd)
+        return seq
+
+    def close(self) -> None:
+        self._tell_dropped()
+        with contextlib.suppress(OSError):
+            os.fsync(self._fd)
+        os.close(self._fd)
+
+    def _open(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._size = os.fstat(self._fd).st_size
+
+    def _has_no_room(self) -> bool:
+        if self._appends_until_check == 0:
+            self._appends_until_check = _SIZE_CHECK_EVERY
+            total = 0
+            for segment in _segments(self._folder):
+                with contextlib.suppress(OSError):
+                    total += segment.stat().st_size
+            self._is_full = total >= self._limit_bytes
+        self._appends_until_check -= 1
+        return self._is_full
+
+    def _tell_dropped(self) -> None:
+        if self._num_dropped == 0:
+            return
+        text = (
+            f"{self._num_dropped} metric records were lost: the server was out of reach for so long "
+            f"that the node's spool of {self._limit_bytes} bytes was full"
+        )
+        self._num_dropped = 0
+        self.append_raw(wire.dump(wire.MessageRecord(level="warning", text=text)))
+
+
+@dataclass(frozen=True)
+class Line:
+    seq: int
+    data: bytes
+    """JSON text of the NumberedRecord, without the newline."""
+
+    def is_exit(self) -> bool:
+        """Whether this is the state record EXITED: the last of its stream."""
+        if b'"type":"state"' not in self.data[:120]:
+            return False
+        record: dict[str, Any] = json.loads(self.data)["record"]
+        return record.get("observed") == "EXITED"
+
+
+class RecordReader:
+    """Reads forward from any number; keeps its place, so following a growing spool is cheap."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._segment: Path | None = None
+        self._offset = 0
+        self._next_seq = 0
+
+    def read(self, after_seq: int, *, max_records: int, max_bytes: int) -> list[Line]:
+        """Complete lines that follow `after_seq`; at least one, however long, if there is one."""
+        if self._segment is None or self._next_seq != after_seq + 1:
+            self._seek(after_seq + 1)
+        lines: list[Line] = []
+        num_bytes = 0
+        while self._segment is not None and len(lines) < max_records:
+            with self._segment.open("rb") as file:
+                file.seek(self._offset)
+                while len(lines) < max_records:
+                    data = file.readline()
+                    if not data.endswith(b"\n"):
+                        break  # the end, or a line still being written
+                    if lines and num_bytes + len(data) > max_bytes:
+                        return lines
+                    lines.append(Line(self._next_seq, data[:-1]))
+                    num_bytes += len(data)
+                    self._offset += len(data)
+                    self._next_seq += 1
+            following = self._folder / _segment_name(self._next_seq)
+            if following == self._segment or not following.exists():
+                break
+            self._segment, self._offset = following, 0
+        return lines
+
+    def drop_until(self, acked_seq: int) -> None:
+        """Delete the segments the server holds wholly. The one being written is kept."""
+        segments = _segments(self._folder)
+        for segment, following in itertools.pairwise(segments):
+            if int(following.stem) <= acked_seq + 1:
+                if segment == self._segment:
+                    self._segment = None
+                segment.unlink(missing_ok=True)
+
+    def _seek(self, seq: int) -> None:
+        self._segment = None
+        for segment in _segments(self._folder):
+            if int(segment.stem) <= seq:
+                self._segment = segment
+        if self._segment is None:
+            return
+        self._next_seq, self._offset = int(self._segment.stem), 0
+        with self._segment.open("rb") as file:
+            while self._next_seq < seq:
+                data = file.readline()
+                if not data.endswith(b"\n"):
+                    self._segment = None  # not written yet
+                    return
+                self._offset += len(data)
+                self._next_seq += 1
+
+
+def read_records(folder: Path) -> list[wire.NumberedRecord]:
+    """Everything still on disk, decoded. For tests and for looking at a spool by hand."""
+    segments = _segments(folder)
+    if not segments:
+        return []
+    lines = RecordReader(folder).read(
+        int(segments[0].stem) - 1, max_records=1 << 62, max_bytes=1 << 62
+    )
+    return [wire.loads(wire.NumberedRecord, line.data) for line in lines]
+
+
+def last_state(folder: Path) -> wire.StateRecord | None:
+    """The newest state record on disk: what the allocation was last seen doing."""
+    for segment in reversed(_segments(folder)):
+        found: wire.StateRecord | None = None
+        with segment.open("rb") as file:
+            for data in file:
+                if data.endswith(b"\n") and b'"type":"state"' in data[:120]:
+                    record = wire.loads(wire.NumberedRecord, data).record
+                    assert isinstance(record, wire.StateRecord)
+                    found = record
+        if found is not None:
+            return found
+    return None
+
+
+def count_records(folder: Path) -> int:
+    """Number of the last complete record; 0 when there is none."""
+    segments = _segments(folder)
+    if not segments:
+        return 0
+    return int(segments[-1].stem) - 1 + _count_lines(segments[-1])[0]
+
+
+def _segments(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.jsonl"))
+
+
+def _segment_name(first_seq: int) -> str:
+    return f"{first_seq:012d}.jsonl"
+
+
+def _count_lines(path: Path) -> tuple[int, int]:
+    """Complete lines of a segment, and the bytes they take."""
+    num_lines = num_bytes = 0
+    if path.exists():
+        with path.open("rb") as file:
+            for data in file:
+                if not data.endswith(b"\n"):
+                    break
+                num_lines += 1
+                num_bytes += len(data)
+    return num_lines, num_bytes
+
+
+def _repair(path: Path) -> int:
+    """Cut off a torn last line; returns the number of complete ones."""
+    num_lines, num_bytes = _count_lines(path)
+    if path.exists() and path.stat().st_size > num_bytes:
+        os.truncate(path, num_bytes)
+    return num_lines

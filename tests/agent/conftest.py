@@ -1,0 +1,186 @@
+"""Real shims on real folders; every process a test starts is gone when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import pytest
+
+from muster import wire
+from muster_agent.folder import AllocationFolder, ShimOptions, ShimState
+from muster_agent.process import tagged
+from muster_agent.shim.control import send_command
+from muster_agent.spool import read_records
+
+T = TypeVar("T")
+
+
+def wait_for(condition: Callable[[], T], *, timeout_s: float = 30.0, what: str = "") -> T:
+    """The first truthy answer of `condition`; fails the test when there is none in time."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {timeout_s} s: {what or condition}")
+        time.sleep(0.02)
+
+
+def make_spec(allocation_id: str = "a1", **changes: Any) -> wire.AllocationSpec:
+    spec = wire.AllocationSpec(
+        allocation_id=allocation_id,
+        experiment_id=3,
+        experiment_name="digits",
+        trial_id=7,
+        trial_no=2,
+        attempt_id=11,
+        attempt_no=1,
+        node_rank=0,
+        num_nodes=1,
+        slots=[0, 1],
+        slot_type="cpu",
+        rank_offset=0,
+        world_size=2,
+        launcher="direct",
+        entrypoint=["main.py"],
+        code=wire.CodeSpec(kind="none"),
+        python=None,
+        environment={},
+        hparams={"lr": 0.1},
+        config={"name": "digits"},
+        seed=5,
+        checkpoint_dir="trial-7",
+        resume_from=None,
+        resume_step=0,
+        stop_grace_s=5.0,
+        on_disconnect="continue",
+        log_limit_bytes=64 * 2**20,
+    )
+    return dataclasses.replace(spec, **changes)
+
+
+@dataclass
+class RunningShim:
+    folder: AllocationFolder
+    process: subprocess.Popen[bytes]
+
+    @property
+    def records(self) -> list[wire.NumberedRecord]:
+        return read_records(self.folder.records)
+
+    def states(self) -> list[str]:
+        return [r.record.observed for r in self.records if isinstance(r.record, wire.StateRecord)]
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [r.record for r in self.records if isinstance(r.record, kind)]
+
+    @property
+    def state(self) -> ShimState:
+        state = self.folder.read_state()
+        assert state is not None
+        return state
+
+    def command(self, command: str, **fields: Any) -> Any:
+        message = {"command": command, **fields}
+        return asyncio.run(send_command(self.state.control_socket, message))
+
+    def wait_state(self, observed: str, *, timeout_s: float = 60.0) -> wire.StateRecord:
+        def found() -> wire.StateRecord | None:
+            states = self.of(wire.StateRecord)
+            ended = [s for s in states if s.observed in ("EXITED", "PREPARE_FAILED")]
+            hit = next((s for s in states if s.observed == observed), None)
+            if hit is None and ended:
+                pytest.fail(f"ended before {observed}: {ended[0]}\n{self.words()}")
+            return hit
+
+        return wait_for(found, timeout_s=timeout_s, what=f"state {observed}\n{self.words()}")
+
+    def start(self, rendezvous: wire.Rendezvous | None = None) -> None:
+        self.wait_state("READY")
+        self.command("start", rendezvous=dataclasses.asdict(rendezvous) if rendezvous else None)
+
+    def wait_exit(self, *, timeout_s: float = 60.0) -> wire.ExitInfo:
+        info = self.wait_state("EXITED", timeout_s=timeout_s).exit
+        assert info is not None
+        assert [r.seq for r in self.records] == list(range(1, len(self.records) + 1))
+        assert tagged(self.folder.allocation_id) == set()
+        return info
+
+    def log(self, local_rank: int, stream: str = "stdout") -> Path:
+        return self.folder.logs / "direct" / str(local_rank) / f"{stream}.log"
+
+    def words(self) -> str:
+        return self.folder.shim_log.read_text() if self.folder.shim_log.exists() else ""
+
+
+@dataclass
+class ShimFactory:
+    """Starts shims the way the agent does."""
+
+    home: Path
+    code: Path
+    started: list[RunningShim] = field(default_factory=list)
+
+    def __call__(
+        self,
+        script: str | None = None,
+        *,
+        spec: wire.AllocationSpec | None = None,
+        options: dict[str, Any] | None = None,
+        environment: dict[str, str] | None = None,
+        pass_fds: tuple[int, ...] = (),
+        **changes: Any,
+    ) -> RunningShim:
+        if script is not None:
+            (self.code / "main.py").write_text(script)
+            changes.setdefault("code", wire.CodeSpec(kind="installed", path=str(self.code)))
+        spec = spec or make_spec(**changes)
+        folder = AllocationFolder(self.home, spec.allocation_id)
+        folder.create(spec)
+        folder.write_options(
+            ShimOptions(
+                default_python=sys.executable,
+                node_address="127.0.0.1",
+                network_interface="lo",
+                storage_dir=str(self.home / "storage"),
+                interpreter_cache=str(self.home.parent / "interpreters"),
+                sdk_path="",
+                **(options or {}),
+            )
+        )
+        with folder.shim_log.open("ab") as words:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "muster_agent.shim", "--dir", str(folder.path)],
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                start_new_session=True,
+                pass_fds=pass_fds,
+                env={**os.environ, **(environment or {})},
+            )
+        shim = RunningShim(folder, process)
+        self.started.append(shim)
+        return shim
+
+
+@pytest.fixture
+def shims(tmp_path: Path) -> Iterator[ShimFactory]:
+    (tmp_path / "code").mkdir()
+    factory = ShimFactory(tmp_path / "home", tmp_path / "code")
+    yield factory
+    for shim in factory.started:
+        shim.process.kill()
+        shim.process.wait()
+        for identity in tagged(shim.folder.allocation_id):
+            psutil.Process(identity.pid).kill()
