@@ -93,4 +93,11 @@ PERMISSIONS: Mapping[str, Permission] = {
     # description of the API
     "openapi": "self",
     "docs": "self",
+    # the built dashboard: files everybody may have, no data
+    "dashboard": "public",
 }
+
+
+def allows(role: str, permission: Permission) -> bool:
+    """Whether a caller of this role holds the permission; an unknown role holds none."""
+    return permission in ROLES.get(role, frozenset())

@@ -13,9 +13,11 @@ class Principal:
     kind: Literal["user", "agent", "join_token"]
     name: str
     """For the audit trail: "ada", "node-1"."""
-    role: Literal["admin", "member", "viewer", "agent"]
+    role: Literal["admin", "member", "viewer", "agent", "join"]
     user_id: int | None = None
     token_id: int | None = None
+    session_hash: str | None = None
+    """Of a browser session: the key of its row."""
     node_id: str | None = None
     join_token_id: int | None = None
     pool: str | None = None
@@ -23,4 +25,6 @@ class Principal:
 
     @property
     def actor(self) -> str:
+        if self.token_id is not None:
+            return f"token:{self.token_id} ({self.name})"
         return f"{self.kind}:{self.name}"

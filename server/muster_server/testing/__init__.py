@@ -1,0 +1,1 @@
+"""Real servers for tests: a private PostgreSQL, an in-process client."""

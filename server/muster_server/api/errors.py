@@ -1,0 +1,202 @@
+"""Every error in one shape: schemas.base.Problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import structlog
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+
+from muster_server.errors import MusterError
+from muster_server.schemas.base import FieldError, Problem, ProblemBody
+
+log = structlog.get_logger(__name__)
+
+DATABASE_RETRY_AFTER_S = 2
+
+_HTTP_CODES = {
+    400: "request.malformed",
+    401: "auth.not_signed_in",
+    403: "auth.forbidden",
+    404: "request.no_such_path",
+    405: "request.method_not_allowed",
+    413: "request.too_large",
+    415: "request.unsupported_media_type",
+}
+_HTTP_MESSAGES = {
+    400: "The request could not be parsed.",
+    404: "There is nothing at this address.",
+    405: "This address does not answer to that method.",
+}
+
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": description}
+    for status, description in {
+        401: "Not signed in",
+        403: "Signed in, but not allowed",
+        422: "The request cannot work as sent",
+        429: "Too many requests; see Retry-After",
+        503: "The database does not answer; see Retry-After",
+    }.items()
+}
+"""What any route may answer, for its description."""
+
+
+def problem(
+    status: int,
+    code: str,
+    message: str,
+    *,
+    hint: str | None = None,
+    fields: Sequence[FieldError] = (),
+    request_id: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    body = Problem(
+        error=ProblemBody(
+            code=code, message=message, hint=hint, fields=list(fields), request_id=request_id
+        )
+    )
+    return Response(
+        body.model_dump_json(),
+        status_code=status,
+        media_type="application/json",
+        headers=dict(headers or {}),
+    )
+
+
+def render(exc: Exception, *, request_id: str | None) -> Response:
+    """The answer for an exception. What is not expected becomes a 500 that says nothing but its id."""
+    match exc:
+        case MusterError():
+            return _muster_error(exc, request_id)
+        case RequestValidationError():
+            return _validation_error(exc, request_id)
+        case HTTPException():
+            return _http_exception(exc, request_id)
+        case _ if database_is_away(exc):
+            # The full text may hold the database's address; the log is the place for it.
+            log.warning("database_unavailable", error=str(exc.__cause__ or exc).splitlines()[:1])
+            return problem(
+                503,
+                "server.database_unavailable",
+                "The database does not answer at the moment.",
+                hint="Try again shortly; nothing was changed.",
+                request_id=request_id,
+                headers={"Retry-After": str(DATABASE_RETRY_AFTER_S)},
+            )
+        case _:
+            log.error("request_failed", exc_info=exc)
+            return problem(
+                500,
+                "server.internal_error",
+                "Something went wrong on the server.",
+                hint="The server's log has the details under this request id.",
+                request_id=request_id,
+            )
+
+
+def database_is_away(exc: Exception) -> bool:
+    """Whether the database could not be reached, is restarting, or stayed locked."""
+    if isinstance(exc, PoolTimeoutError | OperationalError | InterfaceError):
+        return True
+    return isinstance(exc, DBAPIError) and exc.connection_invalidated
+
+
+def install(app: FastAPI) -> None:
+    """Use `render` for everything a route raises."""
+
+    async def handle(request: Request, exc: Exception) -> Response:
+        return render(exc, request_id=request_id_of(request))
+
+    for kind in (
+        MusterError,
+        RequestValidationError,
+        HTTPException,
+        OperationalError,
+        InterfaceError,
+        PoolTimeoutError,
+    ):
+        app.add_exception_handler(kind, handle)
+
+
+def request_id_of(connection: HTTPConnection) -> str | None:
+    request_id: str | None = connection.scope.get("muster.request_id")
+    return request_id
+
+
+def _muster_error(exc: MusterError, request_id: str | None) -> Response:
+    headers: dict[str, str] = {}
+    if exc.retry_after_s is not None:
+        headers["Retry-After"] = str(exc.retry_after_s)
+    if exc.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return problem(
+        exc.status,
+        exc.code,
+        exc.message,
+        hint=exc.hint,
+        fields=[FieldError(path=f.path, message=f.message, hint=f.hint) for f in exc.fields],
+        request_id=request_id,
+        headers=headers,
+    )
+
+
+MAX_FIELDS = 20
+"""A body with more mistakes than this gets told about the first ones."""
+
+
+def _validation_error(exc: RequestValidationError, request_id: str | None) -> Response:
+    # pydantic's own report carries `input`: a whole body, passwords included, would be echoed.
+    errors = exc.errors()
+    if any(error["type"] == "json_invalid" for error in errors):
+        return problem(400, "request.invalid_json", "The body is not JSON.", request_id=request_id)
+    fields = [
+        FieldError(path=_path(error["loc"]), message=_message(error))
+        for error in errors[:MAX_FIELDS]
+    ]
+    return problem(
+        422,
+        "request.invalid",
+        "Some of what was sent cannot work.",
+        fields=fields,
+        request_id=request_id,
+    )
+
+
+_ROOTS = {"body", "query", "path", "header", "cookie"}
+_MAX_PATH = 200
+
+
+def _path(loc: Sequence[int | str]) -> str:
+    parts = [str(part) for part in loc]
+    if len(parts) > 1 and parts[0] in _ROOTS:
+        parts = parts[1:]
+    # The name of an unknown field is the caller's own text: bounded, and printable.
+    text = ".".join(part[:64] for part in parts)[:_MAX_PATH]
+    return text.encode("unicode_escape").decode() if not text.isprintable() else text
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        return "There is no such field."
+    return str(error["msg"])[:300]
+
+
+def _http_exception(exc: HTTPException, request_id: str | None) -> Response:
+    status = exc.status_code
+    message = _HTTP_MESSAGES.get(status) or str(exc.detail)
+    return problem(
+        status,
+        _HTTP_CODES.get(status, f"request.status_{status}"),
+        message,
+        request_id=request_id,
+        headers=exc.headers,
+    )

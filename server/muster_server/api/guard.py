@@ -1,0 +1,214 @@
+"""Deny by default: nobody reaches a route that the permission table does not let them.
+
+Two layers that must agree. `Gate` runs before anything of the request's body is read: it finds
+the operation, the caller and the permission. `confirm_operation` is a dependency of every route
+and refuses when the route that was reached is not the one the gate decided about, so that a
+difference between the gate's matching and the router's can only ever close a door.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import parse_qs
+
+import structlog
+from fastapi import FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from muster_server import clock
+from muster_server.db.engine import Database
+from muster_server.errors import Forbidden, NotSignedIn
+from muster_server.security.cookies import session_cookie_name
+from muster_server.security.permissions import PERMISSIONS, Permission, allows
+from muster_server.security.principal import Principal
+from muster_server.services import identity
+from muster_server.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+_OPERATION = "muster.operation"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing a caller can ask for."""
+
+    id: str
+    permission: Permission
+    kind: str
+    """http | websocket."""
+    path: str
+    pattern: re.Pattern[str]
+    methods: frozenset[str]
+
+
+class UnguardedRoute(RuntimeError):
+    """A route exists that the permission table does not know. The server does not start."""
+
+
+def operations_of(app: FastAPI) -> list[Operation]:
+    """Every route of the app, in matching order, with what it asks for.
+
+    Raises UnguardedRoute for a route without an entry, without an explicit operation id, or of
+    a kind that cannot be checked (a mounted application brings routes of its own).
+    """
+    found: list[Operation] = []
+    for context in iter_route_contexts(app.router.routes):
+        route: BaseRoute = context.original_route
+        operation_id = _operation_id(route)
+        if operation_id is None:
+            raise UnguardedRoute(f"route {context.path!r} has no operation id")
+        if operation_id not in PERMISSIONS:
+            raise UnguardedRoute(
+                f"route {context.path!r} ({operation_id}) has no entry in "
+                "muster_server/security/permissions.py"
+            )
+        is_websocket = isinstance(route, WebSocketRoute)
+        found.append(
+            Operation(
+                id=operation_id,
+                permission=PERMISSIONS[operation_id],
+                kind="websocket" if is_websocket else "http",
+                path=str(context.path),
+                pattern=context.path_regex,
+                methods=frozenset() if is_websocket else frozenset(context.methods or ()),
+            )
+        )
+    _refuse_duplicates(found)
+    return found
+
+
+def _operation_id(route: BaseRoute) -> str | None:
+    if isinstance(route, APIRoute):
+        return route.operation_id
+    if isinstance(route, Route | WebSocketRoute):
+        return route.name
+    return None
+
+
+def _refuse_duplicates(operations: Iterable[Operation]) -> None:
+    seen: set[str] = set()
+    for operation in operations:
+        if operation.id in seen:
+            raise UnguardedRoute(f"two routes share the operation id {operation.id!r}")
+        seen.add(operation.id)
+
+
+class Gate:
+    """ASGI layer: who is it, what do they want, may they."""
+
+    def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
+        self.app = app
+        self._cookie = session_cookie_name(settings)
+        self._idle = dt.timedelta(seconds=settings.session_idle_s)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        operation = _match(scope["app"].state.operations, scope)
+        if operation is not None and operation.permission == "public":
+            # Public routes know their caller all the same when it is cheap to say: it is not,
+            # so they do not. /auth/state is asked before anybody has signed in.
+            scope[_OPERATION] = operation.id
+            await self.app(scope, receive, send)
+            return
+        principal = await run_in_threadpool(self._identify, HTTPConnection(scope), operation)
+        if principal is None:
+            raise NotSignedIn(
+                "auth.not_signed_in",
+                "Sign in, or send an API token as 'Authorization: Bearer mst_usr_…'.",
+            )
+        if operation is not None:
+            if not allows(principal.role, operation.permission):
+                raise Forbidden(
+                    "auth.forbidden",
+                    f"This needs the permission {operation.permission!r}, "
+                    f"which the role {principal.role!r} does not have.",
+                )
+            scope[_OPERATION] = operation.id
+        # Without an operation the router has nothing either, and answers 404 or 405.
+        scope.setdefault("state", {})["principal"] = principal
+        structlog.contextvars.bind_contextvars(actor=principal.actor)
+        await self.app(scope, receive, send)
+
+    def _identify(
+        self, connection: HTTPConnection, operation: Operation | None
+    ) -> Principal | None:
+        database: Database = connection.app.state.database
+        now = clock.now()
+        if operation is not None and operation.id == "live":
+            ticket = _ticket(connection)
+            if ticket is not None:
+                with database.transaction() as session:
+                    return identity.principal_of_live_ticket(session, ticket, now=now)
+        bearer = _bearer(connection)
+        cookie = connection.cookies.get(self._cookie)
+        if bearer is None and not cookie:
+            return None
+        with database.read() as session:
+            # An explicit token wins over a cookie the browser adds by itself, and is not
+            # backed up by it: a caller that sends a bad token should hear about it.
+            if bearer is not None:
+                principal = identity.principal_of_bearer(session, bearer, now=now)
+            else:
+                principal = identity.principal_of_session(
+                    session, cookie or "", now=now, idle=self._idle
+                )
+            stale = principal is not None and identity.use_is_stale(session, principal, now=now)
+        if principal is not None and stale:
+            with database.transaction() as session:
+                identity.note_use(session, principal, now=now)
+        return principal
+
+
+def _match(operations: Iterable[Operation], scope: Scope) -> Operation | None:
+    # scope["path"] is what the router matches, too; never the URL, which the Host header colours.
+    path = scope["path"]
+    kind = scope["type"]
+    for operation in operations:
+        if operation.kind != kind or not operation.pattern.match(path):
+            continue
+        if kind == "websocket" or scope["method"] in operation.methods:
+            return operation
+    return None
+
+
+def _bearer(connection: HTTPConnection) -> str | None:
+    """The presented token; "" (valid for nobody) for a header of another form."""
+    values = connection.headers.getlist("authorization")
+    if not values:
+        return None
+    if len(values) > 1:
+        return ""
+    scheme, _, secret = values[0].partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+def _ticket(connection: HTTPConnection) -> str | None:
+    query = connection.scope.get("query_string", b"").decode("latin-1")
+    values = parse_qs(query, max_num_fields=10).get("ticket", [])
+    return values[0] if len(values) == 1 else None
+
+
+async def confirm_operation(connection: HTTPConnection) -> None:
+    """Refuse unless this very route is the one the gate let the caller through to."""
+    reached = _operation_id(connection.scope["route"])
+    decided = connection.scope.get(_OPERATION)
+    if reached is None or reached != decided:
+        log.error("guard_disagreement", reached=reached, decided=decided)
+        raise Forbidden("auth.forbidden", "This address cannot be used.")
+
+
+def permissions_of(role: str) -> Iterator[str]:
+    """The permissions a role holds, for the dashboard to show and hide what it offers."""
+    for permission in ("view", "submit", "admin"):
+        if allows(role, permission):
+            yield permission

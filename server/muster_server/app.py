@@ -1,0 +1,81 @@
+"""The API server: routes, the layers around them, and what lives as long as the process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import Depends, FastAPI
+
+from muster import __version__
+from muster_server.api import (
+    agents,
+    auth,
+    blobs,
+    cluster,
+    errors,
+    experiments,
+    health,
+    live,
+    logs,
+    series,
+    tokens,
+    trials,
+    users,
+)
+from muster_server.api.guard import Gate, confirm_operation, operations_of
+from muster_server.db.engine import Database
+from muster_server.middleware.context import RequestContext
+from muster_server.settings import Settings
+
+_API_ROUTERS = (
+    auth.router,
+    tokens.router,
+    users.router,
+    cluster.router,
+    experiments.router,
+    trials.router,
+    series.router,
+    logs.router,
+    blobs.router,
+    live.router,
+)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The whole service as one ASGI application. Raises UnguardedRoute when a route has no permission."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        database = Database(settings.resolved_database_url())
+        app.state.database = database
+        try:
+            yield
+        finally:
+            database.dispose()
+
+    app = FastAPI(
+        title="Muster",
+        version=__version__,
+        lifespan=lifespan,
+        # FastAPI's own pages load scripts from elsewhere and know no permissions.
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        # A redirect would send the caller to whatever the Host header says.
+        redirect_slashes=False,
+        dependencies=[Depends(confirm_operation)],
+        responses=errors.ERROR_RESPONSES,
+    )
+    app.state.settings = settings
+    errors.install(app)
+    app.include_router(health.router)
+    app.include_router(agents.router, prefix="/agent/v1")
+    for router in _API_ROUTERS:
+        app.include_router(router, prefix="/api/v1")
+    app.state.operations = operations_of(app)
+
+    # The last one added is the outermost.
+    app.add_middleware(Gate, settings=settings)
+    app.add_middleware(RequestContext)
+    return app

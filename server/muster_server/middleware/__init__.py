@@ -1,0 +1,1 @@
+"""Plain ASGI layers around the routes; one concern per file. app.py says their order."""

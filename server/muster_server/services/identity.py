@@ -1,0 +1,168 @@
+"""Who a presented secret belongs to. Reads only; what is found out is worth one indexed lookup."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import (
+    ApiTokenRow,
+    JoinTokenRow,
+    NodeRow,
+    OneTimeTokenRow,
+    SessionRow,
+    UserRow,
+)
+from muster_server.domain.states import NodeState
+from muster_server.schemas.auth import Role
+from muster_server.security.principal import Principal
+from muster_server.security.tokens import hash_secret, kind_of
+
+USE_NOTED_EVERY = dt.timedelta(seconds=60)
+"""A token's or session's last use is written at most this often: not a write per request."""
+
+
+def lower_role(a: str, b: str) -> Role:
+    """The lesser of two roles: a token never acts above its user, even after a demotion."""
+    if a == b == "admin":
+        return "admin"
+    return "member" if {a, b} <= {"admin", "member"} else "viewer"
+
+
+def principal_of_bearer(session: Session, secret: str, *, now: dt.datetime) -> Principal | None:
+    """The caller behind `Authorization: Bearer …`; None for anything that is not valid right now."""
+    match kind_of(secret):
+        case "usr":
+            return _of_api_token(session, hash_secret(secret), now)
+        case "agt":
+            return _of_agent(session, hash_secret(secret))
+        case "join":
+            return _of_join_token(session, hash_secret(secret), now)
+        case _:
+            return None
+
+
+def principal_of_session(
+    session: Session, secret: str, *, now: dt.datetime, idle: dt.timedelta
+) -> Principal | None:
+    """The user behind a session cookie; None when it is unknown, idle too long, or past its end."""
+    secret_hash = hash_secret(secret)
+    found = session.execute(
+        select(SessionRow, UserRow)
+        .join(UserRow, UserRow.id == SessionRow.user_id)
+        .where(SessionRow.secret_hash == secret_hash)
+    ).one_or_none()
+    if found is None:
+        return None
+    row, user = found
+    if not user.is_active or row.expires_at <= now or row.last_seen_at + idle <= now:
+        return None
+    return Principal(
+        kind="user",
+        name=user.username,
+        role=lower_role(user.role, user.role),
+        user_id=user.id,
+        session_hash=secret_hash,
+    )
+
+
+def use_is_stale(session: Session, principal: Principal, *, now: dt.datetime) -> bool:
+    """Whether `note_use` should be called: the last noted use is long enough ago."""
+    last: dt.datetime | None
+    if principal.session_hash is not None:
+        last = session.scalar(
+            select(SessionRow.last_seen_at).where(SessionRow.secret_hash == principal.session_hash)
+        )
+    elif principal.token_id is not None:
+        last = session.scalar(
+            select(ApiTokenRow.last_used_at).where(ApiTokenRow.id == principal.token_id)
+        )
+    else:
+        return False
+    return last is None or last + USE_NOTED_EVERY <= now
+
+
+def note_use(session: Session, principal: Principal, *, now: dt.datetime) -> None:
+    """Remember that a session or token was used just now."""
+    if principal.session_hash is not None:
+        session.execute(
+            update(SessionRow)
+            .where(SessionRow.secret_hash == principal.session_hash)
+            .values(last_seen_at=now)
+        )
+    elif principal.token_id is not None:
+        session.execute(
+            update(ApiTokenRow).where(ApiTokenRow.id == principal.token_id).values(last_used_at=now)
+        )
+
+
+def principal_of_live_ticket(
+    session: Session, secret: str, *, now: dt.datetime
+) -> Principal | None:
+    """The user behind a ticket for the live channel, which is used up by asking."""
+    row = session.execute(
+        select(OneTimeTokenRow, UserRow)
+        .join(UserRow, UserRow.id == OneTimeTokenRow.user_id)
+        .where(OneTimeTokenRow.secret_hash == hash_secret(secret), OneTimeTokenRow.kind == "live")
+    ).one_or_none()
+    if row is None:
+        return None
+    ticket, user = row
+    used = session.execute(
+        update(OneTimeTokenRow)
+        .where(OneTimeTokenRow.id == ticket.id, OneTimeTokenRow.used_at.is_(None))
+        .values(used_at=now)
+    )
+    if used.rowcount != 1 or ticket.expires_at <= now or not user.is_active:  # type: ignore[attr-defined]
+        return None
+    # The channel only says that something changed; the data is fetched with the caller's own role.
+    return Principal(kind="user", name=user.username, role="viewer", user_id=user.id)
+
+
+def _of_api_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:
+    found = session.execute(
+        select(ApiTokenRow, UserRow)
+        .join(UserRow, UserRow.id == ApiTokenRow.user_id)
+        .where(ApiTokenRow.secret_hash == secret_hash)
+    ).one_or_none()
+    if found is None:
+        return None
+    token, user = found
+    expired = token.expires_at is not None and token.expires_at <= now
+    if expired or token.revoked_at is not None or not user.is_active:
+        return None
+    return Principal(
+        kind="user",
+        name=user.username,
+        role=lower_role(token.role, user.role),
+        user_id=user.id,
+        token_id=token.id,
+    )
+
+
+def _of_agent(session: Session, secret_hash: str) -> Principal | None:
+    node = session.scalar(
+        select(NodeRow).where(
+            NodeRow.credential_hash == secret_hash, NodeRow.state != NodeState.REMOVED
+        )
+    )
+    if node is None:
+        return None
+    return Principal(kind="agent", name=node.name, role="agent", node_id=node.id, pool=node.pool)
+
+
+def _of_join_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:
+    token = session.scalar(select(JoinTokenRow).where(JoinTokenRow.secret_hash == secret_hash))
+    if token is None or token.revoked_at is not None or token.expires_at <= now:
+        return None
+    if token.uses_left < 1:
+        return None
+    return Principal(
+        kind="join_token",
+        name=token.prefix,
+        role="join",
+        join_token_id=token.id,
+        pool=token.pool,
+    )

@@ -1,0 +1,55 @@
+"""The migrations make exactly the tables the models describe, and take them away again."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import inspect
+
+from muster_server.db.engine import Database
+from muster_server.db.migrations import (
+    alembic_config,
+    current_revision,
+    downgrade,
+    head_revision,
+    upgrade,
+)
+from muster_server.db.models import Base
+
+
+@pytest.fixture
+def migrated(any_database_url: str):
+    database = Database(any_database_url)
+    yield database
+    database.dispose()
+
+
+def test_there_is_one_head():
+    from alembic.script import ScriptDirectory
+
+    assert len(ScriptDirectory.from_config(alembic_config()).get_heads()) == 1
+
+
+def test_models_and_migrations_agree(migrated: Database):
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    with migrated.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == [], "run migrations/regenerate.py"
+
+
+def test_downgrade_removes_every_table_and_upgrade_restores_them(migrated: Database):
+    assert current_revision(migrated) == head_revision()
+    downgrade(migrated, "base")
+    with migrated.engine.connect() as connection:
+        assert set(inspect(connection).get_table_names()) == {"alembic_version"}
+    assert current_revision(migrated) is None
+    upgrade(migrated)
+    with migrated.engine.connect() as connection:
+        tables = set(inspect(connection).get_table_names())
+    assert tables == set(Base.metadata.tables) | {"alembic_version"}
+
+
+def test_upgrading_an_up_to_date_database_changes_nothing(migrated: Database):
+    upgrade(migrated)
+    assert current_revision(migrated) == head_revision()

@@ -1,0 +1,254 @@
+"""What tests share: real databases, the real application, and clients of each role."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, make_url, text
+
+_database_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file; copying it takes a tenth of migrating again."""
+    from muster_server.db.engine import Database
+    from muster_server.db.migrations import upgrade
+
+    path = tmp_path_factory.mktemp("template") / "muster.db"
+    database = Database(f"sqlite:///{path}")
+    upgrade(database)
+    database.dispose()  # the last connection to close folds the write-ahead log into the file
+    return path
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path, _sqlite_template: Path) -> str:
+    """A migrated SQLite database of this test alone."""
+    path = tmp_path / "muster.db"
+    shutil.copyfile(_sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def database_url(sqlite_url: str) -> str:
+    """The database most tests use. Override it in a module to run that module on another one."""
+    return sqlite_url
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """URL of a PostgreSQL server: MUSTER_TEST_PG_URL, or one started from the machine's binaries."""
+    from muster_server.testing.postgres import find_binaries, private_postgres
+
+    given = os.environ.get("MUSTER_TEST_PG_URL")
+    if given:
+        yield given
+        return
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL on this machine and no MUSTER_TEST_PG_URL")
+    with private_postgres(binaries) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def _postgres_admin(postgres_server: str) -> Iterator[Callable[[str], None]]:
+    engine = create_engine(postgres_server, isolation_level="AUTOCOMMIT")
+
+    def run(statement: str) -> None:
+        with engine.connect() as connection:
+            connection.execute(text(statement))
+
+    yield run
+    engine.dispose()
+
+
+def _with_database(url: str, name: str) -> str:
+    return make_url(url).set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def _postgres_template(
+    postgres_server: str, _postgres_admin: Callable[[str], None]
+) -> Iterator[str]:
+    from muster_server.db.engine import Database
+    from muster_server.db.migrations import upgrade
+
+    name = f"muster_template_{os.getpid()}"
+    _postgres_admin(f"CREATE DATABASE {name}")
+    database = Database(_with_database(postgres_server, name))
+    upgrade(database)
+    database.dispose()
+    yield name
+    _postgres_admin(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgres_url(
+    postgres_server: str, _postgres_admin: Callable[[str], None], _postgres_template: str
+) -> Iterator[str]:
+    """A migrated PostgreSQL database of this test alone."""
+    name = f"muster_{os.getpid()}_{next(_database_numbers)}"
+    _postgres_admin(f"CREATE DATABASE {name} TEMPLATE {_postgres_template}")
+    yield _with_database(postgres_server, name)
+    _postgres_admin(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("sqlite_url", id="sqlite"),
+        pytest.param("postgres_url", id="postgres", marks=pytest.mark.postgres),
+    ]
+)
+def any_database_url(request: pytest.FixtureRequest) -> str:
+    """Runs the test once per kind of database."""
+    url: str = request.getfixturevalue(request.param)
+    return url
+
+
+@pytest.fixture
+def database(database_url: str):
+    """A Database with all tables and nothing in them."""
+    from muster_server.db.engine import Database
+
+    database = Database(database_url)
+    yield database
+    database.dispose()
+
+
+@pytest.fixture
+def settings(database_url: str, tmp_path: Path):
+    """Settings of a server on this test's database, whatever the environment says."""
+    from muster_server.settings import Settings
+
+    return Settings(
+        database_url=database_url,
+        data_dir=tmp_path / "data",
+        redis_url=None,
+        allowed_hosts=["localhost", "127.0.0.1", "[::1]"],
+        public_url=None,
+    )
+
+
+@pytest.fixture
+def app(settings):
+    from muster_server.app import create_app
+
+    return create_app(settings)
+
+
+@pytest.fixture
+def portal(app):
+    """Runs the application; `portal.call(function)` runs something in its event loop."""
+    from muster_server.testing.client import running
+
+    with running(app) as portal:
+        yield portal
+
+
+@pytest.fixture
+def connect(app, portal):
+    """`connect(token=…, address=…)` makes one more client of the running application."""
+    from muster_server.testing.client import make_client
+
+    clients = []
+
+    def make(*, token: str | None = None, address: str = "127.0.0.1"):
+        clients.append(make_client(app, portal, token=token, address=address))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(connect):
+    """A client without credentials. It keeps cookies."""
+    return connect()
+
+
+@pytest.fixture
+def make_user_token(database):
+    """`make_user_token(role, username=…)` adds a user when missing and returns a new API token."""
+    from sqlalchemy import select
+
+    from muster_server import clock
+    from muster_server.db.models import ApiTokenRow, UserRow
+    from muster_server.security.tokens import hash_secret, mint, visible_prefix
+
+    def make(role: str, *, username: str | None = None, token_role: str | None = None) -> str:
+        username = username or role
+        secret = mint("usr")
+        now = clock.now()
+        with database.transaction() as session:
+            user = session.scalar(select(UserRow).where(UserRow.username == username))
+            if user is None:
+                user = UserRow(username=username, password_hash=None, role=role, created_at=now)
+                session.add(user)
+                session.flush()
+            session.add(
+                ApiTokenRow(
+                    user_id=user.id,
+                    name="test",
+                    secret_hash=hash_secret(secret),
+                    prefix=visible_prefix(secret),
+                    role=token_role or role,
+                    created_at=now,
+                    expires_at=now + dt.timedelta(days=1),
+                )
+            )
+        return secret
+
+    return make
+
+
+@pytest.fixture
+def admin_client(connect, make_user_token):
+    return connect(token=make_user_token("admin"))
+
+
+@pytest.fixture
+def member_client(connect, make_user_token):
+    return connect(token=make_user_token("member"))
+
+
+@pytest.fixture
+def viewer_client(connect, make_user_token):
+    return connect(token=make_user_token("viewer"))
+
+
+@pytest.fixture
+def join_token(database):
+    """The secret of a join token for the pool "default" with plenty of uses."""
+    from muster_server import clock
+    from muster_server.db.models import JoinTokenRow
+    from muster_server.security.tokens import hash_secret, mint, visible_prefix
+
+    secret = mint("join")
+    now = clock.now()
+    with database.transaction() as session:
+        session.add(
+            JoinTokenRow(
+                secret_hash=hash_secret(secret),
+                prefix=visible_prefix(secret),
+                pool="default",
+                uses_left=100,
+                created_at=now,
+                expires_at=now + dt.timedelta(hours=1),
+            )
+        )
+    return secret
+
+
+@pytest.fixture
+def join_client(connect, join_token):
+    """A client with a join token, as an agent has before it first registers."""
+    return connect(token=join_token)
