@@ -1,0 +1,92 @@
+"""The command as people call it: exit codes, one-sentence errors, and what it needs to start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def muster(
+    *arguments: str, home: Path, stdin: str = "", **variables: str
+) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
+    return subprocess.run(
+        [sys.executable, "-m", "muster.cli", *arguments],
+        env={**environment, "MUSTER_HOME": str(home), **variables},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_without_a_server_it_says_how_to_get_one(tmp_path: Path) -> None:
+    result = muster("list", home=tmp_path)
+    assert result.returncode == 3
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[0] == "error: No server is known."
+    assert "muster up" in result.stderr
+
+
+def test_errors_are_json_when_asked_for(tmp_path: Path) -> None:
+    result = muster("list", "--json", home=tmp_path)
+    assert result.returncode == 3
+    assert json.loads(result.stderr)["error"]["code"] == "client.not_configured"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["submit", "no-such-file.yaml"], "no-such-file.yaml cannot be read"),
+        (["up", "--no-agents", "--demo"], "--no-agents goes with neither"),
+        (["logs", "1", "--stream", "stdin"], "no stream 'stdin'"),
+        (["frobnicate"], "frobnicate"),
+        (["show", "twelve"], "valid integer"),
+    ],
+)
+def test_wrong_use_is_exit_code_2(tmp_path: Path, arguments: list[str], said: str) -> None:
+    result = muster(*arguments, home=tmp_path)
+    assert result.returncode == 2, result.stderr
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_binary_document_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    result = muster("submit", str(path), home=tmp_path)
+    assert result.returncode == 2
+    assert "is not UTF-8 text" in result.stderr
+
+
+def test_status_of_nothing(tmp_path: Path) -> None:
+    result = muster("status", home=tmp_path)
+    assert result.returncode == 1
+    assert f"does not run from {tmp_path}" in result.stderr
+    assert json.loads(muster("status", "--json", home=tmp_path).stdout)["running"] is False
+
+
+def test_missing_packages_are_named_with_the_way_to_install_them(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise ModuleNotFoundError(\"No module\", name='typer')")
+    result = muster("--version", home=tmp_path, PYTHONPATH=str(tmp_path))
+    assert result.returncode == 1
+    assert "'typer'" in result.stderr
+    assert "muster-train[cli]" in result.stderr
+
+
+def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = (
+        "import sys, muster.cli.app\n"
+        "heavy = {'torch', 'numpy', 'httpx', 'rich', 'sqlalchemy', 'fastapi', 'yaml'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
