@@ -1,5 +1,150 @@
-"""Routes; see docs/reference/rest-api.md."""
+"""Metric series: lists, windows of curves, one metric across an experiment, CSV.
 
-from fastapi import APIRouter
+Answers are encoded from their columns in one go: going through validation and serialization per
+number would cost more than reading a million-point series does.
+"""
 
-router = APIRouter()
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+
+from muster.wire import encode_number
+from muster_server.api.deps import Db
+from muster_server.db.queries.metrics import begin_snapshot
+from muster_server.domain.metrics import NAME_MAX_CHARS, STEP_MAX
+from muster_server.schemas.data import (
+    ExperimentSeriesReply,
+    Series,
+    SeriesList,
+    SeriesReply,
+)
+from muster_server.services import metrics_series
+
+router = APIRouter(tags=["metrics"])
+
+Names = Annotated[
+    list[Annotated[str, Query(max_length=NAME_MAX_CHARS)]],
+    Query(alias="name", max_length=200, description="Metric name; repeatable. Absent: all."),
+]
+Ranks = Annotated[
+    list[Annotated[int, Query(ge=0, le=1_000_000)]],
+    Query(alias="rank", max_length=200, description="Rank; repeatable. Absent: all."),
+]
+Step = Annotated[int | None, Query(ge=0, le=STEP_MAX)]
+MaxPoints = Annotated[int, Query(ge=10, le=10_000)]
+
+
+@router.get("/trials/{trial_id}/metrics", operation_id="list_trial_metrics")
+def list_trial_metrics(trial_id: int, db: Db) -> SeriesList:
+    """Every series of a trial with its summary; reads no points."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return metrics_series.list_series(session, trial_id)
+
+
+@router.get(
+    "/trials/{trial_id}/series", operation_id="get_trial_series", response_model=SeriesReply
+)
+def get_trial_series(
+    trial_id: int,
+    db: Db,
+    names: Names = [],  # noqa: B006
+    ranks: Ranks = [],  # noqa: B006
+    from_step: Step = None,
+    to_step: Step = None,
+    max_points: MaxPoints = 1000,
+) -> Response:
+    """Curves in a window of steps: exact points when there are few, else anchored buckets."""
+    with db.read() as session:
+        begin_snapshot(session)
+        reply = metrics_series.series(
+            session,
+            trial_id,
+            names=names or None,
+            ranks=ranks or None,
+            from_step=from_step,
+            to_step=to_step,
+            max_points=max_points,
+        )
+    return _json({**reply.__dict__, "series": [_columns(s) for s in reply.series]})
+
+
+@router.get(
+    "/trials/{trial_id}/series.csv",
+    operation_id="export_trial_series",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/csv": {}}}},
+)
+def export_trial_series(
+    trial_id: int,
+    db: Db,
+    names: Names = [],  # noqa: B006
+    ranks: Ranks = [],  # noqa: B006
+    from_step: Step = None,
+    to_step: Step = None,
+) -> StreamingResponse:
+    """The visible points, one line each: name, rank, attempt_no, step, time_ms, value."""
+    with db.read() as session:
+        metrics_series.get_trial(session, trial_id)
+    lines = metrics_series.export_csv(
+        db,
+        trial_id,
+        names=names or None,
+        ranks=ranks or None,
+        from_step=from_step,
+        to_step=to_step,
+    )
+    return StreamingResponse(
+        lines,
+        media_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="trial-{trial_id}.csv"'},
+    )
+
+
+@router.get(
+    "/experiments/{experiment_id}/series",
+    operation_id="get_experiment_series",
+    response_model=ExperimentSeriesReply,
+)
+def get_experiment_series(
+    experiment_id: int,
+    db: Db,
+    name: Annotated[str, Query(min_length=1, max_length=NAME_MAX_CHARS)],
+    max_points: MaxPoints = 200,
+    max_trials: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """One metric over the trials of an experiment, for learning curves side by side."""
+    with db.read() as session:
+        begin_snapshot(session)
+        reply = metrics_series.experiment_series(
+            session, experiment_id, name=name, max_points=max_points, max_trials=max_trials
+        )
+    items = [{**item.__dict__, "series": _columns(item.series)} for item in reply.items]
+    return _json({**reply.__dict__, "items": items})
+
+
+def _json(answer: dict[str, Any]) -> Response:
+    return Response(msgspec.json.encode(answer), media_type="application/json")
+
+
+def _columns(series: Series) -> dict[str, Any]:
+    columns = dict(series.__dict__)
+    for field in ("min", "max", "mean", "last"):
+        columns[field] = _wire_floats(columns[field])
+    return columns
+
+
+def _wire_floats(values: Sequence[float | None]) -> Sequence[Any]:
+    # One pass in C decides; a sum that is finite has only finite terms.
+    try:
+        if math.isfinite(math.fsum(values)):  # type: ignore[arg-type]  # None raises TypeError
+            return values
+    except (TypeError, ValueError, OverflowError):
+        pass
+    return [v if v is None or math.isfinite(v) else encode_number(v) for v in values]

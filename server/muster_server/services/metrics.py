@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import CursorResult, select
 from sqlalchemy.orm import Session
 
 from muster.wire import MetricsRecord, Number, SeriesPoints, decode_number, encode_number
@@ -270,7 +270,7 @@ def _store_batch(
             "body": body,
         },
     )
-    return bool(result.rowcount)  # type: ignore[attr-defined]
+    return cast(CursorResult[Any], result).rowcount == 1
 
 
 def _by_name(column: _Column) -> str:

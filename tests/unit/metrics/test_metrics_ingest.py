@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -39,11 +38,8 @@ LOSS = "train/loss"
 
 
 @pytest.fixture
-def sqlite_database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'm.db'}")
-    Base.metadata.create_all(database.engine)
-    yield database
-    database.dispose()
+def database_url(any_database_url: str) -> str:
+    return any_database_url
 
 
 class Trial:
@@ -102,8 +98,8 @@ class Trial:
 
 
 @pytest.fixture
-def trial(sqlite_database: Database) -> Trial:
-    return Trial(sqlite_database)
+def trial(database: Database) -> Trial:
+    return Trial(database)
 
 
 def curve(first: int, last: int) -> list[tuple[int, float]]:
@@ -163,9 +159,9 @@ def test_a_worker_shows_its_own_step_and_latest_values(trial: Trial) -> None:
 
 
 def test_the_search_metric_is_handed_on_with_the_epoch_of_each_value(
-    sqlite_database: Database,
+    database: Database,
 ) -> None:
-    trial = Trial(sqlite_database, metric_name="val/loss")
+    trial = Trial(database, metric_name="val/loss")
     updates = trial.report({LOSS: curve(1, 200), "val/loss": [(100, 0.5), (200, 0.4)]}, epoch=2.0)
     assert [(u.name, u.step, u.epoch, u.value) for u in updates] == [
         ("val/loss", 100, 1.0, 0.5),

@@ -42,8 +42,10 @@ def insert_or_ignore(session: Session, row: type[Base]) -> Insert:
     """
     table = _table(row)
     if session.get_bind().dialect.name == "sqlite":
-        return sqlite.insert(table).on_conflict_do_nothing()
-    return postgresql.insert(table).on_conflict_do_nothing()
+        statement: Insert = sqlite.insert(table).on_conflict_do_nothing()
+    else:
+        statement = postgresql.insert(table).on_conflict_do_nothing()
+    return statement.execution_options(preserve_rowcount=True)
 
 
 def begin_snapshot(session: Session) -> None:
