@@ -128,12 +128,12 @@ class TrialView:
 
 @dataclass(frozen=True, kw_only=True)
 class LostAllocation:
-    """An allocation whose node was lost, and that still holds its slots."""
+    """An allocation whose node was lost, and that still holds its slots.
+
+    A returned agent that says nothing of it runs has them freed at once (services.agents)."""
 
     id: str
     node_id: str
-    confirmed: bool = False
-    """Its agent has said since that nothing of it runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +261,7 @@ def decide(snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePo
     Raises ValueError when a decision would leave the tables of domain.states: a bug here.
     """
     nodes = {node.id: node for node in snapshot.nodes}
-    lost_nodes = {a.node_id for a in snapshot.lost if not a.confirmed}
+    lost_nodes = {allocation.node_id for allocation in snapshot.lost}
     steps: list[Step] = []
     for allocation in snapshot.lost:
         steps += _decide_lost(allocation, nodes.get(allocation.node_id), now=now, policy=policy)
@@ -329,8 +329,6 @@ def _decide_lost(
 ) -> list[Step]:
     if node is None:
         reason = "its node was removed"
-    elif allocation.confirmed:
-        reason = "its node is back and confirmed that nothing of it runs"
     elif (
         node.state in ("RECONCILING", "ONLINE")
         and (now - node.registered_at).total_seconds() > policy.reconcile_grace_s

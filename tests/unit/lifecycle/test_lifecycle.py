@@ -1,6 +1,5 @@
 """What follows from the present state: tables of one situation and one decision each."""
 
-import dataclasses
 import datetime as dt
 
 import pytest
@@ -424,10 +423,21 @@ def test_a_returned_node_is_open_only_when_what_it_ran_is_settled():
     back = lease(state="RECONCILING", registered_s=5)
     open_end = LostAllocation(id="a0", node_id=back.id)
     assert node_actions(back, lost=(open_end,)) == []
-    settled = dataclasses.replace(open_end, confirmed=True)
-    actions = node_actions(back, lost=(settled,))
+    assert one(node_actions(back), SetNode).after == "ONLINE"
+
+
+def test_a_returned_node_that_says_nothing_is_believed_after_a_while():
+    back = lease(state="RECONCILING", registered_s=61)
+    actions = node_actions(back, lost=(LostAllocation(id="a0", node_id=back.id),))
     assert one(actions, SetAllocation).after == "CLEANED"
-    assert one(actions, SetNode).after == "ONLINE"
+
+
+def test_removing_a_lost_node_frees_its_slots():
+    snapshot = LifecycleSnapshot(
+        leader_since=ago(1000), lost=(LostAllocation(id="a0", node_id="gone"),)
+    )
+    (step,) = decide(snapshot, now=NOW, policy=POLICY)
+    assert one(step.actions, SetAllocation).after == "CLEANED"
 
 
 def test_heartbeats_slow_down_in_large_clusters():

@@ -1,0 +1,84 @@
+"""Who leads: one row per loop family, taken when it is free or expired, with a growing epoch.
+
+The lease decides who should work; the epoch decides whose writes count. Every write transaction of
+a leader calls `require`, so one that was suspended and wakes up too late changes nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sqlalchemy import CursorResult, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from .models import ControllerLeaseRow
+
+
+class LeaseLost(Exception):
+    """Another controller leads now; whatever was decided must be dropped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lease:
+    name: str
+    holder: str
+    epoch: int
+    acquired_at: dt.datetime
+    """When this holder became the leader; renewing does not change it."""
+
+
+def acquire(
+    session: Session, *, name: str, holder: str, ttl: dt.timedelta, now: dt.datetime
+) -> Lease | None:
+    """Become or stay the leader for `ttl`. None: somebody else leads.
+
+    A holder that lets its lease expire and asks again gets a new epoch: in between, somebody
+    else may have led.
+    """
+    row = session.get(ControllerLeaseRow, name, with_for_update=True)
+    if row is None:
+        row = ControllerLeaseRow(
+            name=name, holder=holder, epoch=1, acquired_at=now, expires_at=now + ttl
+        )
+        session.add(row)
+        try:
+            session.flush()
+        except IntegrityError:  # another one came first, this very moment
+            session.rollback()
+            return None
+    elif row.holder == holder and row.expires_at > now:
+        row.expires_at = now + ttl
+    elif row.expires_at <= now:
+        row.holder, row.epoch = holder, row.epoch + 1
+        row.acquired_at, row.expires_at = now, now + ttl
+    else:
+        return None
+    return Lease(name=name, holder=row.holder, epoch=row.epoch, acquired_at=row.acquired_at)
+
+
+def require(session: Session, lease: Lease) -> None:
+    """Raise LeaseLost unless `lease` still leads; until the commit nobody can take over."""
+    epoch = session.scalar(
+        select(ControllerLeaseRow.epoch)
+        .where(ControllerLeaseRow.name == lease.name, ControllerLeaseRow.holder == lease.holder)
+        .with_for_update(read=True)
+    )
+    if epoch != lease.epoch:
+        raise LeaseLost(f"{lease.name}: epoch {lease.epoch} is over")
+
+
+def release(session: Session, lease: Lease, *, now: dt.datetime) -> bool:
+    """Let the next one lead at once. False: it was lost already."""
+    result = session.execute(
+        update(ControllerLeaseRow)
+        .where(
+            ControllerLeaseRow.name == lease.name,
+            ControllerLeaseRow.holder == lease.holder,
+            ControllerLeaseRow.epoch == lease.epoch,
+        )
+        .values(expires_at=now)
+    )
+    return cast("CursorResult[Any]", result).rowcount == 1

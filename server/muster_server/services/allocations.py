@@ -1,0 +1,154 @@
+"""Allocations as agents get them, and their way out."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Any, cast
+
+from sqlalchemy import CursorResult, Executable, select, update
+from sqlalchemy.orm import Session
+
+from muster.wire import AllocationSpec, CodeSpec
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    CheckpointRow,
+    ExperimentRow,
+    NodeRow,
+    NodeSlotRow,
+    TrialRow,
+    WorkerRow,
+)
+from muster_server.domain.scheduler import NodeShare
+
+BUILT_IN_TRAINER = ("-m", "muster.training")
+
+
+class Outdated(Exception):
+    """A guarded write found that something else had changed first: drop the decision."""
+
+
+def changed(session: Session, statement: Executable) -> int:
+    """Execute a guarded write; how many rows it changed."""
+    return cast("CursorResult[Any]", session.execute(statement)).rowcount
+
+
+def require_one(session: Session, statement: Executable, what: str) -> None:
+    """Execute a guarded write of one row. Raises Outdated when it was not there as expected."""
+    if changed(session, statement) != 1:
+        raise Outdated(what)
+
+
+def build_spec(
+    experiment: ExperimentRow,
+    trial: TrialRow,
+    *,
+    attempt_id: int,
+    attempt_no: int,
+    allocation_id: str,
+    share: NodeShare,
+    num_nodes: int,
+    world_size: int,
+    checkpoint: CheckpointRow | None,
+) -> AllocationSpec:
+    """Everything an agent needs to run its part of an attempt."""
+    config = experiment.config
+    environment = config.get("environment") or {}
+    checkpoint_dir = checkpoint_folder(experiment.id, trial.no)
+    return AllocationSpec(
+        allocation_id=allocation_id,
+        experiment_id=experiment.id,
+        experiment_name=experiment.name,
+        trial_id=trial.id,
+        trial_no=trial.no,
+        attempt_id=attempt_id,
+        attempt_no=attempt_no,
+        node_rank=share.node_rank,
+        num_nodes=num_nodes,
+        slots=list(share.slots),
+        slot_type=(config.get("resources") or {}).get("slot_type", "cpu"),
+        rank_offset=share.rank_offset,
+        world_size=world_size,
+        launcher=config.get("launcher") or "torchrun",
+        entrypoint=_entrypoint(config),
+        code=_code(experiment, config),
+        python=environment.get("python"),
+        environment={str(k): str(v) for k, v in (environment.get("variables") or {}).items()},
+        hparams=trial.hparams,
+        config=config,
+        seed=trial.seed,
+        checkpoint_dir=checkpoint_dir,
+        resume_from=f"{checkpoint_dir}/{checkpoint.path}" if checkpoint is not None else None,
+        resume_step=checkpoint.step if checkpoint is not None else 0,
+        stop_grace_s=float(config.get("stop_grace_s", 30.0)),
+        on_disconnect=config.get("on_disconnect") or "continue",
+        log_limit_bytes=int(config.get("log_limit_mb") or 100) * 1_000_000,
+    )
+
+
+def checkpoint_folder(experiment_id: int, trial_no: int) -> str:
+    """A trial's folder under the agents' storage: the same for all its attempts and nodes."""
+    return f"experiment-{experiment_id}/trial-{trial_no}"
+
+
+def resume_checkpoint(session: Session, trial: TrialRow) -> CheckpointRow | None:
+    """The newest checkpoint a next attempt can continue from."""
+    return session.scalar(
+        select(CheckpointRow)
+        .where(CheckpointRow.trial_id == trial.id, CheckpointRow.state == "complete")
+        .order_by(CheckpointRow.step.desc(), CheckpointRow.attempt_no.desc())
+        .limit(1)
+    )
+
+
+def bump_assignments(session: Session, node_ids: Iterable[str]) -> None:
+    """The desired set of these nodes changed: wake their agents. In id order, against deadlocks."""
+    for node_id in sorted(set(node_ids)):
+        session.execute(
+            update(NodeRow)
+            .where(NodeRow.id == node_id)
+            .values(assignments_index=NodeRow.assignments_index + 1)
+        )
+        touch(session, f"assignments:{node_id}")
+
+
+def clean(session: Session, allocation_id: str, *, before: str, now: dt.datetime) -> str:
+    """`before` → CLEANED: free the slots, drop it from its node's set. Returns the node's id.
+
+    Raises Outdated when it is not in `before` any more. The caller bumps the node.
+    """
+    allocation = session.get(AllocationRow, allocation_id)
+    require_one(
+        session,
+        update(AllocationRow)
+        .where(AllocationRow.id == allocation_id, AllocationRow.observed == before)
+        .values(observed="CLEANED", desired="forget", state_since=now, ended_at=now),
+        f"allocation {allocation_id} is not {before}",
+    )
+    session.execute(
+        update(NodeSlotRow)
+        .where(NodeSlotRow.allocation_id == allocation_id)
+        .values(allocation_id=None)
+    )
+    session.execute(
+        update(WorkerRow)
+        .where(WorkerRow.allocation_id == allocation_id, WorkerRow.ended_at.is_(None))
+        .values(ended_at=now)
+    )
+    assert allocation is not None
+    touch(session, "cluster", f"trial:{allocation.trial_id}", "loops")
+    return allocation.node_id
+
+
+def _entrypoint(config: dict[str, Any]) -> list[str]:
+    if config.get("trainer") is not None:
+        return list(BUILT_IN_TRAINER)
+    return [str(part) for part in config.get("entrypoint") or []]
+
+
+def _code(experiment: ExperimentRow, config: dict[str, Any]) -> CodeSpec:
+    if experiment.blob_sha256:
+        return CodeSpec(kind="bundle", sha256=experiment.blob_sha256)
+    installed = (config.get("code") or {}).get("installed")
+    return CodeSpec(kind="installed", path=installed) if installed else CodeSpec(kind="none")

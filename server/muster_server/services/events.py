@@ -1,0 +1,43 @@
+"""What happened, one sentence each, for people to read beside an experiment, trial or node."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Literal
+
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import EventRow
+
+MAX_MESSAGE_CHARS = 4000
+
+Level = Literal["info", "warning", "error"]
+
+
+def add_event(
+    session: Session,
+    type: str,
+    message: str,
+    *,
+    now: dt.datetime,
+    level: Level = "info",
+    experiment_id: int | None = None,
+    trial_id: int | None = None,
+    attempt_no: int | None = None,
+    node_id: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> None:
+    """Append one event. `type` is stable ("trial.state"); a long message is cut."""
+    session.add(
+        EventRow(
+            at=now,
+            level=level,
+            type=type,
+            message=message[:MAX_MESSAGE_CHARS],
+            experiment_id=experiment_id,
+            trial_id=trial_id,
+            attempt_no=attempt_no,
+            node_id=node_id,
+            data=data or {},
+        )
+    )

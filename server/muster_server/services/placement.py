@@ -1,0 +1,182 @@
+"""Make a placement real: one transaction in which the gang gets all its slots, or nothing happens."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import secrets
+from collections.abc import Sequence
+
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    AttemptRow,
+    CheckpointRow,
+    ExperimentRow,
+    NodeRow,
+    NodeSlotRow,
+    TrialRow,
+)
+from muster_server.domain.scheduler import NodeShare, Place, Wait
+
+from .allocations import Outdated, build_spec, changed, require_one, resume_checkpoint
+from .events import add_event
+
+MAX_REASONS_PER_PASS = 1000
+"""Pending reasons rewritten in one pass; the front of the queue comes first."""
+
+
+def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.datetime) -> None:
+    """Reserve the slots and create the attempt with its allocations, PREPARING.
+
+    Raises Outdated, and then nothing must be committed, when the trial, a node or a slot is not
+    any more as the decision assumed.
+    """
+    require_one(
+        session,
+        update(TrialRow)
+        .where(
+            TrialRow.id == decision.trial_id,
+            TrialRow.state == "QUEUED",
+            TrialRow.desired == "run",
+        )
+        .values(
+            state="STARTING",
+            attempt_no=TrialRow.attempt_no + 1,
+            not_before=None,
+            pending_reason="",
+            reason=f"placed: {decision.reason}",
+        ),
+        f"trial {decision.trial_id} is not queued any more",
+    )
+    trial = session.get_one(TrialRow, decision.trial_id, populate_existing=True)
+    experiment = session.get_one(ExperimentRow, trial.experiment_id)
+    checkpoint = resume_checkpoint(session, trial)
+    world_size = sum(len(share.slots) for share in decision.shares)
+    attempt = AttemptRow(
+        trial_id=trial.id,
+        no=trial.attempt_no,
+        state="PREPARING",  # PLANNED until this very commit, which reserves the slots
+        world_size=world_size,
+        num_nodes=len(decision.shares),
+        resume_checkpoint_id=checkpoint.id if checkpoint is not None else None,
+        resume_step=checkpoint.step if checkpoint is not None else 0,
+        controller_epoch=controller_epoch,
+        reason=f"placed: {decision.reason}",
+        root_log_tail=[],
+        created_at=now,
+    )
+    session.add(attempt)
+    session.flush()
+    # Rows of nodes are always locked in the order of their ids.
+    for share in sorted(decision.shares, key=lambda s: s.node_id):
+        allocation = AllocationRow(
+            id=f"a{secrets.token_hex(10)}",
+            attempt_id=attempt.id,
+            trial_id=trial.id,
+            attempt_no=attempt.no,
+            node_id=share.node_id,
+            node_name=share.node_name,
+            node_rank=share.node_rank,
+            slots=list(share.slots),
+            rank_offset=share.rank_offset,
+            desired="prepare",
+            observed="ASSIGNED",
+            spec={},
+            created_at=now,
+            state_since=now,
+        )
+        spec = build_spec(
+            experiment,
+            trial,
+            attempt_id=attempt.id,
+            attempt_no=attempt.no,
+            allocation_id=allocation.id,
+            share=share,
+            num_nodes=len(decision.shares),
+            world_size=world_size,
+            checkpoint=checkpoint,
+        )
+        allocation.spec = dataclasses.asdict(spec)
+        session.add(allocation)
+        _take(session, share, allocation.id)
+    session.flush()
+    add_event(
+        session,
+        now=now,
+        type="trial.placed",
+        message=_sentence(trial, decision, checkpoint, decision.shares),
+        experiment_id=trial.experiment_id,
+        trial_id=trial.id,
+        attempt_no=attempt.no,
+    )
+    touch(
+        session,
+        "cluster",
+        "experiments",
+        f"experiment:{trial.experiment_id}",
+        f"trial:{trial.id}",
+        *(f"assignments:{share.node_id}" for share in decision.shares),
+    )
+
+
+def note_waits(session: Session, waits: Sequence[Wait], known: dict[int, str]) -> int:
+    """Store the pending reasons that changed. `known`: what each trial says now."""
+    num = 0
+    for wait in waits:
+        if known.get(wait.trial_id) == wait.reason:
+            continue
+        num += changed(
+            session,
+            update(TrialRow)
+            .where(TrialRow.id == wait.trial_id, TrialRow.state == "QUEUED")
+            .values(pending_reason=wait.reason),
+        )
+        touch(session, f"trial:{wait.trial_id}")
+        if num >= MAX_REASONS_PER_PASS:
+            break
+    if num:
+        touch(session, "cluster")
+    return num
+
+
+def _take(session: Session, share: NodeShare, allocation_id: str) -> None:
+    require_one(
+        session,
+        update(NodeRow)
+        .where(
+            NodeRow.id == share.node_id, NodeRow.state == "ONLINE", NodeRow.scheduling == "open"
+        )
+        .values(assignments_index=NodeRow.assignments_index + 1),
+        f"node {share.node_name} is not open any more",
+    )
+    taken = changed(
+        session,
+        update(NodeSlotRow)
+        .where(
+            NodeSlotRow.node_id == share.node_id,
+            NodeSlotRow.idx.in_(share.slots),
+            NodeSlotRow.allocation_id.is_(None),
+        )
+        .values(allocation_id=allocation_id),
+    )
+    if taken != len(share.slots):
+        raise Outdated(f"a slot of {share.node_name} is taken already")
+
+
+def _sentence(
+    trial: TrialRow,
+    decision: Place,
+    checkpoint: CheckpointRow | None,
+    shares: Sequence[NodeShare],
+) -> str:
+    words = f"Attempt {trial.attempt_no} got {decision.reason}"
+    if checkpoint is None:
+        return f"{words}."
+    words += f"; continues from the checkpoint of step {checkpoint.step:,}"
+    if checkpoint.node_name not in {share.node_name for share in shares}:
+        words += f", which {checkpoint.node_name} wrote: both must share their storage"
+    return f"{words}."
