@@ -11,8 +11,9 @@ from typing import Any
 
 import psutil
 
-MARK = "MUSTER_UP_HOME"
-"""Every process below `muster up` has its home folder under this name, training workers too."""
+MARK = "_MUSTER_UP_HOME"
+"""Every process below `muster up` has its home folder under this name, training workers too:
+agents pass on what does not begin with MUSTER_."""
 
 
 @dataclass(frozen=True)

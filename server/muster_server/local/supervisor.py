@@ -162,7 +162,7 @@ class Supervisor:
         if prepared["setup_token"] is not None:
             link = f"{self.url}/setup#token={prepared['setup_token']}"
         else:
-            link = f"{self.url}/sign-in#token={prepared['sign_in_token']}"
+            link = f"{self.url}/sign-in#once={prepared['sign_in_token']}"
         return Access(
             url=self.url,
             sign_in_url=link,

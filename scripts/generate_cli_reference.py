@@ -1,0 +1,45 @@
+"""Write docs/reference/cli.md from the commands themselves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
+HEAD = """\
+<!-- Made by scripts/generate_cli_reference.py; edit the commands, not this page. -->
+
+# The `muster` command
+
+Data goes to standard output, remarks and errors to standard error. Every command that shows
+something takes `--json`; with it, errors are JSON too, in the shape of the REST API.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | it went well |
+| 1 | the server refused, or something is wrong; the message says what |
+| 2 | wrong use of the command |
+| 3 | no server is known, or it does not answer |
+| 4 | the experiment that was followed ended as FAILED |
+| 5 | the experiment that was followed was canceled |
+| 130 | interrupted with Ctrl-C |
+
+The server and the token come from `MUSTER_URL` and `MUSTER_TOKEN`, else from `cli.json` in
+`MUSTER_HOME` (default `~/.muster`), which `muster up` and `muster login` write.
+
+"""
+
+
+def generate() -> str:
+    command = [sys.executable, "-m", "typer", "muster.cli.app", "utils", "docs", "--name", "muster"]
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={"COLUMNS": "200", "PATH": ""}
+    )
+    lines = result.stdout.strip().splitlines()
+    assert lines[0] == "# `muster`", lines[:3]
+    return HEAD + "\n".join(lines[1:]).strip() + "\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(generate())

@@ -1,0 +1,119 @@
+"""What is in the wheel: three packages, the migrations, the dashboard, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+import muster
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        timeout=110,
+    )
+    (path,) = folder.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_its_top_level_is_our_three_packages(wheel: zipfile.ZipFile) -> None:
+    top = {name.split("/")[0] for name in wheel.namelist()}
+    info = f"muster_train-{muster.__version__}.dist-info"
+    assert top == {"muster", "muster_agent", "muster_server", info}
+
+
+@pytest.mark.parametrize("root", ["server/muster_server", "agent/muster_agent", "trainer/muster"])
+def test_every_module_is_in_it(wheel: zipfile.ZipFile, root: str) -> None:
+    folder = ROOT / root
+    tracked = subprocess.run(
+        ["git", "ls-files", root], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    expected = {
+        path.relative_to(folder.parent).as_posix()
+        for line in tracked
+        if (path := ROOT / line).is_file()
+    }
+    assert expected
+    assert expected <= set(wheel.namelist())
+
+
+def test_types_are_for_users_too(wheel: zipfile.ZipFile) -> None:
+    for package in ("muster", "muster_agent", "muster_server"):
+        assert f"{package}/py.typed" in wheel.namelist()
+
+
+def test_the_migrations_are_in_it(wheel: zipfile.ZipFile) -> None:
+    names = wheel.namelist()
+    assert "muster_server/migrations/env.py" in names
+    assert any(
+        n.startswith("muster_server/migrations/versions/") and n.endswith(".py") for n in names
+    )
+
+
+def test_the_dashboard_is_in_it_when_it_was_built(wheel: zipfile.ZipFile) -> None:
+    built = (ROOT / "server/muster_server/static/index.html").exists()
+    assert ("muster_server/static/index.html" in wheel.namelist()) == built
+
+
+def test_no_tests_caches_or_local_files_are_in_it(wheel: zipfile.ZipFile) -> None:
+    strange = [
+        name
+        for name in wheel.namelist()
+        if "__pycache__" in name
+        or name.endswith((".pyc", ".db", ".log", ".env"))
+        or "node_modules" in name
+        or "/tests/" in name
+    ]
+    assert strange == []
+
+
+def test_the_sdk_alone_needs_nothing(wheel: zipfile.ZipFile) -> None:
+    (name,) = (n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
+    metadata = Parser().parsestr(wheel.read(name).decode())
+    unconditional = [r for r in metadata.get_all("Requires-Dist") or [] if "extra ==" not in r]
+    assert unconditional == []
+    assert metadata["Name"] == "muster-train"
+    assert metadata["Requires-Python"] == ">=3.11"
+
+
+def test_the_sdk_imports_on_bare_python(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import muster; "
+        "assert muster.__file__.startswith(sys.argv[1]); run = muster.init(); run.log({'a/b': 1.0})"
+    )
+    # -I -S: no environment, no site-packages.
+    subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(tmp_path)],
+        cwd=tmp_path,
+        check=True,
+        timeout=60,
+    )
+
+
+def test_the_commands_are_declared(wheel: zipfile.ZipFile) -> None:
+    (name,) = (n for n in wheel.namelist() if n.endswith(".dist-info/entry_points.txt"))
+    text = wheel.read(name).decode()
+    for line in (
+        "muster = muster.cli:main",
+        "muster-agent = muster_agent.cli:main",
+        "muster-server = muster_server.cli:main",
+    ):
+        assert line in text
+
+
+def test_the_changelog_has_this_version() -> None:
+    assert f"## [{muster.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
