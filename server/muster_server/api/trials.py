@@ -1,5 +1,87 @@
-"""Routes; see docs/reference/rest-api.md."""
+"""Routes of trials; see docs/reference/rest-api.md."""
 
-from fastapi import APIRouter
+from __future__ import annotations
 
-router = APIRouter()
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from muster_server import clock
+from muster_server.api.deps import Db, Me
+from muster_server.db.models import EventRow
+from muster_server.schemas.base import Page
+from muster_server.schemas.cluster import EventOut
+from muster_server.schemas.experiments import (
+    CheckpointOut,
+    ProcessGroupOut,
+    TrialDetail,
+    TrialOut,
+    WorkerOut,
+)
+from muster_server.services import trials
+from muster_server.services.event_views import list_events
+from muster_server.services.paging import MAX_CURSOR_CHARS, MAX_LIMIT
+
+router = APIRouter(tags=["trials"])
+
+Id = Annotated[int, Path(ge=1, le=2**63 - 1)]
+Attempt = Annotated[
+    int | None, Query(ge=1, le=2**31 - 1, description="Attempt number; the current one by default.")
+]
+Cursor = Annotated[str | None, Query(max_length=MAX_CURSOR_CHARS)]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+
+
+@router.get("/trials/{trial_id}", operation_id="get_trial")
+def get_trial(trial_id: Id, db: Db) -> TrialDetail:
+    """One trial with its attempts, newest first."""
+    with db.read() as session:
+        return trials.trial_detail(session, trial_id)
+
+
+@router.post("/trials/{trial_id}:stop", status_code=202, operation_id="stop_trial")
+def stop_trial(trial_id: Id, db: Db, me: Me) -> TrialOut:
+    """Ask for a trial to stop."""
+    with db.transaction() as session:
+        trials.stop_trial(session, trial_id, user_name=me.name, now=clock.now())
+        session.flush()
+        return trials.trial_out(session, trial_id)
+
+
+@router.get("/trials/{trial_id}/workers", operation_id="list_trial_workers")
+def list_trial_workers(
+    trial_id: Id, db: Db, attempt: Attempt = None, cursor: Cursor = None, limit: Limit = 200
+) -> Page[WorkerOut]:
+    """Worker processes in order of rank."""
+    with db.read() as session:
+        return trials.list_workers(
+            session, trial_id, attempt_no=attempt, cursor=cursor, limit=limit
+        )
+
+
+@router.get("/trials/{trial_id}/groups", operation_id="list_trial_groups")
+def list_trial_groups(
+    trial_id: Id, db: Db, attempt: Attempt = None, cursor: Cursor = None, limit: Limit = 50
+) -> Page[ProcessGroupOut]:
+    """Process groups."""
+    with db.read() as session:
+        return trials.list_groups(session, trial_id, attempt_no=attempt, cursor=cursor, limit=limit)
+
+
+@router.get("/trials/{trial_id}/checkpoints", operation_id="list_trial_checkpoints")
+def list_trial_checkpoints(
+    trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+) -> Page[CheckpointOut]:
+    """Checkpoints, newest first."""
+    with db.read() as session:
+        return trials.list_checkpoints(session, trial_id, cursor=cursor, limit=limit)
+
+
+@router.get("/trials/{trial_id}/events", operation_id="list_trial_events")
+def list_trial_events(
+    trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+) -> Page[EventOut]:
+    """What happened to it, newest first."""
+    with db.read() as session:
+        trials.get_trial(session, trial_id)
+        return list_events(session, EventRow.trial_id == trial_id, cursor=cursor, limit=limit)

@@ -52,26 +52,43 @@ class Code(Section):
 
 
 class Trainer(Section):
-    """The built-in trainer: no code needed. Hyperparameters of the same name win over these."""
+    """The built-in trainer: no code needed. Any of these may also be a hyperparameter of the same
+    name, which then wins."""
 
-    model: Identifier = "mlp"
+    model: Literal["cnn", "mlp", "resnet"] = "cnn"
     """Model to train."""
-    data: Identifier = "digits"
+    data: Literal["digits", "synthetic"] = "digits"
     """Data set."""
     epochs: Positive | None = None
     """Training length. Default: `search.max_length`, else 3 epochs."""
     steps: Positive | None = None
     """Training length in optimizer steps, in place of `epochs`."""
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 32
-    """Samples per worker and micro-batch."""
-    optimizer: Identifier = "adamw"
+    """Samples per slot and micro-batch. Global batch = batch_size × slots × accumulate."""
+    optimizer: Literal["adamw", "sgd"] = "adamw"
     """Optimizer."""
-    lr: Annotated[float, Field(gt=0, le=1000)] = 0.001
+    lr: Annotated[float, Field(ge=0, le=1000)] = 2e-3
     """Learning rate."""
-    weight_decay: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Of sgd."""
+    weight_decay: Annotated[float, Field(ge=0, le=1000)] = 0.01
     """Weight decay."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """Learning rate over time; cosine falls to 0 at the last planned step."""
+    warmup_steps: Annotated[int, Field(ge=0, le=2**53)] = 0
+    """Steps over which the learning rate rises from 0."""
+    width: Annotated[int, Field(ge=1, le=65_536)] = 32
+    """Channels of the first convolution, or hidden units of the mlp."""
+    depth: Annotated[int, Field(ge=1, le=1_000)] = 2
+    """Convolutions or residual blocks per resolution, or hidden layers."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of activations dropped while training."""
+    augment: bool = False
+    """Shift digits by up to one pixel."""
+    samples: Annotated[int, Field(ge=1, le=100_000_000)] = 4096
+    """Size of the synthetic training set."""
     options: dict[SafeStr, Any] = {}
-    """Further settings of the chosen model and data set (`{width: 64}`)."""
+    """Further settings of the trainer, checked when it starts (`{rows_per_s: 20}`)."""
 
 
 class Resources(Section):

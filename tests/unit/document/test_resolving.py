@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from muster.training.config import TrainConfig
+from muster.training.config import resolve as trainer_resolve
 from muster_server.domain.search import Searcher
 from muster_server.errors import FieldProblem
-from muster_server.schemas.document import Document
+from muster_server.schemas.document import Document, Trainer
 from muster_server.services.documents import reference, resolve, search_spec
 
 BASE = "name: x\nentrypoint: train.py\n"
@@ -299,3 +302,15 @@ def test_reference_page_is_current() -> None:
 def test_every_key_of_the_document_is_explained() -> None:
     for name, info in Document.model_fields.items():
         assert info.description, name
+
+
+def test_defaults_of_the_built_in_trainer_are_those_it_uses_itself() -> None:
+    ours = {n: f.default for n, f in Trainer.model_fields.items() if n != "options"}
+    theirs = {f.name: f.default for f in dataclasses.fields(TrainConfig)}
+    assert ours == {name: theirs[name] for name in ours}
+
+
+def test_the_built_in_trainer_understands_a_resolved_document() -> None:
+    resolved = config(TRAINER + "search: {max_length: {epochs: 2}}\nhyperparameters: {lr: 0.5}")
+    settings = trainer_resolve(resolved, resolved["hyperparameters"], seed=1)
+    assert (settings.epochs, settings.steps, settings.lr) == (2, None, 0.5)

@@ -166,6 +166,10 @@ class Searcher:
             return None
         return -needed if self.spec.goal == "max" else needed
 
+    def ranking(self, rung: int) -> list[RungEntry]:
+        """The entries of a rung, best first, ties in order of trial number."""
+        return sorted(self.rungs[rung], key=lambda e: (score(e.value, self.spec.goal), e.trial_no))
+
     def preview(self, limit: int) -> list[dict[str, Any]]:
         """Hyperparameters of the first `limit` trials, exactly as they will be created."""
         return [self._hparams(no) for no in range(1, min(limit, self.spec.trials) + 1)]

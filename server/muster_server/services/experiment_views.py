@@ -1,0 +1,229 @@
+"""Experiments as REST shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Row, Select, case, func, select
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
+from muster_server.domain.search import Searcher
+from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState
+from muster_server.errors import NotFound
+from muster_server.schemas.base import Page
+from muster_server.schemas.experiments import (
+    ExperimentDetail,
+    ExperimentOut,
+    RungOut,
+    RungTrial,
+    SearchOut,
+)
+
+from .experiments import get_experiment
+from .paging import decode_cursor, encode_cursor
+
+RUNG_TRIALS_MAX = 1_000
+"""Trials shown per rung: the best ones. A rung of more is counted, not drawn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentFilter:
+    states: Sequence[str] = ()
+    project: str | None = None
+    text: str | None = None
+    """Part of the name, whatever its case."""
+    archived: bool = False
+    """Archived ones too."""
+
+
+def list_experiments(
+    session: Session, filters: ExperimentFilter, *, cursor: str | None, limit: int
+) -> Page[ExperimentOut]:
+    """Newest first."""
+    query = _query().order_by(ExperimentRow.id.desc()).limit(limit + 1)
+    key = decode_cursor(cursor, int)
+    if key is not None:
+        query = query.where(ExperimentRow.id < key[0])
+    if filters.states:
+        query = query.where(ExperimentRow.state.in_(filters.states))
+    if filters.project is not None:
+        query = query.where(ProjectRow.name == filters.project)
+    if filters.text:
+        query = query.where(ExperimentRow.name.icontains(filters.text, autoescape=True))
+    if not filters.archived:
+        query = query.where(ExperimentRow.archived_at.is_(None))
+    rows = session.execute(query).all()
+    more = len(rows) > limit
+    items = [ExperimentOut(**fields) for fields in _fields(session, rows[:limit])]
+    return Page(items=items, next=encode_cursor(items[-1].id) if more else None)
+
+
+def experiment_out(session: Session, experiment_id: int) -> ExperimentOut:
+    """Raises NotFound."""
+    return ExperimentOut(**_fields(session, [_one(session, experiment_id)])[0])
+
+
+def experiment_detail(session: Session, experiment_id: int) -> ExperimentDetail:
+    """Raises NotFound."""
+    found = _one(session, experiment_id)
+    (fields,) = _fields(session, [found])
+    row: ExperimentRow = found[0]
+    return ExperimentDetail(
+        **fields, document=row.document, config=row.config, blob_sha256=row.blob_sha256
+    )
+
+
+def search_out(session: Session, experiment_id: int) -> SearchOut:
+    """The search with its rungs, as its searcher knows them now. Raises NotFound."""
+    experiment = get_experiment(session, experiment_id)
+    assert experiment.search_state is not None, f"experiment {experiment_id} has no search"
+    searcher = Searcher.from_state(experiment.search_state)
+    spec = searcher.spec
+    ids: dict[int, int] = {}
+    if searcher.rungs:
+        numbers = select(TrialRow.no, TrialRow.id).where(TrialRow.experiment_id == experiment_id)
+        ids = {row.no: row.id for row in session.execute(numbers)}
+    return SearchOut(
+        method=spec.method,
+        metric_name=spec.metric,
+        metric_goal=spec.goal if spec.metric else None,
+        unit=spec.unit,
+        num_trials_planned=spec.trials,
+        num_trials_created=searcher.num_created,
+        finished=searcher.is_finished,
+        rungs=[
+            RungOut(
+                index=index,
+                units=spec.rungs[index],
+                cutoff=searcher.cutoff(index),
+                trials=[
+                    RungTrial(
+                        trial_id=ids[entry.trial_no],
+                        trial_no=entry.trial_no,
+                        metric=entry.value,
+                        promoted=entry.goes_on is True,
+                        stopped=entry.goes_on is False,
+                    )
+                    for entry in searcher.ranking(index)[:RUNG_TRIALS_MAX]
+                    if entry.trial_no in ids
+                ],
+            )
+            for index in range(len(searcher.rungs))
+        ],
+    )
+
+
+Found = Row[ExperimentRow, str, str]
+
+
+def _query() -> Select[ExperimentRow, str, str]:
+    return (
+        select(ExperimentRow, ProjectRow.name, UserRow.username)
+        .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
+        .join(UserRow, UserRow.id == ExperimentRow.owner_id, isouter=True)
+    )
+
+
+def _one(session: Session, experiment_id: int) -> Found:
+    found = session.execute(_query().where(ExperimentRow.id == experiment_id)).one_or_none()
+    if found is None:
+        raise NotFound("experiments.not_found", f"There is no experiment {experiment_id}.")
+    return found
+
+
+@dataclass
+class _Trials:
+    """What is counted over the trials of one experiment."""
+
+    by_state: dict[str, int] = field(default_factory=dict)
+    first_id: int | None = None
+    done: float = 0.0
+    """Trials' worth of finished work."""
+    num_measurable: int = 0
+    """Trials that have ended or say how many steps they plan."""
+
+
+def _fields(session: Session, rows: Sequence[Found]) -> list[dict[str, Any]]:
+    trials = _count_trials(session, [row[0].id for row in rows])
+    return [_experiment(*row, trials.get(row[0].id, _Trials())) for row in rows]
+
+
+def _experiment(
+    row: ExperimentRow, project: str, owner: str | None, trials: _Trials
+) -> dict[str, Any]:
+    search, resources = row.config["search"], row.config["resources"]
+    planned: int | None = search["trials"]
+    return {
+        "id": row.id,
+        "name": row.name,
+        "project": project,
+        "owner": owner,
+        "labels": row.labels,
+        "notes": row.notes,
+        "state": row.state,
+        "reason": row.reason,
+        "searcher": search["method"],
+        "metric_name": row.metric_name,
+        "metric_goal": row.metric_goal,
+        "best_metric": row.best_metric,
+        "best_trial_id": row.best_trial_id,
+        "num_trials": sum(trials.by_state.values()),
+        "num_trials_by_state": trials.by_state,
+        "num_trials_planned": planned,
+        "slots_per_trial": row.slots_per_trial,
+        "slot_type": resources["slot_type"],
+        "pool": resources["pool"],
+        "priority": row.priority,
+        "progress": _progress(row.state, planned, trials),
+        "only_trial_id": trials.first_id if planned == 1 else None,
+        "created_at": row.created_at,
+        "started_at": row.started_at,
+        "ended_at": row.ended_at,
+        "archived_at": row.archived_at,
+    }
+
+
+def _progress(state: str, planned: int | None, trials: _Trials) -> float | None:
+    if state == ExperimentState.COMPLETED:
+        return 1.0
+    if not planned:
+        return None
+    running = sum(n for s, n in trials.by_state.items() if s not in (*TERMINAL_TRIAL, "QUEUED"))
+    if trials.num_measurable == 0 and running:
+        return None
+    return min(trials.done / planned, 1.0)
+
+
+def _count_trials(session: Session, experiment_ids: Sequence[int]) -> dict[int, _Trials]:
+    ended = TrialRow.state.in_(TERMINAL_TRIAL)
+    share = TrialRow.step * 1.0 / TrialRow.num_steps_planned
+    done = case(
+        (ended, 1.0),
+        (TrialRow.num_steps_planned > 0, case((share > 1.0, 1.0), else_=share)),
+        else_=0.0,
+    )
+    measurable = case((ended, 1), (TrialRow.num_steps_planned > 0, 1), else_=0)
+    query = (
+        select(
+            TrialRow.experiment_id,
+            TrialRow.state,
+            func.count(),
+            func.min(TrialRow.id),
+            func.sum(done),
+            func.sum(measurable),
+        )
+        .where(TrialRow.experiment_id.in_(experiment_ids))
+        .group_by(TrialRow.experiment_id, TrialRow.state)
+        .order_by(TrialRow.experiment_id, TrialRow.state)
+    )
+    counted: dict[int, _Trials] = {}
+    for experiment_id, state, count, first_id, finished, num_measurable in session.execute(query):
+        trials = counted.setdefault(experiment_id, _Trials())
+        trials.by_state[state] = count
+        trials.first_id = first_id if trials.first_id is None else min(trials.first_id, first_id)
+        trials.done += float(finished)
+        trials.num_measurable += num_measurable
+    return counted

@@ -1,0 +1,50 @@
+"""Opaque cursors: where the next page begins, as base64 of the last row's sort key."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from muster_server.errors import InvalidRequest
+
+MAX_LIMIT = 200
+MAX_CURSOR_CHARS = 512
+
+CursorKey = list[str | int | float | None]
+
+
+def encode_cursor(*key: str | int | float | None) -> str:
+    text = json.dumps(key, separators=(",", ":"), allow_nan=False)
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decode_cursor(
+    cursor: str | None, *kinds: type[Any] | tuple[type[Any], ...]
+) -> CursorKey | None:
+    """The key behind a cursor, None without one. Raises InvalidRequest for anything we never made.
+
+    kinds: the type of each part; (float, type(None)) for one that may be null.
+    """
+    if cursor is None:
+        return None
+    try:
+        if len(cursor) > MAX_CURSOR_CHARS:
+            raise ValueError("too long")
+        padded = cursor + "=" * (-len(cursor) % 4)
+        key = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
+        if not isinstance(key, list) or len(key) != len(kinds):
+            raise ValueError("other shape")
+        for part, kind in zip(key, kinds, strict=True):
+            if isinstance(part, bool) or not isinstance(part, kind):
+                raise ValueError("other type")
+            if isinstance(part, int) and abs(part) >= 2**63:
+                raise ValueError("out of range")
+    except (ValueError, binascii.Error, RecursionError):
+        raise InvalidRequest(
+            "request.bad_cursor",
+            "The cursor is not one this list gave out.",
+            hint="Start again without a cursor.",
+        ) from None
+    return key

@@ -1,0 +1,352 @@
+"""Between trials and their searcher: what it hears, and carrying out what it decides.
+
+Hearing (`on_metrics`, `on_trial_terminal`) appends to search_events in the transaction that stored
+the cause; deciding (`run_search`) consumes them in order, in one transaction with its effects. A
+natural key makes an event that is delivered twice count once.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import func, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from muster_server.db.engine import touch
+from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, TrialRow
+from muster_server.domain.search import (
+    Action,
+    CreateTrial,
+    Event,
+    Finish,
+    Searcher,
+    StopTrial,
+    TrialEnded,
+    Validated,
+    action_to_json,
+    event_from_json,
+    event_to_json,
+)
+from muster_server.domain.search.events import Outcome
+from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL, TrialState
+
+from .documents import search_spec
+from .events import add_event
+
+EVENTS_PER_RUN = 1_000
+_EPSILON = 1e-6
+_APPEND_TRIES = 20
+
+_OUTCOMES: dict[str, Outcome] = {
+    TrialState.COMPLETED: "completed",
+    TrialState.STOPPED_EARLY: "stopped",
+    TrialState.FAILED: "failed",
+    TrialState.CANCELED: "canceled",
+}
+
+
+class MetricUpdate(Protocol):
+    """A new value, as services.metrics.ingest returns it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def epoch(self) -> float | None: ...
+    @property
+    def value(self) -> float: ...
+
+
+# ---------------------------------------------------------------- hearing
+
+
+def on_metrics(
+    session: Session, trial: TrialRow, updates: Sequence[MetricUpdate], now: dt.datetime
+) -> None:
+    """Take note of new values of the search metric (other names are ignored).
+
+    Keeps the best value of the trial and of the experiment. The searcher hears of the first value
+    at or after each rung, and of the first one past max_length; not of every value, because a
+    metric may be reported at every step.
+    """
+    experiment = session.execute(
+        select(ExperimentRow.metric_name, ExperimentRow.metric_goal, ExperimentRow.config).where(
+            ExperimentRow.id == trial.experiment_id
+        )
+    ).one()
+    mine = [u for u in updates if u.name == experiment.metric_name]
+    if not mine:
+        return
+    _note_best(session, trial, [u.value for u in mine], experiment.metric_goal or "min")
+    spec = search_spec(experiment.config)
+    if spec.max_units is None or trial.state in TERMINAL_TRIAL:
+        return
+    marks = [*spec.rungs, spec.max_units + 1]
+    heard = _heard_units(session, trial, marks)
+    for metric in mine:
+        units = metric.step if spec.unit == "steps" else metric.epoch
+        if units is None:
+            _warn_no_epoch(session, trial, metric.name, now)
+            continue
+        # One number per thing to hear of: the rung's units, or one more than max_length.
+        reached = [rung for rung in spec.rungs if units >= rung - _EPSILON]
+        if units > spec.max_units + _EPSILON:
+            reached.append(spec.max_units + 1)
+        if not reached or reached[-1] <= heard:
+            continue
+        heard = reached[-1]
+        key = f"validation:{trial.no}:{heard}"
+        event = Validated(trial_no=trial.no, units=units, value=metric.value, key=key)
+        _append(session, trial.experiment_id, key, event, now)
+
+
+def on_trial_terminal(session: Session, trial: TrialRow, now: dt.datetime) -> None:
+    """Take note that a trial has ended for good. Called again, it changes nothing."""
+    key = f"ended:{trial.no}"
+    event = TrialEnded(trial_no=trial.no, outcome=_OUTCOMES[trial.state], key=key)
+    _append(session, trial.experiment_id, key, event, now)
+
+
+def _note_best(session: Session, trial: TrialRow, values: Sequence[float], goal: str) -> None:
+    finite = [v for v in values if math.isfinite(v)]
+    if not finite:
+        return
+    best = max(finite) if goal == "max" else min(finite)
+    if trial.metric is not None and (
+        best <= trial.metric if goal == "max" else best >= trial.metric
+    ):
+        return
+    trial.metric = best
+    is_better = (
+        ExperimentRow.best_metric < best if goal == "max" else ExperimentRow.best_metric > best
+    )
+    session.flush()  # the trial before the experiment, always: two locks, one order
+    result = session.execute(
+        update(ExperimentRow)
+        .where(
+            ExperimentRow.id == trial.experiment_id,
+            or_(ExperimentRow.best_metric.is_(None), is_better),
+        )
+        .values(best_metric=best, best_trial_id=trial.id)
+        .execution_options(synchronize_session=False)
+    )
+    if getattr(result, "rowcount", 0):
+        touch(session, "experiments", f"experiment:{trial.experiment_id}")
+
+
+def _heard_units(session: Session, trial: TrialRow, marks: Sequence[int]) -> int:
+    """The largest of `marks` the searcher has heard of for this trial, 0 when there is none."""
+    marks_by_key = {f"validation:{trial.no}:{mark}": mark for mark in marks}
+    keys = session.scalars(
+        select(SearchEventRow.key).where(
+            SearchEventRow.experiment_id == trial.experiment_id,
+            SearchEventRow.key.in_(marks_by_key),
+        )
+    )
+    return max((marks_by_key[key] for key in keys), default=0)
+
+
+def _warn_no_epoch(session: Session, trial: TrialRow, name: str, now: dt.datetime) -> None:
+    kind = "search.metric_without_epoch"
+    known = select(EventRow.id).where(EventRow.trial_id == trial.id, EventRow.type == kind).limit(1)
+    if session.scalar(known) is None:
+        add_event(
+            session,
+            kind,
+            f"{name} was reported without an epoch, but search.max_length is in epochs: such "
+            "values are not judged. Report the epoch, or use {steps: ...}.",
+            now=now,
+            level="warning",
+            experiment_id=trial.experiment_id,
+            trial_id=trial.id,
+            attempt_no=trial.attempt_no,
+        )
+        session.flush()
+
+
+def _append(session: Session, experiment_id: int, key: str, event: Event, now: dt.datetime) -> None:
+    session.flush()
+    for _ in range(_APPEND_TRIES):
+        mine = SearchEventRow.experiment_id == experiment_id
+        if session.scalar(select(SearchEventRow.seq).where(mine, SearchEventRow.key == key)):
+            return
+        last = session.scalar(select(func.max(SearchEventRow.seq)).where(mine)) or 0
+        try:
+            with session.begin_nested():
+                session.add(
+                    SearchEventRow(
+                        experiment_id=experiment_id,
+                        seq=last + 1,
+                        key=key,
+                        event=event_to_json(event),
+                        actions=[],
+                        at=now,
+                    )
+                )
+        except IntegrityError:
+            continue  # another trial of the experiment was appended meanwhile
+        touch(session, "loops")
+        return
+    raise RuntimeError(f"experiment {experiment_id}: no free search event number")
+
+
+# ---------------------------------------------------------------- deciding
+
+
+class Raced(Exception):
+    """Somebody else changed the search meanwhile: roll back, the next pass starts afresh."""
+
+
+def waiting_experiments(session: Session, limit: int) -> list[int]:
+    """Experiments with events their searcher has not consumed."""
+    query = (
+        select(ExperimentRow.id)
+        .where(
+            ExperimentRow.state.not_in(TERMINAL_EXPERIMENT),
+            select(SearchEventRow.seq)
+            .where(
+                SearchEventRow.experiment_id == ExperimentRow.id,
+                SearchEventRow.seq > ExperimentRow.search_seq,
+            )
+            .exists(),
+        )
+        .order_by(ExperimentRow.id)
+        .limit(limit)
+    )
+    return list(session.scalars(query))
+
+
+def run_search(session: Session, experiment_id: int, now: dt.datetime) -> list[str]:
+    """Let one searcher consume its events; the reasons of what it decided, for the log.
+
+    Raises Raced when the experiment changed while deciding; the transaction must be rolled back.
+    """
+    experiment = session.get(ExperimentRow, experiment_id, populate_existing=True)
+    if experiment is None or experiment.search_state is None:
+        return []
+    rows = session.scalars(
+        select(SearchEventRow)
+        .where(
+            SearchEventRow.experiment_id == experiment_id,
+            SearchEventRow.seq > experiment.search_seq,
+        )
+        .order_by(SearchEventRow.seq)
+        .limit(EVENTS_PER_RUN)
+    ).all()
+    if not rows:
+        return []
+    searcher = Searcher.from_state(experiment.search_state)
+    decided: list[Action] = []
+    if experiment.desired == "stop":
+        decided += searcher.close("stopped by a user")
+    for row in rows:
+        actions = searcher.apply(event_from_json(row.event))
+        row.actions = [action_to_json(action) for action in actions]
+        decided += actions
+    carry_out(session, experiment, decided, now)
+    save_search(session, experiment, searcher, rows[-1].seq)
+    return [f"experiment {experiment_id}: {describe(action)}" for action in decided]
+
+
+def carry_out(
+    session: Session, experiment: ExperimentRow, actions: Sequence[Action], now: dt.datetime
+) -> None:
+    """Make trials and stop requests of a searcher's decisions. Trials are locked first."""
+    stops = {a.no: a.reason for a in actions if isinstance(a, StopTrial)}
+    if stops:
+        _stop_early(session, experiment, stops, now)
+    new = [_trial_row(experiment.id, a, now) for a in actions if isinstance(a, CreateTrial)]
+    session.add_all(new)
+    session.flush()
+    for trial in new:
+        add_event(
+            session,
+            "trial.created",
+            f"Trial {trial.no} is queued.",
+            now=now,
+            experiment_id=experiment.id,
+            trial_id=trial.id,
+        )
+    for action in actions:
+        if isinstance(action, Finish):
+            add_event(
+                session,
+                "search.finished",
+                f"The search is finished: {action.reason}.",
+                now=now,
+                experiment_id=experiment.id,
+            )
+    if actions:
+        touch(session, "experiments", f"experiment:{experiment.id}", "cluster", "loops")
+
+
+def save_search(
+    session: Session, experiment: ExperimentRow, searcher: Searcher, search_seq: int
+) -> None:
+    """Store what a searcher knows now. Raises Raced when the stored search is not the one read."""
+    session.flush()
+    result = session.execute(
+        update(ExperimentRow)
+        .where(
+            ExperimentRow.id == experiment.id,
+            ExperimentRow.search_seq == experiment.search_seq,
+            ExperimentRow.desired == experiment.desired,
+        )
+        .values(search_state=searcher.state(), search_seq=search_seq)
+        .execution_options(synchronize_session=False)
+    )
+    if getattr(result, "rowcount", 0) != 1:
+        raise Raced
+
+
+def describe(action: Action) -> str:
+    if isinstance(action, CreateTrial):
+        return f"create {action.reason}"
+    if isinstance(action, StopTrial):
+        return f"stop trial {action.no}: {action.reason}"
+    return f"finish: {action.reason}"
+
+
+def _stop_early(
+    session: Session, experiment: ExperimentRow, stops: dict[int, str], now: dt.datetime
+) -> None:
+    trials = session.scalars(
+        select(TrialRow)
+        .where(TrialRow.experiment_id == experiment.id, TrialRow.no.in_(stops))
+        .order_by(TrialRow.id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    for trial in trials:
+        if trial.state in TERMINAL_TRIAL or trial.desired != "run":
+            continue
+        trial.desired = "early"
+        trial.reason = f"Stopped early: {stops[trial.no]}."
+        add_event(
+            session,
+            "trial.stopped_early",
+            trial.reason,
+            now=now,
+            experiment_id=experiment.id,
+            trial_id=trial.id,
+            attempt_no=trial.attempt_no or None,
+        )
+        touch(session, f"trial:{trial.id}")
+
+
+def _trial_row(experiment_id: int, action: CreateTrial, now: dt.datetime) -> TrialRow:
+    values: dict[str, Any] = {
+        "experiment_id": experiment_id,
+        "no": action.no,
+        "hparams": action.hparams,
+        "seed": action.seed,
+        "state": TrialState.QUEUED,
+        "queued_at": now,
+        "created_at": now,
+    }
+    return TrialRow(**values)
