@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -35,7 +35,7 @@ class TrainConfig:
     model: Model = "cnn"
     data: Data = "digits"
     epochs: int | None = None
-    """Passes over the training data; 20 when neither epochs nor steps is given."""
+    """Passes over the training data. Without epochs and steps: search.max_length, else 3 epochs."""
     steps: int | None = None
     """Optimizer steps; the smaller of epochs and steps ends the training."""
     batch_size: int = 32
@@ -104,30 +104,26 @@ def resolve(
 ) -> TrainConfig:
     """The settings of one trial: hyperparameters over the document's `trainer` over defaults.
 
-    search.max_length bounds the training when it is given: the searcher decides how long a trial
-    may run, and compares trials at that scale.
+    `trainer.options` and a hyperparameter `options` hold further fields of TrainConfig.
     Raises ConfigError naming the key and the nearest known one.
     """
     values: dict[str, Any] = {"seed": seed}
     inject: list[Inject] = []
-    for key, value in (document.get("trainer") or {}).items():
-        if key == "inject":
-            inject = _injections(value)
-        else:
-            values[_known(f"trainer.{key}", key)] = value
-    for key, value in hparams.items():
-        values[_known(f"hyperparameters.{key}", key)] = value
-    for name, value in values.items():
-        values[name] = _checked(name, value)
+    for path, given in (("trainer", document.get("trainer") or {}), ("hyperparameters", hparams)):
+        for key, value in _flat(path, given):
+            if key == f"{path}.options.inject":
+                inject = _injections(value)
+            else:
+                name = _known(key)
+                values[name] = _checked(name, value)
 
-    max_length = (document.get("search") or {}).get("max_length") or {}
-    if max_length:
+    if values.get("epochs") is None and values.get("steps") is None:
+        max_length = (document.get("search") or {}).get("max_length") or {"epochs": 3}
         values["epochs"] = max_length.get("epochs")
         values["steps"] = max_length.get("steps")
-    if values.get("epochs") is None and values.get("steps") is None:
-        values["epochs"] = 20
-    every = (document.get("checkpoints") or {}).get("every") or {}
-    if every:
+    checkpoints = document.get("checkpoints") or {}
+    if "every" in checkpoints:
+        every = checkpoints["every"] or {}  # null: only at the end
         values["checkpoint_epochs"] = every.get("epochs")
         values["checkpoint_steps"] = every.get("steps")
     values["accumulate"] = _checked(
@@ -137,7 +133,16 @@ def resolve(
     return TrainConfig(**values, inject=inject)
 
 
-def _known(path: str, key: str) -> str:
+def _flat(path: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in given.items():
+        if key == "options" and isinstance(value, Mapping):
+            yield from ((f"{path}.options.{k}", v) for k, v in value.items())
+        else:
+            yield f"{path}.{key}", value
+
+
+def _known(path: str) -> str:
+    key = path.rpartition(".")[2]
     if key in _TUNABLE:
         return key
     near = difflib.get_close_matches(key, _TUNABLE, n=1)
@@ -174,10 +179,12 @@ def _injections(value: Any) -> list[Inject]:
     try:
         found = [Inject(**entry) for entry in entries]
     except TypeError as error:
-        raise ConfigError(f"trainer.inject: expected rank, ms and phase ({error})") from error
+        raise ConfigError(
+            f"trainer.options.inject: expected rank, ms and phase ({error})"
+        ) from error
     for entry in found:
         if entry.phase not in get_args(Phase):
             raise ConfigError(
-                f"trainer.inject.phase: {entry.phase!r} is neither data_wait nor forward"
+                f"trainer.options.inject.phase: {entry.phase!r} is neither data_wait nor forward"
             )
     return found
