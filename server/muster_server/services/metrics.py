@@ -10,7 +10,7 @@ import datetime as dt
 import math
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -85,6 +85,19 @@ def ingest(
     max_series: per attempt; None takes it from the settings.
     Returns the values of the experiment's search metric, oldest first.
     """
+    # What earlier records of the request changed is written once, at the commit.
+    with session.no_autoflush:
+        return _ingest(session, allocation, seq, record, at, max_series)
+
+
+def _ingest(
+    session: Session,
+    allocation: AllocationRow,
+    seq: int,
+    record: MetricsRecord,
+    at: dt.datetime,
+    max_series: int | None,
+) -> list[MetricUpdate]:
     columns, refused = _read_columns(record.series)
     known = _known_names(session, allocation, record.rank)
     limit = get_settings().series_max_per_trial if max_series is None else max_series
@@ -157,14 +170,29 @@ def _floats(values: Sequence[Number]) -> Sequence[float] | None:
         return None
 
 
+@dataclass
+class _Seen:
+    """What a transaction has read already: a request holds up to 1,000 records."""
+
+    names: dict[int, set[str]] = field(default_factory=dict)
+    """Rank → names that have a series in this attempt."""
+    workers: dict[int, WorkerRow] = field(default_factory=dict)
+    trial: TrialRow | None = None
+    """Locked by this transaction."""
+    metric_name: str | None = None
+
+
+def _seen(session: Session, allocation: AllocationRow) -> _Seen:
+    seen: dict[str, _Seen] = session.info.setdefault("muster_ingest", {})
+    return seen.setdefault(allocation.id, _Seen())
+
+
 def _known_names(session: Session, allocation: AllocationRow, rank: int) -> set[str]:
-    """Names of this rank that have a series; remembered for the rest of the transaction, because
-    a request holds up to 1,000 records."""
-    cache: dict[tuple[int, int, int], set[str]] = session.info.setdefault("muster_series_names", {})
-    key = (allocation.trial_id, allocation.attempt_no, rank)
-    if key not in cache:
-        cache[key] = queries.series_names(session, *key)
-    return cache[key]
+    names = _seen(session, allocation).names
+    if rank not in names:
+        key = (allocation.trial_id, allocation.attempt_no, rank)
+        names[rank] = queries.series_names(session, *key)
+    return names[rank]
 
 
 def _within_limit(
@@ -195,6 +223,7 @@ def _report_dropped(
     at: dt.datetime,
 ) -> None:
     """One event per attempt that says what is being left out; it counts on from there."""
+    session.flush()
     event = session.scalars(
         select(EventRow).where(
             EventRow.trial_id == allocation.trial_id,
@@ -294,13 +323,17 @@ def _update_worker(
     columns: Sequence[_Column],
     at: dt.datetime,
 ) -> None:
-    worker = session.scalars(
-        select(WorkerRow).where(
-            WorkerRow.allocation_id == allocation.id, WorkerRow.local_rank == record.local_rank
-        )
-    ).first()
+    workers = _seen(session, allocation).workers
+    worker = workers.get(record.local_rank)
     if worker is None:
-        return
+        worker = session.scalars(
+            select(WorkerRow).where(
+                WorkerRow.allocation_id == allocation.id, WorkerRow.local_rank == record.local_rank
+            )
+        ).first()
+        if worker is None:
+            return
+        workers[record.local_rank] = worker
     latest = {
         c.name: encode_number(c.summary.last) for c in columns if c.name.startswith(WORKER_GROUPS)
     }
@@ -329,13 +362,7 @@ def _update_trial(
         is_lowest = queries.lowest_rank(session, *key) == record.rank
     if not mine and not is_lowest:
         return []
-    session.flush()
-    trial = session.scalars(
-        select(TrialRow)
-        .where(TrialRow.id == allocation.trial_id)
-        .with_for_update()
-        .execution_options(populate_existing=True)
-    ).one()
+    trial = _locked_trial(session, allocation)
     if trial.attempt_no != allocation.attempt_no:
         return []
 
@@ -359,7 +386,7 @@ def _update_trial(
             trial.epoch = record.epoch
         if record.num_steps_planned is not None:
             trial.num_steps_planned = record.num_steps_planned
-    return _search_updates(session, trial, record, mine)
+    return _search_updates(_seen(session, allocation).metric_name, record, mine)
 
 
 def _merged(
@@ -382,12 +409,26 @@ def _merged(
     return merged
 
 
+def _locked_trial(session: Session, allocation: AllocationRow) -> TrialRow:
+    """The trial as it is now, locked against the other allocations' ingests until the commit."""
+    seen = _seen(session, allocation)
+    if seen.trial is None:
+        session.flush()
+        seen.trial = session.scalars(
+            select(TrialRow)
+            .where(TrialRow.id == allocation.trial_id)
+            .with_for_update()
+            .execution_options(populate_existing=True)
+        ).one()
+        seen.metric_name = session.scalar(
+            select(ExperimentRow.metric_name).where(ExperimentRow.id == seen.trial.experiment_id)
+        )
+    return seen.trial
+
+
 def _search_updates(
-    session: Session, trial: TrialRow, record: MetricsRecord, columns: Sequence[_Column]
+    metric_name: str | None, record: MetricsRecord, columns: Sequence[_Column]
 ) -> list[MetricUpdate]:
-    name = session.scalar(
-        select(ExperimentRow.metric_name).where(ExperimentRow.id == trial.experiment_id)
-    )
     return [
         MetricUpdate(
             name=c.name,
@@ -396,6 +437,6 @@ def _search_updates(
             value=value,
         )
         for c in columns
-        if c.name == name
+        if c.name == metric_name
         for step, value in zip(c.steps, c.values, strict=True)
     ]

@@ -481,7 +481,10 @@ def _entries(session: Session, segment: _Segment, parts: _Parts, *, width: int |
         found.append(decode_rollups(b.rollup for b in as_rollup))
     if coarse:
         data = queries.block_data(session, [(b.series_id, b.first_step) for b in coarse])
-        found.extend(as_entries(decode_block(block)) for _, block in sorted(data.items()))
+        found.extend(
+            bucketed(as_entries(decode_block(block)), width or 1)
+            for _, block in sorted(data.items())
+        )
     if len(parts.exact):
         found.append(as_entries(parts.exact))
     if len(found) == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Any, TypeVar, cast
 
@@ -40,8 +41,13 @@ def insert_or_ignore(session: Session, row: type[Base]) -> Insert:
 
     On the table, not the row class: the ORM's own bulk insert costs several times as much.
     """
+    return _insert_or_ignore(session.get_bind().dialect.name, row)
+
+
+@cache
+def _insert_or_ignore(dialect: str, row: type[Base]) -> Insert:
     table = _table(row)
-    if session.get_bind().dialect.name == "sqlite":
+    if dialect == "sqlite":
         statement: Insert = sqlite.insert(table).on_conflict_do_nothing()
     else:
         statement = postgresql.insert(table).on_conflict_do_nothing()
@@ -61,26 +67,18 @@ def begin_snapshot(session: Session) -> None:
 # ---------------------------------------------------------------- series
 
 
-_SUMMARY_COLUMNS = (
-    "count",
-    "num_non_finite",
-    "first_step",
-    "last_step",
-    "last_time_ms",
-    "last_value",
-    "last_text",
-    "min_value",
-    "max_value",
-)
-
-
 def merge_series(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert series, or merge these summaries into those stored. `rows` hold all columns but
     id and compacted_step; sorted by name, so that two writers cannot deadlock."""
-    table = MetricSeriesRow
-    core = _table(MetricSeriesRow)
-    sqlite_session = session.get_bind().dialect.name == "sqlite"
-    statement: Any = (sqlite.insert if sqlite_session else postgresql.insert)(core)
+    session.execute(_merge_series(session.get_bind().dialect.name), list(rows))
+
+
+@cache
+def _merge_series(dialect: str) -> Any:
+    # Built once: putting it together takes longer than running it.
+    table = _table(MetricSeriesRow).c
+    insert_into = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    statement: Any = insert_into(_table(MetricSeriesRow))
     new = statement.excluded
     is_newer = or_(table.last_step.is_(None), new.last_step >= table.last_step)
     update = {
@@ -100,12 +98,9 @@ def merge_series(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
         ),
     }
     for column in ("last_step", "last_time_ms", "last_value", "last_text"):
-        update[column] = case((is_newer, new[column]), else_=getattr(table, column))
-    session.execute(
-        statement.on_conflict_do_update(
-            index_elements=["trial_id", "attempt_no", "rank", "name"], set_=update
-        ),
-        list(rows),
+        update[column] = case((is_newer, new[column]), else_=table[column])
+    return statement.on_conflict_do_update(
+        index_elements=["trial_id", "attempt_no", "rank", "name"], set_=update
     )
 
 
