@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster import collectives
+from muster.collectives import Collective, Segment, comm_use
+from muster.env import RankInfo, Surroundings, TrialConfig
+from muster.intervals import intersect, length, merge
+from muster.metrics import Row, Window, clean_name
+from muster.run import Run
+from muster.sinks import FileSink
+from muster.timing import PHASES, StepTimer
+
+ME = 1
+intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8)
+
+
+def covered(pairs: list[tuple[int, int]]) -> set[int]:
+    return {t for start, end in pairs for t in range(start, end)}
+
+
+@given(intervals, intervals)
+def test_interval_arithmetic_agrees_with_sets_of_points(
+    a: list[tuple[int, int]], b: list[tuple[int, int]]
+) -> None:
+    assert covered(merge(a)) == covered(a)
+    assert length(merge(a)) == len(covered(a))
+    assert covered(intersect(merge(a), merge(b))) == covered(a) & covered(b)
+
+
+def collective(
+    launched: int, done: int, *, waits: list[tuple[int, int]] | None = None, future: bool = False
+) -> Collective:
+    record = Collective("all_reduce", 100, "world", launched)
+    record.done = done
+    record.is_future = future
+    record.waits = [(ME, start, end) for start, end in waits or []]
+    return record
+
+
+STEP = [Segment("forward", 0, 100), Segment("backward", 100, 300), Segment("optimizer", 300, 350)]
+
+
+def test_buckets_in_flight_together_count_once() -> None:
+    use = comm_use(
+        [collective(120, 200, future=True), collective(150, 220, future=True)], STEP, thread=ME
+    )
+    assert (use.total, use.num_bytes, use.count) == (100, 200, 2)
+
+
+def test_what_ddp_waits_for_after_its_last_launch_is_exposed() -> None:
+    records = [collective(120, 180, future=True), collective(240, 290, future=True)]
+    use = comm_use(records, STEP, thread=ME)
+    assert (use.total, use.exposed, use.overlapped) == (110, 50, 60)
+    assert use.exposed_by_phase == {"backward": 50}
+
+
+def test_only_the_training_thread_s_waits_are_exposed() -> None:
+    mine = collective(20, 80, waits=[(50, 80)])
+    other = collective(20, 90)
+    other.waits = [(ME + 1, 20, 90)]
+    use = comm_use([mine, other], STEP, thread=ME)
+    assert (use.total, use.exposed, use.exposed_by_phase) == (70, 30, {"forward": 30})
+
+
+def test_a_wait_for_something_long_finished_costs_nothing() -> None:
+    use = comm_use([collective(20, 40, waits=[(90, 92)])], STEP, thread=ME)
+    assert (use.total, use.exposed) == (20, 0)
+
+
+def test_a_collective_without_completion_ends_with_its_wait() -> None:
+    use = comm_use([collective(20, 0, waits=[(60, 70)])], STEP, thread=ME)
+    assert (use.total, use.exposed) == (50, 10)
+
+
+def test_one_still_running_counts_to_the_end_of_the_step_and_its_bytes_once() -> None:
+    running = collective(320, 0)
+    assert comm_use([running], STEP, thread=ME).total == 30
+    later = [Segment("forward", 350, 500)]
+    running.done = 400
+    use = comm_use([running], later, thread=ME)
+    assert (use.total, use.num_bytes, use.count) == (50, 0, 0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 350), st.integers(0, 350), st.booleans(), st.integers(0, 350)),
+        max_size=6,
+    )
+)
+def test_exposed_is_part_of_total_and_of_its_phases(
+    raw: list[tuple[int, int, bool, int]],
+) -> None:
+    records = [
+        collective(min(a, b), max(a, b) + 1, future=f, waits=None if f else [(w, w + 20)])
+        for a, b, f, w in raw
+    ]
+    use = comm_use(records, STEP, thread=ME)
+    assert 0 <= use.exposed <= use.total <= 350
+    assert sum(use.exposed_by_phase.values()) == use.exposed
+    for segment in STEP:
+        assert use.exposed_by_phase.get(segment.phase, 0) <= segment.end - segment.start
+
+
+@pytest.mark.parametrize(
+    ("name", "cleaned"),
+    [
+        ("train/loss", "train/loss"),
+        ("loss (mean) %", "loss_mean_"),
+        ("/a//b/", "a/b"),
+        ("", "unnamed"),
+        ("精度", "_"),
+        ("x" * 300, "x" * 200),
+    ],
+)
+def test_names_are_made_storable(name: str, cleaned: str) -> None:
+    assert clean_name(name) == cleaned
+
+
+def test_a_window_averages_what_was_given_and_keeps_nan() -> None:
+    window = Window()
+    assert window.take() is None
+    window.add(Row(1, 10, {"a": 1.0, "b": 5.0}))
+    window.add(Row(2, 20, {"a": 3.0, "c": math.nan}, 0.5, 7))
+    row = window.take()
+    assert row is not None
+    assert (row.step, row.time_ms, row.epoch, row.num_steps_planned) == (2, 20, 0.5, 7)
+    assert (row.values["a"], row.values["b"]) == (2.0, 5.0)
+    assert math.isnan(row.values["c"])
+    assert window.take() is None
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    sink = FileSink(str(tmp_path / "reports.jsonl"), rank=0, local_rank=0)
+    return Run(
+        Surroundings(info=RankInfo()), sink, TrialConfig(hparams={}, config={}, seed=0), defaults={}
+    )
+
+
+def rows(tmp_path: Path) -> list[dict[str, float]]:
+    lines = [json.loads(x) for x in (tmp_path / "reports.jsonl").read_text().splitlines()]
+    return [
+        {"step": line["step"]} | {s["name"]: s["values"][0] for s in line["series"]}
+        for line in lines
+        if line["type"] == "metrics"
+    ]
+
+
+def busy(ms: float) -> None:
+    end = collectives.now_ns() + int(ms * 1e6)
+    while collectives.now_ns() < end:
+        pass
+
+
+def test_parts_sum_to_the_step_and_a_pause_is_in_none(run: Run, tmp_path: Path) -> None:
+    timer = StepTimer(run=run, max_rows_per_s=0)
+    for step in (1, 2, 3):
+        with timer.phase("data_wait"):
+            busy(2)
+        with timer.forward():
+            busy(3)
+            with timer.phase("optimizer"):
+                busy(1)
+        with timer.pause():
+            busy(20)
+        with timer.backward():
+            busy(4)
+        timer.end_step(step, samples=10, metrics={"train/loss": 0.5})
+    timer.flush()
+    written = rows(tmp_path)
+    assert [r["step"] for r in written] == [1, 2, 3]
+    for row in written:
+        parts = sum(row[f"time/{p}_ms"] for p in PHASES) + row["comm/exposed_ms"]
+        assert parts == pytest.approx(row["time/step_ms"])
+        assert row["time/forward_ms"] >= 3
+        assert row["time/optimizer_ms"] >= 1
+        assert row["time/step_ms"] < 30
+        assert row["train/loss"] == 0.5
+        assert row["throughput/samples_per_s"] == pytest.approx(1e4 / row["time/step_ms"])
+
+
+def test_fast_steps_are_averaged_into_few_rows(run: Run, tmp_path: Path) -> None:
+    timer = StepTimer(run=run, max_rows_per_s=20)
+    for step in range(1, 201):
+        busy(0.5)
+        timer.end_step(step, metrics={"train/loss": float(step)})
+    timer.flush()
+    written = rows(tmp_path)
+    assert len(written) <= 20
+    assert written[-1]["step"] == 200
+
+
+def test_a_loader_s_time_is_data_wait(run: Run, tmp_path: Path) -> None:
+    def slow() -> object:
+        for i in range(3):
+            busy(5)
+            yield i
+
+    timer = StepTimer(run=run, max_rows_per_s=0)
+    for step, _ in enumerate(timer.data(slow())):  # type: ignore[arg-type, var-annotated]
+        timer.end_step(step)
+    assert all(row["time/data_wait_ms"] >= 5 for row in rows(tmp_path)[:3])
+
+
+def test_a_metric_that_is_no_number_does_not_stop_the_step(
+    run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    timer = StepTimer(run=run)
+    timer.end_step(1, metrics={"weird/thing": object()})
+    assert "metric 'weird/thing' is not one number" in capfd.readouterr().err

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.training.config import ConfigError, Inject, resolve
+
+
+def test_hyperparameters_win_over_the_document() -> None:
+    config = resolve(
+        {"trainer": {"lr": 0.1, "model": "mlp", "options": {"width": 8}}},
+        {"lr": 0.2, "width": 16},
+        seed=4,
+    )
+    assert (config.lr, config.model, config.width, config.seed) == (0.2, "mlp", 16, 4)
+
+
+@pytest.mark.parametrize(
+    ("document", "epochs", "steps"),
+    [
+        ({}, 3, None),
+        ({"trainer": {"epochs": None, "steps": None}}, 3, None),
+        ({"search": {"max_length": {"epochs": 9}}}, 9, None),
+        ({"search": {"max_length": {"steps": 50, "epochs": None}}}, None, 50),
+        ({"trainer": {"epochs": 4}, "search": {"max_length": {"epochs": 9}}}, 4, None),
+        ({"trainer": {"steps": 7}, "search": {"max_length": {"epochs": 9}}}, None, 7),
+    ],
+)
+def test_length(document: dict[str, Any], epochs: int | None, steps: int | None) -> None:
+    config = resolve(document, {})
+    assert (config.epochs, config.steps) == (epochs, steps)
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "epochs", "steps"),
+    [
+        ({}, 1, None),
+        ({"every": None}, None, None),
+        ({"every": {"steps": 5}}, None, 5),
+        ({"every": {"epochs": 2, "steps": None}}, 2, None),
+    ],
+)
+def test_checkpoint_interval(
+    checkpoints: dict[str, Any], epochs: int | None, steps: int | None
+) -> None:
+    config = resolve({"checkpoints": checkpoints}, {})
+    assert (config.checkpoint_epochs, config.checkpoint_steps) == (epochs, steps)
+
+
+@pytest.mark.parametrize(
+    ("document", "hparams", "message"),
+    [
+        ({"trainer": {"modle": "cnn"}}, {}, "trainer.modle.*did you mean 'model'"),
+        ({}, {"learning": 1}, "hyperparameters.learning: the built-in trainer does not know"),
+        ({"trainer": {"model": "gpt"}}, {}, "model: 'gpt' is none of cnn, mlp, resnet"),
+        ({"trainer": {"options": {"width": 1.5}}}, {}, "width: expected a whole number"),
+        ({}, {"dropout": 1.0}, "dropout: 1.0 must be below 1"),
+        ({}, {"lr": "fast"}, "lr: expected a number"),
+        ({"trainer": {"batch_size": 0}}, {}, "batch_size: 0 is below 1"),
+        ({"trainer": {"options": {"inject": {"rank": 0}}}}, {}, "expected rank, ms and phase"),
+    ],
+)
+def test_mistakes_are_named(
+    document: dict[str, Any], hparams: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(document, hparams)
+
+
+def test_delays_can_be_injected() -> None:
+    config = resolve({"trainer": {"options": {"inject": [{"rank": 1, "ms": 30}]}}}, {})
+    assert config.inject == [Inject(rank=1, ms=30, phase="data_wait")]
