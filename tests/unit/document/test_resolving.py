@@ -314,3 +314,12 @@ def test_the_built_in_trainer_understands_a_resolved_document() -> None:
     resolved = config(TRAINER + "search: {max_length: {epochs: 2}}\nhyperparameters: {lr: 0.5}")
     settings = trainer_resolve(resolved, resolved["hyperparameters"], seed=1)
     assert (settings.epochs, settings.steps, settings.lr) == (2, None, 0.5)
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((Path(__file__).parents[3] / "examples").glob("**/*.yaml")),
+    ids=lambda path: path.parent.name,
+)
+def test_every_example_is_valid(path: Path) -> None:
+    config(path.read_text(encoding="utf-8"))

@@ -1,0 +1,227 @@
+"""From reported values to new trials and early stops, through the database."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import threading
+from dataclasses import dataclass
+
+import pytest
+from sqlalchemy import select
+
+from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, TrialRow
+from muster_server.domain.search import Searcher
+from muster_server.loops.search import search_pass
+from muster_server.schemas.experiments import ExperimentIn
+from muster_server.services import experiment_views, experiments, search
+
+NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+ASHA = """
+name: search
+trainer: {}
+hyperparameters: {lr: {log: [1e-4, 1e-1]}}
+search: {method: asha, metric: val/loss, goal: min, trials: 6, max_length: {epochs: 9},
+  divisor: 3, concurrent: 3}
+"""
+
+
+@dataclass(frozen=True)
+class Update:
+    value: float
+    epoch: float | None = None
+    step: int = 0
+    name: str = "val/loss"
+
+
+@pytest.fixture
+def database_url(any_database_url):
+    return any_database_url
+
+
+@pytest.fixture
+def submit(database):
+    def create(document=ASHA, *overrides):
+        body = ExperimentIn(document=document, overrides=list(overrides))
+        with database.transaction() as session:
+            return experiments.create_experiment(
+                session, body, user_id=None, user_name="ada", now=NOW
+            )
+
+    return create
+
+
+@pytest.fixture
+def report(database):
+    def send(no, *updates):
+        with database.transaction() as session:
+            trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
+            trial.state = "RUNNING"
+            search.on_metrics(session, trial, updates, NOW)
+
+    return send
+
+
+@pytest.fixture
+def end(database):
+    def finish(no, state="COMPLETED"):
+        with database.transaction() as session:
+            trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
+            trial.state = state
+            search.on_trial_terminal(session, trial, NOW)
+
+    return finish
+
+
+def trials(database):
+    with database.read() as session:
+        rows = session.scalars(select(TrialRow).order_by(TrialRow.no)).all()
+        session.expunge_all()  # they are read after the session has ended
+        return {row.no: row for row in rows}
+
+
+def experiment(database):
+    with database.read() as session:
+        row = session.scalars(select(ExperimentRow)).one()
+        session.expunge_all()
+        return row
+
+
+def search_events(database):
+    with database.read() as session:
+        rows = session.scalars(select(SearchEventRow).order_by(SearchEventRow.seq)).all()
+        return [row.key for row in rows]
+
+
+def test_a_trial_behind_at_its_rung_is_stopped_with_the_reason(database, submit, report):
+    submit()
+    # Six trials fill two rungs: 3 and 9 epochs.
+    report(1, Update(0.5, epoch=2.9))
+    assert search_events(database) == ["started"]
+    for no, value in enumerate([0.5, 0.4, 0.6], start=1):
+        report(no, Update(value, epoch=3))
+    assert len(search_pass(database, NOW)) == 1
+    stopped = trials(database)[3]
+    assert stopped.desired == "early"
+    assert "val/loss of 0.6 at rung 1 of 2 (3 epochs)" in stopped.reason
+    with database.read() as session:
+        view = experiment_views.search_out(session, stopped.experiment_id)
+    assert [(t.trial_no, t.promoted, t.stopped) for t in view.rungs[0].trials] == [
+        (2, True, False),
+        (1, True, False),
+        (3, False, True),
+    ]
+    assert view.rungs[0].cutoff == 0.4
+    assert view.rungs[1].trials == []
+
+
+def test_nothing_is_decided_twice(database, submit, report, end):
+    submit()
+    for _ in range(3):
+        report(1, Update(math.nan, epoch=3))
+        end(1, "STOPPED_EARLY")
+        search_pass(database, NOW)
+    assert search_events(database) == ["started", "validation:1:3", "ended:1"]
+    assert sorted(trials(database)) == [1, 2, 3, 4]
+    assert search_pass(database, NOW) == []
+
+
+def test_a_metric_reported_at_every_step_is_heard_once_per_rung(database, submit, report):
+    submit(ASHA, "search.max_length={steps: 90}")
+    for step in range(1, 101):
+        report(1, Update(1 / step, step=step))
+    assert search_events(database) == [
+        "started",
+        "validation:1:30",
+        "validation:1:90",
+        "validation:1:91",
+    ]
+    search_pass(database, NOW)
+    assert "past the search's max_length of 90 steps" in trials(database)[1].reason
+
+
+def test_a_search_runs_to_its_end(database, submit, report, end):
+    submit()
+    for no in range(1, 7):
+        search_pass(database, NOW)
+        report(no, Update(no / 10, epoch=3), Update(no / 20, epoch=9))
+        search_pass(database, NOW)
+        end(no, "STOPPED_EARLY" if trials(database)[no].desired == "early" else "COMPLETED")
+    reasons = search_pass(database, NOW)
+    assert reasons[-1].endswith("finish: all 6 trials have ended")
+    done = experiment(database)
+    assert done.search_state["finished"] is True
+    assert done.best_metric == 0.05
+    assert done.best_trial_id == trials(database)[1].id
+    assert sorted(trials(database)) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(("goal", "best"), [("min", 0.1), ("max", 0.9)])
+def test_the_best_value_is_kept_and_never_one_that_is_not_finite(
+    database, submit, report, goal, best
+):
+    submit(ASHA, f"search.goal={goal}")
+    report(1, Update(0.5, epoch=0.1), Update(math.nan, epoch=0.2), Update(0.9, epoch=0.3))
+    report(2, Update(-math.inf, epoch=0.1), Update(math.inf, epoch=0.2), Update(0.1, epoch=0.3))
+    report(1, Update(0.4, epoch=0.4), Update(7.0, epoch=0.4, name="train/loss"))
+    assert experiment(database).best_metric == best
+    assert experiment(database).best_trial_id == trials(database)[2 if goal == "min" else 1].id
+    assert trials(database)[1].metric == (0.4 if goal == "min" else 0.9)
+
+
+def test_values_without_an_epoch_are_reported_once_and_not_judged(database, submit, report):
+    submit()
+    for step in range(5):
+        report(1, Update(0.5, step=step))
+    assert search_events(database) == ["started"]
+    with database.read() as session:
+        warnings = session.scalars(select(EventRow.type).where(EventRow.level == "warning")).all()
+    assert warnings == ["search.metric_without_epoch"]
+
+
+def test_a_user_s_stop_is_not_overwritten_and_no_trial_is_created_after_it(
+    database, submit, report, end
+):
+    experiment_id = submit()
+    report(1, Update(math.nan, epoch=3))
+    with database.transaction() as session:
+        experiments.stop_experiment(session, experiment_id, user_name="ada", now=NOW)
+    end(1, "CANCELED")
+    search_pass(database, NOW)
+    assert {t.desired for t in trials(database).values()} == {"stop"}
+    assert len(trials(database)) == 3
+
+
+def test_a_decision_on_a_search_that_changed_meanwhile_is_dropped(database, submit, end):
+    submit()
+    end(1)
+    stale = experiment(database)
+    search_pass(database, NOW)
+    searcher = Searcher.from_state(stale.search_state)
+    with database.transaction() as session, pytest.raises(search.Raced):
+        search.save_search(session, stale, searcher, 2)
+
+
+def test_trials_that_report_at_the_same_time_all_count(database, submit):
+    submit(ASHA.replace("concurrent: 3", "concurrent: 6"))
+    failures = []
+    barrier = threading.Barrier(6)
+
+    def one(no):
+        try:
+            barrier.wait(timeout=20)
+            with database.transaction() as session:
+                trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
+                search.on_metrics(session, trial, [Update(no / 10, epoch=3)], NOW)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=one, args=(no,)) for no in range(1, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert failures == []
+    keys = search_events(database)
+    assert sorted(keys[1:]) == [f"validation:{no}:3" for no in range(1, 7)]
+    assert experiment(database).best_metric == 0.1
