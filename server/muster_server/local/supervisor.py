@@ -107,7 +107,8 @@ class Supervisor:
         self._start_part(valkey_part(self.home, self._socket, self._lifeline_read))
         prepared = self._prepare(environment)
         access = self._access(prepared)
-        write_private(self.home.join_token, prepared["join_token"])
+        if prepared["join_token"] is not None:
+            write_private(self.home.join_token, prepared["join_token"])
         write_private(
             self.home.cli, json.dumps({"url": self.url, "token": access.cli_token}, indent=1)
         )
@@ -142,6 +143,7 @@ class Supervisor:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**self._environment, **environment},
+                pass_fds=(self._lifeline_read,),
                 check=False,
                 start_new_session=True,
             )

@@ -63,7 +63,7 @@ def _submit_once(client: Any, root: Path) -> list[int]:
         say("The demo's examples come with a checkout of the repository; there is none here.")
         return []
     from ..bundle import make_bundle
-    from .experiments import _code_path
+    from .experiments import code_folder
 
     ids = []
     for name in EXAMPLES:
@@ -71,7 +71,7 @@ def _submit_once(client: Any, root: Path) -> list[int]:
         if not path.exists():
             continue
         document = path.read_text()
-        code = _code_path(str(path), document, [])
+        code = code_folder(str(path), document, [])
         digest = None
         if code is not None:
             bundle = make_bundle(code)

@@ -274,7 +274,7 @@ def _send_code(
     client: Client, file: str, document: str, overrides: list[str], code: Path | None
 ) -> str | None:
     """The digest of the uploaded code; None when the document needs none."""
-    folder = code if code is not None else _code_path(file, document, overrides)
+    folder = code if code is not None else code_folder(file, document, overrides)
     if folder is None:
         return None
     if code is not None:
@@ -291,20 +291,29 @@ def _send_code(
         bundle.remove()
 
 
-def _code_path(file: str, document: str, overrides: list[str]) -> Path | None:
-    """`code.path`, relative to the document. What is not readable here the server will explain."""
+def code_folder(file: str, document: str, overrides: list[str]) -> Path | None:
+    """The folder to send: `code.path` relative to the document, "." for an entry point without
+    `code`. None when nothing is to be sent. What is not readable here the server will explain."""
     import yaml
 
     try:
         parsed = yaml.safe_load(document)
+        written = {
+            key.strip(): yaml.safe_load(value)
+            for key, _, value in (o.partition("=") for o in overrides)
+        }
     except (yaml.YAMLError, RecursionError):
         return None
-    code = parsed.get("code") if isinstance(parsed, dict) else None
-    path = code.get("path") if isinstance(code, dict) else None
-    for override in overrides:
-        key, _, value = override.partition("=")
-        if key.strip() == "code.path":
-            path = yaml.safe_load(value)
+    if not isinstance(parsed, dict):
+        return None
+    code = parsed.get("code")
+    code = dict(code) if isinstance(code, dict) else {}
+    code |= {k.removeprefix("code."): v for k, v in written.items() if k.startswith("code.")}
+    entrypoint = written.get("entrypoint", parsed.get("entrypoint"))
+    first = str(entrypoint[0] if isinstance(entrypoint, list) and entrypoint else entrypoint)
+    path = code.get("path")
+    if path is None and entrypoint and "installed" not in code and not first.startswith("/"):
+        path = "."
     if not isinstance(path, str) or not path:
         return None
     base = Path.cwd() if file == "-" else Path(file).resolve().parent

@@ -1,0 +1,45 @@
+"""Fixtures: a shared stack, and one of a test's own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from muster.client import Client
+from muster.testing.stack import Stack
+
+
+@pytest.fixture
+def new_home(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A short path: sockets live elsewhere, but logs and databases are easier to look at."""
+    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder) / "home"
+
+
+@pytest.fixture
+def own_stack(new_home: Path) -> Iterator[Stack]:
+    """A stack of the test's own, to be killed; not started yet."""
+    stack = Stack(new_home, agents=1)
+    yield stack
+    stack.close()
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Stack]:
+    """Shared: two nodes of two slots. Tests leave it as they found it: nothing running."""
+    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
+        stack = Stack(Path(folder) / "home")
+        try:
+            stack.start()
+            yield stack
+        finally:
+            stack.close()
+
+
+@pytest.fixture
+def client(stack: Stack) -> Iterator[Client]:
+    with stack.client() as client:
+        yield client
