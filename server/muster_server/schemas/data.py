@@ -92,6 +92,9 @@ class LogLine(Output):
     text: str
     """Without line end; at most 16,384 characters, then cut with `cut` true."""
     cut: bool
+    partial: bool = False
+    """Its end has not arrived yet: the same (stream_id, no) comes again when one follows, with
+    more text; replace it then."""
 
 
 class LogPage(Output):
@@ -106,6 +109,9 @@ class LogPage(Output):
     """Lines in the matching streams, all in all."""
     truncated_streams: list[str]
     """Streams cut at the log limit ("rank 0 stdout")."""
+    search_stopped: bool = False
+    """The search ran out of time: these are the matches so far, and the cursor (`older` when
+    reading from the tail, else `newer`) goes on from there."""
 
 
 class LogStreamOut(Output):

@@ -1,0 +1,137 @@
+"""Log bytes as they arrive: appended by offset, kept in compressed chunks with a line index.
+
+Reading is in services.log_reading.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import zlib
+from typing import Literal
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from muster.wire import LAUNCHER_LOCAL_RANK
+from muster_server.db.engine import touch
+from muster_server.db.models import AllocationRow, LogChunkRow, LogStreamRow, WorkerRow
+from muster_server.db.queries.metrics import insert_or_ignore
+
+CHUNK_BYTES = 65_536
+"""Bytes of log per chunk at most: what reading one line has to decompress."""
+
+Stream = Literal["stdout", "stderr"]
+
+
+def append(
+    session: Session,
+    *,
+    allocation: AllocationRow,
+    local_rank: int,
+    stream: Stream,
+    offset: int,
+    data: bytes,
+    now: dt.datetime,
+) -> int:
+    """Store `data`, which begins at byte `offset` of the stream; the offset to send from next.
+
+    Only what is new is stored: bytes sent again are passed over, and data beyond a gap is not
+    taken. So whatever is sent, and however often, each byte is stored once, and the answer is how
+    many are. Concurrent calls for one stream wait for each other.
+    """
+    row = _locked_stream(session, allocation, local_rank, stream)
+    rank = _rank_of(session, allocation, local_rank)
+    if row.rank != rank:
+        row.rank = rank
+    if not row.size_bytes - len(data) < offset <= row.size_bytes:
+        return row.size_bytes
+    new = memoryview(data)[row.size_bytes - offset :]
+
+    last = session.execute(
+        select(LogChunkRow.first_line, LogChunkRow.num_newlines, LogChunkRow.received_at)
+        .where(LogChunkRow.stream_id == row.id)
+        .order_by(LogChunkRow.offset.desc())
+        .limit(1)
+    ).first()
+    line = last.first_line + last.num_newlines if last else 0
+    # Lines are ordered by this time; a clock that was set back must not reorder them.
+    received_at = max(now, last.received_at) if last else now
+    position = row.size_bytes
+    chunks = []
+    for at in range(0, len(new), CHUNK_BYTES):
+        piece = bytes(new[at : at + CHUNK_BYTES])
+        num_newlines = piece.count(b"\n")
+        chunks.append(
+            {
+                "stream_id": row.id,
+                "offset": position,
+                "length": len(piece),
+                "first_line": line,
+                "num_newlines": num_newlines,
+                "received_at": received_at,
+                "data": zlib.compress(piece, 1),
+            }
+        )
+        position += len(piece)
+        line += num_newlines
+    session.execute(insert(LogChunkRow.__table__), chunks)  # type: ignore[arg-type]
+    row.size_bytes = position
+    row.num_lines = line + (0 if data.endswith(b"\n") else 1)
+    touch(session, f"trial:{allocation.trial_id}:logs")
+    return position
+
+
+def finish_allocation(session: Session, allocation_id: str) -> None:
+    """Say that every log byte of an allocation has arrived: its last lines are now whole."""
+    trial_ids = session.scalars(
+        update(LogStreamRow)
+        .where(LogStreamRow.allocation_id == allocation_id, LogStreamRow.is_complete.is_(False))
+        .values(is_complete=True)
+        .returning(LogStreamRow.trial_id)
+    ).all()
+    touch(session, *(f"trial:{trial_id}:logs" for trial_id in trial_ids))
+
+
+def _locked_stream(
+    session: Session, allocation: AllocationRow, local_rank: int, stream: Stream
+) -> LogStreamRow:
+    wanted = (
+        select(LogStreamRow)
+        .where(
+            LogStreamRow.allocation_id == allocation.id,
+            LogStreamRow.local_rank == local_rank,
+            LogStreamRow.stream == stream,
+        )
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    row = session.scalars(wanted).first()
+    if row is None:
+        session.execute(
+            insert_or_ignore(session, LogStreamRow),
+            {
+                "allocation_id": allocation.id,
+                "trial_id": allocation.trial_id,
+                "attempt_no": allocation.attempt_no,
+                "node_name": allocation.node_name,
+                "local_rank": local_rank,
+                "rank": _rank_of(session, allocation, local_rank),
+                "stream": stream,
+                "size_bytes": 0,
+                "num_lines": 0,
+                "is_complete": False,
+            },
+        )
+        row = session.scalars(wanted).one()
+    return row
+
+
+def _rank_of(session: Session, allocation: AllocationRow, local_rank: int) -> int:
+    if local_rank == LAUNCHER_LOCAL_RANK:
+        return -1
+    reported = session.scalar(
+        select(WorkerRow.rank).where(
+            WorkerRow.allocation_id == allocation.id, WorkerRow.local_rank == local_rank
+        )
+    )
+    return allocation.rank_offset + local_rank if reported is None else reported
