@@ -163,6 +163,9 @@ class LeaseRequest:
     node_id: str
     session_epoch: int
     usage: NodeUsage | None = None
+    running: list[str] | None = None
+    """Allocations of which anything may still live here. With it the server frees the slots of
+    forgotten ones as soon as they are gone; without it (None) only a while after registration."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,142 @@
-"""Routes; see docs/reference/rest-api.md."""
+"""What agents call, under /agent/v1; the messages are those of muster.wire."""
 
-from fastapi import APIRouter
+from __future__ import annotations
 
-router = APIRouter()
+import asyncio
+import time
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.concurrency import run_in_threadpool
+
+from muster.wire import (
+    AssignmentsReply,
+    LeaseReply,
+    LeaseRequest,
+    LogsReply,
+    RecordsReply,
+    RecordsRequest,
+    RegisterReply,
+    RegisterRequest,
+)
+from muster_server import clock
+from muster_server.errors import Forbidden, TooLarge
+from muster_server.security.principal import Principal
+from muster_server.services import agents, records
+from muster_server.services.agents import Fence
+
+from .deps import Agent, Config, Db
+
+router = APIRouter(tags=["agents"])
+
+MAX_WAIT_S = 30.0
+POLL_S = 1.0
+"""How often a waiting poll looks at the database by itself, in case a hint was lost."""
+MAX_LOG_BYTES = 1_048_576
+
+AllocationId = Annotated[str, Path(max_length=64)]
+
+
+@router.post("/register", operation_id="agent_register")
+def agent_register(
+    database: Db, agent: Agent, settings: Config, request: RegisterRequest
+) -> RegisterReply:
+    """Join with a join token, or start a new session with the node's credential."""
+    with database.transaction() as session:
+        return agents.register(session, agent, request, settings=settings, now=clock.now())
+
+
+@router.post("/lease", operation_id="agent_lease")
+def agent_lease(database: Db, agent: Agent, settings: Config, request: LeaseRequest) -> LeaseReply:
+    """Heartbeat. 410: register again."""
+    _require_self(agent, request.node_id)
+    with database.transaction() as session:
+        return agents.renew_lease(session, request, settings=settings, now=clock.now())
+
+
+@router.get("/assignments", operation_id="agent_assignments")
+async def agent_assignments(
+    http: Request,
+    database: Db,
+    agent: Agent,
+    node_id: Annotated[str, Query(max_length=64)],
+    session_epoch: int,
+    index: int = -1,
+    wait: Annotated[float, Query(ge=0, le=60)] = 25.0,
+) -> AssignmentsReply:
+    """The complete set this node should have. Waits while `index` is still its number."""
+    _require_self(agent, node_id)
+    fence = Fence(node_id, session_epoch)
+    deadline = time.monotonic() + min(wait, MAX_WAIT_S)
+
+    def current_index() -> int:
+        with database.read() as session:
+            return agents.get_index(session, fence)
+
+    def answer() -> AssignmentsReply:
+        with database.read() as session:
+            return agents.get_assignments(session, fence)
+
+    while (left := deadline - time.monotonic()) > 0:
+        if await run_in_threadpool(current_index) != index or await http.is_disconnected():
+            break
+        await _wait_for_hint(http, f"assignments:{node_id}", min(left, POLL_S))
+    return await run_in_threadpool(answer)
+
+
+@router.post("/allocations/{allocation_id}/records", operation_id="agent_records")
+def agent_records(
+    database: Db, agent: Agent, allocation_id: AllocationId, request: RecordsRequest
+) -> RecordsReply:
+    """Numbered records, in order. What the reply acknowledges is durable. 404: forget it."""
+    _require_self(agent, request.node_id)
+    with database.transaction() as session:
+        return records.apply_records(session, allocation_id, request, now=clock.now())
+
+
+@router.post("/allocations/{allocation_id}/logs/{local_rank}/{stream}", operation_id="agent_logs")
+async def agent_logs(
+    http: Request,
+    database: Db,
+    agent: Agent,
+    allocation_id: AllocationId,
+    local_rank: Annotated[int, Path(ge=-1, le=4096)],
+    stream: Literal["stdout", "stderr"],
+    offset: Annotated[int, Query(ge=0)],
+    attempt_no: int,
+    node_id: Annotated[str, Query(max_length=64)],
+    session_epoch: int,
+) -> LogsReply:
+    """Raw log bytes from `offset` on, at most 1 MiB. The reply says where to go on."""
+    _require_self(agent, node_id)
+    data = bytearray()
+    async for chunk in http.stream():
+        data += chunk
+        if len(data) > MAX_LOG_BYTES:
+            raise TooLarge("agent.log_too_large", f"At most {MAX_LOG_BYTES} bytes at a time.")
+
+    def store() -> LogsReply:
+        with database.transaction() as session:
+            next_offset = records.append_log(
+                session,
+                allocation_id,
+                Fence(node_id, session_epoch),
+                attempt_no=attempt_no,
+                local_rank=local_rank,
+                stream=stream,
+                offset=offset,
+                data=bytes(data),
+                now=clock.now(),
+            )
+        return LogsReply(next_offset=next_offset)
+
+    return await run_in_threadpool(store)
+
+
+def _require_self(agent: Principal, node_id: str) -> None:
+    if agent.node_id != node_id:
+        raise Forbidden("auth.forbidden", "This credential belongs to another node.")
+
+
+async def _wait_for_hint(http: Request, topic: str, timeout_s: float) -> None:
+    await asyncio.sleep(timeout_s)

@@ -1,5 +1,84 @@
-"""Routes; see docs/reference/rest-api.md."""
+"""Nodes and the queue; see docs/reference/rest-api.md."""
 
-from fastapi import APIRouter
+from __future__ import annotations
 
-router = APIRouter()
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from muster_server import clock
+from muster_server.schemas.base import Page
+from muster_server.schemas.cluster import ClusterOut, EventOut, NodeOut, NodePatch, QueueItem
+from muster_server.services import nodes, queue
+from muster_server.services.paging import MAX_LIMIT, decode_cursor, encode_cursor
+
+from .deps import Db, Me
+
+router = APIRouter(tags=["cluster"])
+
+Cursor = Annotated[str | None, Query(max_length=512)]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+
+
+@router.get("/cluster", operation_id="get_cluster")
+def get_cluster(database: Db) -> ClusterOut:
+    """The cluster in a handful of numbers."""
+    with database.read() as session:
+        return nodes.get_cluster(session, now=clock.now())
+
+
+@router.get("/nodes", operation_id="list_nodes")
+def list_nodes(database: Db, cursor: Cursor = None, limit: Limit = 100) -> Page[NodeOut]:
+    """All nodes with their slots, by name."""
+    key = decode_cursor(cursor, str)
+    with database.read() as session:
+        items = nodes.list_nodes(session, after=str(key[0]) if key else None, limit=limit + 1)
+    more = len(items) > limit
+    items = items[:limit]
+    return Page(items=items, next=encode_cursor(items[-1].name) if more else None)
+
+
+@router.get("/nodes/{node_id}", operation_id="get_node")
+def get_node(database: Db, node_id: str) -> NodeOut:
+    with database.read() as session:
+        return nodes.get_node(session, node_id)
+
+
+@router.patch("/nodes/{node_id}", operation_id="update_node")
+def update_node(database: Db, me: Me, node_id: str, change: NodePatch) -> NodeOut:
+    """Open, cordon or drain a node."""
+    with database.transaction() as session:
+        return nodes.set_scheduling(
+            session, node_id, change.scheduling, actor=me.actor, now=clock.now()
+        )
+
+
+@router.delete("/nodes/{node_id}", operation_id="remove_node", status_code=204)
+def remove_node(database: Db, me: Me, node_id: str) -> None:
+    """Take a node out of the cluster: a LOST one, or a cordoned one with nothing running."""
+    with database.transaction() as session:
+        nodes.remove_node(session, node_id, actor=me.actor, now=clock.now())
+
+
+@router.get("/nodes/{node_id}/events", operation_id="list_node_events")
+def list_node_events(
+    database: Db, node_id: str, cursor: Cursor = None, limit: Limit = 50
+) -> Page[EventOut]:
+    """What happened to a node, newest first."""
+    key = decode_cursor(cursor, int)
+    before = int(key[0]) if key and key[0] is not None else None
+    with database.read() as session:
+        items = nodes.list_node_events(session, node_id, before=before, limit=limit + 1)
+    more = len(items) > limit
+    items = items[:limit]
+    return Page(items=items, next=encode_cursor(items[-1].id) if more else None)
+
+
+@router.get("/queue", operation_id="list_queue")
+def list_queue(database: Db, cursor: Cursor = None, limit: Limit = 100) -> Page[QueueItem]:
+    """Trials that wait for slots, next one first, each with what it waits for."""
+    key = decode_cursor(cursor, int)
+    start = max(0, int(key[0])) if key and key[0] is not None else 0
+    with database.read() as session:
+        items, following = queue.list_queue(session, cursor=start, limit=limit)
+    return Page(items=items, next=encode_cursor(following) if following is not None else None)

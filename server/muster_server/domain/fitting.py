@@ -15,11 +15,12 @@ def fit(
 ) -> dict[str, int] | None:
     """Node id → slots for the whole gang, or None when it does not fit.
 
-    offered: node id → slots of the request's type that may be taken there.
+    offered: node id → slots of the request's type that may be taken there. Its order breaks the
+        last ties.
     prefer: breaks ties before best fit does.
 
     Even shares come first: the smallest number of nodes that divides the slots and finds enough
-    nodes wins, on the nodes that keep the fewest slots free (best fit), then by id. Uneven shares
+    nodes wins, on the nodes that keep the fewest slots free (best fit). Uneven shares
     only if the request allows them and no even one exists; then too the fewest nodes win.
     """
     for num_nodes in _even_counts(request, len(offered)):
@@ -39,7 +40,7 @@ def fit_even(
     able = [node for node, slots in offered.items() if slots >= share]
     if len(able) < num_nodes:
         return None
-    able.sort(key=lambda node: (*(prefer(node) if prefer else ()), offered[node], node))
+    able.sort(key=lambda node: (*(prefer(node) if prefer else ()), offered[node]))
     return dict.fromkeys(able[:num_nodes], share)
 
 
@@ -69,7 +70,7 @@ def _fit_uneven(
     request: Request, offered: Mapping[str, int], *, prefer: Rank | None
 ) -> dict[str, int] | None:
     useful = [node for node, slots in offered.items() if slots > 0]
-    useful.sort(key=lambda node: (-offered[node], *(prefer(node) if prefer else ()), node))
+    useful.sort(key=lambda node: (-offered[node], *(prefer(node) if prefer else ())))
     most = min(len(useful), request.slots, request.max_nodes or request.slots)
     counts = range(1, most + 1) if request.nodes is None else [request.nodes]
     for num_nodes in counts:

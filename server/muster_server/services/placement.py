@@ -123,12 +123,10 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
     )
 
 
-def note_waits(session: Session, waits: Sequence[Wait], known: dict[int, str]) -> int:
-    """Store the pending reasons that changed. `known`: what each trial says now."""
+def note_waits(session: Session, waits: Sequence[Wait]) -> None:
+    """Store what trials wait for, of the first MAX_REASONS_PER_PASS given."""
     num = 0
-    for wait in waits:
-        if known.get(wait.trial_id) == wait.reason:
-            continue
+    for wait in waits[:MAX_REASONS_PER_PASS]:
         num += changed(
             session,
             update(TrialRow)
@@ -136,20 +134,15 @@ def note_waits(session: Session, waits: Sequence[Wait], known: dict[int, str]) -
             .values(pending_reason=wait.reason),
         )
         touch(session, f"trial:{wait.trial_id}")
-        if num >= MAX_REASONS_PER_PASS:
-            break
     if num:
         touch(session, "cluster")
-    return num
 
 
 def _take(session: Session, share: NodeShare, allocation_id: str) -> None:
     require_one(
         session,
         update(NodeRow)
-        .where(
-            NodeRow.id == share.node_id, NodeRow.state == "ONLINE", NodeRow.scheduling == "open"
-        )
+        .where(NodeRow.id == share.node_id, NodeRow.state == "ONLINE", NodeRow.scheduling == "open")
         .values(assignments_index=NodeRow.assignments_index + 1),
         f"node {share.node_name} is not open any more",
     )

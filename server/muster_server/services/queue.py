@@ -124,9 +124,7 @@ def load_queue(session: Session) -> list[QueuedTrial]:
     return queue
 
 
-def list_queue(
-    session: Session, *, cursor: int, limit: int
-) -> tuple[list[QueueItem], int | None]:
+def list_queue(session: Session, *, cursor: int, limit: int) -> tuple[list[QueueItem], int | None]:
     """Waiting trials by position (from `cursor`, 0 is the first), and where the next page starts.
 
     Trials that wait to restart come after those that could run now, soonest first.

@@ -1,0 +1,48 @@
+"""The lifecycle loop: leases, barriers, ends, restarts, stops."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Hashable, Sequence
+
+from sqlalchemy.orm import Session
+
+from muster_server.db.engine import Database
+from muster_server.db.leases import Lease
+from muster_server.domain.lifecycle import LifecyclePolicy, LifecycleSnapshot, Step, decide
+from muster_server.services.lifecycle import apply_step, load_lifecycle_snapshot
+from muster_server.settings import Settings
+
+from .base import Loop
+
+
+def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
+    return LifecyclePolicy(
+        heartbeat_s=settings.heartbeat_s,
+        suspect_missed=settings.node_suspect_missed,
+        node_lost_s=settings.node_lost_s,
+        takeover_grace_s=settings.takeover_grace_s,
+        prepare_timeout_s=settings.prepare_timeout_s,
+        start_timeout_s=settings.start_timeout_s,
+        wind_down_s=settings.wind_down_s,
+    )
+
+
+class LifecycleLoop(Loop[LifecycleSnapshot, Step]):
+    name = "lifecycle"
+
+    def __init__(self, database: Database, policy: LifecyclePolicy) -> None:
+        super().__init__(database)
+        self.policy = policy
+
+    def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> LifecycleSnapshot:
+        return load_lifecycle_snapshot(session, leader_since=lease.acquired_at, now=now)
+
+    def decide(self, snapshot: LifecycleSnapshot, *, now: dt.datetime) -> Sequence[Step]:
+        return decide(snapshot, now=now, policy=self.policy)
+
+    def apply(self, session: Session, decision: Step, *, lease: Lease, now: dt.datetime) -> None:
+        apply_step(session, decision, now=now)
+
+    def describe(self, decision: Step) -> tuple[Hashable, str]:
+        return decision.subject, "; ".join(action.reason for action in decision.actions)

@@ -1,0 +1,178 @@
+"""The controller process: one leader runs the loops, any number of others stand by.
+
+Nothing is kept in memory that matters: killed at any moment, the next leader goes on from the
+tables. Hints (topic "loops") only make it react sooner than its interval.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import signal
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+from sqlalchemy.exc import DBAPIError
+
+from muster import lifeline
+from muster_server import clock
+from muster_server.db.engine import Database
+from muster_server.db.leases import Lease, LeaseLost, acquire, release
+from muster_server.domain.lifecycle import LifecyclePolicy
+from muster_server.domain.scheduler import SchedulerPolicy
+from muster_server.settings import Settings
+
+from .lifecycle import LifecycleLoop, lifecycle_policy
+from .retention import retention_pass
+from .scheduler import SchedulerLoop
+from .search import search_pass
+
+log = structlog.get_logger(__name__)
+
+LEASE_NAME = "controller"
+MAX_ROUNDS = 25
+"""Rounds in a row without looking at the lease; what is left is for the next tick."""
+RETENTION_EVERY = dt.timedelta(hours=1)
+
+
+class Controller:
+    """The loops under one leader lease. Not thread-safe: one thread calls `tick`."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        policy: LifecyclePolicy | None = None,
+        holder: str | None = None,
+    ) -> None:
+        self.database = database
+        self.holder = holder or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self.lease: Lease | None = None
+        self._ttl = dt.timedelta(seconds=settings.controller_lease_s)
+        self._lifecycle = LifecycleLoop(database, policy or lifecycle_policy(settings))
+        self._scheduler = SchedulerLoop(database, SchedulerPolicy())
+        self._retained_at: dt.datetime | None = None
+
+    def tick(self, clock_now: Callable[[], dt.datetime] = clock.now) -> bool:
+        """Lead if possible, and work until nothing is left to decide. False: another one leads."""
+        for _ in range(MAX_ROUNDS):
+            now = clock_now()
+            if not self._lead(now):
+                return False
+            assert self.lease is not None
+            try:
+                num = self._lifecycle.run(lease=self.lease, now=now)
+                num += len(search_pass(self.database, now))
+                num += self._scheduler.run(lease=self.lease, now=now)
+            except LeaseLost:
+                log.warning("leadership_lost", holder=self.holder, epoch=self.lease.epoch)
+                self.lease = None
+                return False
+            if num == 0:
+                break
+        self._retain(clock_now())
+        return True
+
+    def resign(self) -> None:
+        """Let a follower take over at once instead of after the lease has expired."""
+        if self.lease is not None:
+            with self.database.transaction() as session:
+                release(session, self.lease, now=clock.now())
+            self.lease = None
+
+    def _lead(self, now: dt.datetime) -> bool:
+        with self.database.transaction() as session:
+            lease = acquire(session, name=LEASE_NAME, holder=self.holder, ttl=self._ttl, now=now)
+        if lease is not None and (self.lease is None or self.lease.epoch != lease.epoch):
+            log.info("leading", holder=self.holder, epoch=lease.epoch)
+        elif lease is None and self.lease is not None:
+            log.warning("leadership_lost", holder=self.holder, epoch=self.lease.epoch)
+        self.lease = lease
+        return lease is not None
+
+    def _retain(self, now: dt.datetime) -> None:
+        if self._retained_at is None or now - self._retained_at >= RETENTION_EVERY:
+            retention_pass(self.database, now)
+            self._retained_at = now
+
+
+class Waker(Protocol):
+    """Something that hears hints. Losing one only costs the rest of an interval."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when a hint came, after `timeout_s` at the latest, or when woken."""
+
+    def wake(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Interval:
+    """No hints: just the interval."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def wait(self, timeout_s: float) -> None:
+        self._event.wait(timeout_s)
+        self._event.clear()
+
+    def wake(self) -> None:
+        self._event.set()
+
+    def close(self) -> None:
+        self._event.set()
+
+
+def run_until(
+    controller: Controller, stop: threading.Event, waker: Waker, *, interval_s: float
+) -> None:
+    """Tick until `stop` is set. A database that is away is waited for; anything else that goes
+    wrong is logged, and the next tick tries again."""
+    while not stop.is_set():
+        try:
+            controller.tick()
+        except DBAPIError as error:
+            log.warning("database_unavailable", error=str(error).splitlines()[0])
+        except Exception:
+            log.exception("tick_failed")
+        if not stop.is_set():
+            waker.wait(interval_s)
+    try:
+        controller.resign()
+    except DBAPIError:
+        log.info("lease_left_to_expire")
+
+
+def run(settings: Settings) -> None:
+    """The controller process: blocks until SIGTERM, SIGINT or the end of `muster up`."""
+    stop = threading.Event()
+    database, waker = _connect(settings)
+
+    def end(*_: object) -> None:
+        stop.set()
+        waker.wake()
+
+    lifeline.watch(end)
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)
+    try:
+        run_until(
+            Controller(database, settings),
+            stop,
+            waker,
+            interval_s=settings.controller_interval_s,
+        )
+    finally:
+        waker.close()
+        database.dispose()
+
+
+def _connect(settings: Settings) -> tuple[Database, Waker]:
+    return Database(settings.resolved_database_url()), Interval()

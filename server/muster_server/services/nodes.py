@@ -1,0 +1,256 @@
+"""Nodes as people see and steer them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from muster import __version__
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    EventRow,
+    ExperimentRow,
+    NodeRow,
+    NodeSlotRow,
+    TrialRow,
+    WorkerRow,
+)
+from muster_server.domain.states import NODE_TRANSITIONS, is_legal
+from muster_server.errors import Conflict, NotFound
+from muster_server.schemas.cluster import ClusterOut, EventOut, NodeOut, SlotOut
+
+from . import audit
+from .events import add_event
+
+
+def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
+    """The cluster in a handful of numbers."""
+    nodes = dict(session.execute(select(NodeRow.state, func.count()).group_by(NodeRow.state)).all())
+    num_slots, num_used = session.execute(
+        select(func.count(), func.count(NodeSlotRow.allocation_id))
+        .select_from(NodeSlotRow)
+        .join(NodeRow, NodeRow.id == NodeSlotRow.node_id)
+        .where(NodeRow.state == "ONLINE")
+    ).one()
+    trials = dict(
+        session.execute(
+            select(TrialRow.state, func.count())
+            .where(TrialRow.state.in_(("QUEUED", "STARTING", "RUNNING", "STOPPING")))
+            .group_by(TrialRow.state)
+        ).all()
+    )
+    summaries = session.scalars(select(TrialRow.summary).where(TrialRow.state == "RUNNING")).all()
+    rates = _last_values(summaries, "throughput/samples_per_s")
+    ratios = _last_values(summaries, "comm/overhead_ratio")
+    return ClusterOut(
+        num_nodes=sum(nodes.values()),
+        num_nodes_online=nodes.get("ONLINE", 0),
+        num_slots=num_slots,
+        num_slots_used=num_used,
+        num_experiments_running=session.scalar(
+            select(func.count()).select_from(ExperimentRow).where(ExperimentRow.state == "RUNNING")
+        )
+        or 0,
+        num_trials_running=sum(n for s, n in trials.items() if s != "QUEUED"),
+        num_trials_queued=trials.get("QUEUED", 0),
+        oldest_queued_at=session.scalar(
+            select(TrialRow.queued_at)
+            .where(TrialRow.state == "QUEUED")
+            .order_by(TrialRow.queued_at)
+            .limit(1)
+        ),
+        samples_per_s=sum(rates) if rates else None,
+        comm_overhead_ratio=sum(ratios) / len(ratios) if ratios else None,
+        num_trials_comm=len(ratios),
+        server_version=__version__,
+        now=now,
+    )
+
+
+def list_nodes(session: Session, *, after: str | None, limit: int) -> list[NodeOut]:
+    """Nodes by name, those after the name `after`."""
+    query = select(NodeRow).order_by(NodeRow.name).limit(limit)
+    if after is not None:
+        query = query.where(NodeRow.name > after)
+    rows = session.scalars(query).all()
+    slots = _load_slots(session, [row.id for row in rows])
+    return [_node_out(row, slots[row.id]) for row in rows]
+
+
+def get_node(session: Session, node_id: str) -> NodeOut:
+    """Raises NotFound."""
+    row = _get_row(session, node_id)
+    return _node_out(row, _load_slots(session, [node_id])[node_id])
+
+
+def set_scheduling(
+    session: Session, node_id: str, scheduling: str, *, actor: str, now: dt.datetime
+) -> NodeOut:
+    """Open a node for placements, or keep new ones off it (cordoned, draining).
+
+    Opening also lifts a quarantine: somebody has looked at it.
+    """
+    row = _get_row(session, node_id)
+    if row.scheduling != scheduling:
+        audit.record(
+            session,
+            actor=actor,
+            action="node.scheduling",
+            subject=f"node:{row.name}",
+            now=now,
+            detail={"before": row.scheduling, "after": scheduling},
+        )
+        row.scheduling = scheduling
+        add_event(
+            session,
+            "node.scheduling",
+            f"{row.name} is {scheduling}, set by {actor}.",
+            now=now,
+            node_id=node_id,
+        )
+    if scheduling == "open" and (row.health != "ok" or row.strikes):
+        row.health, row.health_reason, row.strikes = "ok", "", 0
+    session.flush()
+    touch(session, "cluster", f"node:{node_id}", "loops")
+    return get_node(session, node_id)
+
+
+def remove_node(session: Session, node_id: str, *, actor: str, now: dt.datetime) -> None:
+    """Take a node out of the cluster; its credential is void from now on.
+
+    Only when it is LOST, or cordoned with nothing running. Allocations on a lost node end for
+    good, so that their slots are accounted for.
+    """
+    row = _get_row(session, node_id)
+    num_held = session.scalar(
+        select(func.count())
+        .select_from(NodeSlotRow)
+        .where(NodeSlotRow.node_id == node_id, NodeSlotRow.allocation_id.is_not(None))
+    )
+    if row.state != "LOST" and (row.scheduling == "open" or num_held):
+        raise Conflict(
+            "nodes.in_use",
+            f"{row.name} is {row.state} and {row.scheduling}, with {num_held} slots in use.",
+            hint="Cordon it and wait until nothing runs there, or wait until it is LOST.",
+        )
+    if not is_legal(NODE_TRANSITIONS, row.state, "REMOVED"):
+        raise Conflict("nodes.in_use", f"{row.name} is {row.state}.", hint="Try again in a moment.")
+    audit.record(session, actor=actor, action="node.remove", subject=f"node:{row.name}", now=now)
+    add_event(
+        session,
+        "node.state",
+        f"{row.name} is REMOVED: removed by {actor}.",
+        now=now,
+        node_id=node_id,
+        data={"before": row.state, "after": "REMOVED"},
+    )
+    session.flush()
+    session.execute(delete(NodeSlotRow).where(NodeSlotRow.node_id == node_id))
+    session.execute(delete(NodeRow).where(NodeRow.id == node_id))
+    touch(session, "cluster", f"node:{node_id}", "loops")
+
+
+def list_node_events(
+    session: Session, node_id: str, *, before: int | None, limit: int
+) -> list[EventOut]:
+    """Newest first, those with an id below `before`. A removed node keeps its events."""
+    query = (
+        select(EventRow)
+        .where(EventRow.node_id == node_id)
+        .order_by(EventRow.id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        query = query.where(EventRow.id < before)
+    rows = session.scalars(query).all()
+    if not rows and before is None:
+        _get_row(session, node_id)
+    return [
+        EventOut.model_validate({name: getattr(row, name) for name in EventOut.model_fields})
+        for row in rows
+    ]
+
+
+def _get_row(session: Session, node_id: str) -> NodeRow:
+    row = session.get(NodeRow, node_id)
+    if row is None:
+        raise NotFound("nodes.not_found", f"There is no node {node_id[:64]!r}.")
+    return row
+
+
+def _load_slots(session: Session, node_ids: Sequence[str]) -> dict[str, list[SlotOut]]:
+    slots: dict[str, list[SlotOut]] = defaultdict(list)
+    rows = session.execute(
+        select(NodeSlotRow, AllocationRow, ExperimentRow.id, ExperimentRow.name)
+        .outerjoin(AllocationRow, AllocationRow.id == NodeSlotRow.allocation_id)
+        .outerjoin(TrialRow, TrialRow.id == AllocationRow.trial_id)
+        .outerjoin(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(NodeSlotRow.node_id.in_(node_ids))
+        .order_by(NodeSlotRow.node_id, NodeSlotRow.idx)
+    ).all()
+    held = {allocation.id for _, allocation, _, _ in rows if allocation is not None}
+    ranks = {
+        (worker.allocation_id, worker.slot): worker.rank
+        for worker in session.execute(
+            select(WorkerRow.allocation_id, WorkerRow.slot, WorkerRow.rank).where(
+                WorkerRow.allocation_id.in_(held)
+            )
+        )
+    }
+    for slot, allocation, experiment_id, experiment_name in rows:
+        slots[slot.node_id].append(
+            SlotOut(
+                index=slot.idx,
+                slot_type=slot.slot_type,
+                name=str(slot.device.get("name", "")),
+                memory_bytes=int(slot.device.get("memory_bytes", 0)),
+                allocation_id=slot.allocation_id,
+                experiment_id=experiment_id,
+                experiment_name=experiment_name,
+                trial_id=allocation.trial_id if allocation is not None else None,
+                rank=ranks.get((slot.allocation_id or "", slot.idx)),
+            )
+        )
+    return slots
+
+
+def _node_out(row: NodeRow, slots: list[SlotOut]) -> NodeOut:
+    inventory = row.inventory
+    return NodeOut.model_validate(
+        {
+            "id": row.id,
+            "name": row.name,
+            "pool": row.pool,
+            "labels": row.labels,
+            "state": row.state,
+            "scheduling": row.scheduling,
+            "health": row.health,
+            "health_reason": row.health_reason,
+            "hostname": row.hostname,
+            "address": row.address,
+            "agent_version": row.agent_version,
+            "python_version": inventory.get("python_version", ""),
+            "torch_version": inventory.get("torch_version", ""),
+            "num_cpus": inventory.get("num_cpus", 0),
+            "memory_bytes": inventory.get("memory_bytes", 0),
+            "num_slots": len(slots),
+            "num_slots_used": sum(slot.allocation_id is not None for slot in slots),
+            "slots": slots,
+            "usage": row.usage,
+            "registered_at": row.registered_at,
+            "last_seen_at": row.last_seen_at,
+        }
+    )
+
+
+def _last_values(summaries: Sequence[dict[str, Any]], name: str) -> list[float]:
+    """The finite last values of a metric over trials' summaries."""
+    values = [(summary.get(name) or {}).get("last") for summary in summaries]
+    return [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]

@@ -1,0 +1,370 @@
+"""The record stream of an allocation: applied once, in order, in one transaction per request."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections import deque
+from typing import Literal
+
+import structlog
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from muster.wire import (
+    CheckpointRecord,
+    ExitInfo,
+    GroupRecord,
+    MessageRecord,
+    MetricsRecord,
+    NumberedRecord,
+    RecordsReply,
+    RecordsRequest,
+    StateRecord,
+    WorkerRecord,
+)
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    AttemptRow,
+    CheckpointRow,
+    LogStreamRow,
+    NodeRow,
+    ProcessGroupRow,
+    TrialRow,
+    WorkerRow,
+)
+from muster_server.domain.states import ALLOCATION_TRANSITIONS, Transitions
+from muster_server.errors import NotFound
+from muster_server.services import logs, metrics, search
+
+from .agents import Fence, require_session
+from .allocations import bump_assignments, clean
+from .events import add_event
+
+log = structlog.get_logger(__name__)
+
+MAX_RECORDS = 1000
+
+
+def apply_records(
+    session: Session, allocation_id: str, request: RecordsRequest, *, now: dt.datetime
+) -> RecordsReply:
+    """Store what is new of `request`; what it acknowledges is durable after the commit.
+
+    Numbers already applied are skipped. A gap ends the request there: the reply says from where to
+    send again. Records of a superseded attempt, or of an allocation given up as lost, change
+    nothing and are answered `superseded`. Raises Superseded for an older session of the node and
+    NotFound for an allocation the server does not know: its agent should forget it.
+    """
+    require_session(session, request.node_id, request.session_epoch)
+    allocation = session.get(AllocationRow, allocation_id, with_for_update=True)
+    if (
+        allocation is None
+        or allocation.node_id != request.node_id
+        or allocation.attempt_no != request.attempt_no
+    ):
+        raise NotFound("agent.unknown_allocation", f"No allocation {allocation_id[:64]!r} here.")
+    trial = session.get_one(TrialRow, allocation.trial_id)
+    if trial.attempt_no != allocation.attempt_no or allocation.observed in ("LOST", "CLEANED"):
+        return _refuse(session, allocation, request, now)
+    before = allocation.acked_seq
+    for numbered in request.records[:MAX_RECORDS]:
+        if numbered.seq <= allocation.acked_seq:
+            continue
+        if numbered.seq != allocation.acked_seq + 1:
+            break
+        _apply(session, allocation, trial, numbered, now)
+        allocation.acked_seq = numbered.seq
+    if allocation.acked_seq != before:
+        touch(session, f"trial:{trial.id}")
+    return RecordsReply(acked_seq=allocation.acked_seq)
+
+
+def _refuse(
+    session: Session, allocation: AllocationRow, request: RecordsRequest, now: dt.datetime
+) -> RecordsReply:
+    """Nothing of it is shown. Only that it has ended counts: then its slots can be freed."""
+    has_ended = any(
+        isinstance(n.record, StateRecord) and n.record.observed == "EXITED" for n in request.records
+    )
+    if has_ended and allocation.observed == "LOST":
+        bump_assignments(session, [clean(session, allocation.id, before="LOST", now=now)])
+    last = max((n.seq for n in request.records), default=allocation.acked_seq)
+    return RecordsReply(acked_seq=max(last, allocation.acked_seq), superseded=True)
+
+
+def _apply(
+    session: Session,
+    allocation: AllocationRow,
+    trial: TrialRow,
+    numbered: NumberedRecord,
+    now: dt.datetime,
+) -> None:
+    record = numbered.record
+    match record:
+        case MetricsRecord():
+            updates = metrics.ingest(
+                session, allocation=allocation, seq=numbered.seq, record=record, at=now
+            )
+            if updates:
+                search.on_metrics(session, trial, updates, now)
+        case WorkerRecord():
+            _apply_worker(session, allocation, record, now)
+        case GroupRecord():
+            _apply_group(session, allocation, record)
+        case CheckpointRecord():
+            _apply_checkpoint(session, allocation, trial, record, now)
+        case MessageRecord():
+            add_event(
+                session,
+                "trial.message",
+                record.text or "(empty message)",
+                now=now,
+                level=record.level,
+                experiment_id=trial.experiment_id,
+                trial_id=trial.id,
+                attempt_no=allocation.attempt_no,
+            )
+        case StateRecord():
+            _apply_state(session, allocation, trial, record, now)
+
+
+def _apply_worker(
+    session: Session, allocation: AllocationRow, record: WorkerRecord, now: dt.datetime
+) -> None:
+    row = session.scalar(
+        select(WorkerRow).where(
+            WorkerRow.allocation_id == allocation.id, WorkerRow.local_rank == record.local_rank
+        )
+    )
+    if row is None:
+        in_range = 0 <= record.local_rank < len(allocation.slots)
+        row = WorkerRow(
+            allocation_id=allocation.id,
+            trial_id=allocation.trial_id,
+            attempt_no=allocation.attempt_no,
+            local_rank=record.local_rank,
+            node_name=allocation.node_name,
+            slot=int(allocation.slots[record.local_rank]) if in_range else -1,
+            started_at=now,
+        )
+        session.add(row)
+    row.rank = record.rank
+    row.world_size = record.world_size
+    row.node_rank = record.node_rank
+    row.pid = record.pid
+    row.host = record.host[:255]
+    row.master_addr = record.master_addr[:255]
+    row.master_port = record.master_port
+    row.device = record.device[:128] or row.device or ""
+    row.backend = record.backend[:32] or row.backend or ""
+    row.reports = bool(row.reports) or record.reports
+    session.flush()
+
+
+def _apply_group(session: Session, allocation: AllocationRow, record: GroupRecord) -> None:
+    name = record.name[:128]
+    row = session.scalar(
+        select(ProcessGroupRow).where(
+            ProcessGroupRow.trial_id == allocation.trial_id,
+            ProcessGroupRow.attempt_no == allocation.attempt_no,
+            ProcessGroupRow.name == name,
+        )
+    )
+    if row is None:
+        row = ProcessGroupRow(
+            trial_id=allocation.trial_id, attempt_no=allocation.attempt_no, name=name
+        )
+        session.add(row)
+    row.kind, row.backend, row.ranks = record.kind[:32], record.backend[:32], list(record.ranks)
+    session.flush()
+
+
+def _apply_checkpoint(
+    session: Session,
+    allocation: AllocationRow,
+    trial: TrialRow,
+    record: CheckpointRecord,
+    now: dt.datetime,
+) -> None:
+    row = session.scalar(
+        select(CheckpointRow).where(
+            CheckpointRow.trial_id == trial.id,
+            CheckpointRow.attempt_no == allocation.attempt_no,
+            CheckpointRow.step == record.step,
+        )
+    )
+    if row is None:
+        row = CheckpointRow(
+            trial_id=trial.id,
+            attempt_no=allocation.attempt_no,
+            step=record.step,
+            created_at=now,
+            state="complete",
+        )
+        session.add(row)
+    row.epoch = record.epoch
+    row.path = record.path
+    row.node_name = allocation.node_name
+    row.size_bytes = record.size_bytes
+    row.files = dict(record.files)
+    row.metrics = dict(record.metrics)
+    session.flush()
+    newest = session.get(CheckpointRow, trial.latest_checkpoint_id or 0)
+    if newest is None or record.step >= newest.step:
+        trial.latest_checkpoint_id = row.id
+
+
+# ---------------------------------------------------------------- states
+
+
+def _apply_state(
+    session: Session,
+    allocation: AllocationRow,
+    trial: TrialRow,
+    record: StateRecord,
+    now: dt.datetime,
+) -> None:
+    before = allocation.observed
+    if not reachable(ALLOCATION_TRANSITIONS, before, record.observed):
+        # Acknowledged all the same: refused for ever, it would block everything behind it.
+        log.error(
+            "illegal_transition", allocation_id=allocation.id, before=before, after=record.observed
+        )
+        add_event(
+            session,
+            "allocation.refused",
+            f"{allocation.node_name} reported {record.observed} after {before}, which cannot be; "
+            "it was ignored.",
+            now=now,
+            level="error",
+            experiment_id=trial.experiment_id,
+            trial_id=trial.id,
+            attempt_no=allocation.attempt_no,
+            node_id=allocation.node_id,
+        )
+        return
+    if record.observed != before:
+        allocation.observed, allocation.state_since = record.observed, now
+    if record.message:
+        allocation.message = record.message[:4000]
+    if record.exit is not None:
+        allocation.exit = dataclasses.asdict(record.exit)
+        _note_exits(session, allocation, record.exit, now)
+    if record.observed == "READY":
+        _note_ready(session, allocation, record)
+    if record.observed == "PREPARE_FAILED":
+        _strike(session, allocation, record, now)
+    if record.observed == "EXITED":
+        allocation.ended_at = now
+        session.execute(
+            update(LogStreamRow)
+            .where(LogStreamRow.allocation_id == allocation.id)
+            .values(is_complete=True)
+        )
+        touch(session, f"trial:{trial.id}:logs")
+    session.flush()
+    touch(session, "loops", "cluster")
+
+
+def reachable(transitions: Transitions, before: str, after: str) -> bool:
+    """Whether a path of legal edges leads from `before` to `after` (or they are the same).
+
+    An agent may have gone through several states between two records it managed to write.
+    """
+    seen, todo = {before}, deque([before])
+    while todo:
+        state = todo.popleft()
+        if state == after:
+            return True
+        for start, end in transitions:
+            # LOST is what the server says of a node; no report of an agent goes through it.
+            if start == state and end not in seen and end not in ("LOST", "CLEANED"):
+                seen.add(end)
+                todo.append(end)
+    return False
+
+
+def _note_ready(session: Session, allocation: AllocationRow, record: StateRecord) -> None:
+    session.execute(
+        update(NodeRow)
+        .where(NodeRow.id == allocation.node_id, NodeRow.strikes > 0)
+        .values(strikes=0)
+    )
+    if record.rendezvous is not None and allocation.node_rank == 0:
+        session.execute(
+            update(AttemptRow)
+            .where(AttemptRow.id == allocation.attempt_id)
+            .values(rendezvous_host=record.rendezvous.host, rendezvous_port=record.rendezvous.port)
+        )
+
+
+def _strike(
+    session: Session, allocation: AllocationRow, record: StateRecord, now: dt.datetime
+) -> None:
+    session.execute(
+        update(NodeRow).where(NodeRow.id == allocation.node_id).values(strikes=NodeRow.strikes + 1)
+    )
+    add_event(
+        session,
+        "node.prepare_failed",
+        f"{allocation.node_name} could not prepare trial {allocation.trial_id}: "
+        f"{record.message or 'no reason given'}",
+        now=now,
+        level="warning",
+        trial_id=None,
+        node_id=allocation.node_id,
+    )
+
+
+def _note_exits(
+    session: Session, allocation: AllocationRow, info: ExitInfo, now: dt.datetime
+) -> None:
+    exits = {worker.local_rank: worker for worker in info.workers}
+    for row in session.scalars(select(WorkerRow).where(WorkerRow.allocation_id == allocation.id)):
+        end = exits.get(row.local_rank)
+        if end is not None:
+            row.exit_code, row.signal = end.exit_code, end.signal
+            row.exit_message = end.message
+        row.ended_at = row.ended_at or now
+
+
+# ---------------------------------------------------------------- logs
+
+
+def append_log(
+    session: Session,
+    allocation_id: str,
+    fence: Fence,
+    *,
+    attempt_no: int,
+    local_rank: int,
+    stream: Literal["stdout", "stderr"],
+    offset: int,
+    data: bytes,
+    now: dt.datetime,
+) -> int:
+    """Append log bytes; the offset to go on from. Raises Superseded and NotFound like records.
+
+    Bytes of an allocation given up as lost are taken and dropped: nobody will read them.
+    """
+    require_session(session, fence.node_id, fence.session_epoch)
+    allocation = session.get(AllocationRow, allocation_id, with_for_update=True)
+    if (
+        allocation is None
+        or allocation.node_id != fence.node_id
+        or allocation.attempt_no != attempt_no
+    ):
+        raise NotFound("agent.unknown_allocation", f"No allocation {allocation_id[:64]!r} here.")
+    if allocation.observed in ("LOST", "CLEANED"):
+        return offset + len(data)
+    return logs.append(
+        session,
+        allocation=allocation,
+        local_rank=local_rank,
+        stream=stream,
+        offset=offset,
+        data=data,
+        now=now,
+    )

@@ -1,0 +1,205 @@
+"""An agent that runs nothing: it speaks the real protocol and says what a test wants it to say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from muster.wire import (
+    PROTOCOL_VERSION,
+    Assignment,
+    AssignmentsReply,
+    ExitInfo,
+    Inventory,
+    NumberedRecord,
+    Record,
+    RecordsReply,
+    RegisterReply,
+    RegisterRequest,
+    Rendezvous,
+    RunningAllocation,
+    SlotInfo,
+    StateRecord,
+    WorkerExit,
+    dump,
+    load,
+)
+
+
+class FakeAgent:
+    """One node. Keeps what a real agent keeps on disk: its credential and its record streams."""
+
+    def __init__(
+        self,
+        connect: Callable[[str], httpx.Client],
+        join_token: str,
+        name: str,
+        *,
+        slots: int = 2,
+        pool: str = "default",
+        slot_type: Any = "cpu",
+        boot_id: str = "boot-1",
+    ) -> None:
+        self._connect = connect
+        self._join_token = join_token
+        self.name = name
+        self.pool = pool
+        self.boot_id = boot_id
+        self.instance_id = uuid.uuid4().hex
+        self.slots = [
+            SlotInfo(index=i, slot_type=slot_type, name=f"share {i}") for i in range(slots)
+        ]
+        self.credential: str | None = None
+        self.node_id = ""
+        self.epoch = 0
+        self.index = -1
+        self.streams: dict[str, list[NumberedRecord]] = {}
+        self.specs: dict[str, Assignment] = {}
+        self.client = connect(join_token)
+
+    # the protocol, call by call
+
+    def register(
+        self, *, running: list[RunningAllocation] | None = None, expect: int = 200
+    ) -> RegisterReply | None:
+        self.client = self._connect(self.credential or self._join_token)
+        request = RegisterRequest(
+            protocol_version=PROTOCOL_VERSION,
+            name=self.name,
+            pool=self.pool,
+            labels={},
+            boot_id=self.boot_id,
+            instance_id=self.instance_id,
+            inventory=Inventory(
+                hostname=f"host-{self.name}",
+                address="127.0.0.1",
+                platform="test",
+                num_cpus=len(self.slots),
+                memory_bytes=1,
+                disk_free_bytes=1,
+                slots=self.slots,
+                python_version="3",
+                agent_version="0",
+            ),
+            running=running or [],
+        )
+        reply = self._post("/register", request, expect)
+        if reply is None:
+            return None
+        parsed = load(RegisterReply, reply)
+        if parsed.credential is not None:
+            self.credential = parsed.credential
+        self.client = self._connect(self.credential or "")
+        self.node_id, self.epoch = parsed.node_id, parsed.session_epoch
+        return parsed
+
+    def beat(self, *, expect: int = 200, running: list[str] | None = None) -> None:
+        body = {"node_id": self.node_id, "session_epoch": self.epoch, "running": running}
+        self._post("/lease", body, expect)
+
+    def poll(self, *, wait: float = 0, index: int = -1) -> dict[str, Assignment]:
+        """The desired set, by allocation id."""
+        reply = self.client.get(
+            "/agent/v1/assignments",
+            params={
+                "node_id": self.node_id,
+                "session_epoch": self.epoch,
+                "index": index,
+                "wait": wait,
+            },
+        )
+        assert reply.status_code == 200, reply.text
+        parsed = load(AssignmentsReply, reply.json())
+        self.index = parsed.index
+        found = {a.spec.allocation_id: a for a in parsed.assignments}
+        self.specs |= found
+        return found
+
+    def send(
+        self,
+        allocation_id: str,
+        *records: Record,
+        numbered: list[NumberedRecord] | None = None,
+        expect: int = 200,
+    ) -> RecordsReply | None:
+        """Append records to the allocation's stream and send them; or send exactly `numbered`."""
+        stream = self.streams.setdefault(allocation_id, [])
+        if numbered is None:
+            numbered = [
+                NumberedRecord(seq=len(stream) + 1 + i, at_ms=0, record=record)
+                for i, record in enumerate(records)
+            ]
+            stream += numbered
+        body = {
+            "node_id": self.node_id,
+            "session_epoch": self.epoch,
+            "attempt_no": self.specs[allocation_id].spec.attempt_no,
+            "records": [dataclasses.asdict(n) for n in numbered],
+        }
+        reply = self._post(f"/allocations/{allocation_id}/records", body, expect)
+        return load(RecordsReply, reply) if reply is not None else None
+
+    # shortcuts
+
+    def only(self) -> Assignment:
+        (assignment,) = self.poll().values()
+        return assignment
+
+    def state(self, allocation_id: str, *observed: Any) -> None:
+        self.send(allocation_id, *(StateRecord(observed=state) for state in observed))
+
+    def get_ready(self, allocation_id: str, *, port: int | None = None) -> None:
+        rendezvous = Rendezvous(host="127.0.0.1", port=port, run_id="") if port else None
+        self.send(
+            allocation_id,
+            StateRecord(observed="PREPARING"),
+            StateRecord(observed="READY", rendezvous=rendezvous),
+        )
+
+    def run(self, allocation_id: str) -> None:
+        self.state(allocation_id, "STARTING", "RUNNING")
+
+    def exit(
+        self,
+        allocation_id: str,
+        cause: Any = "success",
+        *,
+        rank: int = 0,
+        at_ms: int = 1,
+        message: str = "",
+    ) -> None:
+        failure = WorkerExit(local_rank=0, rank=rank, exit_code=1, at_ms=at_ms, message=message)
+        self.send(
+            allocation_id,
+            StateRecord(
+                observed="EXITED",
+                exit=ExitInfo(
+                    cause=cause,
+                    message=message,
+                    first_failure=None if cause == "success" else failure,
+                    workers=[] if cause == "success" else [failure],
+                    log_tail=[message] if message else [],
+                ),
+            ),
+        )
+
+    def running(self, allocation_id: str, observed: str = "RUNNING") -> RunningAllocation:
+        return RunningAllocation(
+            allocation_id=allocation_id,
+            attempt_no=self.specs[allocation_id].spec.attempt_no,
+            observed=observed,
+            num_records=len(self.streams.get(allocation_id, [])),
+        )
+
+    def _post(self, path: str, body: Any, expect: int) -> Any:
+        text = dump(body) if dataclasses.is_dataclass(body) else json.dumps(body)
+        reply = self.client.post(
+            f"/agent/v1{path}", content=text, headers={"Content-Type": "application/json"}
+        )
+        assert reply.status_code == expect, f"{path}: {reply.status_code} {reply.text}"
+        return reply.json() if expect == 200 else None

@@ -1,0 +1,64 @@
+"""A whole control plane in this process: the real application, a controller, and fake agents."""
+
+import pytest
+
+from muster_server.loops.runner import Controller
+
+
+@pytest.fixture
+def database_url(any_database_url):
+    """Everything here runs on every kind of database."""
+    return any_database_url
+
+
+@pytest.fixture
+def settings(settings):
+    return settings.model_copy(update={"controller_lease_s": 300.0, "takeover_grace_s": 0.0})
+
+
+@pytest.fixture
+def controller(database, settings):
+    return Controller(database, settings)
+
+
+@pytest.fixture
+def agent(connect, join_token):
+    """`agent("node-1", slots=2)` registers one more fake agent."""
+    from muster_server.testing.agent import FakeAgent
+
+    def make(name="node-1", *, slots=2, **kwargs):
+        fake = FakeAgent(
+            lambda token: connect(token=token), join_token, name, slots=slots, **kwargs
+        )
+        fake.register()
+        return fake
+
+    return make
+
+
+@pytest.fixture
+def submit(member_client):
+    """`submit(slots=2, …)` creates an experiment and returns its id."""
+
+    def make(document="", **resources):
+        lines = "".join(f"  {key}: {value}\n" for key, value in resources.items())
+        text = "name: test\nentrypoint: train.py\ncode: {installed: /srv/code}\n" + document
+        if lines:
+            text += f"\nresources:\n{lines}"
+        reply = member_client.post("/api/v1/experiments", json={"document": text})
+        assert reply.status_code == 201, reply.text
+        return reply.json()["id"]
+
+    return make
+
+
+@pytest.fixture
+def show(viewer_client):
+    """`show("/experiments/1")` is what the REST API says."""
+
+    def get(path):
+        reply = viewer_client.get(f"/api/v1{path}")
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    return get

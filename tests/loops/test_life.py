@@ -1,0 +1,236 @@
+"""Trials from submission to their end, through the real API, with agents that only talk."""
+
+import datetime as dt
+
+from muster.wire import CheckpointRecord, StateRecord
+from muster_server import clock
+from muster_server.loops.runner import Controller
+
+
+def in_(seconds):
+    """A clock that runs ahead, for the controller."""
+    return lambda: clock.now() + dt.timedelta(seconds=seconds)
+
+
+def trial_of(show, experiment_id):
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+    return show(f"/trials/{trial['id']}")
+
+
+def start(controller, agent, *, port=None):
+    """Drive one agent's only allocation to RUNNING; its id."""
+    allocation_id = agent.only().spec.allocation_id
+    agent.get_ready(allocation_id, port=port)
+    controller.tick()
+    assert agent.only().desired == "start"
+    agent.run(allocation_id)
+    controller.tick()
+    return allocation_id
+
+
+def test_a_trial_runs_from_submission_to_completed(controller, agent, submit, show):
+    node = agent(slots=2)
+    experiment_id = submit(slots=2)
+    controller.tick()
+
+    assignment = node.only()
+    assert assignment.desired == "prepare"
+    assert assignment.spec.slots == [0, 1]
+    assert assignment.spec.entrypoint == ["train.py"]
+    assert assignment.spec.code.path == "/srv/code"
+    assert show("/cluster")["num_slots_used"] == 2
+    assert trial_of(show, experiment_id)["state"] == "STARTING"
+
+    allocation_id = start(controller, node)
+    assert trial_of(show, experiment_id)["state"] == "RUNNING"
+    assert show(f"/experiments/{experiment_id}")["state"] == "RUNNING"
+
+    node.exit(allocation_id)
+    controller.tick()
+    trial = trial_of(show, experiment_id)
+    assert (trial["state"], trial["termination"]) == ("COMPLETED", "success")
+    assert trial["logs_complete"]
+    assert show(f"/experiments/{experiment_id}")["state"] == "COMPLETED"
+    assert show("/cluster")["num_slots_used"] == 0
+    assert node.poll() == {}
+
+
+def test_a_gang_starts_only_when_every_node_is_ready(controller, agent, submit):
+    first, second = agent("node-1", slots=1), agent("node-2", slots=1)
+    submit(slots=2, nodes=2)
+    controller.tick()
+    one, two = first.only(), second.only()
+    assert [one.spec.node_rank, two.spec.node_rank] == [0, 1]
+    assert [one.spec.rank_offset, two.spec.rank_offset] == [0, 1]
+    assert one.spec.world_size == two.spec.world_size == 2
+
+    first.get_ready(one.spec.allocation_id, port=29500)
+    controller.tick()
+    assert first.only().desired == "prepare"
+
+    second.get_ready(two.spec.allocation_id)
+    controller.tick()
+    for assignment in (first.only(), second.only()):
+        assert assignment.desired == "start"
+        assert assignment.rendezvous.port == 29500
+        assert assignment.rendezvous.run_id == f"{one.spec.trial_id}.1"
+
+
+def test_a_failing_member_stops_the_other_and_names_the_first_rank(controller, agent, submit, show):
+    first, second = agent("node-1", slots=1), agent("node-2", slots=1)
+    experiment_id = submit(slots=2, nodes=2)
+    controller.tick()
+    one, two = first.only().spec.allocation_id, second.only().spec.allocation_id
+    first.get_ready(one, port=1234)
+    second.get_ready(two)
+    controller.tick()
+    first.run(one)
+    second.run(two)
+    controller.tick()
+
+    # The second to fail is the first to be heard.
+    first.exit(one, "user_error", rank=0, at_ms=2000, message="connection reset")
+    controller.tick()
+    assert second.only().desired == "stop"
+    assert trial_of(show, experiment_id)["state"] == "RUNNING"
+
+    second.exit(two, "user_error", rank=1, at_ms=1000, message="KeyError: 'x'")
+    controller.tick()
+    trial = trial_of(show, experiment_id)
+    assert (trial["state"], trial["termination"]) == ("FAILED", "user_error")
+    assert trial["attempts"][0]["root_rank"] == 1
+    assert trial["attempts"][0]["root_log_tail"] == ["KeyError: 'x'"]
+    assert trial["reason"].startswith("rank 1 on node-2: KeyError: 'x'")
+    experiment = show(f"/experiments/{experiment_id}")
+    assert (experiment["state"], "KeyError" in experiment["reason"]) == ("FAILED", True)
+
+
+def test_a_lost_node_moves_the_trial_and_its_checkpoint(controller, agent, submit, show, database):
+    home, other = agent("node-1", slots=1), agent("node-2", slots=1)
+    experiment_id = submit(slots=1)
+    controller.tick()
+    allocation_id = start(controller, home)
+    home.send(
+        allocation_id, CheckpointRecord(step=40, path="step-40", size_bytes=3, files={"a": "0"})
+    )
+
+    other_beats(other, controller, silent_s=20)
+    assert trial_of(show, experiment_id)["flags"] == ["UNREACHABLE"]
+    other_beats(other, controller, silent_s=70)
+    other_beats(other, controller, silent_s=75)
+
+    trial = trial_of(show, experiment_id)
+    assert trial["attempts"][0]["state"] == "LOST"
+    assert (trial["state"], trial["attempt_no"]) == ("STARTING", 2)
+    spec = other.only().spec
+    assert (spec.attempt_no, spec.resume_step) == (2, 40)
+    assert spec.resume_from == f"experiment-{experiment_id}/trial-1/step-40"
+    nodes = {node["name"]: node for node in show("/nodes")["items"]}
+    assert nodes["node-1"]["state"] == "LOST"
+    assert nodes["node-1"]["num_slots_used"] == 1  # something may still run there
+
+    # The node is back, and what it still runs is of a superseded attempt.
+    home.beat(expect=410)
+    reply = home.register(running=[home.running(allocation_id)])
+    assert (reply.adopt, reply.forget) == ([], [allocation_id])
+    late = home.send(allocation_id, StateRecord(observed="STOPPING"))
+    assert late.superseded
+    other.beat()
+    home.beat(running=[allocation_id])
+    controller.tick()
+    assert node_state(show, "node-1") == ("RECONCILING", 1)
+    home.beat(running=[])
+    controller.tick()
+    assert node_state(show, "node-1") == ("ONLINE", 0)
+
+
+def node_state(show, name):
+    (node,) = [n for n in show("/nodes")["items"] if n["name"] == name]
+    return node["state"], node["num_slots_used"]
+
+
+def other_beats(other, controller, *, silent_s):
+    """`silent_s` from now: `other` is heard, everybody else is not."""
+    import time_machine
+
+    with time_machine.travel(clock.now() + dt.timedelta(seconds=silent_s), tick=True):
+        other.beat()
+        controller.tick()
+
+
+def test_a_stop_ends_canceled_and_frees_everything(controller, agent, submit, show, member_client):
+    node = agent(slots=1)
+    experiment_id = submit(slots=1)
+    controller.tick()
+    allocation_id = start(controller, node)
+    reply = member_client.post(f"/api/v1/experiments/{experiment_id}:stop")
+    assert reply.status_code == 202
+    controller.tick()
+    assert trial_of(show, experiment_id)["state"] == "STOPPING"
+    assignment = node.only()
+    assert (assignment.desired, assignment.stop_reason) == ("stop", "stop requested by a user")
+
+    node.state(allocation_id, "STOPPING")
+    node.exit(allocation_id, "stopped")
+    controller.tick()
+    assert trial_of(show, experiment_id)["state"] == "CANCELED"
+    assert show(f"/experiments/{experiment_id}")["state"] == "CANCELED"
+    assert node.poll() == {}
+
+
+def test_what_never_ran_is_canceled_on_the_spot(controller, submit, show, member_client):
+    experiment_id = submit(slots=1)
+    controller.tick()
+    (item,) = show("/queue")["items"]
+    assert item["position"] == 1
+    assert item["pending_reason"] == (
+        "needs 1 cpu slot in pool default: no node there has cpu slots"
+    )
+    member_client.post(f"/api/v1/experiments/{experiment_id}:stop")
+    controller.tick()
+    assert show(f"/experiments/{experiment_id}")["state"] == "CANCELED"
+    assert show("/queue")["items"] == []
+
+
+def test_every_step_is_told_in_a_sentence(controller, agent, submit, show):
+    node = agent(slots=1)
+    experiment_id = submit(slots=1)
+    controller.tick()
+    node.exit(start(controller, node))
+    controller.tick()
+    trial = trial_of(show, experiment_id)
+    told = [event["message"] for event in show(f"/trials/{trial['id']}/events")["items"]]
+    assert "Trial 1 is COMPLETED: every worker exited with 0." in told
+    assert "Attempt 1 got 1 slot: 1 on node-1." in told
+    assert "Attempt 1 is STARTING: every node is ready." in told
+
+
+def test_any_controller_goes_on_from_anywhere(database, settings, agent, submit, show):
+    """A controller is killed after each single pass; the next one takes over."""
+    node = agent(slots=1)
+    experiment_id = submit(slots=1)
+    minutes = 0
+
+    def pass_of_a_new_controller():
+        nonlocal minutes
+        minutes += 10  # the lease of the one before, which was killed, has expired
+        node.beat()
+        fresh = Controller(database, settings)
+        # Nodes have fresh leases with each new leader, so the jump in time loses none.
+        assert fresh.tick(in_(60 * minutes))
+        assert fresh.lease.epoch == minutes // 10
+
+    pass_of_a_new_controller()
+    allocation_id = node.only().spec.allocation_id
+    for act in (
+        lambda: node.state(allocation_id, "PREPARING"),
+        lambda: node.state(allocation_id, "READY"),
+        lambda: node.state(allocation_id, "STARTING"),
+        lambda: node.state(allocation_id, "RUNNING"),
+        lambda: node.exit(allocation_id),
+    ):
+        act()
+        pass_of_a_new_controller()
+        pass_of_a_new_controller()
+    trial = trial_of(show, experiment_id)
+    assert (trial["state"], trial["attempt_no"]) == ("COMPLETED", 1)
