@@ -92,6 +92,7 @@ def valkey_part(home: Home, socket: Path, lifeline_fd: int) -> Part:
             "--maxmemory", "256mb",
             "--maxmemory-policy", "noeviction",
             "--daemonize", "no",
+            "--set-proc-title", "no",  # it would write over its environment, and our mark in it
         ],
     )  # fmt: skip
 
