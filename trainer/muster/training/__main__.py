@@ -15,13 +15,13 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: run.request_stop("received SIGTERM"))
     try:
         config = resolve(run.config, run.hparams, seed=run.seed)
+        from muster.training.loop import train
+
+        train(run, config)
     except ConfigError as error:
         run.message(str(error), "error")
         print(f"muster: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    from muster.training.loop import train
-
-    train(run, config)
     return 0
 
 

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.testing.jobs import Job, Start, start_job
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    jobs: list[Job] = []
+
+    def begin(name: str, **options: Any) -> Job:
+        jobs.append(start_job(tmp_path / name, **options))
+        return jobs[-1]
+
+    yield begin
+    for job in jobs:
+        job.kill()

@@ -1,0 +1,124 @@
+"""Distribution, accumulation, measuring and interruption change nothing about the result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.testing.jobs import Job, Start, wait_for
+
+pytestmark = pytest.mark.torch
+
+STEPS = 30
+RELATIVE = 1e-5
+"""Sums of float32 in another order: measured differences are below 1e-6 after 30 steps."""
+
+
+def trainer(**values: Any) -> dict[str, Any]:
+    options = {"width": 8, "rows_per_s": 0, "augment": True}
+    return {
+        "model": "cnn",
+        "steps": STEPS,
+        "optimizer": "sgd",
+        "lr": 0.05,
+        "options": options,
+    } | values
+
+
+def global_loss(job: Job, workers: int) -> list[float]:
+    """Mean over the ranks: the loss of the global batch, whose parts are equally large."""
+    curves = [job.series("train/loss", rank) for rank in range(workers)]
+    return [sum(c[s] for c in curves) / workers for s in range(1, STEPS + 1)]
+
+
+def test_the_same_global_batch_gives_the_same_training(start: Start) -> None:
+    single = start("single", trainer=trainer(batch_size=64)).wait()
+    reference = global_loss(single, 1)
+    assert reference[-1] < reference[0]
+
+    two = start("two", workers=2, trainer=trainer(batch_size=32)).wait()
+    assert global_loss(two, 2) == pytest.approx(reference, rel=RELATIVE)
+
+    accumulated = start(
+        "accumulated",
+        workers=2,
+        trainer=trainer(batch_size=16),
+        document={"strategy": {"accumulate": 2}},
+    ).wait()
+    assert global_loss(accumulated, 2) == pytest.approx(reference, rel=RELATIVE)
+    # One all-reduce per step, not per micro-batch.
+    assert accumulated.series("comm/bytes")[20] == two.series("comm/bytes")[20]
+
+    unmeasured = start(
+        "unmeasured",
+        workers=2,
+        trainer=trainer(batch_size=32),
+        document={"measure": {"comm": False}},
+    ).wait()
+    assert global_loss(unmeasured, 2) == global_loss(two, 2)
+    assert "comm/exposed_ms" not in unmeasured.rows(0)[20]
+    assert unmeasured.rows(0)[20]["time/backward_ms"] > 0
+
+    first, last = (s.series("val/loss")[STEPS] for s in (single, two))
+    assert last == pytest.approx(first, rel=RELATIVE)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_and_resumed_equals_uninterrupted(start: Start, workers: int) -> None:
+    def settings(**options: Any) -> dict[str, Any]:
+        # Dropout, so that the generators' states matter; mid-epoch checkpoints, so that the
+        # place in the data does.
+        return {
+            "workers": workers,
+            "trainer": trainer(
+                optimizer="adamw",
+                lr=0.003,
+                options={"width": 8, "rows_per_s": 0, "dropout": 0.3, "warmup_steps": 5} | options,
+            ),
+            "document": {"checkpoints": {"every": {"steps": 10}}},
+        }
+
+    whole = start("whole", **settings()).wait()
+
+    # Slow, so that it can be killed between the checkpoint of step 10 and its end.
+    killed = start("killed", **settings(inject=[{"rank": 0, "ms": 60}]))
+    checkpoint = killed.checkpoints / "step-00000010"
+    wait_for(lambda: checkpoint.exists() and killed.series("train/loss").get(12))
+    killed.kill()
+
+    resumed = start("resumed", resume_from=checkpoint, **settings()).wait()
+    for rank in range(workers):
+        expected = {s: v for s, v in whole.series("train/loss", rank).items() if s > 10}
+        assert resumed.series("train/loss", rank) == expected
+    assert resumed.series("val/loss") == {
+        s: v for s, v in whole.series("val/loss").items() if s > 10
+    }
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_said(start: Start) -> None:
+    every = {"checkpoints": {"every": {"steps": 10}}}
+    first = start("first", trainer=trainer(), document=every).wait()
+    (first.checkpoints / "step-00000020" / "model.pt").write_bytes(b"cut short")
+    again = start(
+        "again",
+        trainer=trainer(),
+        document=every,
+        resume_from=first.checkpoints / "step-00000020",
+    ).wait()
+    assert min(again.series("train/loss")) == 11
+    (message,) = again.lines("message")
+    assert message["level"] == "warning"
+    assert "model.pt has 9 bytes instead of" in message["text"]
+
+
+def test_another_global_batch_is_refused(start: Start) -> None:
+    first = start("first", trainer=trainer(steps=10)).wait()
+    job = start(
+        "again",
+        trainer=trainer(batch_size=16),
+        resume_from=first.checkpoints / "step-00000010",
+    )
+    out, _ = job.workers[0].communicate(timeout=60)
+    assert job.workers[0].returncode == 2
+    assert "made with a global batch of 32, this training has 16" in out
