@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import func, select
 
 from muster_server.db.models import (
+    AuditRow,
     BlobChunkRow,
     BlobRow,
     CheckpointRow,
@@ -365,6 +366,31 @@ def test_delete_removes_everything_it_recorded(member_client, database):
     with database.read() as session:
         for row in (ExperimentRow, TrialRow, EventRow, SearchEventRow, MetricBatchRow):
             assert session.scalar(select(func.count()).select_from(row)) == 0, row.__tablename__
+
+
+def test_what_people_do_is_in_the_audit_trail(member_client, database):
+    detail = submit(member_client, key="abc")
+    submit(member_client, key="abc")
+    path = f"{API}/experiments/{detail['id']}"
+    member_client.patch(path, json={"notes": "secret words"})
+    member_client.post(f"{API}/trials/{detail['only_trial_id']}:stop")
+    member_client.post(f"{path}:stop")
+    finish(database, detail["id"])
+    member_client.post(f"{path}:archive")
+    member_client.delete(path)
+    assert member_client.delete(path).status_code == 404
+    with database.read() as session:
+        rows = session.execute(select(AuditRow.actor, AuditRow.action, AuditRow.detail)).all()
+    assert {row.actor for row in rows} == {"token:1 (member)"}
+    assert [row.action for row in rows] == [
+        "experiments.submitted",
+        "experiments.changed",
+        "trials.stop_requested",
+        "experiments.stop_requested",
+        "experiments.archived",
+        "experiments.deleted",
+    ]
+    assert rows[1].detail == {"fields": ["notes"]}
 
 
 @pytest.mark.parametrize(

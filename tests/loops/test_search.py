@@ -44,9 +44,10 @@ def submit(database):
     def create(document=ASHA, *overrides):
         body = ExperimentIn(document=document, overrides=list(overrides))
         with database.transaction() as session:
-            return experiments.create_experiment(
+            made = experiments.create_experiment(
                 session, body, user_id=None, user_name="ada", now=NOW
             )
+        return made.experiment_id
 
     return create
 

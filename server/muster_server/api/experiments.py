@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import APIRouter, Header, Query, Response
+from sqlalchemy.orm import Session
 
 from muster_server import clock
-from muster_server.api.deps import Db, Me
+from muster_server.api.deps import Cursor, Db, Id, Limit, Me, RemoteAddr
+from muster_server.db.engine import Database
 from muster_server.db.models import EventRow
 from muster_server.domain.states import ExperimentState, TrialState
 from muster_server.schemas.base import Page
@@ -21,15 +24,12 @@ from muster_server.schemas.experiments import (
     SearchOut,
     TrialOut,
 )
-from muster_server.services import experiment_views, experiments, previews, trials
+from muster_server.security.principal import Principal
+from muster_server.services import audit, experiment_views, experiments, previews, trials
 from muster_server.services.event_views import list_events
-from muster_server.services.paging import MAX_CURSOR_CHARS, MAX_LIMIT
 
 router = APIRouter(tags=["experiments"])
 
-Id = Annotated[int, Path(ge=1, le=2**63 - 1)]
-Cursor = Annotated[str | None, Query(max_length=MAX_CURSOR_CHARS)]
-Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -43,11 +43,15 @@ IdempotencyKey = Annotated[
 
 @router.post("/experiments", status_code=201, operation_id="create_experiment")
 def create_experiment(
-    body: ExperimentIn, db: Db, me: Me, idempotency_key: IdempotencyKey = None
+    body: ExperimentIn,
+    db: Db,
+    me: Me,
+    addr: RemoteAddr,
+    idempotency_key: IdempotencyKey = None,
 ) -> ExperimentDetail:
     """Submit an experiment."""
     with db.transaction() as session:
-        experiment_id = experiments.create_experiment(
+        made = experiments.create_experiment(
             session,
             body,
             user_id=me.user_id,
@@ -55,8 +59,10 @@ def create_experiment(
             now=clock.now(),
             idempotency_key=idempotency_key,
         )
+        if made.is_new:
+            _audit(session, me, addr, "experiments.submitted", made.experiment_id)
         session.flush()
-        return experiment_views.experiment_detail(session, experiment_id)
+        return experiment_views.experiment_detail(session, made.experiment_id)
 
 
 @router.post("/experiments:preview", operation_id="preview_experiment")
@@ -92,46 +98,56 @@ def get_experiment(experiment_id: Id, db: Db) -> ExperimentDetail:
 
 
 @router.patch("/experiments/{experiment_id}", operation_id="update_experiment")
-def update_experiment(experiment_id: Id, body: ExperimentPatch, db: Db) -> ExperimentDetail:
+def update_experiment(
+    experiment_id: Id, body: ExperimentPatch, db: Db, me: Me, addr: RemoteAddr
+) -> ExperimentDetail:
     """Change name, notes, labels or priority."""
     with db.transaction() as session:
         experiments.update_experiment(session, experiment_id, body, clock.now())
+        changed = sorted(body.model_dump(exclude_none=True))
+        _audit(session, me, addr, "experiments.changed", experiment_id, {"fields": changed})
         session.flush()
         return experiment_views.experiment_detail(session, experiment_id)
 
 
 @router.post("/experiments/{experiment_id}:stop", status_code=202, operation_id="stop_experiment")
-def stop_experiment(experiment_id: Id, db: Db, me: Me) -> ExperimentOut:
+def stop_experiment(experiment_id: Id, db: Db, me: Me, addr: RemoteAddr) -> ExperimentOut:
     """Ask for all its trials to stop."""
     with db.transaction() as session:
         experiments.stop_experiment(session, experiment_id, user_name=me.name, now=clock.now())
+        _audit(session, me, addr, "experiments.stop_requested", experiment_id)
         session.flush()
         return experiment_views.experiment_out(session, experiment_id)
 
 
 @router.post("/experiments/{experiment_id}:archive", operation_id="archive_experiment")
-def archive_experiment(experiment_id: Id, db: Db) -> ExperimentOut:
+def archive_experiment(experiment_id: Id, db: Db, me: Me, addr: RemoteAddr) -> ExperimentOut:
     """Hide an experiment that has ended from the list."""
-    return _set_archived(db, experiment_id, True)
+    return _set_archived(db, me, addr, experiment_id, True)
 
 
 @router.post("/experiments/{experiment_id}:unarchive", operation_id="unarchive_experiment")
-def unarchive_experiment(experiment_id: Id, db: Db) -> ExperimentOut:
+def unarchive_experiment(experiment_id: Id, db: Db, me: Me, addr: RemoteAddr) -> ExperimentOut:
     """Show it in the list again."""
-    return _set_archived(db, experiment_id, False)
+    return _set_archived(db, me, addr, experiment_id, False)
 
 
-def _set_archived(db: Db, experiment_id: int, archived: bool) -> ExperimentOut:
+def _set_archived(
+    db: Database, me: Principal, addr: str, experiment_id: int, archived: bool
+) -> ExperimentOut:
     with db.transaction() as session:
         experiments.set_archived(session, experiment_id, archived, clock.now())
+        action = "experiments.archived" if archived else "experiments.unarchived"
+        _audit(session, me, addr, action, experiment_id)
         session.flush()
         return experiment_views.experiment_out(session, experiment_id)
 
 
 @router.delete("/experiments/{experiment_id}", status_code=204, operation_id="delete_experiment")
-def delete_experiment(experiment_id: Id, db: Db) -> Response:
+def delete_experiment(experiment_id: Id, db: Db, me: Me, addr: RemoteAddr) -> Response:
     """Remove an experiment that has ended, with everything it recorded."""
     with db.transaction() as session:
+        _audit(session, me, addr, "experiments.deleted", experiment_id)
         experiments.delete_experiment(session, experiment_id)
     return Response(status_code=204)
 
@@ -168,3 +184,22 @@ def get_experiment_search(experiment_id: Id, db: Db) -> SearchOut:
     """The search: rungs, the trials on them, and what the next trial must reach."""
     with db.read() as session:
         return experiment_views.search_out(session, experiment_id)
+
+
+def _audit(
+    session: Session,
+    me: Principal,
+    addr: str,
+    action: str,
+    experiment_id: int,
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    audit.record(
+        session,
+        actor=me.actor,
+        action=action,
+        subject=f"experiment:{experiment_id}",
+        now=clock.now(),
+        remote_addr=addr,
+        detail=detail,
+    )

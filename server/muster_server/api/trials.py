@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 
 from muster_server import clock
-from muster_server.api.deps import Db, Me
+from muster_server.api.deps import Cursor, Db, Id, Limit, Me, RemoteAddr
 from muster_server.db.models import EventRow
 from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import EventOut
@@ -18,18 +18,14 @@ from muster_server.schemas.experiments import (
     TrialOut,
     WorkerOut,
 )
-from muster_server.services import trials
+from muster_server.services import audit, trials
 from muster_server.services.event_views import list_events
-from muster_server.services.paging import MAX_CURSOR_CHARS, MAX_LIMIT
 
 router = APIRouter(tags=["trials"])
 
-Id = Annotated[int, Path(ge=1, le=2**63 - 1)]
 Attempt = Annotated[
     int | None, Query(ge=1, le=2**31 - 1, description="Attempt number; the current one by default.")
 ]
-Cursor = Annotated[str | None, Query(max_length=MAX_CURSOR_CHARS)]
-Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
 
 
 @router.get("/trials/{trial_id}", operation_id="get_trial")
@@ -40,10 +36,19 @@ def get_trial(trial_id: Id, db: Db) -> TrialDetail:
 
 
 @router.post("/trials/{trial_id}:stop", status_code=202, operation_id="stop_trial")
-def stop_trial(trial_id: Id, db: Db, me: Me) -> TrialOut:
+def stop_trial(trial_id: Id, db: Db, me: Me, addr: RemoteAddr) -> TrialOut:
     """Ask for a trial to stop."""
     with db.transaction() as session:
-        trials.stop_trial(session, trial_id, user_name=me.name, now=clock.now())
+        now = clock.now()
+        trials.stop_trial(session, trial_id, user_name=me.name, now=now)
+        audit.record(
+            session,
+            actor=me.actor,
+            action="trials.stop_requested",
+            subject=f"trial:{trial_id}",
+            now=now,
+            remote_addr=addr,
+        )
         session.flush()
         return trials.trial_out(session, trial_id)
 

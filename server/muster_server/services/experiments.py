@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import delete, func, or_, select, update
@@ -36,6 +37,13 @@ from .search import carry_out
 MAX_LABELS = 64
 
 
+@dataclass(frozen=True)
+class Submission:
+    experiment_id: int
+    is_new: bool
+    """False: a repetition, answered with what the first request made."""
+
+
 def resolve_submission(session: Session, body: ExperimentIn) -> Resolved:
     """The document of a submission, checked together with its code bundle."""
     resolved = resolve(body.document, body.overrides)
@@ -53,8 +61,8 @@ def create_experiment(
     user_name: str,
     now: dt.datetime,
     idempotency_key: str | None = None,
-) -> int:
-    """Store a submission with its first trials and return the experiment's id.
+) -> Submission:
+    """Store a submission with its first trials.
 
     With an idempotency key, a repetition of the same request returns the first one's experiment.
     Raises InvalidRequest with every problem found, and Conflict when the key was used for
@@ -63,7 +71,7 @@ def create_experiment(
     if user_id is not None and idempotency_key is not None:
         earlier = _claim_key(session, user_id, idempotency_key, body, now)
         if earlier is not None:
-            return earlier
+            return Submission(earlier, is_new=False)
     resolved = resolve_submission(session, body)
     if resolved.config is None:
         raise InvalidRequest(
@@ -79,7 +87,7 @@ def create_experiment(
             .where(IdempotencyRow.user_id == user_id, IdempotencyRow.key == idempotency_key)
             .values(experiment_id=experiment.id)
         )
-    return experiment.id
+    return Submission(experiment.id, is_new=True)
 
 
 def get_experiment(session: Session, experiment_id: int, *, lock: bool = False) -> ExperimentRow:
