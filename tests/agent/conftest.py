@@ -17,10 +17,13 @@ import psutil
 import pytest
 
 from muster import wire
-from muster_agent.folder import AllocationFolder, ShimOptions, ShimState
+from muster_agent.folder import AllocationFolder, ShimOptions, ShimState, shim_identity
 from muster_agent.process import tagged
 from muster_agent.shim.control import send_command
 from muster_agent.spool import read_records
+
+sys.path.insert(0, str(Path(__file__).parent))
+from control_plane import JOIN_TOKEN, TestControlPlane
 
 T = TypeVar("T")
 
@@ -184,3 +187,111 @@ def shims(tmp_path: Path) -> Iterator[ShimFactory]:
         shim.process.wait()
         for identity in tagged(shim.folder.allocation_id):
             psutil.Process(identity.pid).kill()
+
+
+@dataclass
+class RunningAgent:
+    """An agent process on a home of its own; `restart` starts another on the same home."""
+
+    plane: TestControlPlane
+    home: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+    pass_fds: tuple[int, ...] = ()
+
+    def start(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        with (self.home / "agent.log").open("ab") as words:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "muster_agent.cli", "run"],
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                start_new_session=True,
+                pass_fds=self.pass_fds,
+                env={
+                    **os.environ,
+                    "MUSTER_AGENT_SERVER_URL": self.plane.url,
+                    "MUSTER_AGENT_JOIN_TOKEN": JOIN_TOKEN,
+                    "MUSTER_AGENT_HOME": str(self.home),
+                    "MUSTER_AGENT_NAME": "node-1",
+                    "MUSTER_AGENT_SLOTS": "2",
+                    "MUSTER_AGENT_ADDRESS": "127.0.0.1",
+                    **self.environment,
+                },
+            )
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def words(self) -> str:
+        return (self.home / "agent.log").read_text()
+
+    def folder(self, allocation_id: str) -> AllocationFolder:
+        return AllocationFolder(self.home, allocation_id)
+
+    def wait_state(self, allocation_id: str, observed: str, *, timeout_s: float = 60.0) -> None:
+        held = self.plane.of(allocation_id)
+        try:
+            wait_for(lambda: observed in held.states(), timeout_s=timeout_s)
+        except BaseException:
+            print(held.states(), held.exit(), self.words())
+            raise
+
+    def wait_exit(self, allocation_id: str, *, timeout_s: float = 60.0) -> wire.ExitInfo:
+        self.wait_state(allocation_id, "EXITED", timeout_s=timeout_s)
+        held = self.plane.of(allocation_id)
+        assert [r.seq for r in held.records] == list(range(1, len(held.records) + 1))
+        info = held.exit()
+        assert info is not None
+        return info
+
+
+@pytest.fixture
+def plane() -> Iterator[TestControlPlane]:
+    control_plane = TestControlPlane()
+    yield control_plane
+    control_plane.close()
+
+
+@pytest.fixture
+def agent(plane: TestControlPlane, tmp_path: Path) -> Iterator[RunningAgent]:
+    running = RunningAgent(plane, tmp_path / "agent")
+    running.start()
+    yield running
+    assert running.process is not None
+    running.process.kill()
+    running.process.wait()
+    for path in (running.home / "allocations").glob("[!.]*"):
+        folder = running.folder(path.name)
+        state = folder.read_state()
+        shim = shim_identity(state) if state is not None else None
+        if shim is not None:
+            psutil.Process(shim.pid).kill()
+        for identity in tagged(path.name):
+            psutil.Process(identity.pid).kill()
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Callable[[str], wire.CodeSpec]:
+    """Puts a script into a folder and says where it is."""
+
+    def write(script: str) -> wire.CodeSpec:
+        folder = tmp_path / "code"
+        folder.mkdir(exist_ok=True)
+        (folder / "main.py").write_text(script)
+        return wire.CodeSpec(kind="installed", path=str(folder))
+
+    return write
+
+
+@pytest.fixture(name="make_spec")
+def _make_spec_fixture() -> Callable[..., wire.AllocationSpec]:
+    return make_spec
+
+
+@pytest.fixture(name="wait_for")
+def _wait_for_fixture() -> Callable[..., Any]:
+    return wait_for

@@ -1,0 +1,268 @@
+"""What the agent knows of, and does to, one allocation on this node."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import structlog
+
+from muster import lifeline, wire
+from muster_agent.folder import AllocationFolder, ShimOptions, ShimState, shim_identity
+from muster_agent.logs import tail
+from muster_agent.plan import TERMINAL, Local
+from muster_agent.process import (
+    TOKEN_VARIABLE,
+    Cgroup,
+    Identity,
+    boot_id,
+    identify,
+    kill_all,
+    send_signal,
+    tagged,
+)
+from muster_agent.shim.control import ShimUnreachable, send_command
+from muster_agent.spool import RecordReader, RecordWriter, count_records, last_state
+
+log = structlog.get_logger("muster.agent")
+
+Liveness = Literal["starting", "alive", "dead", "rebooted"]
+
+_SHIM_START_TIMEOUT_S = 120.0
+
+
+class Allocation:
+    """An allocation on disk, with or without a living shim."""
+
+    def __init__(self, folder: AllocationFolder, spec: wire.AllocationSpec) -> None:
+        self.folder = folder
+        self.spec = spec
+        self.reader = RecordReader(folder.records)
+        self.acked_seq = 0
+        self.log_offsets: dict[tuple[int, str], int] = {}
+        self.is_busy = False
+        self.is_superseded = False
+        self.is_delivered = False
+        """The server holds every record and log byte, the last record included."""
+        self.uploads: asyncio.Task[None] | None = None
+        self._shim: subprocess.Popen[bytes] | None = None
+        self._started_at = time.monotonic()
+        self._state: ShimState | None = None
+        self._state_mtime_ns = 0
+        record = last_state(folder.records)
+        self._final: wire.Observed | None = (
+            record.observed if record is not None and record.observed in TERMINAL else None
+        )
+
+    @property
+    def allocation_id(self) -> str:
+        return self.folder.allocation_id
+
+    @property
+    def observed(self) -> wire.Observed:
+        if self._final is not None:
+            return self._final
+        state = self._read_state()
+        return state.observed if state is not None else "ASSIGNED"
+
+    @property
+    def has_ended(self) -> bool:
+        return self.observed in TERMINAL
+
+    def local(self) -> Local:
+        state = self._read_state()
+        return Local(
+            allocation_id=self.allocation_id,
+            observed=self.observed,
+            shim=self.liveness(),
+            asked=frozenset(state.asked) if state is not None else frozenset(),  # type: ignore[arg-type]
+            is_busy=self.is_busy,
+            is_superseded=self.is_superseded,
+        )
+
+    def describe(self) -> wire.RunningAllocation:
+        return wire.RunningAllocation(
+            allocation_id=self.allocation_id,
+            attempt_no=self.spec.attempt_no,
+            observed=self.observed,
+            num_records=count_records(self.folder.records),
+        )
+
+    def accept(self, ack: wire.AckState) -> None:
+        """Continue from what the server says it holds."""
+        self.acked_seq = ack.acked_seq
+        self.log_offsets = {(item.local_rank, item.stream): item.offset for item in ack.logs}
+        self.is_delivered = False
+
+    def liveness(self) -> Liveness:
+        is_our_child = self._shim is not None and self._shim.poll() is None
+        state = self._read_state()
+        if state is not None:
+            if state.boot_id != boot_id():
+                return "rebooted"
+            # A zombie of ours is dead; identify() sees that too.
+            return "alive" if shim_identity(state) is not None else "dead"
+        if is_our_child:
+            is_late = time.monotonic() - self._started_at > _SHIM_START_TIMEOUT_S
+            return "dead" if is_late else "starting"
+        if self._shim is None and self.folder.has_options() and self.folder.is_locked():
+            return "starting"  # started by the agent before us, moments before that one died
+        return "dead"
+
+    # ------------------------------------------------------------ the shim
+
+    def start_shim(self, options: ShimOptions) -> None:
+        """Start the process that does everything else. It does not end with us."""
+        self.folder.write_options(options)
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("MUSTER_AGENT_") and name != TOKEN_VARIABLE
+        }
+        fd = lifeline.lifeline_fd()
+        with self.folder.shim_log.open("ab") as words:
+            self._shim = subprocess.Popen(
+                # -P: the folder it runs in must not shadow modules.
+                [sys.executable, "-P", "-m", "muster_agent.shim", "--dir", str(self.folder.path)],
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                cwd=self.folder.path,
+                env=environment,
+                start_new_session=True,
+                pass_fds=() if fd is None else (fd,),
+            )
+        self._started_at = time.monotonic()
+
+    async def command(self, command: str, **fields: Any) -> bool:
+        """Tell the shim; False when it did not answer (it is told again later)."""
+        state = self._read_state()
+        if state is None:
+            return False
+        try:
+            await send_command(state.control_socket, {"command": command, **fields})
+        except ShimUnreachable as error:
+            log.warning(
+                "shim_unreachable",
+                allocation_id=self.allocation_id,
+                command=command,
+                error=str(error),
+            )
+            return False
+        return True
+
+    async def end_everything(self, *, timeout_s: float) -> int:
+        """Kill whatever of it lives, shim included. Returns the number of survivors."""
+        state = self._read_state()
+        if state is not None and self.liveness() == "alive":
+            await self.command("kill", reason="the server does not want it any more")
+            deadline = time.monotonic() + timeout_s + 10.0
+            while self.liveness() == "alive" and time.monotonic() < deadline:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        shim = shim_identity(state) if state is not None else self._own_shim()
+        if shim is not None:
+            send_signal(shim, signal.SIGKILL)
+        return await asyncio.to_thread(self._sweep, state, timeout_s)
+
+    def end_by_ourselves(self, record: wire.StateRecord) -> None:
+        """Write the last record in place of a shim that cannot. Blocks while it is alive."""
+        lock = self.folder.lock()
+        if lock is None:
+            return  # it lives after all
+        try:
+            previous = last_state(self.folder.records)
+            if previous is None or previous.observed not in TERMINAL:
+                writer = RecordWriter(self.folder.records)
+                writer.append(record)
+                writer.close()
+                self._final = record.observed
+            else:
+                self._final = previous.observed
+        finally:
+            os.close(lock)
+
+    async def declare_lost(
+        self, cause: Literal["shim_lost", "node_rebooted"], reason: str, *, timeout_s: float
+    ) -> None:
+        """Sweep up after a dead shim, then write its exit record."""
+        survivors = 0
+        if cause == "shim_lost":
+            survivors = await self.end_everything(timeout_s=timeout_s)
+        message = reason
+        if survivors:
+            message = f"{survivors} processes did not die of SIGKILL; before that: {reason}"
+        self.end_by_ourselves(
+            wire.StateRecord(
+                observed="EXITED",
+                exit=wire.ExitInfo(
+                    cause="unkillable" if survivors else cause,
+                    message=message,
+                    log_tail=tail(self.folder.shim_log).splitlines()[-10:],
+                ),
+            )
+        )
+
+    def _sweep(self, state: ShimState | None, timeout_s: float) -> int:
+        cgroup = Cgroup(Path(state.cgroup)) if state is not None and state.cgroup else None
+        if cgroup is not None:
+            cgroup.kill()
+
+        def members() -> set[Identity]:
+            found = tagged(self.allocation_id)
+            if cgroup is not None:
+                found |= {i for pid in cgroup.pids() if (i := identify(pid)) is not None}
+            return found
+
+        survivors = kill_all(members, timeout_s=timeout_s)
+        if cgroup is not None:
+            cgroup.remove()
+        return len(survivors)
+
+    def _own_shim(self) -> Identity | None:
+        if self._shim is None or self._shim.poll() is not None:
+            return None
+        return identify(self._shim.pid)
+
+    def _read_state(self) -> ShimState | None:
+        try:
+            mtime_ns = (self.folder.path / "shim.json").stat().st_mtime_ns
+        except OSError:
+            return None
+        if mtime_ns != self._state_mtime_ns:
+            self._state = self.folder.read_state()
+            self._state_mtime_ns = mtime_ns
+        return self._state
+
+
+def recover(home: Path) -> list[Allocation]:
+    """The allocations an earlier agent left in `home`. Half-made folders are deleted."""
+    found = []
+    parent = home / "allocations"
+    parent.mkdir(parents=True, exist_ok=True)
+    for path in sorted(parent.iterdir()):
+        try:
+            folder = AllocationFolder(home, path.name)
+            spec = folder.read_spec()
+        except (OSError, ValueError):
+            _delete_rest(path)
+            continue
+        if not folder.has_options() and last_state(folder.records) is None:
+            folder.delete()  # the agent died before anything was started
+            continue
+        found.append(Allocation(folder, spec))
+    return found
+
+
+def _delete_rest(path: Path) -> None:
+    import shutil
+
+    if path.name.startswith((".new-", ".old-")):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        log.error("allocation_unreadable", path=str(path))

@@ -1,0 +1,63 @@
+"""Code bundles by content: downloaded once, kept while they are used."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+from muster_agent.client import ControlPlane, Refused, Unreachable, persistently
+
+DOWNLOAD_TIMEOUT_S = 120.0
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class BundleUnavailable(Exception):
+    """The code could not be had; the message is one sentence for people."""
+
+
+class BundleCache:
+    def __init__(self, folder: Path, *, limit_bytes: int) -> None:
+        self._folder = folder
+        self._limit_bytes = limit_bytes
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def get(self, sha256: str, plane: ControlPlane) -> Path:
+        """Path of the bundle, downloaded when it is not there yet. Raises BundleUnavailable."""
+        if not _SHA256.fullmatch(sha256):
+            raise BundleUnavailable(f"the code bundle has no valid name: {sha256[:80]!r}")
+        path = self._folder / f"{sha256}.tar.gz"
+        async with self._locks.setdefault(sha256, asyncio.Lock()):
+            if path.exists():
+                os.utime(path)
+                return path
+            self._folder.mkdir(parents=True, exist_ok=True)
+            try:
+                async with asyncio.timeout(DOWNLOAD_TIMEOUT_S):
+                    await persistently(lambda: plane.download(sha256, path), what="bundle")
+            except TimeoutError as error:
+                raise BundleUnavailable(
+                    f"the code bundle could not be downloaded within {DOWNLOAD_TIMEOUT_S:g} s"
+                ) from error
+            except (Refused, Unreachable, OSError) as error:
+                raise BundleUnavailable(
+                    f"the code bundle could not be downloaded: {error}"
+                ) from error
+        self._trim(keep=path)
+        return path
+
+    def _trim(self, *, keep: Path) -> None:
+        """Delete the longest unused until the rest fits. A shim has unpacked its own by then, or
+        fails its preparation and is retried."""
+        files = sorted(
+            (p for p in self._folder.glob("*.tar.gz") if p != keep),
+            key=lambda p: p.stat().st_mtime,
+            reverse=True,
+        )
+        total = keep.stat().st_size
+        for path in files:
+            total += path.stat().st_size
+            if total > self._limit_bytes:
+                path.unlink(missing_ok=True)

@@ -1,0 +1,158 @@
+"""`muster-agent run`: join this machine to a Muster server. `muster-agent check`: what it offers."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+
+from muster import __version__, lifeline
+from muster_agent.settings import AgentSettings
+
+EXIT_SETTINGS = 2
+EXIT_CANNOT_JOIN = 3
+EXIT_HOME_IN_USE = 4
+
+LIFELINE_EXIT_S = 10.0
+"""Time for a tidy end after the lifeline was cut; then the agent just ends."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+    _configure_logging()
+    given = {k: v for k, v in vars(options).items() if v is not None and k != "command"}
+    try:
+        settings = AgentSettings(**given)
+    except ValidationError as error:
+        for problem in error.errors():
+            name = ".".join(str(part) for part in problem["loc"])
+            _say(f"MUSTER_AGENT_{name.upper()}: {problem['msg']}")
+        return EXIT_SETTINGS
+    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if options.command == "check":
+        return _check(settings)
+    lock = _lock_home(settings.home)
+    if lock is None:
+        _say(f"another agent uses {settings.home}; set MUSTER_AGENT_HOME to run a second one")
+        return EXIT_HOME_IN_USE
+    try:
+        return asyncio.run(_run(settings))
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        os.close(lock)
+
+
+async def _run(settings: AgentSettings) -> int:
+    from muster_agent.loop import Agent, CannotJoin
+
+    log = structlog.get_logger("muster.agent")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+
+    def on_lifeline_cut() -> None:
+        threading.Timer(LIFELINE_EXIT_S, os._exit, (1,)).start()
+        loop.call_soon_threadsafe(stop.set)
+
+    lifeline.watch(on_lifeline_cut)
+    log.info("agent_started", version=__version__, name=settings.name, server=settings.server_url)
+    try:
+        await Agent(settings).run(stop)
+    except CannotJoin as error:
+        _say(str(error))
+        return EXIT_CANNOT_JOIN
+    log.info("agent_ended", allocations_left_running=not settings.stop_allocations)
+    return 0
+
+
+def _check(settings: AgentSettings) -> int:
+    """Print the settings (secrets masked) and what this node would offer."""
+    from muster import wire
+    from muster_agent.inventory import take_inventory
+
+    shown: dict[str, Any] = {
+        "settings": json.loads(settings.model_dump_json()),
+        "inventory": json.loads(wire.dump(take_inventory(settings))),
+    }
+    sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="muster-agent",
+        description="Join this machine to a Muster server. Every option can also be set as "
+        "MUSTER_AGENT_… in the environment.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (
+        ("run", "join and run"),
+        ("check", "print settings and inventory, then end"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("--server", dest="server_url", help="address of the server")
+        command.add_argument("--name", help="name of this node (default: the host's)")
+        command.add_argument("--join-token-file", help="file with the join token")
+        command.add_argument("--home", help="folder for credential, spool and caches")
+        command.add_argument("--pool", help="pool to join")
+        command.add_argument("--labels", help="key=value,key=value")
+        command.add_argument("--slots", type=int, help="number of slots to offer")
+        command.add_argument("--slot-type", choices=("auto", "cpu", "cuda"))
+        command.add_argument("--address", help="address other nodes reach this one on")
+        command.add_argument("--python", help="default training interpreter")
+        command.add_argument("--storage-dir", help="folder for checkpoints")
+        command.add_argument(
+            "--stop-allocations",
+            action="store_true",
+            default=None,
+            help="stop what runs when this agent is told to end (default: it goes on)",
+        )
+    return parser.parse_args(arguments)
+
+
+def _lock_home(home: Path) -> int | None:
+    fd = os.open(home / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _configure_logging() -> None:
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer()
+            if not sys.stderr.isatty()
+            else structlog.dev.ConsoleRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"muster-agent: {text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

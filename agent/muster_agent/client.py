@@ -1,0 +1,244 @@
+"""The agent's side of `/agent/v1`: one method per call, errors sorted by what to do about them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import structlog
+import tenacity
+
+from muster import wire
+from muster_agent.spool import Line
+
+log = structlog.get_logger("muster.agent")
+
+T = TypeVar("T")
+
+ASSIGNMENTS_WAIT_S = 25
+REQUEST_TIMEOUT_S = 30.0
+MAX_BUNDLE_BYTES = 100 * 1024 * 1024
+RETRY_MAX_S = 5.0
+
+
+class Unreachable(Exception):
+    """No usable answer: the network, an overload, a server that is starting. Try again."""
+
+
+class Superseded(Exception):
+    """A newer session of this node exists (410): register again before doing anything."""
+
+
+class Refused(Exception):
+    """The server understood and said no; the same request again would not help."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(f"{status} {code}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """One registration of this node. Calls made under an older one are refused."""
+
+    node_id: str
+    epoch: int
+    heartbeat_s: float
+    lease_s: float
+    deadline_boot_s: float
+    """Boot clock until which the first lease holds, counted from before the request was sent."""
+
+
+class ControlPlane:
+    """HTTP to the server. Every method raises Unreachable, Superseded or Refused."""
+
+    def __init__(self, url: str, *, verify: str | bool = True, trust_env: bool = True) -> None:
+        context: ssl.SSLContext | bool = True
+        if isinstance(verify, str):
+            context = ssl.create_default_context(cafile=verify)
+        self._http = httpx.AsyncClient(
+            base_url=f"{url}/agent/v1",
+            timeout=httpx.Timeout(REQUEST_TIMEOUT_S, connect=10.0),
+            verify=context,
+            trust_env=trust_env,
+            limits=httpx.Limits(max_connections=64, keepalive_expiry=60.0),
+        )
+        self._credential = ""
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    def use_credential(self, credential: str) -> None:
+        self._credential = credential
+
+    async def register(self, request: wire.RegisterRequest, *, token: str) -> wire.RegisterReply:
+        response = await self._call("POST", "/register", token=token, body=wire.dump(request))
+        return wire.loads(wire.RegisterReply, response.content)
+
+    async def lease(self, session: Session, usage: wire.NodeUsage | None) -> wire.LeaseReply:
+        request = wire.LeaseRequest(
+            node_id=session.node_id, session_epoch=session.epoch, usage=usage
+        )
+        response = await self._call("POST", "/lease", body=wire.dump(request), timeout_s=10.0)
+        return wire.loads(wire.LeaseReply, response.content)
+
+    async def assignments(self, session: Session, index: int | None) -> wire.AssignmentsReply:
+        """Waits up to ASSIGNMENTS_WAIT_S when `index` is the present one; None: answer at once."""
+        response = await self._call(
+            "GET",
+            "/assignments",
+            params={
+                "node_id": session.node_id,
+                "session_epoch": session.epoch,
+                "index": -1 if index is None else index,
+                "wait": 0 if index is None else ASSIGNMENTS_WAIT_S,
+            },
+            timeout_s=ASSIGNMENTS_WAIT_S + REQUEST_TIMEOUT_S,
+        )
+        return wire.loads(wire.AssignmentsReply, response.content)
+
+    async def records(
+        self, session: Session, allocation_id: str, attempt_no: int, lines: Sequence[Line]
+    ) -> wire.RecordsReply:
+        """Sends lines of the spool as they are: what is on disk is wire JSON already."""
+        head = json.dumps(
+            {
+                "node_id": session.node_id,
+                "session_epoch": session.epoch,
+                "attempt_no": attempt_no,
+            }
+        )
+        body = f'{head[:-1]},"records":['.encode() + b",".join(x.data for x in lines) + b"]}"
+        response = await self._call("POST", f"/allocations/{allocation_id}/records", body=body)
+        return wire.loads(wire.RecordsReply, response.content)
+
+    async def logs(
+        self,
+        session: Session,
+        allocation_id: str,
+        attempt_no: int,
+        *,
+        local_rank: int,
+        stream: str,
+        offset: int,
+        data: bytes,
+    ) -> int:
+        """The offset to continue from."""
+        response = await self._call(
+            "POST",
+            f"/allocations/{allocation_id}/logs/{local_rank}/{stream}",
+            params={
+                "offset": offset,
+                "attempt_no": attempt_no,
+                "node_id": session.node_id,
+                "session_epoch": session.epoch,
+            },
+            body=data,
+            content_type="application/octet-stream",
+        )
+        return wire.loads(wire.LogsReply, response.content).next_offset
+
+    async def download(self, sha256: str, path: Path) -> None:
+        """Fetch a code bundle into `path`, which then holds exactly what the name promises."""
+        temporary = path.with_name(f".{path.name}.part")
+        digest = hashlib.sha256()
+        num_bytes = 0
+        try:
+            async with self._http.stream(
+                "GET", f"/blobs/{sha256}", headers=self._headers(self._credential)
+            ) as response:
+                if response.status_code != 200:
+                    await response.aread()
+                    _check(response)
+                with temporary.open("wb") as file:
+                    async for chunk in response.aiter_bytes():
+                        num_bytes += len(chunk)
+                        if num_bytes > MAX_BUNDLE_BYTES:
+                            raise Refused(413, "blobs.too_large", "the code bundle is too large")
+                        digest.update(chunk)
+                        file.write(chunk)
+            if digest.hexdigest() != sha256:
+                raise Unreachable("the code bundle arrived damaged")
+            temporary.replace(path)
+        except httpx.TransportError as error:
+            raise Unreachable(f"{type(error).__name__}: {error}") from error
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: dict[str, Any] | None = None,
+        body: str | bytes | None = None,
+        content_type: str = "application/json",
+        token: str | None = None,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> httpx.Response:
+        headers = self._headers(token if token is not None else self._credential)
+        if body is not None:
+            headers["Content-Type"] = content_type
+        try:
+            response = await self._http.request(
+                method, path, params=params, content=body, headers=headers, timeout=timeout_s
+            )
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise Unreachable(f"{type(error).__name__}: {error}") from error
+        _check(response)
+        return response
+
+    def _headers(self, token: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {token}"}
+
+
+async def persistently(call: Callable[[], Awaitable[T]], *, what: str) -> T:
+    """`call` until the server can be reached, with growing pauses. Other errors pass through."""
+
+    def tell(state: tenacity.RetryCallState) -> None:
+        if state.attempt_number in (1, 5) or state.attempt_number % 20 == 0:
+            error = state.outcome.exception() if state.outcome else None
+            log.warning(
+                "server_unreachable", what=what, tries=state.attempt_number, error=str(error)
+            )
+
+    async def attempt() -> T:
+        return await call()
+
+    retrying = tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception_type(Unreachable),
+        wait=tenacity.wait_random_exponential(multiplier=0.2, max=RETRY_MAX_S),
+        before_sleep=tell,
+        sleep=asyncio.sleep,
+    )
+    return await retrying(attempt)
+
+
+def _check(response: httpx.Response) -> None:
+    status = response.status_code
+    if status < 300:
+        return
+    code, message = _problem(response)
+    if status == 410:
+        raise Superseded(message)
+    if status in (408, 425, 429) or status >= 500:
+        raise Unreachable(f"{status} {code}: {message}")
+    raise Refused(status, code, message)
+
+
+def _problem(response: httpx.Response) -> tuple[str, str]:
+    """Code and message of the server's error body; something readable when it is not ours."""
+    try:
+        error = response.json()["error"]
+        return str(error["code"]), str(error["message"])
+    except (ValueError, KeyError, TypeError):
+        return "unknown", response.reason_phrase

@@ -1,0 +1,167 @@
+"""What this node is, has and is doing. Never imports torch."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from muster import __version__
+from muster.wire import Inventory, NodeUsage, SlotInfo
+from muster_agent.interpreters import Interpreter, InterpreterError, describe
+from muster_agent.settings import AgentSettings
+
+_SMI_TIMEOUT_S = 20.0
+_SMI_FIELDS = "index,name,memory.total,uuid,driver_version"
+
+
+def take_inventory(settings: AgentSettings) -> Inventory:
+    """Sent at registration. Asks nvidia-smi and the training interpreter, which takes a moment."""
+    devices, driver_version = _cuda_devices() if settings.slot_type != "cpu" else ([], "")
+    if devices or settings.slot_type == "cuda":
+        slots = devices if settings.slots is None else devices[: settings.slots]
+    else:
+        slots = _cpu_slots(settings.slots)
+    try:
+        interpreter = describe(settings.python, cache=settings.home / "interpreters")
+    except InterpreterError:
+        interpreter = Interpreter(python_version="", torch_version="", cuda_version="")
+    return Inventory(
+        hostname=socket.gethostname(),
+        address=node_address(settings),
+        platform=platform.platform(),
+        num_cpus=_num_usable_cpus(),
+        memory_bytes=psutil.virtual_memory().total,
+        disk_free_bytes=shutil.disk_usage(settings.home).free,
+        slots=slots,
+        python_version=interpreter.python_version,
+        torch_version=interpreter.torch_version,
+        cuda_version=interpreter.cuda_version,
+        driver_version=driver_version,
+        agent_version=__version__,
+    )
+
+
+def node_address(settings: AgentSettings) -> str:
+    """The address set, else the local end of the route to the server."""
+    if settings.address:
+        return settings.address
+    parts = urlsplit(settings.server_url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        info = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(info[0], socket.SOCK_DGRAM) as probe:
+            probe.connect(info[4])  # sends nothing: it only picks the route
+            return str(probe.getsockname()[0])
+    except OSError:
+        return "127.0.0.1"
+
+
+def interface_of(address: str) -> str:
+    """The network interface that holds `address`; "" when none does."""
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(item.address.split("%")[0] == address for item in addresses):
+            return name
+    return ""
+
+
+class UsageMeter:
+    """Use of the node since the previous call; the first call reports rates of zero."""
+
+    def __init__(self, disk: Path) -> None:
+        self._disk = disk
+        self._previous: tuple[float, int, int] | None = None
+        psutil.cpu_percent()
+
+    def read(self) -> NodeUsage:
+        memory = psutil.virtual_memory()
+        sent_per_s = received_per_s = 0.0
+        network = psutil.net_io_counters()
+        now = time.monotonic()
+        if network is not None:
+            if self._previous is not None:
+                elapsed_s = max(now - self._previous[0], 1e-3)
+                sent_per_s = max(0, network.bytes_sent - self._previous[1]) / elapsed_s
+                received_per_s = max(0, network.bytes_recv - self._previous[2]) / elapsed_s
+            self._previous = (now, network.bytes_sent, network.bytes_recv)
+        return NodeUsage(
+            cpu_pct=min(100.0, max(0.0, psutil.cpu_percent())),
+            memory_used_bytes=memory.total - memory.available,
+            memory_total_bytes=memory.total,
+            disk_free_bytes=shutil.disk_usage(self._disk).free,
+            net_sent_bytes_per_s=sent_per_s,
+            net_received_bytes_per_s=received_per_s,
+            load_1m=os.getloadavg()[0],
+        )
+
+
+def _num_usable_cpus() -> int:
+    """CPUs this process may run on: fewer than the machine has, under taskset or Slurm."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu_slots(num_slots: int | None) -> list[SlotInfo]:
+    count = _num_usable_cpus() if num_slots is None else num_slots
+    memory_bytes = psutil.virtual_memory().total // max(count, 1)
+    name = _cpu_model()
+    return [
+        SlotInfo(index=i, slot_type="cpu", name=name, memory_bytes=memory_bytes)
+        for i in range(count)
+    ]
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _cuda_devices() -> tuple[list[SlotInfo], str]:
+    """Devices and driver version, as nvidia-smi lists them; nothing when it is not there."""
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={_SMI_FIELDS}", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=_SMI_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return [], ""
+    return parse_smi(done.stdout) if done.returncode == 0 else ([], "")
+
+
+def parse_smi(text: str) -> tuple[list[SlotInfo], str]:
+    """Slots and driver version from nvidia-smi's CSV. Lines it cannot read are no devices."""
+    slots = []
+    driver_version = ""
+    for row in csv.reader(io.StringIO(text), skipinitialspace=True):
+        if len(row) != 5 or not row[0].strip().isdigit():
+            continue
+        index, name, memory_mib, uuid, driver_version = (field.strip() for field in row)
+        slots.append(
+            SlotInfo(
+                index=int(index),
+                slot_type="cuda",
+                name=name,
+                memory_bytes=int(float(memory_mib) * 2**20) if memory_mib[:1].isdigit() else 0,
+                uuid=uuid,
+            )
+        )
+    return slots, driver_version

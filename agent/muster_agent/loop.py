@@ -1,0 +1,449 @@
+"""The agent: keep a session with the server, bring this node to what it wants, and report.
+
+While the server is out of reach everything that runs goes on; while the agent is, too. What is
+true lies on disk (spools, locks, shim.json) and at the server; the agent itself remembers nothing
+that it could not find out again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import structlog
+
+import muster
+from muster import lifeline, wire
+from muster_agent.allocations import Allocation, recover
+from muster_agent.bundles import BundleCache, BundleUnavailable
+from muster_agent.client import (
+    ControlPlane,
+    Refused,
+    Session,
+    Superseded,
+    Unreachable,
+    persistently,
+)
+from muster_agent.folder import AllocationFolder, ShimOptions
+from muster_agent.inventory import UsageMeter, interface_of, node_address, take_inventory
+from muster_agent.plan import (
+    Action,
+    DeclareLost,
+    Forget,
+    Kill,
+    Prepare,
+    Settle,
+    Start,
+    Stop,
+    plan,
+)
+from muster_agent.process import boot_clock, boot_id
+from muster_agent.settings import AgentSettings
+from muster_agent.uploads import Uploader
+
+log = structlog.get_logger("muster.agent")
+
+PLAN_INTERVAL_S = 0.1
+NAME_TAKEN_PAUSE_S = 3.0
+SHUTDOWN_UPLOAD_S = 10.0
+
+
+class CannotJoin(Exception):
+    """The server does not accept this agent; the message says what to do."""
+
+
+class Agent:
+    def __init__(self, settings: AgentSettings) -> None:
+        self._settings = settings
+        self._home = settings.home
+        self._plane = ControlPlane(
+            settings.server_url,
+            verify=str(settings.ca_file) if settings.ca_file else True,
+            # A proxy meant for the internet must not get what stays on this machine.
+            trust_env=not settings.is_server_on_this_machine,
+        )
+        self._bundles = BundleCache(self._home / "bundles", limit_bytes=settings.bundle_cache_bytes)
+        self._usage = UsageMeter(self._home)
+        self._instance_id = uuid.uuid4().hex
+        self._allocations = {a.allocation_id: a for a in recover(self._home)}
+        self._desired: dict[str, wire.Assignment] | None = None
+        self._forget: set[str] = set()
+        self._deadline_boot_s = 0.0
+        self._lease_s = 0.0
+        self._wake = asyncio.Event()
+        self._is_leaving = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._address = node_address(settings)
+        self._sdk_path = _make_sdk_folder(self._home)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set. Raises CannotJoin."""
+        sessions = asyncio.create_task(self._sessions())
+        stopped = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({sessions, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if stopped.done() and not sessions.done():
+                await self._leave()
+        finally:
+            stopped.cancel()
+            sessions.cancel()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(stopped, *self._tasks, return_exceptions=True)
+            with contextlib.suppress(asyncio.CancelledError):
+                await sessions
+            await self._plane.close()
+
+    # ------------------------------------------------------------ the session
+
+    async def _sessions(self) -> None:
+        while True:
+            session = await self._register()
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._heartbeats(session))
+                    group.create_task(self._follow(session))
+                    group.create_task(self._reconcile(session, group))
+            except* Superseded:
+                log.warning("session_superseded", epoch=session.epoch)
+            except* Refused as errors:
+                # Most likely the credential was revoked; registering says so, or heals it.
+                log.warning("session_refused", error=str(errors.exceptions[0]))
+                await asyncio.sleep(NAME_TAKEN_PAUSE_S)
+
+    async def _register(self) -> Session:
+        inventory = await asyncio.to_thread(take_inventory, self._settings)
+        while True:
+            request = wire.RegisterRequest(
+                protocol_version=wire.PROTOCOL_VERSION,
+                name=self._settings.name,
+                pool=self._settings.pool,
+                labels=self._settings.labels,
+                boot_id=boot_id(),
+                instance_id=self._instance_id,
+                inventory=inventory,
+                running=[a.describe() for a in self._allocations.values()],
+            )
+            asked_at = boot_clock()
+            try:
+                reply = await self._introduce(request)
+            except Superseded as error:
+                log.warning("registration_superseded", error=str(error))
+            except Refused as error:
+                # 409: another live session of this name. After a crash of ours that is our own
+                # old one, gone when its lease ends.
+                if error.status != 409:
+                    raise CannotJoin(f"the server refused this agent: {error}") from error
+                log.warning("name_taken", name=self._settings.name, error=error.message)
+            else:
+                break
+            await asyncio.sleep(NAME_TAKEN_PAUSE_S)
+        return self._open_session(reply, asked_at)
+
+    async def _introduce(self, request: wire.RegisterRequest) -> wire.RegisterReply:
+        """Register with the own credential; with the join token when there is none (any more)."""
+        credential = self._read_credential()
+        if credential:
+            try:
+                reply = await persistently(
+                    lambda: self._plane.register(request, token=credential), what="register"
+                )
+            except Refused as error:
+                if error.status not in (401, 403):
+                    raise
+                log.warning("credential_refused", error=error.message)
+            else:
+                self._plane.use_credential(reply.credential or credential)
+                if reply.credential:
+                    self._write_credential(reply.credential)
+                return reply
+        try:
+            token = self._settings.read_join_token()
+        except OSError as error:
+            raise CannotJoin(f"the join token cannot be read: {error}") from error
+        if token is None:
+            raise CannotJoin(
+                "this agent has no valid credential: make a join token ('muster agent token') and "
+                "pass it as MUSTER_AGENT_JOIN_TOKEN or MUSTER_AGENT_JOIN_TOKEN_FILE"
+            )
+        reply = await persistently(
+            lambda: self._plane.register(request, token=token), what="register"
+        )
+        if reply.credential is None:
+            raise CannotJoin("the server gave no credential in exchange for the join token")
+        self._write_credential(reply.credential)
+        self._plane.use_credential(reply.credential)
+        return reply
+
+    def _open_session(self, reply: wire.RegisterReply, asked_at: float) -> Session:
+        for ack in reply.adopt:
+            if ack.allocation_id in self._allocations:
+                self._allocations[ack.allocation_id].accept(ack)
+        self._forget = set(reply.forget)
+        self._desired = None
+        self._lease_s = reply.lease_s
+        self._deadline_boot_s = asked_at + reply.lease_s
+        log.info(
+            "registered",
+            node_id=reply.node_id,
+            epoch=reply.session_epoch,
+            adopted=len(reply.adopt),
+            forgotten=len(reply.forget),
+        )
+        return Session(
+            node_id=reply.node_id,
+            epoch=reply.session_epoch,
+            heartbeat_s=reply.heartbeat_s,
+            lease_s=reply.lease_s,
+            deadline_boot_s=self._deadline_boot_s,
+        )
+
+    async def _heartbeats(self, session: Session) -> None:
+        heartbeat_s = session.heartbeat_s
+        await self._renew()
+        while True:
+            asked_at = boot_clock()
+            try:
+                reply = await self._plane.lease(session, self._usage.read())
+            except Unreachable as error:
+                log.warning("heartbeat_failed", error=str(error))
+                await asyncio.sleep(min(heartbeat_s, 2.0))
+                continue
+            heartbeat_s = reply.heartbeat_s
+            # From before the request: an answer that took long may have expired on its way.
+            self._deadline_boot_s = asked_at + reply.lease_s
+            await self._renew()
+            await asyncio.sleep(heartbeat_s)
+
+    async def _renew(self) -> None:
+        """Tell the shims that kill at the end of the lease until when it holds now."""
+        for allocation in list(self._allocations.values()):
+            if allocation.spec.on_disconnect == "stop" and allocation.liveness() == "alive":
+                await allocation.command("renew", deadline_boot_s=self._deadline_boot_s)
+
+    async def _follow(self, session: Session) -> None:
+        """Keep `_desired` what the server wants."""
+        index: int | None = None
+        while True:
+            reply = await persistently(
+                lambda known=index: self._plane.assignments(session, known),  # type: ignore[misc]
+                what="assignments",
+            )
+            self._desired = {a.spec.allocation_id: a for a in reply.assignments}
+            self._forget.clear()
+            self._wake.set()
+            if index is not None and reply.index != index:
+                await asyncio.sleep(0.02)  # a burst of changes becomes one answer
+            index = reply.index
+
+    # ------------------------------------------------------------ from wanted to done
+
+    async def _reconcile(self, session: Session, group: asyncio.TaskGroup) -> None:
+        """Plan and act, and see that each allocation has somebody who sends its reports."""
+        uploading: set[str] = set()
+
+        async def upload(allocation: Allocation) -> None:
+            try:
+                await Uploader(allocation, self._plane, session).run()
+            finally:
+                uploading.discard(allocation.allocation_id)
+
+        while True:
+            for action in plan(self._desired, [a.local() for a in self._allocations.values()]):
+                self._act(action)
+            for allocation_id in self._forget & self._allocations.keys():
+                if not self._allocations[allocation_id].is_busy:
+                    self._act(Forget(allocation_id=allocation_id))
+            for allocation in list(self._allocations.values()):
+                if allocation.is_delivered or allocation.allocation_id in uploading:
+                    continue
+                if allocation.allocation_id not in self._forget:
+                    uploading.add(allocation.allocation_id)
+                    uploads = group.create_task(upload(allocation))
+                    allocation.uploads = uploads
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PLAN_INTERVAL_S):
+                    await self._wake.wait()
+            self._wake.clear()
+
+    def _act(self, action: Action) -> None:
+        """Start doing it. The allocation is busy, and not planned for, until that is done."""
+        if self._is_leaving and isinstance(action, Prepare | Start):
+            return
+        match action:
+            case Prepare(assignment=assignment) | Settle(assignment=assignment):
+                allocation = self._add(assignment.spec)
+                if allocation is None:
+                    return
+                if isinstance(action, Prepare):
+                    work: Awaitable[None] = self._prepare(allocation)
+                else:
+                    work = self._settle(allocation, action.reason)
+            case Start(allocation_id=allocation_id, rendezvous=rendezvous):
+                allocation = self._allocations[allocation_id]
+                work = self._tell(allocation, "start", rendezvous=_plain(rendezvous))
+            case Stop(allocation_id=allocation_id, reason=reason):
+                allocation = self._allocations[allocation_id]
+                work = self._tell(allocation, "stop", reason=reason)
+            case Kill(allocation_id=allocation_id, reason=reason):
+                allocation = self._allocations[allocation_id]
+                work = self._tell(allocation, "kill", reason=reason)
+            case DeclareLost(allocation_id=allocation_id, cause=cause, reason=reason):
+                allocation = self._allocations[allocation_id]
+                work = allocation.declare_lost(cause, reason, timeout_s=self._settings.kill_wait_s)
+            case Forget(allocation_id=allocation_id):
+                allocation = self._allocations[allocation_id]
+                work = self._remove(allocation)
+        log.info(
+            type(action).__name__.lower(),
+            allocation_id=allocation.allocation_id,
+            reason=action.reason,
+        )
+        allocation.is_busy = True
+
+        async def do() -> None:
+            try:
+                await work
+            except Exception:
+                log.exception("action_failed", allocation_id=allocation.allocation_id)
+                await asyncio.sleep(1.0)
+            finally:
+                allocation.is_busy = False
+                self._wake.set()
+
+        task = asyncio.create_task(do())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _add(self, spec: wire.AllocationSpec) -> Allocation | None:
+        try:
+            folder = AllocationFolder(self._home, spec.allocation_id)
+            folder.create(spec)
+        except (OSError, ValueError) as error:
+            log.error("allocation_not_created", allocation_id=spec.allocation_id, error=str(error))
+            return None
+        allocation = Allocation(folder, spec)
+        self._allocations[spec.allocation_id] = allocation
+        return allocation
+
+    async def _prepare(self, allocation: Allocation) -> None:
+        bundle = ""
+        if allocation.spec.code.kind == "bundle":
+            try:
+                bundle = str(await self._bundles.get(allocation.spec.code.sha256, self._plane))
+            except BundleUnavailable as error:
+                allocation.end_by_ourselves(
+                    wire.StateRecord(observed="PREPARE_FAILED", message=str(error))
+                )
+                return
+        settings = self._settings
+        allocation.start_shim(
+            ShimOptions(
+                default_python=settings.python,
+                node_address=self._address,
+                network_interface=interface_of(self._address),
+                storage_dir=str(settings.storage),
+                interpreter_cache=str(self._home / "interpreters"),
+                sdk_path=self._sdk_path,
+                bundle=bundle,
+                deadline_boot_s=self._deadline_boot_s,
+                kill_wait_s=settings.kill_wait_s,
+                spool_limit_bytes=settings.spool_limit_bytes,
+            )
+        )
+
+    async def _settle(self, allocation: Allocation, reason: str) -> None:
+        allocation.end_by_ourselves(
+            wire.StateRecord(observed="EXITED", exit=wire.ExitInfo(cause="stopped", message=reason))
+        )
+
+    async def _tell(self, allocation: Allocation, command: str, **fields: object) -> None:
+        if not await allocation.command(command, **fields):
+            await asyncio.sleep(0.5)  # planned again, unless the shim turns out to be dead
+
+    async def _remove(self, allocation: Allocation) -> None:
+        survivors = 0
+        if not allocation.has_ended or allocation.liveness() in ("alive", "starting"):
+            survivors = await allocation.end_everything(timeout_s=self._settings.kill_wait_s)
+        if survivors:
+            log.error("unkillable", allocation_id=allocation.allocation_id, num_processes=survivors)
+            return  # the folder stays, so that this is tried again and not forgotten
+        if allocation.uploads is not None:
+            allocation.uploads.cancel()
+        await asyncio.to_thread(allocation.folder.delete)
+        self._allocations.pop(allocation.allocation_id, None)
+
+    # ------------------------------------------------------------ leaving
+
+    async def _leave(self) -> None:
+        """What a polite end of the agent does to what runs: nothing, unless told otherwise.
+
+        Under a lifeline everything ends anyway in a moment, so it is killed at once.
+        """
+        has_lifeline = lifeline.lifeline_fd() is not None
+        if not (has_lifeline or self._settings.stop_allocations):
+            return
+        self._is_leaving = True
+        running = [a for a in self._allocations.values() if not a.has_ended]
+        command = "kill" if has_lifeline else "stop"
+        for allocation in running:
+            await allocation.command(command, reason="this node's agent was told to end")
+        grace_s = max((a.spec.stop_grace_s for a in running), default=0.0)
+        patience_s = self._settings.kill_wait_s + (0.0 if has_lifeline else grace_s)
+        await _until(lambda: all(a.has_ended for a in running), timeout_s=patience_s)
+        if not has_lifeline:
+            await _until(lambda: all(a.is_delivered for a in running), timeout_s=SHUTDOWN_UPLOAD_S)
+
+    # ------------------------------------------------------------ credential
+
+    def _read_credential(self) -> str:
+        try:
+            stored = json.loads((self._home / "credential.json").read_text())
+        except (OSError, ValueError):
+            return ""
+        if stored.get("server_url") != self._settings.server_url:
+            return ""  # it is another server's secret
+        return str(stored.get("credential", ""))
+
+    def _write_credential(self, credential: str) -> None:
+        path = self._home / "credential.json"
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        fd = os.open(path.with_suffix(".new"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "w") as file:
+            json.dump({"server_url": self._settings.server_url, "credential": credential}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        path.with_suffix(".new").replace(path)
+
+
+async def _until(condition: Callable[[], bool], *, timeout_s: float) -> None:
+    """Wait for something that shows on disk only, so there is no event to wait for."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            while not condition():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
+def _plain(rendezvous: wire.Rendezvous | None) -> object:
+    return None if rendezvous is None else json.loads(wire.dump(rendezvous))
+
+
+def _make_sdk_folder(home: Path) -> str:
+    """A folder that holds the `muster` package and nothing else.
+
+    Another interpreter's workers get it on their path. Our whole site-packages would shadow theirs.
+    """
+    folder = home / "sdk"
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / "muster"
+    target = Path(muster.__file__).parent
+    if not link.is_symlink() or link.readlink() != target:
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+    return str(folder)

@@ -1,0 +1,96 @@
+"""Everything about an agent that can be set: `MUSTER_AGENT_*`, read once."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class AgentSettings(BaseSettings):
+    """Settings of one agent. The defaults work on a laptop; the server's address has none."""
+
+    model_config = SettingsConfigDict(env_prefix="MUSTER_AGENT_", extra="ignore")
+
+    server_url: str
+    """Address of the Muster server, for example https://muster.example:8470."""
+    join_token: SecretStr | None = None
+    """Exchanged for a credential of the agent's own at the first registration."""
+    join_token_file: Path | None = None
+    """File that holds the join token; keeps it out of process listings."""
+    name: str = Field(default_factory=lambda: socket.gethostname().split(".")[0], max_length=128)
+    """The node's name, unique in the cluster."""
+    home: Path = Field(default_factory=lambda: Path.home() / ".muster" / "agent")
+    """Credential, spool, code cache. One agent per home."""
+    pool: str = Field("default", max_length=64)
+    labels: Annotated[dict[str, str], NoDecode] = {}
+    """zone=a,rack=3"""
+    slot_type: Literal["auto", "cpu", "cuda"] = "auto"
+    """auto: cuda where nvidia-smi lists devices, else cpu."""
+    slots: int | None = Field(None, ge=0, le=4096)
+    """CPU slots offered (default: one per CPU), or the first n CUDA devices."""
+    address: str | None = None
+    """Address other nodes reach this one on. Default: the one that the route to the server has."""
+    python: str = sys.executable
+    """Training interpreter of experiments that name none."""
+    storage_dir: Path | None = None
+    """Where checkpoints go; nodes that run one trial after another need a shared folder.
+    Default: `storage` in home."""
+    ca_file: Path | None = None
+    """Certificate authority of the server, when it is not a public one."""
+    spool_limit_bytes: int = Field(2 * 1024**3, ge=1024**2)
+    """Records kept on disk per allocation while the server is out of reach."""
+    bundle_cache_bytes: int = Field(2 * 1024**3, ge=0)
+    kill_wait_s: float = Field(30.0, gt=0)
+    """How long processes may take to die of SIGKILL before they are reported as unkillable."""
+    stop_allocations: bool = False
+    """On SIGTERM, stop what runs as well. Otherwise training goes on without the agent."""
+
+    @field_validator("server_url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("must be a URL such as https://muster.example:8470")
+        return value.rstrip("/")
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _split_labels(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        labels = {}
+        for item in filter(None, (part.strip() for part in value.split(","))):
+            key, separator, text = item.partition("=")
+            if not separator or not key:
+                raise ValueError("must be written key=value,key=value")
+            labels[key.strip()] = text.strip()
+        return labels
+
+    @field_validator("home", "storage_dir", "join_token_file", mode="after")
+    @classmethod
+    def _expand(cls, value: Path | None) -> Path | None:
+        return value.expanduser().absolute() if value is not None else None
+
+    @property
+    def storage(self) -> Path:
+        return self.storage_dir or self.home / "storage"
+
+    @property
+    def is_server_on_this_machine(self) -> bool:
+        return urlsplit(self.server_url).hostname in _LOOPBACK
+
+    def read_join_token(self) -> str | None:
+        """Raises OSError when the file that should hold it cannot be read."""
+        if self.join_token is not None:
+            return self.join_token.get_secret_value().strip() or None
+        if self.join_token_file is not None:
+            return self.join_token_file.read_text().strip() or None
+        return None

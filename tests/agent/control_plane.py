@@ -1,0 +1,254 @@
+"""A small control plane for agent tests: the protocol's rules, in memory, over real HTTP.
+
+It can be told to go away, to forget sessions and to lag; it keeps everything it acknowledged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from muster import wire
+
+JOIN_TOKEN = "mst_join_test"
+CREDENTIAL = "mst_agt_test"
+
+
+@dataclass
+class Held:
+    """What the server holds of one allocation."""
+
+    records: list[wire.NumberedRecord] = field(default_factory=list)
+    logs: dict[tuple[int, str], bytearray] = field(default_factory=dict)
+    at: list[float] = field(default_factory=list)
+    """Monotonic time at which each record arrived."""
+
+    def states(self) -> list[str]:
+        return [r.record.observed for r in self.records if isinstance(r.record, wire.StateRecord)]
+
+    def exit(self) -> wire.ExitInfo | None:
+        last = self.records[-1].record if self.records else None
+        return last.exit if isinstance(last, wire.StateRecord) else None
+
+    def log_text(self, local_rank: int, stream: str = "stdout") -> str:
+        return bytes(self.logs.get((local_rank, stream), b"")).decode()
+
+
+class TestControlPlane:
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.held: dict[str, Held] = {}
+        self.assignments: dict[str, wire.Assignment] = {}
+        self.index = 1
+        self.epoch = 0
+        self.blobs: dict[str, bytes] = {}
+        self.registrations: list[dict[str, Any]] = []
+        self.log_bytes_at_exit: dict[str, dict[tuple[int, str], int]] = {}
+        self.lease_s = 30.0
+        self.is_down = False
+        self.refuse_records_with_name: str | None = None
+        self.superseded: set[str] = set()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self._thread.start()
+
+    def close(self) -> None:
+        with self.changed:
+            self.is_down = True
+            self.changed.notify_all()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def want(
+        self,
+        spec: wire.AllocationSpec,
+        desired: wire.Desired = "start",
+        *,
+        rendezvous: wire.Rendezvous | None = None,
+        reason: str = "",
+    ) -> None:
+        with self.changed:
+            self.assignments[spec.allocation_id] = wire.Assignment(
+                spec=spec, desired=desired, rendezvous=rendezvous, stop_reason=reason
+            )
+            self.index += 1
+            self.changed.notify_all()
+
+    def forget(self, allocation_id: str) -> None:
+        with self.changed:
+            del self.assignments[allocation_id]
+            self.index += 1
+            self.changed.notify_all()
+
+    def of(self, allocation_id: str) -> Held:
+        with self.lock:
+            return self.held.setdefault(allocation_id, Held())
+
+    # ------------------------------------------------------------ calls; each returns (status, body)
+
+    def register(self, token: str, body: dict[str, Any]) -> tuple[int, Any]:
+        request = wire.load(wire.RegisterRequest, body)
+        if token not in (JOIN_TOKEN, CREDENTIAL):
+            return 401, _problem("auth.invalid", "no such credential")
+        with self.lock:
+            self.registrations.append(body)
+            self.epoch += 1
+            adopt = [
+                wire.AckState(
+                    allocation_id=a.allocation_id,
+                    acked_seq=len(self.of(a.allocation_id).records),
+                    logs=[
+                        wire.LogOffset(local_rank=r, stream=s, offset=len(data))  # type: ignore[arg-type]
+                        for (r, s), data in self.of(a.allocation_id).logs.items()
+                    ],
+                )
+                for a in request.running
+                if a.allocation_id in self.assignments
+            ]
+            forget = [
+                a.allocation_id for a in request.running if a.allocation_id not in self.assignments
+            ]
+            return 200, wire.RegisterReply(
+                node_id="n1",
+                session_epoch=self.epoch,
+                credential=CREDENTIAL if token == JOIN_TOKEN else None,
+                heartbeat_s=0.3,
+                lease_s=self.lease_s,
+                adopt=adopt,
+                forget=forget,
+            )
+
+    def get_assignments(self, index: int, wait: float) -> wire.AssignmentsReply:
+        with self.changed:
+            self.changed.wait_for(lambda: self.index != index or self.is_down, timeout=wait)
+            return wire.AssignmentsReply(
+                index=self.index, assignments=list(self.assignments.values())
+            )
+
+    def take_records(self, allocation_id: str, body: dict[str, Any]) -> tuple[int, Any]:
+        request = wire.load(wire.RecordsRequest, body)
+        assert len(request.records) <= 1000
+        with self.lock:
+            held = self.of(allocation_id)
+            for numbered in request.records:
+                record = numbered.record
+                if (
+                    isinstance(record, wire.MetricsRecord)
+                    and self.refuse_records_with_name
+                    and any(s.name == self.refuse_records_with_name for s in record.series)
+                ):
+                    return 422, _problem("metrics.bad", "do not like it")
+            for numbered in request.records:
+                if numbered.seq <= len(held.records):
+                    continue
+                assert numbered.seq == len(held.records) + 1, "a gap"
+                held.records.append(numbered)
+                held.at.append(time.monotonic())
+                record = numbered.record
+                if isinstance(record, wire.StateRecord) and record.observed == "EXITED":
+                    self.log_bytes_at_exit[allocation_id] = {
+                        k: len(v) for k, v in held.logs.items()
+                    }
+            return 200, wire.RecordsReply(
+                acked_seq=len(held.records), superseded=allocation_id in self.superseded
+            )
+
+    def take_log(
+        self, allocation_id: str, local_rank: int, stream: str, offset: int, data: bytes
+    ) -> wire.LogsReply:
+        assert len(data) <= 1_048_576
+        with self.lock:
+            log = self.of(allocation_id).logs.setdefault((local_rank, stream), bytearray())
+            if offset == len(log):
+                log += data
+            return wire.LogsReply(next_offset=len(log))
+
+
+def _problem(code: str, message: str) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message}}
+
+
+def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+        def do_POST(self) -> None:
+            self.serve()
+
+        def do_GET(self) -> None:
+            self.serve()
+
+        def serve(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            if plane.is_down:
+                self.answer(503, _problem("server.starting", "not yet"))
+                return
+            try:
+                status, reply = self.route(body)
+            except BrokenPipeError:
+                return
+            self.answer(status, reply)
+
+        def route(self, body: bytes) -> tuple[int, Any]:
+            url = urlsplit(self.path)
+            query = {k: v[0] for k, v in parse_qs(url.query).items()}
+            token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            parts = url.path.removeprefix("/agent/v1/").split("/")
+            if parts == ["register"]:
+                return plane.register(token, json.loads(body))
+            if token != CREDENTIAL:
+                return 401, _problem("auth.invalid", "no such credential")
+            if parts[0] == "blobs":
+                blob = plane.blobs.get(parts[1])
+                return (
+                    (404, _problem("blobs.not_found", "no such blob"))
+                    if blob is None
+                    else (200, blob)
+                )
+            is_json = self.headers.get("Content-Type") == "application/json"
+            content = json.loads(body) if is_json and body else {}
+            epoch = int(query.get("session_epoch", content.get("session_epoch", -1)))
+            if epoch != plane.epoch:
+                return 410, _problem("agent.session_superseded", "register again")
+            if parts == ["lease"]:
+                return 200, wire.LeaseReply(lease_s=plane.lease_s, heartbeat_s=0.3)
+            if parts == ["assignments"]:
+                return 200, plane.get_assignments(int(query["index"]), float(query["wait"]))
+            if parts[2] == "records":
+                return plane.take_records(parts[1], content)
+            return 200, plane.take_log(
+                parts[1], int(parts[3]), parts[4], int(query["offset"]), body
+            )
+
+        def answer(self, status: int, reply: Any) -> None:
+            if isinstance(reply, bytes):
+                data = reply
+            elif dataclasses.is_dataclass(reply):
+                data = wire.dump(reply).encode()
+            else:
+                data = json.dumps(reply).encode()
+            try:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+
+    return Handler
