@@ -1,5 +1,77 @@
-"""Routes; see docs/reference/rest-api.md."""
+"""Code bundles: uploaded by users, fetched by agents."""
 
-from fastapi import APIRouter
+from __future__ import annotations
 
-router = APIRouter()
+import tempfile
+from typing import IO, Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from muster_server import clock
+from muster_server.api.deps import Config, Db
+from muster_server.db.engine import Database
+from muster_server.errors import NotFound
+from muster_server.schemas.experiments import BlobOut
+from muster_server.services import blobs
+
+router = APIRouter(tags=["code"])
+agent_router = APIRouter(tags=["agents"])
+
+Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+
+_MEMORY_BYTES = 4 << 20
+"""Uploads up to this size are checked in memory, larger ones in a temporary file."""
+
+
+@router.put(
+    "/blobs/{sha256}",
+    operation_id="put_blob",
+    openapi_extra={"requestBody": {"content": {"application/gzip": {}}, "required": True}},
+)
+async def put_blob(sha256: Sha256, request: Request, db: Db, settings: Config) -> BlobOut:
+    """Upload a tar.gz under its SHA-256. Sending one that is there already changes nothing."""
+    with tempfile.SpooledTemporaryFile(_MEMORY_BYTES) as file:
+        upload = blobs.Upload(file, settings.blob_max_bytes)
+        async for piece in request.stream():
+            if piece:
+                await run_in_threadpool(upload.write, piece)
+        upload.check(sha256)
+        await run_in_threadpool(_store, db, sha256, upload.size_bytes, file)
+    return BlobOut(sha256=sha256, size_bytes=upload.size_bytes)
+
+
+@router.head("/blobs/{sha256}", operation_id="head_blob", response_class=Response)
+def head_blob(sha256: Sha256, db: Db) -> Response:
+    """200 when the bundle is there, else 404: an upload can be left out."""
+    with db.read() as session:
+        try:
+            row = blobs.get(session, sha256)
+        except NotFound:
+            return Response(status_code=404)
+        return Response(headers={"Content-Length": str(row.size_bytes)})
+
+
+@agent_router.get(
+    "/blobs/{sha256}",
+    operation_id="agent_get_blob",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/gzip": {}}}},
+)
+def agent_get_blob(sha256: Sha256, db: Db) -> StreamingResponse:
+    """The bundle's bytes; the agent checks the digest."""
+    with db.read() as session:
+        size = blobs.get(session, sha256).size_bytes
+    return StreamingResponse(
+        blobs.stream(db, sha256),
+        media_type="application/gzip",
+        headers={"Content-Length": str(size)},
+    )
+
+
+def _store(database: Database, sha256: str, size_bytes: int, file: IO[bytes]) -> None:
+    file.seek(0)
+    blobs.check_bundle(file)
+    with database.transaction() as session:
+        blobs.put(session, sha256=sha256, size_bytes=size_bytes, body=file, now=clock.now())

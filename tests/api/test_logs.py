@@ -1,0 +1,83 @@
+"""Log routes: pages, streams, downloads."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster_server.services import logs
+from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial
+
+
+@pytest.fixture
+def trial(database):
+    with database.transaction() as session:
+        row = add_trial(session, add_experiment(session))
+        (allocation,) = add_attempt(session, row)
+        for rank, stream, data in [
+            (0, "stdout", b"epoch 1\nepoch 2\n"),
+            (0, "stderr", b"warning: slow\n"),
+            (1, "stdout", b"epoch 1\n"),
+            (-1, "stderr", b"launching\n"),
+        ]:
+            logs.append(
+                session,
+                allocation=allocation,
+                local_rank=rank,
+                stream=stream,
+                offset=0,
+                data=data,
+                now=NOW,
+            )
+    return row
+
+
+def test_lines_are_filtered_by_rank_stream_and_text(viewer_client, trial):
+    path = f"/api/v1/trials/{trial.id}/logs"
+
+    def texts(**params):
+        answer = viewer_client.get(path, params=params)
+        assert answer.status_code == 200
+        return [line["text"] for line in answer.json()["lines"]]
+
+    assert texts() == ["launching", "epoch 1", "epoch 2", "warning: slow", "epoch 1"]
+    assert texts(rank=[0, 1], stream="stdout") == ["epoch 1", "epoch 2", "epoch 1"]
+    assert texts(rank=-1) == ["launching"]
+    assert texts(q="EPOCH 2") == ["epoch 2"]
+    assert texts(attempt=2) == []
+    assert texts(limit=1) == ["epoch 1"]
+    assert texts(limit=1, **{"from": "head"}) == ["launching"]
+
+
+def test_following_is_asking_again_with_newer(viewer_client, trial):
+    path = f"/api/v1/trials/{trial.id}/logs"
+    page = viewer_client.get(path).json()
+    assert page["older"] is None
+    assert page["complete"] is False
+    again = viewer_client.get(path, params={"cursor": page["newer"]}).json()
+    assert again["lines"] == []
+    assert again["newer"]
+
+
+def test_bad_questions_are_refused(viewer_client, trial):
+    path = f"/api/v1/trials/{trial.id}/logs"
+    assert viewer_client.get(path, params={"cursor": "nonsense"}).status_code == 422
+    for query in ("limit=0", "limit=99999", "stream=stdlog", "from=middle", "rank=-2"):
+        assert viewer_client.get(f"{path}?{query}").status_code == 422
+    assert viewer_client.get("/api/v1/trials/999/logs").status_code == 404
+    assert viewer_client.get("/api/v1/trials/999/logs/streams").status_code == 404
+
+
+def test_streams_and_their_bytes(viewer_client, trial):
+    streams = viewer_client.get(f"/api/v1/trials/{trial.id}/logs/streams").json()["items"]
+    assert [(s["rank"], s["stream"], s["size_bytes"], s["num_lines"]) for s in streams] == [
+        (-1, "stderr", 10, 1),
+        (0, "stdout", 16, 2),
+        (0, "stderr", 14, 1),
+        (1, "stdout", 8, 1),
+    ]
+    answer = viewer_client.get(f"/api/v1/trials/{trial.id}/logs/download", params={"rank": 0})
+    assert answer.content == b"epoch 1\nepoch 2\n"
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert "rank-0-stdout.log" in answer.headers["content-disposition"]
+    missing = viewer_client.get(f"/api/v1/trials/{trial.id}/logs/download", params={"rank": 7})
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "logs.not_found")
