@@ -116,7 +116,7 @@ def check_bundle(body: IO[bytes]) -> list[Member]:
                     raise _too_large()
                 if member.isreg():
                     members.append(Member(posixpath.normpath(member.name), member.size))
-                archive.members = []  # the archive would otherwise keep every header
+                archive.members = []  # type: ignore[attr-defined]  # it would keep every header
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
         raise InvalidRequest(
             "blobs.not_a_bundle", f"The bundle is not a readable tar.gz ({type(error).__name__})."
