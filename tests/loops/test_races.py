@@ -1,0 +1,431 @@
+"""Who is faster, who is late, who speaks twice: nothing is placed, applied or counted twice."""
+
+import dataclasses
+import datetime as dt
+import threading
+
+import pytest
+from sqlalchemy import func, select, update
+
+from muster.wire import (
+    CheckpointRecord,
+    MetricsRecord,
+    NumberedRecord,
+    SeriesPoints,
+    StateRecord,
+    WorkerRecord,
+)
+from muster_server import clock
+from muster_server.db.leases import LeaseLost, acquire, release, require
+from muster_server.db.models import (
+    AllocationRow,
+    CheckpointRow,
+    MetricBatchRow,
+    NodeRow,
+    NodeSlotRow,
+    TrialRow,
+    WorkerRow,
+)
+from muster_server.domain.scheduler import SchedulerPolicy, schedule
+from muster_server.loops.runner import Controller, Interval, run_until
+from muster_server.services.allocations import Outdated
+from muster_server.services.placement import place
+from muster_server.services.queue import load_scheduler_snapshot
+
+NOW = clock.now()
+TTL = dt.timedelta(seconds=5)
+
+
+def at(seconds):
+    return NOW + dt.timedelta(seconds=seconds)
+
+
+def running_allocation(controller, node, submit):
+    submit(slots=1)
+    controller.tick()
+    allocation_id = node.only().spec.allocation_id
+    node.get_ready(allocation_id)
+    controller.tick()
+    node.run(allocation_id)
+    controller.tick()
+    return allocation_id
+
+
+def metrics(*steps):
+    return MetricsRecord(
+        local_rank=0,
+        rank=0,
+        step=max(steps),
+        series=[
+            SeriesPoints(
+                name="train/loss",
+                steps=list(steps),
+                times_ms=[1000 * s for s in steps],
+                values=[1.0 / (1 + s) for s in steps],
+            )
+        ],
+    )
+
+
+# ---- the leader's lease
+
+
+def take(database, holder, seconds):
+    with database.transaction() as session:
+        return acquire(session, name="controller", holder=holder, ttl=TTL, now=at(seconds))
+
+
+def test_one_leads_until_its_lease_expires(database):
+    first = take(database, "a", 0)
+    assert first.epoch == 1
+    assert take(database, "b", 4) is None
+    assert take(database, "a", 4) == first  # renewed: the same epoch
+    assert take(database, "b", 8) is None
+    assert take(database, "b", 10).epoch == 2
+    assert take(database, "a", 11) is None
+
+
+def test_a_leader_that_slept_too_long_writes_nothing(database):
+    old = take(database, "a", 0)
+    take(database, "b", 6)
+    with pytest.raises(LeaseLost), database.transaction() as session:
+        require(session, old)
+
+
+def test_a_lease_given_back_is_free_at_once(database):
+    lease = take(database, "a", 0)
+    with database.transaction() as session:
+        assert release(session, lease, now=at(1))
+    assert take(database, "b", 1).epoch == 2
+
+
+def test_the_same_holder_gets_a_new_epoch_after_a_gap(database):
+    assert take(database, "a", 0).epoch == 1
+    assert take(database, "a", 60).epoch == 2
+
+
+def test_of_two_controllers_one_follows_and_takes_over(database, settings, agent, submit):
+    node = agent(slots=1)
+    submit(slots=1)
+    leader, follower = Controller(database, settings), Controller(database, settings)
+    assert leader.tick()
+    assert not follower.tick()
+    leader.resign()
+    assert follower.tick()
+    assert not leader.tick()
+    assert len(node.poll()) == 1
+
+
+def test_many_controllers_at_once_place_a_trial_once(database, settings, agent, submit):
+    node = agent(slots=4)
+    experiments = [submit(slots=1) for _ in range(4)]
+    settings = settings.model_copy(update={"controller_interval_s": 0.01})
+    stop = threading.Event()
+    threads = [
+        threading.Thread(
+            target=run_until,
+            args=(Controller(database, settings), stop, Interval()),
+            kwargs={"interval_s": 0.01},
+        )
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    deadline = clock.now() + dt.timedelta(seconds=30)
+    while len(node.poll()) < len(experiments) and clock.now() < deadline:
+        pass
+    stop.set()
+    for thread in threads:
+        thread.join()
+    held = sorted(slot for a in node.poll().values() for slot in a.spec.slots)
+    assert held == [0, 1, 2, 3]
+    with database.read() as session:
+        assert session.scalar(select(func.count()).select_from(AllocationRow)) == 4
+        assert set(session.scalars(select(TrialRow.attempt_no))) == {1}
+
+
+# ---- placement
+
+
+def decisions(database):
+    with database.read() as session:
+        return schedule(load_scheduler_snapshot(session), now=NOW, policy=SchedulerPolicy())
+
+
+def test_a_slot_is_never_given_twice(database, agent, submit):
+    agent(slots=1)
+    submit(slots=1)
+    (first,) = decisions(database)
+    submit(slots=1)
+    (_, second) = (first, dataclasses.replace(first, trial_id=first.trial_id + 1))
+    with database.transaction() as session:
+        place(session, first, controller_epoch=1, now=NOW)
+    with pytest.raises(Outdated, match="taken already"), database.transaction() as session:
+        place(session, second, controller_epoch=1, now=NOW)
+    with database.read() as session:
+        states = dict(session.execute(select(TrialRow.id, TrialRow.state)).all())
+        assert states[second.trial_id] == "QUEUED"
+        assert session.scalar(select(func.count()).select_from(AllocationRow)) == 1
+
+
+def test_a_trial_is_never_placed_twice(database, agent, submit):
+    agent(slots=2)
+    submit(slots=1)
+    (decision,) = decisions(database)
+    with database.transaction() as session:
+        place(session, decision, controller_epoch=1, now=NOW)
+    with pytest.raises(Outdated, match="not queued"), database.transaction() as session:
+        place(session, decision, controller_epoch=1, now=NOW)
+
+
+def test_nothing_is_placed_on_a_node_cordoned_meanwhile(database, agent, submit):
+    agent(slots=1)
+    submit(slots=1)
+    (decision,) = decisions(database)
+    with database.transaction() as session:
+        session.execute(update(NodeRow).values(scheduling="cordoned"))
+    with pytest.raises(Outdated, match="not open"), database.transaction() as session:
+        place(session, decision, controller_epoch=1, now=NOW)
+    with database.read() as session:
+        assert session.scalars(select(NodeSlotRow.allocation_id)).all() == [None]
+
+
+def test_two_transactions_for_one_slot_cannot_both_commit(database, agent, submit):
+    agent(slots=1)
+    submit(slots=1)
+    submit(slots=1)
+    first, _ = decisions(database)
+    both = [first, dataclasses.replace(first, trial_id=first.trial_id + 1)]
+    barrier = threading.Barrier(2)
+    results = []
+
+    def attempt(decision):
+        barrier.wait()
+        try:
+            with database.transaction() as session:
+                place(session, decision, controller_epoch=1, now=NOW)
+            results.append("placed")
+        except Outdated:
+            results.append("outdated")
+
+    threads = [threading.Thread(target=attempt, args=(d,)) for d in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == ["outdated", "placed"]
+
+
+# ---- records
+
+
+def test_a_repeated_batch_counts_once(controller, agent, submit, database):
+    node = agent(slots=1)
+    allocation_id = running_allocation(controller, node, submit)
+    done = len(node.streams[allocation_id])
+    assert node.send(allocation_id, metrics(1, 2)).acked_seq == done + 1
+    again = node.send(allocation_id, numbered=node.streams[allocation_id])
+    assert again.acked_seq == done + 1
+    with database.read() as session:
+        assert session.scalar(select(func.count()).select_from(MetricBatchRow)) == 1
+
+
+def test_a_gap_is_refused_and_the_reply_says_from_where(controller, agent, submit, database):
+    node = agent(slots=1)
+    allocation_id = running_allocation(controller, node, submit)
+    done = len(node.streams[allocation_id])
+
+    def number(seq):
+        return NumberedRecord(seq=seq, at_ms=0, record=metrics(seq))
+
+    reordered = [number(done + 2), number(done + 1)]
+    assert node.send(allocation_id, numbered=reordered).acked_seq == done
+    holed = [number(done + 1), number(done + 3)]
+    assert node.send(allocation_id, numbered=holed).acked_seq == done + 1
+    with database.read() as session:
+        assert session.scalar(select(func.count()).select_from(MetricBatchRow)) == 1
+
+
+def test_an_older_session_is_answered_410_everywhere(controller, agent, submit):
+    node = agent(slots=1)
+    allocation_id = running_allocation(controller, node, submit)
+    node.register(running=[node.running(allocation_id)])
+    node.epoch -= 1
+    node.beat(expect=410)
+    node.send(allocation_id, metrics(1), expect=410)
+    params = {"node_id": node.node_id, "session_epoch": node.epoch, "index": -1, "wait": 0}
+    reply = node.client.get("/agent/v1/assignments", params=params)
+    assert reply.status_code == 410
+    assert reply.json()["error"]["code"] == "agent.session_superseded"
+    reply = node.client.post(
+        f"/agent/v1/allocations/{allocation_id}/logs/0/stdout",
+        params=params | {"offset": 0, "attempt_no": 1},
+        content=b"x",
+    )
+    assert reply.status_code == 410
+
+
+def test_an_unknown_allocation_is_404_so_that_it_is_forgotten(controller, agent, submit):
+    node = agent(slots=1)
+    allocation_id = running_allocation(controller, node, submit)
+    node.specs["other"] = node.specs[allocation_id]
+    node.send("other", metrics(1), expect=404)
+
+
+def test_a_node_cannot_speak_for_another(controller, agent, submit):
+    node, other = agent("node-1", slots=1), agent("node-2", slots=1)
+    allocation_id = running_allocation(controller, node, submit)
+    other.specs[allocation_id] = node.specs[allocation_id]
+    other.send(allocation_id, metrics(1), expect=404)
+    other.node_id = node.node_id
+    other.beat(expect=403)
+
+
+def test_an_illegal_state_is_ignored_but_does_not_block_the_stream(
+    controller, agent, submit, database, show
+):
+    node = agent(slots=1)
+    allocation_id = running_allocation(controller, node, submit)
+    reply = node.send(allocation_id, StateRecord(observed="PREPARING"), metrics(3))
+    assert reply.acked_seq == len(node.streams[allocation_id])
+    with database.read() as session:
+        assert session.get(AllocationRow, allocation_id).observed == "RUNNING"
+
+
+def test_worker_and_checkpoint_records_are_kept_once(controller, agent, submit, database):
+    node = agent(slots=1)
+    allocation_id = running_allocation(controller, node, submit)
+    worker = WorkerRecord(
+        local_rank=0, rank=0, world_size=1, node_rank=0, pid=7, host="h", master_addr="m",
+        master_port=1,
+    )  # fmt: skip
+    checkpoint = CheckpointRecord(step=5, path="step-5", size_bytes=1, files={})
+    node.send(allocation_id, worker, checkpoint)
+    node.send(allocation_id, dataclasses.replace(worker, reports=True, device="cpu"), checkpoint)
+    node.exit(allocation_id, "user_error", message="boom")
+    with database.read() as session:
+        (row,) = session.scalars(select(WorkerRow)).all()
+        assert (row.pid, row.reports, row.device, row.exit_code) == (7, True, "cpu", 1)
+        (saved,) = session.scalars(select(CheckpointRow)).all()
+        assert session.get_one(TrialRow, saved.trial_id).latest_checkpoint_id == saved.id
+
+
+# ---- registration
+
+
+def test_a_restarted_agent_supersedes_its_former_session_and_keeps_its_work(
+    controller, agent, submit
+):
+    node = agent(slots=1)
+    allocation_id = running_allocation(controller, node, submit)
+    node.instance_id = "another"
+    reply = node.register(running=[node.running(allocation_id)])
+    assert reply.session_epoch == 2
+    assert reply.credential is None
+    (adopted,) = reply.adopt
+    assert (adopted.allocation_id, adopted.acked_seq) == (allocation_id, 4)
+    assert node.only().spec.allocation_id == allocation_id
+
+
+def test_a_clone_is_refused_while_the_original_lives(agent, connect, join_token):
+    node = agent()
+    node.boot_id = "boot-2"
+    node.register(expect=409)
+    node.boot_id = "boot-1"
+    node.credential = None  # another machine of that name, with a join token
+    node.boot_id = "boot-3"
+    node.register(expect=409)
+
+
+def test_a_lost_credential_is_replaced_on_the_same_boot(agent):
+    node = agent()
+    old = node.credential
+    node.credential = None
+    node.register()
+    assert node.credential not in (None, old)
+
+
+def test_a_rebooted_node_ends_what_it_ran(controller, agent, submit, show, database):
+    node = agent(slots=1)
+    running_allocation(controller, node, submit)
+    with database.transaction() as session:  # its lease has run out while it was down
+        session.execute(update(NodeRow).values(lease_expires_at=at(-1)))
+    node.boot_id = "boot-2"
+    reply = node.register(running=[])
+    assert reply.adopt == []
+    controller.tick()
+    (trial,) = show("/experiments/1/trials")["items"]
+    detail = show(f"/trials/{trial['id']}")
+    assert detail["attempts"][0]["termination"] == "node_rebooted"
+    assert detail["state"] in ("RETRY_WAIT", "STARTING")
+
+
+def test_what_the_server_does_not_know_is_forgotten(agent, controller, submit):
+    node = agent(slots=1)
+    allocation_id = running_allocation(controller, node, submit)
+    stray = dataclasses.replace(node.running(allocation_id), allocation_id="stray")
+    reply = node.register(running=[node.running(allocation_id), stray])
+    assert reply.forget == ["stray"]
+    assert [ack.allocation_id for ack in reply.adopt] == [allocation_id]
+
+
+def test_slots_follow_the_inventory(agent, show):
+    node = agent(slots=2)
+    node.slots = node.slots[:1]
+    node.register()
+    assert show("/cluster")["num_slots"] == 1
+
+
+def test_a_long_poll_returns_when_the_set_changes(controller, agent, submit):
+    node = agent(slots=1)
+    assert node.poll() == {}
+    submit(slots=1)
+    found = {}
+    waiting = threading.Thread(target=lambda: found.update(node.poll(wait=20, index=node.index)))
+    waiting.start()
+    controller.tick()
+    waiting.join()
+    assert len(found) == 1
+
+
+# ---- people
+
+
+def test_a_cordoned_node_gets_nothing_until_it_is_open(
+    controller, agent, submit, show, admin_client
+):
+    node = agent(slots=1)
+    url = f"/api/v1/nodes/{node.node_id}"
+    assert admin_client.patch(url, json={"scheduling": "cordoned"}).status_code == 200
+    submit(slots=1)
+    controller.tick()
+    assert node.poll() == {}
+    assert "1 on node-1 (cordoned)" in show("/queue")["items"][0]["pending_reason"]
+    admin_client.patch(url, json={"scheduling": "open"})
+    controller.tick()
+    assert len(node.poll()) == 1
+
+
+def test_a_node_in_use_is_not_removed_and_an_empty_cordoned_one_is(
+    controller, agent, submit, show, admin_client
+):
+    node = agent(slots=1)
+    url = f"/api/v1/nodes/{node.node_id}"
+    allocation_id = running_allocation(controller, node, submit)
+    assert admin_client.delete(url).status_code == 409
+    admin_client.patch(url, json={"scheduling": "cordoned"})
+    assert admin_client.delete(url).status_code == 409
+    node.exit(allocation_id)
+    controller.tick()
+    assert admin_client.delete(url).status_code == 204
+    assert show("/nodes")["items"] == []
+    node.beat(expect=401)
+
+
+def test_the_plan_of_a_preview_is_where_it_would_run(agent, member_client):
+    agent("node-1", slots=1)
+    agent("node-2", slots=1)
+    document = "name: x\nentrypoint: train.py\ncode: {installed: /srv}\nresources: {slots: 2}\n"
+    plan = member_client.post("/api/v1/experiments:preview", json={"document": document}).json()
+    assert plan["fits_now"]
+    assert [node["node_name"] for node in plan["plan"]] == ["node-1", "node-2"]
