@@ -1,0 +1,138 @@
+"""docker-compose.yml and the Dockerfiles against the code: every command, port, variable and path.
+
+The stack itself is run for real by scripts/compose-smoke, which needs a Docker engine.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from muster_agent.settings import AgentSettings
+
+from muster_server.security.stack_secrets import init_stack_secrets
+from muster_server.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+DOCKERFILES = [ROOT / "server/Dockerfile", ROOT / "agent/Dockerfile"]
+OURS = sorted(name for name, service in SERVICES.items() if "build" in service)
+
+
+def _command_of(service: dict[str, Any]) -> list[str]:
+    if "command" in service:
+        return list(service["command"])
+    dockerfile = (ROOT / service["build"]["dockerfile"]).read_text()
+    match = re.search(r"^CMD (\[.*\])$", dockerfile, re.MULTILINE)
+    assert match
+    return list(yaml.safe_load(match.group(1)))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_command_and_option_exists(name: str) -> None:
+    program, subcommand, *arguments = _command_of(SERVICES[name])
+    module = {"muster-server": "muster_server.cli", "muster-agent": "muster_agent.cli"}[program]
+    result = subprocess.run(
+        [sys.executable, "-m", module, subcommand, "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    for argument in arguments:
+        if argument.startswith("--"):
+            assert argument in result.stdout
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_variable_is_a_setting(name: str) -> None:
+    for variable in SERVICES[name].get("environment", {}):
+        if variable.startswith("MUSTER_AGENT_"):
+            assert variable.removeprefix("MUSTER_AGENT_").lower() in AgentSettings.model_fields
+        else:
+            assert variable.removeprefix("MUSTER_").lower() in Settings.model_fields
+
+
+def test_published_port_is_the_one_the_server_listens_on() -> None:
+    port = Settings.model_fields["port"].default
+    (published,) = SERVICES["server"]["ports"]
+    assert published.endswith(f":{port}")
+    assert published.startswith("${MUSTER_BIND:-127.0.0.1}:")
+    dockerfile = (ROOT / "server/Dockerfile").read_text()
+    assert f"EXPOSE {port}" in dockerfile
+    assert f"MUSTER_PORT={port}" in dockerfile
+    for name in ("agent-1", "agent-2"):
+        url = SERVICES[name]["environment"]["MUSTER_AGENT_SERVER_URL"]
+        assert url == f"http://server:{port}"
+
+
+def test_volumes_networks_and_dependencies_exist() -> None:
+    for service in SERVICES.values():
+        for mount in service.get("volumes", []):
+            assert mount.split(":")[0] in COMPOSE["volumes"]
+        for network in service.get("networks", []):
+            assert network in COMPOSE["networks"]
+        for dependency, how in service.get("depends_on", {}).items():
+            assert dependency in SERVICES
+            if how["condition"] == "service_healthy":
+                assert "healthcheck" in SERVICES[dependency]
+            if how["condition"] == "service_completed_successfully":
+                assert SERVICES[dependency]["restart"] == "no"
+
+
+def test_training_code_cannot_reach_the_database_or_redis() -> None:
+    data_stores = {n for s in ("postgres", "redis") for n in SERVICES[s]["networks"]}
+    for name in ("agent-1", "agent-2"):
+        assert not data_stores & set(SERVICES[name]["networks"])
+    assert all("ports" not in SERVICES[name] for name in SERVICES if name != "server")
+
+
+def test_no_secret_is_written_down() -> None:
+    text = "\n".join(p.read_text() for p in [ROOT / "docker-compose.yml", *DOCKERFILES])
+    assert not re.search(r"(?i)(password|secret|token)\w*\s*[:=]\s*['\"]?[A-Za-z0-9]{6,}", text)
+    assert "POSTGRES_PASSWORD:" not in text
+
+
+def test_secrets_are_made_once_and_name_the_services(tmp_path: Path) -> None:
+    folders = [tmp_path / n for n in ("postgres", "redis", "server")]
+    assert init_stack_secrets(*folders)
+    password = (folders[0] / "password").read_text()
+    database_url = (folders[2] / "database_url").read_text()
+    assert password in database_url
+    assert "@postgres:5432/" in database_url
+    assert "postgres" in SERVICES
+    redis_url = (folders[2] / "redis_url").read_text()
+    assert "@redis:6379/" in redis_url
+    assert "redis" in SERVICES
+    assert redis_url.split(":")[2].split("@")[0] in (folders[1] / "redis.conf").read_text()
+    assert not init_stack_secrets(*folders)
+    assert (folders[0] / "password").read_text() == password
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda p: p.parent.name)
+def test_dockerfile_copies_what_exists_and_drops_root(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert not any(line.lower().startswith("# syntax") for line in lines)
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users[-1:] == ["muster"]
+    for line in lines:
+        if line.startswith("COPY ") and "--from=" not in line:
+            for source in line.split()[1:-1]:
+                if "package-lock" not in source:
+                    assert (ROOT / source).exists(), f"{path.name}: {source}"
+    bases = {line.split("=")[1] for line in lines if re.match(r"ARG (PYTHON|NODE)_IMAGE=", line)}
+    assert bases <= {"python:3.13-slim", "node:24-slim"}
+
+
+def test_every_long_running_service_of_ours_restarts_and_data_stores_are_checked() -> None:
+    for name in ("server", "controller", "worker", "agent-1", "agent-2"):
+        assert SERVICES[name]["restart"] == "unless-stopped"
+    for name in ("server", "postgres", "redis"):
+        assert "healthcheck" in SERVICES[name]
