@@ -1,0 +1,151 @@
+"""Verdicts on how allocations end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pytest
+
+from muster_agent.exits import (
+    Ending,
+    WorkerEnd,
+    classify_exit,
+    last_words,
+    parse_error_file,
+    parse_torchrun_failures,
+)
+
+SUMMARY = """
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+/tmp/w.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-11-21_04:11:45
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 21153)  (SIGTERM)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 21153
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_04:11:45
+  host      : localhost
+  rank      : 5 (local_rank: 1)
+  exitcode  : 7 (pid: 21154)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+
+
+def worker(rank: int = 0, **changes: Any) -> WorkerEnd:
+    return WorkerEnd(local_rank=rank, rank=rank, **{"at_ms": 1_000, **changes})
+
+
+def verdict(*workers: WorkerEnd, **changes: Any) -> Any:
+    return classify_exit(Ending(**{"launcher": "torchrun", "workers": workers, **changes}))
+
+
+def test_summary_of_torchrun_names_the_root_cause_first() -> None:
+    root, other = parse_torchrun_failures(SUMMARY)
+    assert (root.local_rank, root.rank, root.pid, root.exit_code) == (1, 5, 21154, 7)
+    assert (other.local_rank, other.signal, other.exit_code) == (0, signal.SIGTERM, None)
+
+
+def test_no_summary_means_no_failures() -> None:
+    assert parse_torchrun_failures("Traceback ...\nFailures of another kind\n") == []
+
+
+@pytest.mark.parametrize(
+    ("stderr", "expected"),
+    [
+        ("Traceback (most recent call last):\n  File x\nValueError: bad\n", "ValueError: bad"),
+        (
+            "[rank1]: Traceback (most recent call last):\n[rank1]:   File x\n[rank1]: KeyError: 'a'\n",
+            "KeyError: 'a'",
+        ),
+        (
+            "Traceback (most recent call last):\n  a\nOSError: 1\n\nDuring handling\n\n"
+            "Traceback (most recent call last):\n  b\nmy.pkg.Oops: 2\nlater noise\n",
+            "my.pkg.Oops: 2",
+        ),
+        ("Traceback (most recent call last):\n  a\nKeyboardInterrupt\n", "KeyboardInterrupt"),
+        ("something\nSegfault in native code\n\n", "Segfault in native code"),
+        ("", ""),
+    ],
+)
+def test_last_words(stderr: str, expected: str) -> None:
+    assert last_words(stderr) == expected
+
+
+def test_error_file_of_torch_is_read() -> None:
+    text = json.dumps({"message": {"message": "ValueError: bad\nmore", "extraInfo": {}}})
+    assert parse_error_file(text) == "ValueError: bad"
+    assert parse_error_file('{"message": "plain"}') == "plain"
+    assert parse_error_file("not json") == parse_error_file("[]") == ""
+
+
+def test_earliest_failure_is_the_cause() -> None:
+    info = verdict(
+        worker(0, exit_code=1, at_ms=2_000, stderr_tail="Connection closed by peer"),
+        worker(1, exit_code=7, at_ms=1_000, error="ValueError: bad"),
+        launcher_exit_code=1,
+    )
+    assert (info.cause, info.message) == (
+        "user_error",
+        "rank 1 exited with code 7: ValueError: bad",
+    )
+    assert info.exit_code == 7
+
+
+def test_sigterm_of_the_cleaning_launcher_is_not_the_cause() -> None:
+    info = verdict(worker(0, signal=15, at_ms=1), worker(1, exit_code=2, at_ms=5))
+    assert info.first_failure.rank == 1
+
+
+def test_out_of_memory_needs_a_sign() -> None:
+    killed = worker(signal=signal.SIGKILL)
+    assert verdict(killed).cause == "killed_by_signal"
+    assert verdict(killed, num_oom_kills_on_node=1).cause == "out_of_memory"
+    assert verdict(killed, num_oom_kills_here=1).cause == "out_of_memory"
+    torch_text = (
+        "Traceback (most recent call last):\n x\ntorch.OutOfMemoryError: CUDA out of memory."
+    )
+    assert verdict(worker(exit_code=1, stderr_tail=torch_text)).cause == "out_of_memory"
+
+
+def test_port_in_use_is_told_apart() -> None:
+    text = "Traceback (most recent call last):\n x\ntorch.distributed.DistNetworkError: EADDRINUSE"
+    assert verdict(worker(exit_code=1, stderr_tail=text)).cause == "port_in_use"
+    assert verdict(launcher_exit_code=1, launcher_tail=text).cause == "port_in_use"
+
+
+def test_launcher_that_fails_by_itself() -> None:
+    info = verdict(
+        launcher_exit_code=1, launcher_tail="Traceback (most recent call last):\n a\nX: y"
+    )
+    assert (info.cause, info.message) == ("launcher_failed", "torchrun exited with code 1: X: y")
+
+
+def test_failure_before_the_stop_stays_the_cause() -> None:
+    failed = worker(exit_code=7, at_ms=1_000)
+    late = {"stop": "stop", "stop_reason": "a member failed", "stop_at_ms": 2_000}
+    assert verdict(failed, **late).cause == "user_error"
+    early = late | {"stop_at_ms": 500}
+    assert verdict(failed, **early).cause == "stopped"
+
+
+def test_survivors_make_it_unkillable() -> None:
+    info = verdict(stop="kill", stop_reason="enough", num_survivors=2)
+    assert info.cause == "unkillable"
+    assert "2 processes did not die of SIGKILL" in info.message
+
+
+def test_success_has_no_log_tail() -> None:
+    info = verdict(worker(exit_code=0, stderr_tail="warning"), launcher_exit_code=0)
+    assert (info.cause, info.log_tail, info.first_failure) == ("success", [], None)

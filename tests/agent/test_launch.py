@@ -1,0 +1,178 @@
+"""The exact commands: users reproduce them by hand, so a change here is a change people see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster import wire
+from muster_agent.launch import Place, build_commands, inheritable
+
+PLACE = Place(
+    python="/venv/bin/python",
+    work_dir="/a/code",
+    logs_dir="/a/logs",
+    report_socket="/tmp/s/report",
+    config_file="/a/config.json",
+    checkpoint_dir="/storage/trial-7",
+    resume_from="",
+    cache_dir="/a/cache",
+    node_address="10.0.0.5",
+    network_interface="eth1",
+)
+MEETING = wire.Rendezvous(host="10.0.0.4", port=40123, run_id="muster-7.1")
+
+
+def test_torchrun_on_one_node(make_spec: Any) -> None:
+    spec = make_spec(launcher="torchrun", entrypoint=["train.py", "--epochs", "3"])
+    (command,) = build_commands(spec, PLACE, rendezvous=None)
+    assert command.local_rank == -1
+    assert command.argv == [
+        "/venv/bin/python",
+        "-m",
+        "torch.distributed.run",
+        "--nnodes=1",
+        "--nproc-per-node=2",
+        "--rdzv-backend=c10d",
+        "--rdzv-endpoint=localhost:0",
+        "--rdzv-id=muster-a1",
+        "--rdzv-conf=is_host=true,read_timeout=300",
+        "--local-addr=127.0.0.1",
+        "--max-restarts=0",
+        "--monitor-interval=0.1",
+        "--log-dir=/a/logs/torchrun",
+        "--redirects=3",
+        "train.py",
+        "--epochs",
+        "3",
+    ]
+
+
+def test_torchrun_of_a_gang_joins_a_store_somebody_else_hosts(make_spec: Any) -> None:
+    spec = make_spec(
+        launcher="torchrun",
+        entrypoint=["-m", "muster.training"],
+        num_nodes=2,
+        node_rank=1,
+        rank_offset=2,
+        world_size=4,
+    )
+    (command,) = build_commands(spec, PLACE, rendezvous=MEETING)
+    assert command.argv[3:11] == [
+        "--nnodes=2",
+        "--nproc-per-node=2",
+        "--rdzv-backend=c10d",
+        "--rdzv-endpoint=10.0.0.4:40123",
+        "--rdzv-id=muster-7.1",
+        "--rdzv-conf=is_host=false,read_timeout=300",
+        "--local-addr=10.0.0.5",
+        "--max-restarts=0",
+    ]
+    assert command.argv[-2:] == ["-m", "muster.training"]
+    assert command.environment["GLOO_SOCKET_IFNAME"] == "eth1"
+    assert command.environment["NCCL_SOCKET_IFNAME"] == "eth1"
+
+
+def test_ipv6_rendezvous_is_bracketed(make_spec: Any) -> None:
+    meeting = wire.Rendezvous(host="fd00::4", port=1, run_id="r")
+    (command,) = build_commands(
+        make_spec(launcher="torchrun", num_nodes=2), PLACE, rendezvous=meeting
+    )
+    assert "--rdzv-endpoint=[fd00::4]:1" in command.argv
+
+
+def test_gang_without_rendezvous_is_a_programmers_error(make_spec: Any) -> None:
+    with pytest.raises(ValueError, match="needs a rendezvous"):
+        build_commands(make_spec(launcher="torchrun", num_nodes=2), PLACE, rendezvous=None)
+    with pytest.raises(ValueError, match="needs a rendezvous"):
+        build_commands(make_spec(launcher="direct"), PLACE, rendezvous=None)
+
+
+def test_direct_workers_get_torchruns_variables(make_spec: Any) -> None:
+    spec = make_spec(num_nodes=2, node_rank=1, rank_offset=2, world_size=4, entrypoint=["a.py"])
+    commands = build_commands(spec, PLACE, rendezvous=MEETING)
+    assert [c.argv for c in commands] == [["/venv/bin/python", "a.py"]] * 2
+    names = (
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "GROUP_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "TORCHELASTIC_RUN_ID",
+        "TORCHELASTIC_ERROR_FILE",
+    )
+    assert [commands[1].environment[name] for name in names] == [
+        "3",
+        "1",
+        "4",
+        "2",
+        "1",
+        "2",
+        "10.0.0.4",
+        "40123",
+        "muster-7.1",
+        "/a/logs/direct/1/error.json",
+    ]
+
+
+def test_worker_environment(make_spec: Any) -> None:
+    (command,) = build_commands(make_spec(launcher="torchrun"), PLACE, rendezvous=None)
+    assert command.environment == {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "10",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "TORCHINDUCTOR_CACHE_DIR": "/a/cache/inductor",
+        "TRITON_CACHE_DIR": "/a/cache/triton",
+        "CUDA_VISIBLE_DEVICES": "",
+        "MUSTER_ALLOCATION_ID": "a1",
+        "MUSTER_ATTEMPT_NO": "1",
+        "MUSTER_CHECKPOINT_DIR": "/storage/trial-7",
+        "MUSTER_CONFIG_FILE": "/a/config.json",
+        "MUSTER_EXPERIMENT_ID": "3",
+        "MUSTER_NODE_RANK": "0",
+        "MUSTER_REPORT_SOCKET": "/tmp/s/report",
+        "MUSTER_RESUME_FROM": "",
+        "MUSTER_RESUME_STEP": "0",
+        "MUSTER_TRIAL_ID": "7",
+        "MUSTER_TRIAL_NO": "2",
+    }
+
+
+def test_users_variables_win_over_defaults_but_not_over_ranks(make_spec: Any) -> None:
+    spec = make_spec(
+        launcher="torchrun",
+        slot_type="cuda",
+        slots=[1, 3],
+        environment={
+            "OMP_NUM_THREADS": "4",
+            "RANK": "9",
+            "PET_NNODES": "7",
+            "MUSTER_TRIAL_ID": "1",
+            "CUDA_VISIBLE_DEVICES": "0",
+        },
+    )
+    (command,) = build_commands(spec, PLACE, rendezvous=None)
+    assert command.environment["OMP_NUM_THREADS"] == "4"
+    assert command.environment["MUSTER_TRIAL_ID"] == "7"
+    assert command.environment["CUDA_VISIBLE_DEVICES"] == "1,3"
+    assert "RANK" not in command.environment
+    assert "PET_NNODES" not in command.environment
+
+
+def test_sdk_folder_comes_first_on_the_path_of_another_interpreter(make_spec: Any) -> None:
+    import dataclasses
+
+    place = dataclasses.replace(PLACE, sdk_path="/sdk", inherited={"PYTHONPATH": "/mine"})
+    (command,) = build_commands(make_spec(launcher="torchrun"), place, rendezvous=None)
+    assert command.environment["PYTHONPATH"] == "/sdk:/mine"
+
+
+def test_inheritable_leaves_out_ours_and_other_launchers() -> None:
+    environment = {"PATH": "/bin", "MUSTER_AGENT_JOIN_TOKEN": "x", "RANK": "1", "PET_X": "1"}
+    assert inheritable(environment) == {"PATH": "/bin"}

@@ -1,0 +1,147 @@
+"""Records and logs on disk."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster import wire
+from muster_agent import spool
+from muster_agent.logs import cut_marker, cut_size, find_logs, free_past_limit, read_cut, tail
+from muster_agent.spool import RecordReader, RecordWriter, count_records, last_state, read_records
+
+
+def message(text: str) -> wire.MessageRecord:
+    return wire.MessageRecord(level="info", text=text)
+
+
+def metrics(step: int) -> wire.MetricsRecord:
+    point = wire.SeriesPoints(name="train/loss", steps=[step], times_ms=[1], values=[0.5])
+    return wire.MetricsRecord(local_rank=0, rank=0, series=[point], step=step)
+
+
+def seqs(lines: list[spool.Line]) -> list[int]:
+    return [line.seq for line in lines]
+
+
+def test_numbers_go_on_after_a_restart_and_a_torn_line_is_cut_off(tmp_path: Path) -> None:
+    writer = RecordWriter(tmp_path)
+    writer.append(message("a"))
+    writer.append(message("b"))
+    writer.close()
+    (segment,) = tmp_path.glob("*.jsonl")
+    with segment.open("ab") as file:
+        file.write(b'{"seq":3,"at_ms":1,"rec')
+    assert count_records(tmp_path) == 2
+    writer = RecordWriter(tmp_path)
+    assert writer.append(message("c")) == 3
+    writer.close()
+    assert [(r.seq, r.record.text) for r in read_records(tmp_path)] == [  # type: ignore[union-attr]
+        (1, "a"),
+        (2, "b"),
+        (3, "c"),
+    ]
+
+
+def test_reader_follows_over_segments_and_acked_ones_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "SEGMENT_BYTES", 300)
+    writer, reader = RecordWriter(tmp_path), RecordReader(tmp_path)
+    got: list[int] = []
+    for number in range(50):
+        writer.append(message(f"text {number}"))
+        if number % 7 == 0:
+            lines = reader.read(len(got), max_records=1000, max_bytes=1 << 20)
+            got += seqs(lines)
+            reader.drop_until(len(got))
+    got += seqs(reader.read(len(got), max_records=1000, max_bytes=1 << 20))
+    assert got == list(range(1, 51))
+    reader.drop_until(50)
+    assert len(list(tmp_path.glob("*.jsonl"))) == 1
+    assert writer.append(message("last")) == 51
+    assert seqs(RecordReader(tmp_path).read(50, max_records=9, max_bytes=1 << 20)) == [51]
+    writer.close()
+    assert RecordWriter(tmp_path).num_records == 51
+
+
+def test_batches_respect_both_bounds_but_never_stall(tmp_path: Path) -> None:
+    writer, reader = RecordWriter(tmp_path), RecordReader(tmp_path)
+    for text in ("a", "x" * 5_000, "b", "c"):
+        writer.append(message(text))
+    assert seqs(reader.read(0, max_records=2, max_bytes=1 << 20)) == [1, 2]
+    assert seqs(reader.read(1, max_records=9, max_bytes=100)) == [2]
+    assert seqs(reader.read(2, max_records=9, max_bytes=1 << 20)) == [3, 4]
+    assert reader.read(4, max_records=9, max_bytes=1 << 20) == []
+
+
+def test_full_spool_drops_metrics_only_and_says_how_many(tmp_path: Path) -> None:
+    writer = RecordWriter(tmp_path, limit_bytes=1)
+    writer.append(message("before"))
+    assert writer.append(metrics(1)) == 0
+    assert writer.append(metrics(2)) == 0
+    writer.append(wire.StateRecord(observed="RUNNING"))
+    writer.close()
+    records = [r.record for r in read_records(tmp_path)]
+    assert [r.type for r in records] == ["message", "message", "state"]
+    assert isinstance(records[1], wire.MessageRecord)
+    assert records[1].text.startswith("2 metric records were lost")
+
+
+def test_last_state_and_exit_line(tmp_path: Path) -> None:
+    writer = RecordWriter(tmp_path)
+    writer.append(wire.StateRecord(observed="READY"))
+    writer.append(wire.StateRecord(observed="EXITED"))
+    state = last_state(tmp_path)
+    assert state is not None
+    assert state.observed == "EXITED"
+    lines = RecordReader(tmp_path).read(0, max_records=9, max_bytes=1 << 20)
+    assert [line.is_exit() for line in lines] == [False, True]
+
+
+@given(
+    size=st.integers(0, 400), limit=st.integers(1, 300), chunk=st.integers(1, 500), start=st.integers(0, 50)
+)  # fmt: skip
+def test_cut_view_is_the_same_however_it_is_read(
+    tmp_path_factory: pytest.TempPathFactory, size: int, limit: int, chunk: int, start: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "view.log"
+    content = bytes(65 + i % 26 for i in range(size))
+    path.write_bytes(content)
+    whole = content if size <= limit else content[:limit] + cut_marker(limit)
+    assert cut_size(path, limit_bytes=limit) == len(whole)
+    offset, read = min(start, len(whole)), b""
+    first = offset
+    while data := read_cut(path, offset, limit_bytes=limit, max_bytes=chunk):
+        assert len(data) <= chunk
+        read += data
+        offset += len(data)
+    assert read == whole[first:]
+
+
+def test_logs_of_both_launchers_are_found(tmp_path: Path) -> None:
+    for name in ("launcher", "direct/0", "torchrun/run_x/attempt_0/1", "direct/notes"):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "stderr.log").write_text("x")
+    assert [(f.local_rank, f.stream) for f in find_logs(tmp_path)] == [
+        (-1, "stderr"),
+        (0, "stderr"),
+        (1, "stderr"),
+    ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="frees blocks of open files on Linux only")
+def test_disk_past_the_limit_is_given_back_and_the_tail_kept(tmp_path: Path) -> None:
+    path = tmp_path / "stdout.log"
+    path.write_bytes(b"x" * 8_000_000 + b"the end")
+    if not free_past_limit(path, limit_bytes=100_000):
+        pytest.skip("this file system cannot free part of a file")
+    assert path.stat().st_size == 8_000_007
+    assert path.stat().st_blocks * 512 < 2_000_000
+    assert tail(path).endswith("xthe end")
+    assert read_cut(path, 0, limit_bytes=100_000, max_bytes=100_000) == b"x" * 100_000
