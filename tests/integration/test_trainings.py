@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from muster.bundle import make_bundle
 from muster.client import Client
 from muster.testing.stack import Stack, scripted, wait_for
 
@@ -108,16 +109,25 @@ def test_tokens_are_made_listed_and_revoked(stack: Stack) -> None:
     assert "mst_join_" in joined.stdout
 
 
+LONG = """\
+import time, muster
+run = muster.init()
+for step in range(1, {steps} + 1):
+    run.log({{"train/loss": 1.0 / step}}, step=step)
+    print(f"line {{step}}", flush=True)
+    time.sleep(0.02)
+"""
+
+
 def test_no_point_and_no_line_is_lost_or_doubled_when_the_server_is_killed(
-    stack: Stack, client: Client
+    stack: Stack, client: Client, tmp_path: Path
 ) -> None:
     num_steps = 400
-    script: list[dict[str, Any]] = []
-    for step in range(1, num_steps + 1):
-        script.append({"report": {"train/loss": 1.0 / step}, "step": step})
-        script.append({"log": f"line {step}"})
-        script.append({"sleep": 0.02})
-    experiment = client.submit(scripted("through-a-crash", script))
+    (tmp_path / "train.py").write_text(LONG.format(steps=num_steps))
+    bundle = make_bundle(tmp_path)
+    document = {"name": "through-a-crash", "entrypoint": "train.py", "launcher": "direct"}
+    experiment = client.submit(json.dumps(document), blob_sha256=client.upload(bundle))
+    bundle.remove()
     wait_for(
         "it reports",
         lambda: (

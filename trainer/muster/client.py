@@ -60,6 +60,10 @@ class ClientError(Exception):
         self.fields = tuple(fields)
         self.status = status
 
+    def __str__(self) -> str:
+        fields = "".join(f"\n  {f.get('path')}: {f.get('message')}" for f in self.fields)
+        return f"{self.message}{fields}"
+
 
 class NotConfigured(ClientError):
     pass

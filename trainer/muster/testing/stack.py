@@ -107,16 +107,16 @@ class Stack:
     def client(self) -> Client:
         return Client(Target(self.url, self.access["token"], "the test"))
 
-    def part(self, name: str) -> psutil.Process:
-        """The process of a part ("server", "controller", "worker", "valkey", "agent-local-1")."""
+    def part_pid(self, name: str) -> int:
+        """Of a part: "server", "controller", "worker", "valkey", "agent-local-1"."""
         (pid,) = (p["pid"] for p in self.state()["parts"] if p["name"] == name)
-        return psutil.Process(pid)
+        return int(pid)
 
     def kill_part(self, name: str) -> None:
         """SIGKILL, and wait until another one has taken its place."""
-        old = self.part(name)
-        old.kill()
-        wait_for(f"{name} is started again", lambda: self.part(name).pid != old.pid)
+        old = self.part_pid(name)
+        os.kill(old, signal.SIGKILL)
+        wait_for(f"{name} is started again", lambda: self.part_pid(name) != old)
 
     def cli(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
