@@ -15,6 +15,24 @@ from sqlalchemy import create_engine, make_url, text
 _database_numbers = itertools.count(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _plain_log() -> None:
+    """Events go through the standard logging, where pytest captures them (`caplog`)."""
+    import structlog
+
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.stdlib.add_log_level,
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(),
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
 @pytest.fixture(scope="session")
 def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated SQLite file; copying it takes a tenth of migrating again."""

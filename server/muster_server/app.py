@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio
 from fastapi import Depends, FastAPI
 
 from muster import __version__
@@ -26,6 +27,8 @@ from muster_server.api import (
 from muster_server.api.guard import Gate, confirm_operation, operations_of
 from muster_server.db.engine import Database
 from muster_server.middleware.context import RequestContext
+from muster_server.security.passwords import CONCURRENT_VERIFIES
+from muster_server.security.rate_limits import SignInLimits
 from muster_server.settings import Settings
 
 _API_ROUTERS = (
@@ -49,6 +52,7 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         database = Database(settings.resolved_database_url())
         app.state.database = database
+        app.state.password_limiter = anyio.CapacityLimiter(CONCURRENT_VERIFIES)
         try:
             yield
         finally:
@@ -68,9 +72,13 @@ def create_app(settings: Settings) -> FastAPI:
         responses=errors.ERROR_RESPONSES,
     )
     app.state.settings = settings
+    app.state.sign_in_limits = SignInLimits(
+        attempts_per_address=settings.sign_in_attempts_per_minute
+    )
     errors.install(app)
     app.include_router(health.router)
     app.include_router(agents.router, prefix="/agent/v1")
+    app.include_router(blobs.agent_router, prefix="/agent/v1")
     for router in _API_ROUTERS:
         app.include_router(router, prefix="/api/v1")
     app.state.operations = operations_of(app)

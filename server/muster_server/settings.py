@@ -54,7 +54,20 @@ class Settings(BaseSettings):
     controller_interval_s: float = Field(default=1.0, gt=0)
     """The loops run at least this often; hints wake them earlier."""
     series_max_per_trial: int = 20_000
+    sweep_interval_s: float = Field(default=30.0, gt=0)
+    """How often the Celery worker looks for metrics to compact and for what has expired."""
     log_retention_days: int | None = None
+
+    sign_in_attempts_per_minute: int = Field(default=20, ge=1)
+    """From one address, over all accounts; one account allows 5 a minute from one address."""
+    live_sockets_per_user: int = Field(default=20, ge=1)
+
+    def browser_url(self) -> str:
+        """Where people reach the dashboard, without a slash at the end."""
+        if self.public_url:
+            return self.public_url.rstrip("/")
+        host = "localhost" if self.host in ("0.0.0.0", "::", "127.0.0.1") else self.host  # noqa: S104
+        return f"http://{host}:{self.port}"
 
     def resolved_database_url(self) -> str:
         return _from_file(self.database_url_file) or self.database_url

@@ -1,31 +1,40 @@
-"""What routes ask for: `Db`, `Me`, `Agent`, `Config`."""
+"""What routes ask for: `Db`, `Me`, `Agent`, `Config`, and the parameters lists share."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends
+from fastapi import Depends, Path, Query
 from starlette.requests import HTTPConnection
 
 from muster_server.db.engine import Database
 from muster_server.security.principal import Principal
+from muster_server.services.paging import MAX_CURSOR_CHARS, MAX_LIMIT
 from muster_server.settings import Settings
 
+# These are coroutines although they wait for nothing: a plain function would cost a hop to the
+# thread pool for every parameter of every request.
 
-def get_database(connection: HTTPConnection) -> Database:
+
+async def get_database(connection: HTTPConnection) -> Database:
     database: Database = connection.app.state.database
     return database
 
 
-def get_app_settings(connection: HTTPConnection) -> Settings:
+async def get_app_settings(connection: HTTPConnection) -> Settings:
     settings: Settings = connection.app.state.settings
     return settings
 
 
-def get_principal(connection: HTTPConnection) -> Principal:
+async def get_principal(connection: HTTPConnection) -> Principal:
     """The authenticated caller, put there by the authorization that guards every route."""
     principal: Principal = connection.state.principal
     return principal
+
+
+async def get_remote_addr(connection: HTTPConnection) -> str:
+    """Where the request comes from. Behind a proxy: what it says, when it is configured as trusted."""
+    return connection.client.host if connection.client is not None else ""
 
 
 Db = Annotated[Database, Depends(get_database)]
@@ -34,3 +43,14 @@ Me = Annotated[Principal, Depends(get_principal)]
 """A user (session or API token)."""
 Agent = Annotated[Principal, Depends(get_principal)]
 """An agent, on the routes of /agent/v1."""
+RemoteAddr = Annotated[str, Depends(get_remote_addr)]
+
+Id = Annotated[int, Path(ge=1, lt=2**31)]
+Cursor = Annotated[
+    str | None,
+    Query(
+        max_length=MAX_CURSOR_CHARS,
+        description="`next` of the page before; leave out for the first.",
+    ),
+]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Entries per page.")]

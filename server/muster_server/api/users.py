@@ -1,5 +1,99 @@
-"""Routes; see docs/reference/rest-api.md."""
+"""Users and the audit trail, for administrators."""
 
-from fastapi import APIRouter
+from __future__ import annotations
 
-router = APIRouter()
+from fastapi import APIRouter, Request, status
+
+from muster_server import clock
+from muster_server.db.models import AuditRow, UserRow
+from muster_server.schemas.auth import AuditOut, UserIn, UserOut, UserPatch
+from muster_server.schemas.base import Page
+from muster_server.security import passwords
+from muster_server.services import audit, auth, users
+from muster_server.services.identity import lower_role
+
+from .auth import password_work
+from .deps import Cursor, Db, Id, Limit, Me, RemoteAddr
+
+router = APIRouter(tags=["users"])
+
+
+@router.get("/users", operation_id="list_users", summary="All users")
+def list_users(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[UserOut]:
+    with db.read() as session:
+        rows, following = users.list_users(session, cursor=cursor, limit=limit)
+        return Page(items=[_user_out(row) for row in rows], next=following)
+
+
+@router.post(
+    "/users",
+    operation_id="create_user",
+    summary="Add a user",
+    status_code=status.HTTP_201_CREATED,
+)
+async def create_user(body: UserIn, request: Request, db: Db, me: Me, addr: RemoteAddr) -> UserOut:
+    problem = passwords.password_problem(body.password, username=body.username)
+    if problem is not None:
+        raise auth.weak_password(problem)
+
+    def work() -> UserOut:
+        password_hash = passwords.hash_password(body.password)
+        with db.transaction() as session:
+            row = users.create_user(
+                session,
+                username=body.username,
+                password_hash=password_hash,
+                role=body.role,
+                actor=me.actor,
+                remote_addr=addr,
+                now=clock.now(),
+            )
+            return _user_out(row)
+
+    return await password_work(request, work)
+
+
+@router.patch("/users/{user_id}", operation_id="update_user", summary="Change a user's role")
+def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) -> UserOut:
+    """Ends the user's sessions. The last administrator keeps the role."""
+    with db.transaction() as session:
+        row = users.update_user(
+            session,
+            user_id,
+            role=body.role,
+            is_active=body.is_active,
+            actor=me.actor,
+            remote_addr=addr,
+            now=clock.now(),
+        )
+        return _user_out(row)
+
+
+@router.get("/audit", operation_id="list_audit", summary="Who did what, newest first")
+def list_audit(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[AuditOut]:
+    with db.read() as session:
+        rows, following = audit.list_entries(session, cursor=cursor, limit=limit)
+        return Page(items=[_audit_out(row) for row in rows], next=following)
+
+
+def _user_out(row: UserRow) -> UserOut:
+    return UserOut(
+        id=row.id,
+        username=row.username,
+        role=lower_role(row.role, row.role),
+        is_active=row.is_active,
+        created_at=row.created_at,
+        last_login_at=row.last_login_at,
+    )
+
+
+def _audit_out(row: AuditRow) -> AuditOut:
+    return AuditOut(
+        id=row.id,
+        at=row.at,
+        actor=row.actor,
+        action=row.action,
+        subject=row.subject,
+        remote_addr=row.remote_addr,
+        detail=row.detail,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -115,3 +115,19 @@ class JoinTokenCreated(JoinTokenOut):
     secret: str
     command: str
     """A command to paste on the new node."""
+
+
+class LiveTicket(Output):
+    ticket: str
+    """Opens the live channel once, within a minute: /api/v1/live?ticket=…"""
+
+
+class AuditOut(Output):
+    id: int
+    at: dt.datetime
+    actor: str
+    """"user:ada", "token:12 (ada)", "agent:node-1", "system", "anonymous"."""
+    action: str
+    subject: str
+    remote_addr: str
+    detail: dict[str, Any]

@@ -1,0 +1,51 @@
+"""The audit trail: who did what to whom, and from where. Append-only; never holds a secret."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import AuditRow
+
+from .paging import decode_cursor, encode_cursor
+
+
+def record(
+    session: Session,
+    *,
+    actor: str,
+    action: str,
+    subject: str,
+    now: dt.datetime,
+    remote_addr: str = "",
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    """Add one line, in the transaction of what it tells about. `action` is stable ("auth.login")."""
+    session.add(
+        AuditRow(
+            at=now,
+            actor=actor[:160],
+            action=action,
+            subject=subject[:160],
+            remote_addr=remote_addr[:64],
+            detail=dict(detail or {}),
+        )
+    )
+
+
+def list_entries(
+    session: Session, *, cursor: str | None, limit: int
+) -> tuple[list[AuditRow], str | None]:
+    """The newest first, and the cursor of the next page."""
+    query = select(AuditRow).order_by(AuditRow.id.desc()).limit(limit + 1)
+    key = decode_cursor(cursor, int)
+    if key is not None:
+        query = query.where(AuditRow.id < key[0])
+    rows = list(session.scalars(query))
+    more = len(rows) > limit
+    rows = rows[:limit]
+    return rows, encode_cursor(rows[-1].id) if more else None

@@ -1,0 +1,346 @@
+"""Setting up, signing in and out. Passwords are hashed and verified by the caller, outside any
+transaction: it takes a tenth of a second, for which nobody else should have to wait.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy import delete, exists, select, update
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import OneTimeTokenRow, SessionRow, UserRow
+from muster_server.errors import Conflict, Forbidden, InvalidRequest, NotFound, NotSignedIn
+from muster_server.security.tokens import hash_secret, mint, mint_session_secret
+
+from . import audit
+
+SETUP_TOKEN_LIFETIME = dt.timedelta(minutes=30)
+SIGN_IN_TOKEN_LIFETIME = dt.timedelta(minutes=30)
+LIVE_TICKET_LIFETIME = dt.timedelta(seconds=60)
+SESSIONS_PER_USER = 20
+"""The oldest end when there would be more."""
+
+
+def setup_required(session: Session) -> bool:
+    """Whether there is no administrator who could sign in with a password.
+
+    Users made for a machine's own command line have only tokens and do not count.
+    """
+    return not session.scalar(
+        select(exists().where(UserRow.role == "admin", UserRow.password_hash.is_not(None)))
+    )
+
+
+def has_setup_token(session: Session, *, now: dt.datetime) -> bool:
+    """Whether a setup token is waiting to be used."""
+    return bool(
+        session.scalar(
+            select(
+                exists().where(
+                    OneTimeTokenRow.kind == "setup",
+                    OneTimeTokenRow.used_at.is_(None),
+                    OneTimeTokenRow.expires_at > now,
+                )
+            )
+        )
+    )
+
+
+def create_setup_token(session: Session, *, now: dt.datetime) -> str:
+    """The secret that lets its holder make the first administrator. Raises Conflict when there is one."""
+    if not setup_required(session):
+        raise _already_set_up()
+    return _one_time_token(session, "setup", None, SETUP_TOKEN_LIFETIME, now)
+
+
+def check_setup_token(session: Session, token: str, *, now: dt.datetime) -> None:
+    """Raises what `set_up` would for this token, without using it."""
+    if not setup_required(session):
+        raise _already_set_up()
+    _find_one_time_token(session, "setup", token, now)
+
+
+def set_up(
+    session: Session,
+    *,
+    token: str,
+    username: str,
+    password_hash: str,
+    remote_addr: str,
+    now: dt.datetime,
+) -> UserRow:
+    """Make the first administrator. Raises Conflict once there is one, NotSignedIn for a bad token."""
+    if not setup_required(session):
+        raise _already_set_up()
+    _use_one_time_token(session, "setup", token, now)
+    user = session.scalar(select(UserRow).where(UserRow.username == username))
+    if user is not None:
+        raise Conflict("users.name_taken", f"There is already a user named {username!r}.")
+    user = UserRow(
+        username=username,
+        password_hash=password_hash,
+        role="admin",
+        created_at=now,
+        last_login_at=now,
+    )
+    session.add(user)
+    session.flush()
+    # Every other waiting setup token has lost its purpose.
+    session.execute(
+        update(OneTimeTokenRow)
+        .where(OneTimeTokenRow.kind == "setup", OneTimeTokenRow.used_at.is_(None))
+        .values(used_at=now)
+    )
+    audit.record(
+        session,
+        actor=f"user:{username}",
+        action="auth.setup",
+        subject=f"user:{username}",
+        remote_addr=remote_addr,
+        now=now,
+    )
+    return user
+
+
+def find_user(session: Session, username: str) -> UserRow | None:
+    return session.scalar(select(UserRow).where(UserRow.username == username))
+
+
+def log_in(
+    session: Session,
+    *,
+    user_id: int,
+    verified_hash: str,
+    new_hash: str | None,
+    remote_addr: str,
+    now: dt.datetime,
+) -> UserRow:
+    """Let a user in whose password was verified against `verified_hash`.
+
+    Raises NotSignedIn when the password or the user changed meanwhile.
+    """
+    user = session.scalar(
+        select(UserRow).where(UserRow.id == user_id).with_for_update(key_share=True)
+    )
+    if user is None or not user.is_active or user.password_hash != verified_hash:
+        raise wrong_credentials()
+    if new_hash is not None:
+        user.password_hash = new_hash
+    user.last_login_at = now
+    audit.record(
+        session,
+        actor=f"user:{user.username}",
+        action="auth.login",
+        subject=f"user:{user.username}",
+        remote_addr=remote_addr,
+        now=now,
+    )
+    return user
+
+
+def record_failed_login(
+    session: Session, *, username: str, remote_addr: str, now: dt.datetime
+) -> None:
+    audit.record(
+        session,
+        actor="anonymous",
+        action="auth.login_failed",
+        # People type passwords into the name field: what is no user's name is not kept.
+        subject=f"user:{username}" if find_user(session, username) else "user:unknown",
+        remote_addr=remote_addr,
+        now=now,
+    )
+
+
+def create_sign_in_token(session: Session, *, username: str | None, now: dt.datetime) -> str:
+    """A secret that signs a user in once. Without a name: the administrator who has been longest."""
+    query = select(UserRow).where(UserRow.is_active)
+    if username is not None:
+        query = query.where(UserRow.username == username)
+    else:
+        query = query.where(UserRow.role == "admin").order_by(
+            UserRow.password_hash.is_(None), UserRow.id
+        )
+    user = session.scalars(query.limit(1)).first()
+    if user is None:
+        who = f"no active user named {username!r}" if username else "no administrator yet"
+        raise NotFound(
+            "users.not_found", f"There is {who}.", hint="muster-server setup-token makes the first."
+        )
+    audit.record(
+        session,
+        actor="system",
+        action="auth.sign_in_token_created",
+        subject=f"user:{user.username}",
+        now=now,
+    )
+    return _one_time_token(session, "sign_in", user.id, SIGN_IN_TOKEN_LIFETIME, now)
+
+
+def use_sign_in_token(
+    session: Session, *, token: str, remote_addr: str, now: dt.datetime
+) -> UserRow:
+    """The user a one-time token signs in. Raises NotSignedIn when it is unknown, used or too old."""
+    row = _use_one_time_token(session, "sign_in", token, now)
+    user = session.get(UserRow, row.user_id)
+    if user is None or not user.is_active:
+        raise _bad_one_time_token()
+    user.last_login_at = now
+    audit.record(
+        session,
+        actor=f"user:{user.username}",
+        action="auth.one_time_sign_in",
+        subject=f"user:{user.username}",
+        remote_addr=remote_addr,
+        now=now,
+    )
+    return user
+
+
+def create_live_ticket(session: Session, *, user_id: int, now: dt.datetime) -> str:
+    """A secret that opens the live channel once, for callers whose WebSockets carry no headers."""
+    session.execute(
+        delete(OneTimeTokenRow).where(
+            OneTimeTokenRow.kind == "live", OneTimeTokenRow.expires_at <= now
+        )
+    )
+    return _one_time_token(session, "live", user_id, LIVE_TICKET_LIFETIME, now)
+
+
+def start_session(
+    session: Session, *, user_id: int, lifetime: dt.timedelta, now: dt.datetime
+) -> str:
+    """The secret for a new session's cookie: always a new one, whatever cookie the browser had."""
+    session.execute(delete(SessionRow).where(SessionRow.expires_at <= now))
+    keep = (
+        select(SessionRow.secret_hash)
+        .where(SessionRow.user_id == user_id)
+        .order_by(SessionRow.last_seen_at.desc())
+        .limit(SESSIONS_PER_USER - 1)
+    )
+    kept = list(session.scalars(keep))
+    session.execute(
+        delete(SessionRow).where(SessionRow.user_id == user_id, SessionRow.secret_hash.not_in(kept))
+    )
+    secret = mint_session_secret()
+    session.add(
+        SessionRow(
+            secret_hash=hash_secret(secret),
+            user_id=user_id,
+            created_at=now,
+            last_seen_at=now,
+            expires_at=now + lifetime,
+        )
+    )
+    return secret
+
+
+def end_session(session: Session, secret_hash: str) -> None:
+    session.execute(delete(SessionRow).where(SessionRow.secret_hash == secret_hash))
+
+
+def end_all_sessions(session: Session, user_id: int) -> None:
+    session.execute(delete(SessionRow).where(SessionRow.user_id == user_id))
+
+
+def change_password(
+    session: Session,
+    *,
+    user_id: int,
+    verified_hash: str | None,
+    new_hash: str,
+    actor: str,
+    remote_addr: str,
+    now: dt.datetime,
+) -> UserRow:
+    """Set a new password and end every session of the user. Raises Conflict when it changed meanwhile."""
+    user = session.scalar(
+        select(UserRow).where(UserRow.id == user_id).with_for_update(key_share=True)
+    )
+    if user is None or user.password_hash != verified_hash:
+        raise Conflict("auth.password_changed", "The password was changed by somebody else.")
+    user.password_hash = new_hash
+    end_all_sessions(session, user_id)
+    audit.record(
+        session,
+        actor=actor,
+        action="auth.password_changed",
+        subject=f"user:{user.username}",
+        remote_addr=remote_addr,
+        now=now,
+    )
+    return user
+
+
+def wrong_credentials() -> NotSignedIn:
+    """One answer for an unknown user, a wrong password and a user who may not sign in any more."""
+    return NotSignedIn("auth.wrong_credentials", "User name or password is wrong.")
+
+
+def wrong_password() -> Forbidden:
+    """Of somebody who is signed in: 403, so that a dashboard does not take them for signed out."""
+    return Forbidden("auth.wrong_password", "The current password is wrong.")
+
+
+def weak_password(problem: str) -> InvalidRequest:
+    return InvalidRequest("auth.weak_password", problem)
+
+
+def _already_set_up() -> Conflict:
+    return Conflict(
+        "auth.already_set_up",
+        "This installation has an administrator.",
+        hint="Sign in, or run 'muster-server sign-in-token' on the server.",
+    )
+
+
+def _bad_one_time_token() -> NotSignedIn:
+    return NotSignedIn(
+        "auth.bad_one_time_token", "This link is not valid: used, too old, or mistyped."
+    )
+
+
+def _one_time_token(
+    session: Session, kind: str, user_id: int | None, lifetime: dt.timedelta, now: dt.datetime
+) -> str:
+    secret = mint("once")
+    session.add(
+        OneTimeTokenRow(
+            kind=kind,
+            user_id=user_id,
+            secret_hash=hash_secret(secret),
+            created_at=now,
+            expires_at=now + lifetime,
+        )
+    )
+    return secret
+
+
+def _find_one_time_token(
+    session: Session, kind: str, token: str, now: dt.datetime
+) -> OneTimeTokenRow:
+    row = session.scalar(
+        select(OneTimeTokenRow).where(
+            OneTimeTokenRow.kind == kind, OneTimeTokenRow.secret_hash == hash_secret(token)
+        )
+    )
+    if row is None or row.expires_at <= now or row.used_at is not None:
+        raise _bad_one_time_token()
+    return row
+
+
+def _use_one_time_token(
+    session: Session, kind: str, token: str, now: dt.datetime
+) -> OneTimeTokenRow:
+    row = _find_one_time_token(session, kind, token, now)
+    # The condition decides between two who use it at the same moment.
+    used = session.execute(
+        update(OneTimeTokenRow)
+        .where(OneTimeTokenRow.id == row.id, OneTimeTokenRow.used_at.is_(None))
+        .values(used_at=now)
+        .returning(OneTimeTokenRow.id)
+    ).all()
+    if not used:
+        raise _bad_one_time_token()
+    return row

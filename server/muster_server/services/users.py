@@ -1,0 +1,108 @@
+"""Users: who they are and what role they have."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import UserRow
+from muster_server.errors import Conflict, NotFound
+from muster_server.schemas.auth import Role
+
+from . import audit, auth
+from .paging import decode_cursor, encode_cursor
+
+
+def list_users(
+    session: Session, *, cursor: str | None, limit: int
+) -> tuple[list[UserRow], str | None]:
+    query = select(UserRow).order_by(UserRow.id).limit(limit + 1)
+    key = decode_cursor(cursor, int)
+    if key is not None:
+        query = query.where(UserRow.id > key[0])
+    rows = list(session.scalars(query))
+    more = len(rows) > limit
+    rows = rows[:limit]
+    return rows, encode_cursor(rows[-1].id) if more else None
+
+
+def create_user(
+    session: Session,
+    *,
+    username: str,
+    password_hash: str | None,
+    role: Role,
+    actor: str,
+    now: dt.datetime,
+    remote_addr: str = "",
+) -> UserRow:
+    """Add a user. Raises Conflict when the name is taken, whatever its case."""
+    taken = session.scalar(
+        select(UserRow.username).where(func.lower(UserRow.username) == username.lower())
+    )
+    if taken is not None:
+        raise Conflict("users.name_taken", f"There is already a user named {taken!r}.")
+    user = UserRow(username=username, password_hash=password_hash, role=role, created_at=now)
+    session.add(user)
+    session.flush()
+    audit.record(
+        session,
+        actor=actor,
+        action="users.created",
+        subject=f"user:{username}",
+        detail={"role": role},
+        remote_addr=remote_addr,
+        now=now,
+    )
+    return user
+
+
+def update_user(
+    session: Session,
+    user_id: int,
+    *,
+    role: Role | None,
+    is_active: bool | None,
+    actor: str,
+    now: dt.datetime,
+    remote_addr: str = "",
+) -> UserRow:
+    """Change a role or (de)activate. Ends the user's sessions: they sign in with the new rights.
+
+    Raises NotFound; Conflict when no active administrator would be left.
+    """
+    # All administrators are locked, not only this one: two who demote each other at the same
+    # moment would otherwise both find that one is left.
+    admins = session.scalars(
+        select(UserRow).where(UserRow.role == "admin").order_by(UserRow.id).with_for_update()
+    ).all()
+    user = session.get(UserRow, user_id)
+    if user is None:
+        raise NotFound("users.not_found", f"There is no user {user_id}.")
+    keeps_power = (role in (None, "admin")) and is_active is not False
+    others = [a for a in admins if a.id != user_id and a.is_active and a.password_hash is not None]
+    if user.role == "admin" and not keeps_power and not others:
+        raise Conflict(
+            "users.last_admin",
+            "This is the last administrator with a password.",
+            hint="Make somebody else an administrator first.",
+        )
+    changes: dict[str, str | bool] = {}
+    if role is not None and role != user.role:
+        user.role = changes["role"] = role
+    if is_active is not None and is_active != user.is_active:
+        user.is_active = changes["is_active"] = is_active
+    if changes:
+        auth.end_all_sessions(session, user_id)
+        audit.record(
+            session,
+            actor=actor,
+            action="users.updated",
+            subject=f"user:{user.username}",
+            detail=changes,
+            remote_addr=remote_addr,
+            now=now,
+        )
+    return user
