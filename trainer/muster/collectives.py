@@ -106,7 +106,7 @@ def comm_use(
     count only while a collective is really in flight, so exposed never exceeds total.
     """
     me = threading.get_ident() if thread is None else thread
-    if not segments:
+    if not segments or not records:
         return CommUse(total=0, exposed=0, exposed_by_phase={}, num_bytes=0, count=0)
     step_start, step_end = segments[0].start, segments[-1].end
 

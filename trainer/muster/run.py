@@ -224,6 +224,8 @@ class Run:
     @_never_raises
     def _describe(self) -> None:
         """Say hello, and again when torch and its process group are known."""
+        if self._described is not None and self._described[2]:
+            return  # nothing more to learn
         torch_version, device, backend = _torch_facts()
         if (torch_version, device, backend) == self._described:
             return
