@@ -153,6 +153,7 @@ class _Group:
     head: QueuedTrial | None = None
     kept: dict[str, int] = field(default_factory=dict)
     """Node → slots kept for the head there."""
+    offered: dict[str, int] = field(init=False)
     misfits: dict[Request, str] = field(default_factory=dict)
     """What already did not fit in this pass: free slots only get fewer, so it still does not."""
 
@@ -176,10 +177,18 @@ class _Group:
             held.update(s.experiment_id for s in slots if s.allocation_id is not None)
         return cls(pool, slot_type, mine, free, capacity, held)
 
-    def offered(self) -> dict[str, int]:
-        """Free slots per node that the next trial may take."""
+    def __post_init__(self) -> None:
+        self.offered = self._offer()
+
+    def _offer(self) -> dict[str, int]:
+        """Free slots per node that the next trial may take, where there are any.
+
+        Kept up to date by `place` rather than made anew: in a busy cluster that is most of a pass.
+        """
         return {
-            node: max(0, len(idle) - self.kept.get(node, 0)) for node, idle in self.free.items()
+            node: num
+            for node, idle in self.free.items()
+            if idle and (num := len(idle) - self.kept.get(node, 0)) > 0
         }
 
     def place(
@@ -189,7 +198,7 @@ class _Group:
             node = nodes[node_id]
             return (trial.preferred_host not in (None, node.host), node.strikes)
 
-        chosen = fit(trial.request, self.offered(), prefer=prefer)
+        chosen = fit(trial.request, self.offered, prefer=prefer)
         if chosen is None:
             return None
         shares: list[NodeShare] = []
@@ -198,6 +207,9 @@ class _Group:
         for node_id in sorted(chosen, key=lambda n: (prefer(n)[0], nodes[n].name, n)):
             taken = self.free[node_id][: chosen[node_id]]
             del self.free[node_id][: chosen[node_id]]
+            self.offered[node_id] -= len(taken)
+            if not self.offered[node_id]:
+                del self.offered[node_id]
             self.held[trial.experiment_id] += len(taken)
             shares.append(
                 NodeShare(
@@ -223,6 +235,7 @@ class _Group:
         chosen = min(options, key=self._num_missing)
         self.head = trial
         self.kept = {node: min(share, len(self.free[node])) for node, share in chosen.items()}
+        self.offered = self._offer()
         return True
 
     def _num_missing(self, option: Mapping[str, int]) -> tuple[int, int]:
@@ -239,9 +252,8 @@ class _Group:
             return f"{needs}; it has {total:,}"
         if fit(request, {n.id: len(_of_type(n, self.slot_type)) for n in self.nodes}) is None:
             return f"{needs}: its {count(len(self.nodes), 'node')} cannot be divided that way"
-        offered = {node: num for node, num in self.offered().items() if num}
-        num_offered = sum(offered.values())
-        parts = [f"{num_offered:,} free on {count(len(offered), 'node')}"]
+        num_offered = sum(self.offered.values())
+        parts = [f"{num_offered:,} free on {count(len(self.offered), 'node')}"]
         parts += [
             f"{num:,} held by " + (f"experiment {owner}" if owner is not None else "others")
             for owner, num in sorted(self.held.items(), key=lambda i: (-i[1], i[0] or 0))[:3]

@@ -135,9 +135,10 @@ def _join(
     if not request.name or len(request.name) > 128:
         raise InvalidRequest("agent.bad_name", "A node's name has 1 to 128 characters.")
     if principal.pool is not None and request.pool != principal.pool:
-        raise Conflict(
+        raise InvalidRequest(
             "agent.wrong_pool",
             f"This join token is for the pool {principal.pool!r}, not {request.pool!r}.",
+            hint=f"Set MUSTER_AGENT_POOL={principal.pool}, or make a join token for that pool.",
         )
     credential = mint("agt")
     node = session.scalar(select(NodeRow).where(NodeRow.name == request.name).with_for_update())

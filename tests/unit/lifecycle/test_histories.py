@@ -1,0 +1,265 @@
+"""Any interleaving of reports, losses, stops and passes keeps to the tables and comes to an end."""
+
+import dataclasses
+import datetime as dt
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from muster.wire import ExitInfo, WorkerExit
+from muster_server.domain.lifecycle import (
+    AllocationView,
+    AttemptView,
+    LifecyclePolicy,
+    LifecycleSnapshot,
+    LostAllocation,
+    NodeLease,
+    SetAllocation,
+    SetAttempt,
+    SetDesired,
+    SetFlags,
+    SetNode,
+    SetTrial,
+    TrialView,
+    decide,
+)
+from muster_server.domain.states import TERMINAL_ATTEMPT, TERMINAL_TRIAL
+
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+POLICY = LifecyclePolicy(takeover_grace_s=0)
+NEXT = {
+    "ASSIGNED": ["PREPARING"],
+    "PREPARING": ["READY", "PREPARE_FAILED"],
+    "READY": ["STARTING"],
+    "STARTING": ["RUNNING", "STOPPING", "EXITED"],
+    "RUNNING": ["STOPPING", "EXITED"],
+    "STOPPING": ["EXITED"],
+}
+CAUSES = ["success", "user_error", "out_of_memory", "stopped", "killed", "shim_lost", "unkillable"]
+
+
+class Histories(RuleBasedStateMachine):
+    """One trial on up to three nodes, its tables held in memory."""
+
+    @initialize(num_nodes=st.integers(1, 3), user=st.integers(0, 2), infra=st.integers(0, 3))
+    def begin(self, num_nodes, user, infra):
+        self.now = START
+        self.nodes = {
+            f"n{i}": NodeLease(
+                id=f"n{i}", name=f"n{i}", state="ONLINE", last_seen_at=START, registered_at=START
+            )
+            for i in range(num_nodes)
+        }
+        self.num_nodes = num_nodes
+        self.trial = TrialView(
+            id=1, no=1, experiment_id=1, state="QUEUED", budget_user=user, budget_infra=infra
+        )
+        self.attempt = None
+        self.members = {}
+        self.ended = None
+        self.lost = {}
+
+    # what happens outside
+
+    @rule(
+        seconds=st.sampled_from([1, 1, 5, 20, 70, 400, 1000]),
+        heard=st.sampled_from([True, True, True, True, False]),
+    )
+    def time_passes(self, seconds, heard):
+        self.now += dt.timedelta(seconds=seconds)
+        if heard:
+            for node in list(self.nodes):
+                self.hear(node)
+
+    @rule(i=st.integers(0, 2))
+    def node_is_heard(self, i):
+        if i < self.num_nodes:
+            self.hear(f"n{i}")
+
+    def hear(self, node_id):
+        node = self.nodes[node_id]
+        if node.state == "LOST":
+            self.nodes[node_id] = dataclasses.replace(
+                node, state="RECONCILING", last_seen_at=self.now, registered_at=self.now
+            )
+        else:
+            self.nodes[node_id] = dataclasses.replace(node, last_seen_at=self.now)
+
+    @precondition(lambda self: self.trial.state == "QUEUED")
+    @rule()
+    def scheduler_places(self):
+        for node in self.nodes:
+            self.hear(node)
+        self.a_pass_comes_to_rest()
+        if any(node.state != "ONLINE" for node in self.nodes.values()):
+            return
+        no = self.attempt.no + 1 if self.attempt else 1
+        self.attempt = AttemptView(
+            id=no, no=no, state="PREPARING", num_nodes=self.num_nodes, created_at=self.now
+        )
+        self.members = {
+            f"a{no}.{i}": AllocationView(
+                id=f"a{no}.{i}",
+                node_id=f"n{i}",
+                node_name=f"n{i}",
+                node_rank=i,
+                observed="ASSIGNED",
+                desired="prepare",
+                state_since=self.now,
+            )
+            for i in range(self.num_nodes)
+        }
+        self.trial = dataclasses.replace(self.trial, state="STARTING")
+
+    @rule(i=st.integers(0, 2), choice=st.integers(0, 2), cause=st.sampled_from(CAUSES))
+    def agent_reports(self, i, choice, cause):
+        member = next((m for m in self.members.values() if m.node_rank == i), None)
+        if member is None or member.observed not in NEXT:
+            return
+        options = NEXT[member.observed]
+        if member.desired in ("stop", "kill"):
+            options = ["EXITED"]  # also from PREPARING and READY
+        elif member.observed == "READY" and member.desired != "start":
+            return
+        observed = options[choice % len(options)]
+        info = None
+        if observed == "EXITED":
+            failure = WorkerExit(local_rank=0, rank=i, exit_code=1, at_ms=choice)
+            info = ExitInfo(
+                cause=cause, message="", first_failure=None if cause == "success" else failure
+            )
+        if observed == "READY" and i == 0:
+            self.attempt = dataclasses.replace(self.attempt, has_rendezvous=True)
+        self.members[member.id] = dataclasses.replace(
+            member, observed=observed, state_since=self.now, exit=info
+        )
+
+    @rule(choice=st.integers(0, 2), cause=st.sampled_from(CAUSES))
+    def every_agent_goes_on(self, choice, cause):
+        ready = all(m.observed == "READY" for m in self.members.values())
+        going = "success" if choice else cause
+        for i in range(self.num_nodes):
+            self.agent_reports(i, 0 if not ready else choice, going)
+
+    @rule(desired=st.sampled_from(["stop", "early"]), chance=st.integers(0, 7))
+    def somebody_stops_it(self, desired, chance=7):
+        if self.trial.desired == "run" and chance == 7:
+            self.trial = dataclasses.replace(self.trial, desired=desired)
+
+    # the controller
+
+    @rule()
+    def controller_passes(self):
+        self.one_pass()
+
+    def one_pass(self):
+        trials = ()
+        if self.trial.state not in TERMINAL_TRIAL:
+            attempt = self.attempt and dataclasses.replace(
+                self.attempt, allocations=tuple(self.members.values())
+            )
+            trials = (dataclasses.replace(self.trial, attempt=attempt),)
+        snapshot = LifecycleSnapshot(
+            leader_since=START,
+            nodes=tuple(self.nodes.values()),
+            trials=trials,
+            lost=tuple(
+                LostAllocation(id=m.id, node_id=m.node_id)
+                for m in (*self.members.values(), *self.lost.values())
+                if m.observed == "LOST"
+            ),
+        )
+        steps = decide(snapshot, now=self.now, policy=POLICY)
+        assert steps == decide(snapshot, now=self.now, policy=POLICY)
+        for step in steps:
+            for action in step.actions:
+                self.apply(action)
+        return bool(steps)
+
+    def apply(self, action):
+        match action:
+            case SetNode():
+                node = self.nodes[action.node_id]
+                assert node.state == action.before
+                self.nodes[action.node_id] = dataclasses.replace(node, state=action.after)
+            case SetAllocation():
+                where = self.members if action.allocation_id in self.members else self.lost
+                member = where[action.allocation_id]
+                assert member.observed == action.before
+                where[member.id] = dataclasses.replace(
+                    member,
+                    observed=action.after,
+                    state_since=self.now,
+                    desired="forget" if action.after == "CLEANED" else member.desired,
+                )
+            case SetDesired():
+                member = self.members[action.allocation_id]
+                assert member.desired == action.before
+                self.members[member.id] = dataclasses.replace(member, desired=action.after)
+            case SetAttempt():
+                assert self.attempt.state == action.before
+                values = {"state": action.after, "reason": action.reason}
+                if action.termination is not None:
+                    values["termination"] = action.termination.value
+                if action.after == "RUNNING":
+                    values["started_at"] = self.now
+                if action.after in TERMINAL_ATTEMPT and action.before != action.after:
+                    values["ended_at"] = self.now
+                self.attempt = dataclasses.replace(self.attempt, **values)
+            case SetTrial():
+                assert self.trial.state == action.before
+                values = {"state": action.after, "not_before": action.not_before}
+                for name in ("failures_user", "failures_infra", "no_progress"):
+                    if getattr(action, name) is not None:
+                        values[name] = getattr(action, name)
+                self.trial = dataclasses.replace(self.trial, **values)
+                if action.after in TERMINAL_TRIAL or action.after == "RETRY_WAIT":
+                    # Nothing of the attempt runs any more, as far as can be known.
+                    states = {m.observed for m in self.members.values()}
+                    assert states <= {"CLEANED", "LOST"}
+                    self.lost |= self.members
+                    self.members = {}
+            case SetFlags():
+                self.trial = dataclasses.replace(self.trial, flags=action.flags)
+
+    # what always holds
+
+    @invariant()
+    def budgets_hold(self):
+        if getattr(self, "trial", None) is not None and self.trial.state == "QUEUED":
+            assert self.trial.failures_user <= self.trial.budget_user
+            assert self.trial.failures_infra <= self.trial.budget_infra
+
+    @invariant()
+    def a_pass_comes_to_rest(self):
+        if getattr(self, "trial", None) is None:
+            return
+        for _ in range(10):
+            if not self.one_pass():
+                return
+        raise AssertionError("passes keep deciding although nothing happens")
+
+    def teardown(self):
+        """Once every agent is heard again and told to stop, the trial ends."""
+        if getattr(self, "trial", None) is None:
+            return
+        self.somebody_stops_it("stop")
+        for _ in range(6):
+            self.now += dt.timedelta(seconds=30)
+            for i in range(self.num_nodes):
+                self.hear(f"n{i}")
+            while self.one_pass():
+                pass
+            for i in range(self.num_nodes):
+                member = next((m for m in self.members.values() if m.node_rank == i), None)
+                if member is not None and member.desired in ("stop", "kill"):
+                    self.agent_reports(i, 0, "stopped")
+            while self.one_pass():
+                pass
+        assert self.trial.state in TERMINAL_TRIAL
+        assert "LOST" not in {m.observed for m in self.lost.values()}
+
+
+Histories.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestHistories = Histories.TestCase
