@@ -105,6 +105,7 @@ def server_parts(environment: Mapping[str, str]) -> list[Part]:
             title="API server",
             command=[*command, "serve"],
             environment=environment,
+            stop_s=15.0,  # it lets requests that run finish, for up to ten seconds
         ),
         Part(
             name="controller",

@@ -126,10 +126,24 @@ def _announce(access: Access, seconds: float) -> None:
         f"  Dashboard   {access.url}\n"
         f"  Sign in     {access.sign_in_url}\n"
         f"              ({first}; valid for 30 minutes)\n"
-        f"  Try         muster submit examples/digits-ddp/experiment.yaml --follow\n"
+        f"  Try         {_command()} nodes\n"
         f"  Stop        Ctrl-C\n",
         flush=True,
     )
+
+
+def _command() -> str:
+    """How to call this program from where the person is; scripts/muster says its own name."""
+    import shlex
+    import shutil
+
+    given = os.environ.get("MUSTER_COMMAND")
+    if given:
+        return given
+    name = "muster" if shutil.which("muster") else shlex.quote(sys.argv[0])
+    default = Path.home() / ".muster"
+    home = os.environ["MUSTER_HOME"]
+    return name if home == str(default) else f"MUSTER_HOME={shlex.quote(home)} {name}"
 
 
 def _open_browser(url: str) -> None:
