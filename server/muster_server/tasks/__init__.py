@@ -1,0 +1,1 @@
+"""Short idempotent jobs in Celery, each re-derivable from the database."""

@@ -1,0 +1,104 @@
+"""The Celery application and its tasks.
+
+The database is the truth; a task only makes things happen sooner. Each is short, can be run twice
+and twice at once, and whatever a lost message would have done, the next sweep finds again. So the
+broker may lose everything at any time.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from celery import Celery  # type: ignore[import-untyped]
+
+from muster_server import clock
+from muster_server.db.engine import Database
+from muster_server.services import metrics_compaction
+from muster_server.settings import Settings, get_settings
+from muster_server.tasks.sweep import sweep_once
+
+COMPACT_MAX_CHUNKS = 64
+"""Bounds one task to some 15 s; what is left is found by the next sweep."""
+VISIBILITY_TIMEOUT_S = 600
+"""A task that was not acknowledged for this long is delivered again: far longer than any runs."""
+
+
+def broker_url(redis_url: str | None) -> str:
+    """The URL as Celery's transport wants it. Raises ValueError without one."""
+    if not redis_url:
+        raise ValueError(
+            "The Celery worker needs MUSTER_REDIS_URL (redis://…, rediss://… or unix:///path)."
+        )
+    if redis_url.startswith("unix://"):
+        return "redis+socket://" + redis_url.removeprefix("unix://")
+    return redis_url
+
+
+def make_celery(settings: Settings) -> Celery:
+    """JSON only, acknowledged after the work, no result backend, nothing remote-controlled."""
+    redis_url = settings.resolved_redis_url()
+    app = Celery("muster", broker=broker_url(redis_url) if redis_url else "memory://")
+    app.conf.update(
+        task_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        worker_prefetch_multiplier=1,
+        task_default_queue="muster",
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_transport_options={
+            "visibility_timeout": VISIBILITY_TIMEOUT_S,
+            "socket_keepalive": True,
+            "global_keyprefix": "muster-celery:",
+        },
+        worker_enable_remote_control=False,
+        worker_send_task_events=False,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        enable_utc=True,
+        timezone="UTC",
+        beat_schedule={
+            "sweep": {
+                "task": "muster.sweep",
+                "schedule": settings.sweep_interval_s,
+                # One that was not run in time is made superfluous by the next.
+                "options": {"expires": max(10.0, settings.sweep_interval_s)},
+            }
+        },
+    )
+    return app
+
+
+@lru_cache(maxsize=1)
+def get_database() -> Database:
+    """One engine for the worker's threads."""
+    return Database(get_settings().resolved_database_url())
+
+
+celery = make_celery(get_settings())
+
+
+@celery.task(name="muster.compact_metrics")  # type: ignore[untyped-decorator]
+def compact_metrics(trial_id: int) -> None:
+    """Move a trial's uncompacted metrics into blocks."""
+    metrics_compaction.compact_trial(
+        get_database(), int(trial_id), clock.now(), max_chunks=COMPACT_MAX_CHUNKS
+    )
+
+
+@celery.task(name="muster.sweep")  # type: ignore[untyped-decorator]
+def sweep() -> None:
+    """Find what there is to compact, and delete what has expired."""
+    settings = get_settings()
+
+    def enqueue(trial_id: int) -> Any:
+        return compact_metrics.apply_async(
+            (trial_id,), expires=max(10.0, settings.sweep_interval_s)
+        )
+
+    sweep_once(
+        get_database(), clock.now(), enqueue=enqueue, log_retention_days=settings.log_retention_days
+    )

@@ -1,0 +1,85 @@
+"""The Celery worker as a process: a pool of threads, the beat inside it, an orderly end.
+
+Threads, because tasks wait for the database, and because a database engine, the lifeline and a
+forked child do not go together. The beat is a thread too: as a process of its own it would outlive
+a worker that was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+from celery import beat, signals  # type: ignore[import-untyped]
+
+from muster import lifeline
+from muster_server.settings import Settings
+
+NUM_THREADS = 4
+STOP_GRACE_S = 20.0
+"""A worker whose lifeline is cut ends by force when it has not ended by itself after this long."""
+
+
+def worker_arguments(settings: Settings) -> list[str]:
+    """What `celery worker` is started with."""
+    return [
+        "worker",
+        "--pool=threads",
+        f"--concurrency={NUM_THREADS}",
+        "--without-mingle",
+        "--without-gossip",
+        "--without-heartbeat",
+        f"--loglevel={settings.log_level}",
+    ]
+
+
+def run(settings: Settings) -> None:
+    """Run the worker in the main thread until it is told to stop (SIGTERM, SIGINT, lifeline cut).
+
+    `settings` must be those of the environment: the tasks read theirs from there.
+    Raises ValueError when no Redis is configured.
+    """
+    from muster_server.tasks import app
+
+    app.broker_url(settings.resolved_redis_url())
+    lifeline.watch(_stop)
+    signals.setup_logging.connect(_keep_logging, weak=False)
+    signals.worker_ready.connect(_start_beat, weak=False)
+    try:
+        app.celery.worker_main(worker_arguments(settings))
+    finally:
+        app.get_database().dispose()
+
+
+def _keep_logging(**_: Any) -> None:
+    """Having a receiver for this signal keeps Celery from setting up logging itself."""
+
+
+def _start_beat(sender: Any, **_: Any) -> None:
+    from muster_server.tasks import app
+
+    service = beat.Service(
+        app.celery,
+        max_interval=5,
+        # Holds its schedule in memory: what is due is decided by the database, not by a file.
+        scheduler_cls="celery.beat:Scheduler",
+        remote_control=False,
+    )
+
+    def tick() -> None:
+        app.celery.set_current()
+        service.start()
+
+    threading.Thread(target=tick, name="beat", daemon=True).start()
+    signals.worker_shutting_down.connect(lambda **_: service.stop(), weak=False)
+    # The schedule's first tick is one interval away; what was left over need not wait for it.
+    app.sweep.apply_async(expires=60)
+
+
+def _stop() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)  # Celery's handler: finish what runs, take nothing new
+    time.sleep(STOP_GRACE_S)
+    os._exit(1)

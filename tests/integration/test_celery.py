@@ -1,0 +1,235 @@
+"""A real worker process with a real Valkey: it compacts, and losing the broker loses nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from sqlalchemy import func, select
+
+from muster_server import clock
+from muster_server.db.engine import Database
+from muster_server.db.models import AllocationRow, MetricBatchRow, MetricBlockRow
+from muster_server.local.valkey import find_server_binary
+from muster_server.services import metrics
+from muster_server.testing.data import add_attempt, add_experiment, add_trial, metrics_record
+
+DEADLINE_S = 40.0
+WORKER = "from muster_server.settings import get_settings; from muster_server.tasks.runner import run; run(get_settings())"
+
+
+class Valkey:
+    def __init__(self, folder: Path) -> None:
+        self.socket = folder / "v.sock"
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [
+                find_server_binary(),
+                "--port",
+                "0",
+                "--unixsocket",
+                self.socket,
+                "--save",
+                "",
+                "--maxmemory-policy",
+                "noeviction",
+                "--dir",
+                self.socket.parent,
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        self.client = redis.Redis(unix_socket_path=str(self.socket))
+        wait_until(self._answers, "Valkey to answer")
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.client.ping())
+        except redis.ConnectionError:
+            return False
+
+    def stop(self) -> None:
+        self.client.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {DEADLINE_S:.0f} s for {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def valkey() -> Iterator[Valkey]:
+    folder = Path(tempfile.mkdtemp(prefix="mv"))  # short: socket paths have 100 bytes
+    server = Valkey(folder)
+    yield server
+    server.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def start_worker(
+    database_url: str, valkey: Valkey, tmp_path: Path
+) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(lifeline_fd: int | None = None) -> subprocess.Popen[bytes]:
+        environment = {
+            **os.environ,
+            "MUSTER_DATABASE_URL": database_url,
+            "MUSTER_REDIS_URL": f"unix://{valkey.socket}",
+            "MUSTER_SWEEP_INTERVAL_S": "1",
+            "MUSTER_DATA_DIR": str(tmp_path),
+        }
+        if lifeline_fd is not None:
+            environment["MUSTER_LIFELINE_FD"] = str(lifeline_fd)
+        with (tmp_path / f"worker-{len(started)}.txt").open("wb") as output:
+            started.append(
+                subprocess.Popen(
+                    [sys.executable, "-c", WORKER],
+                    env=environment,
+                    cwd=tmp_path,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=() if lifeline_fd is None else (lifeline_fd,),
+                )
+            )
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def allocation_id(database: Database) -> str:
+    with database.transaction() as session:
+        (allocation,) = add_attempt(session, add_trial(session, add_experiment(session)))
+        return allocation.id
+
+
+@pytest.fixture
+def report(database: Database, allocation_id: str) -> Callable[[int], None]:
+    """Store a batch that is old enough to be compacted."""
+
+    def store(seq: int) -> None:
+        with database.transaction() as session:
+            metrics.ingest(
+                session,
+                allocation=session.get_one(AllocationRow, allocation_id),
+                seq=seq,
+                record=metrics_record({"train/loss": [(seq, 1.0)]}),
+                at=clock.now() - dt.timedelta(minutes=5),
+            )
+
+    return store
+
+
+@pytest.fixture
+def num_compacted(database: Database) -> Callable[[], int]:
+    """Points in blocks, once no batch is left; else -1."""
+
+    def count() -> int:
+        with database.read() as session:
+            if session.scalar(select(func.count()).select_from(MetricBatchRow)):
+                return -1
+            return session.scalar(select(func.sum(MetricBlockRow.num_points))) or 0
+
+    return count
+
+
+@pytest.mark.parametrize(
+    "database_url", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+def test_losing_everything_in_redis_is_a_delay_and_not_a_loss(
+    valkey: Valkey,
+    start_worker: Callable[..., subprocess.Popen[bytes]],
+    report: Callable[[int], None],
+    num_compacted: Callable[[], int],
+) -> None:
+    report(1)
+    start_worker()
+    wait_until(lambda: num_compacted() == 1, "the first compaction")
+
+    report(2)
+    valkey.client.flushall()
+    wait_until(lambda: num_compacted() == 2, "a sweep after FLUSHALL")
+
+    valkey.stop()
+    report(3)
+    valkey.start()
+    wait_until(lambda: num_compacted() == 3, "a sweep after the broker came back empty")
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest) -> str:
+    kind = getattr(request, "param", "sqlite")
+    url: str = request.getfixturevalue(f"{kind}_url")
+    return url
+
+
+def test_two_workers_at_once_count_each_point_once(
+    start_worker: Callable[..., subprocess.Popen[bytes]],
+    report: Callable[[int], None],
+    num_compacted: Callable[[], int],
+) -> None:
+    for seq in range(1, 51):
+        report(seq)
+    start_worker()
+    start_worker()
+    wait_until(lambda: num_compacted() == 50, "the compaction")
+
+
+def test_a_worker_ends_when_its_lifeline_is_cut(
+    valkey: Valkey,
+    start_worker: Callable[..., subprocess.Popen[bytes]],
+    report: Callable[[int], None],
+    num_compacted: Callable[[], int],
+) -> None:
+    read_fd, write_fd = os.pipe()
+    report(1)
+    worker = start_worker(read_fd)
+    os.close(read_fd)
+    wait_until(lambda: num_compacted() == 1, "the worker to work")
+    os.close(write_fd)
+    assert worker.wait(DEADLINE_S) == 0
+
+
+def test_a_worker_ends_on_sigterm(
+    start_worker: Callable[..., subprocess.Popen[bytes]],
+    report: Callable[[int], None],
+    num_compacted: Callable[[], int],
+) -> None:
+    report(1)
+    worker = start_worker()
+    wait_until(lambda: num_compacted() == 1, "the worker to work")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(DEADLINE_S) == 0
+
+
+def test_messages_are_json(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
+    from muster_server.settings import Settings
+    from muster_server.tasks.app import make_celery
+
+    app = make_celery(Settings(redis_url=f"unix://{valkey.socket}"))
+    app.send_task("muster.compact_metrics", (5,))
+    message = json.loads(valkey.client.lindex("muster-celery:muster", 0) or b"")
+    assert message["content-type"] == "application/json"
+    assert app.conf.accept_content == ["json"]
+    app.close()
