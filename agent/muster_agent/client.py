@@ -84,9 +84,11 @@ class ControlPlane:
         response = await self._call("POST", "/register", token=token, body=wire.dump(request))
         return wire.loads(wire.RegisterReply, response.content)
 
-    async def lease(self, session: Session, usage: wire.NodeUsage | None) -> wire.LeaseReply:
+    async def lease(
+        self, session: Session, usage: wire.NodeUsage | None, *, running: list[str]
+    ) -> wire.LeaseReply:
         request = wire.LeaseRequest(
-            node_id=session.node_id, session_epoch=session.epoch, usage=usage
+            node_id=session.node_id, session_epoch=session.epoch, usage=usage, running=running
         )
         response = await self._call("POST", "/lease", body=wire.dump(request), timeout_s=10.0)
         return wire.loads(wire.LeaseReply, response.content)

@@ -209,7 +209,10 @@ class Agent:
         while True:
             asked_at = boot_clock()
             try:
-                reply = await self._plane.lease(session, self._usage.read())
+                # Forgotten ones stay in the list until they are dead and deleted.
+                reply = await self._plane.lease(
+                    session, self._usage.read(), running=list(self._allocations)
+                )
             except Unreachable as error:
                 log.warning("heartbeat_failed", error=str(error))
                 await asyncio.sleep(min(heartbeat_s, 2.0))
@@ -341,8 +344,18 @@ class Agent:
                     wire.StateRecord(observed="PREPARE_FAILED", message=str(error))
                 )
                 return
+        try:
+            allocation.start_shim(self._shim_options(bundle))
+        except OSError as error:
+            allocation.end_by_ourselves(
+                wire.StateRecord(
+                    observed="PREPARE_FAILED", message=f"the shim could not be started: {error}"
+                )
+            )
+
+    def _shim_options(self, bundle: str) -> ShimOptions:
         settings = self._settings
-        allocation.start_shim(
+        return (
             ShimOptions(
                 default_python=settings.python,
                 node_address=self._address,
@@ -392,7 +405,9 @@ class Agent:
         running = [a for a in self._allocations.values() if not a.has_ended]
         command = "kill" if has_lifeline else "stop"
         for allocation in running:
-            await allocation.command(command, reason="this node's agent was told to end")
+            await allocation.command(
+                command, reason="the node's agent was told to end", by_node=True
+            )
         grace_s = max((a.spec.stop_grace_s for a in running), default=0.0)
         patience_s = self._settings.kill_wait_s + (0.0 if has_lifeline else grace_s)
         await _until(lambda: all(a.has_ended for a in running), timeout_s=patience_s)
