@@ -8,10 +8,11 @@ from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
 import structlog
+from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database
-from muster_server.db.leases import Lease, require
+from muster_server.db.leases import Lease, LeaseLost, require
 from muster_server.services.allocations import Outdated
 
 log = structlog.get_logger(__name__)
@@ -65,6 +66,12 @@ class Loop(ABC, Generic[SnapshotT, DecisionT]):
                     self.apply(session, decision, lease=lease, now=now)
             except Outdated as error:
                 log.debug("decision_outdated", loop=self.name, subject=subject, why=str(error))
+                continue
+            except (LeaseLost, OperationalError, InterfaceError):
+                raise  # not about this decision: nothing further would succeed either
+            except Exception:
+                # One that cannot be applied must not keep all the others from being.
+                log.exception("decision_failed", loop=self.name, subject=subject, reason=reason)
                 continue
             num_applied += 1
             self._say(subject, reason)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 
+import structlog
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database
@@ -14,6 +16,8 @@ from muster_server.services.lifecycle import apply_step, load_lifecycle_snapshot
 from muster_server.settings import Settings
 
 from .base import Loop
+
+log = structlog.get_logger(__name__)
 
 
 def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
@@ -39,10 +43,33 @@ class LifecycleLoop(Loop[LifecycleSnapshot, Step]):
         return load_lifecycle_snapshot(session, leader_since=lease.acquired_at, now=now)
 
     def decide(self, snapshot: LifecycleSnapshot, *, now: dt.datetime) -> Sequence[Step]:
-        return decide(snapshot, now=now, policy=self.policy)
+        try:
+            return decide(snapshot, now=now, policy=self.policy)
+        except ValueError:
+            # A state we believed impossible. It is for us to mend, not for everybody to wait.
+            return [step for part in _parts(snapshot) for step in self._decide_part(part, now)]
+
+    def _decide_part(self, part: LifecycleSnapshot, now: dt.datetime) -> list[Step]:
+        try:
+            return decide(part, now=now, policy=self.policy)
+        except ValueError:
+            subjects = [f"trial:{t.id}" for t in part.trials]
+            subjects += [f"experiment:{e.id}" for e in part.experiments]
+            log.exception("undecidable", loop=self.name, subject=subjects)
+            return []
 
     def apply(self, session: Session, decision: Step, *, lease: Lease, now: dt.datetime) -> None:
         apply_step(session, decision, now=now)
 
     def describe(self, decision: Step) -> tuple[Hashable, str]:
         return decision.subject, "; ".join(action.reason for action in decision.actions)
+
+
+def _parts(snapshot: LifecycleSnapshot) -> Iterator[LifecycleSnapshot]:
+    """The snapshot cut into what can be decided alone: nodes first, then each trial, and so on."""
+    yield replace(snapshot, trials=(), experiments=())
+    for trial in snapshot.trials:
+        # Nodes were decided already; the same decision once more is refused when applied.
+        yield replace(snapshot, lost=(), trials=(trial,), experiments=())
+    for experiment in snapshot.experiments:
+        yield replace(snapshot, nodes=(), lost=(), trials=(), experiments=(experiment,))

@@ -24,10 +24,10 @@ from muster_server.db.engine import Database
 from muster_server.db.leases import Lease, LeaseLost, acquire, release
 from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.domain.scheduler import SchedulerPolicy
+from muster_server.services.retention import delete_expired
 from muster_server.settings import Settings
 
 from .lifecycle import LifecycleLoop, lifecycle_policy
-from .retention import retention_pass
 from .scheduler import SchedulerLoop
 from .search import search_pass
 
@@ -97,7 +97,8 @@ class Controller:
 
     def _retain(self, now: dt.datetime) -> None:
         if self._retained_at is None or now - self._retained_at >= RETENTION_EVERY:
-            retention_pass(self.database, now)
+            with self.database.transaction() as session:
+                delete_expired(session, now)
             self._retained_at = now
 
 
