@@ -14,7 +14,7 @@ import heapq
 import json
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -73,7 +73,9 @@ def read_page(
         direction, given = _decode_cursor(cursor)
         at = {id_: min(given.get(id_, 0), size) for id_, size in sizes.items()}
 
-    walk = _Walk(session, trial, streams, at, wanted.text, limit, time.monotonic() + budget_s)
+    complete = _complete_streams(session, trial, streams)
+    deadline = time.monotonic() + budget_s
+    walk = _Walk(session, streams, complete, at, wanted.text, limit, deadline)
     if direction == "newer":
         walk.forward()
         older, newer = at, walk.positions
@@ -88,7 +90,7 @@ def read_page(
         lines=walk.lines(),
         older=_encode_cursor("older", older) if any(older.values()) else None,
         newer=_encode_cursor("newer", newer),
-        complete=is_at_end and _is_complete(trial, streams),
+        complete=is_at_end and trial.state in TERMINAL_TRIAL and len(complete) == len(streams),
         num_lines=sum(s.num_lines for s in streams),
         truncated_streams=_truncated(session, streams),
         search_stopped=walk.is_stopped,
@@ -98,6 +100,8 @@ def read_page(
 def list_streams(session: Session, trial_id: int) -> list[LogStreamOut]:
     """Every stream of a trial, by attempt and rank."""
     trial = _get_trial(session, trial_id)
+    streams = _streams(session, trial_id, LogFilter())
+    complete = _complete_streams(session, trial, streams)
     return [
         LogStreamOut(
             stream_id=s.id,
@@ -108,9 +112,9 @@ def list_streams(session: Session, trial_id: int) -> list[LogStreamOut]:
             stream=s.stream,
             size_bytes=s.size_bytes,
             num_lines=s.num_lines,
-            is_complete=s.is_complete or _is_complete(trial, [s]),
+            is_complete=s.id in complete,
         )
-        for s in _streams(session, trial_id, LogFilter())
+        for s in streams
     ]
 
 
@@ -195,8 +199,9 @@ class _Walk:
     """A merge of the streams' lines, one direction at a time, until the page is full."""
 
     session: Session
-    trial: TrialRow
     streams: Sequence[LogStreamRow]
+    complete: Set[int]
+    """Streams whose last line is whole as it is."""
     at: Mapping[int, int]
     text: str
     limit: int
@@ -210,14 +215,13 @@ class _Walk:
         self._readers = {s.id: StreamReader(self.session, s.id, s.size_bytes) for s in self.streams}
         self._order = {s.id: index for index, s in enumerate(self.streams)}
         self._by_id = {s.id: s for s in self.streams}
-        self._complete = {s.id: _is_complete(self.trial, [s]) for s in self.streams}
         self._found: list[tuple[tuple[dt.datetime, int, int], int, _Step]] = []
         self._needle = _needle(self.text)
         self._folded = self.text.casefold()
 
     def forward(self) -> None:
         def steps(s: LogStreamRow) -> Iterator[_Step]:
-            return self._forward(self._readers[s.id], self.at[s.id], self._complete[s.id])
+            return self._forward(self._readers[s.id], self.at[s.id], s.id in self.complete)
 
         is_drained = self._merge({s.id: steps(s) for s in self.streams}, newest_first=False)
         if is_drained:
@@ -233,7 +237,7 @@ class _Walk:
         """Stream → start of its last line, where that has no line end yet."""
         starts = {}
         for s in self.streams:
-            if not self._complete[s.id] and s.size_bytes:
+            if s.id not in self.complete and s.size_bytes:
                 line = self._readers[s.id].line_before(s.size_bytes)
                 if line is not None and not line.is_finished:
                     starts[s.id] = line.start
@@ -256,7 +260,7 @@ class _Walk:
                     time_ms=int(step.line.time.timestamp() * 1000),
                     text=step.text,
                     cut=step.cut,
-                    partial=not step.line.is_finished and not self._complete[s.id],
+                    partial=not step.line.is_finished and s.id not in self.complete,
                 )
             )
         return shown
@@ -300,7 +304,7 @@ class _Walk:
         """Lines whose end has not come are shown, but not passed: they come again, whole."""
         for s in self.streams:
             reader = self._readers[s.id]
-            line = None if self._complete[s.id] else reader.line_at(self.positions[s.id])
+            line = None if s.id in self.complete else reader.line_at(self.positions[s.id])
             if line is not None and len(self._found) < self.limit:
                 step = self._shown(reader, line, line.start)
                 if step.line is not None:
@@ -375,16 +379,25 @@ def _streams(session: Session, trial_id: int, wanted: LogFilter) -> list[LogStre
     )
 
 
-def _is_complete(trial: TrialRow, streams: Sequence[LogStreamRow]) -> bool:
-    """Whether nothing more can come for these streams (of a trial without any: for the trial)."""
+def _complete_streams(
+    session: Session, trial: TrialRow, streams: Sequence[LogStreamRow]
+) -> set[int]:
+    """Streams to which nothing more can come: their tail arrived, or is given up with its node."""
     if trial.state in TERMINAL_TRIAL and trial.logs_complete:
-        return True
-    if not streams or not all(s.is_complete for s in streams):
-        return False
-    # Of a trial that goes on, a later attempt may yet write to the same ranks.
-    return trial.state in TERMINAL_TRIAL or all(
-        s.attempt_no < trial.attempt_no or len(streams) == 1 for s in streams
-    )
+        return {s.id for s in streams}
+    complete = {s.id for s in streams if s.is_complete}
+    rest = [s for s in streams if not s.is_complete]
+    if rest and trial.state in TERMINAL_TRIAL:
+        given_up = set(
+            session.scalars(
+                select(AllocationRow.id).where(
+                    AllocationRow.trial_id == trial.id,
+                    AllocationRow.observed.in_(["LOST", "CLEANED"]),
+                )
+            )
+        )
+        complete |= {s.id for s in rest if s.allocation_id in given_up}
+    return complete
 
 
 def _truncated(session: Session, streams: Sequence[LogStreamRow]) -> list[str]:

@@ -9,7 +9,7 @@ import datetime as dt
 import zlib
 from typing import Literal
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from muster.wire import LAUNCHER_LOCAL_RANK
@@ -79,17 +79,6 @@ def append(
     row.num_lines = line + (0 if data.endswith(b"\n") else 1)
     touch(session, f"trial:{allocation.trial_id}:logs")
     return position
-
-
-def finish_allocation(session: Session, allocation_id: str) -> None:
-    """Say that every log byte of an allocation has arrived: its last lines are now whole."""
-    trial_ids = session.scalars(
-        update(LogStreamRow)
-        .where(LogStreamRow.allocation_id == allocation_id, LogStreamRow.is_complete.is_(False))
-        .values(is_complete=True)
-        .returning(LogStreamRow.trial_id)
-    ).all()
-    touch(session, *(f"trial:{trial_id}:logs" for trial_id in trial_ids))
 
 
 def _locked_stream(

@@ -184,10 +184,22 @@ def test_the_end_is_told_when_the_trial_is_terminal_and_everything_was_read(tria
     assert trial.page(page.newer).complete
 
 
-def test_finishing_an_allocation_makes_its_last_line_whole(trial: Trial) -> None:
+def test_nothing_more_comes_from_a_node_that_was_lost(trial: Trial) -> None:
+    trial.write(b"torn off")
+    with trial.database.transaction() as session:
+        session.get_one(TrialRow, trial.id).state = "FAILED"
+    assert not trial.page().complete
+    with trial.database.transaction() as session:
+        session.get_one(AllocationRow, trial.allocation_id).observed = "LOST"
+    page = trial.page()
+    assert [(line.text, line.partial) for line in page.lines] == [("torn off", False)]
+    assert page.complete
+
+
+def test_the_last_line_of_a_complete_stream_is_whole(trial: Trial) -> None:
     trial.write(b"no end")
     with trial.database.transaction() as session:
-        logs.finish_allocation(session, trial.allocation_id)
+        session.scalars(select(LogStreamRow)).one().is_complete = True
     (line,) = trial.page().lines
     assert (line.text, line.partial) == ("no end", False)
 

@@ -19,9 +19,10 @@ LINE_MAX_CHARS = 16_384
 _COLLAPSE_MAX_BYTES = 262_144
 """Lines up to this long are searched for carriage returns whole, longer ones only at their end."""
 _EDGE_BYTES = 65_536
-_AHEAD = 8
-"""Chunks fetched at once: streams of small appends would otherwise cost a query per line."""
-_CACHED = 24
+_AHEAD_MIN, _AHEAD_MAX = 4, 256
+"""Chunks fetched at once. Streams of small appends would cost a query per line otherwise; streams
+of full chunks would decompress far more than a page needs."""
+_CACHED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,9 @@ class StreamReader:
         self._session = session
         self._stream_id = stream_id
         self._cache: OrderedDict[int, _Chunk] = OrderedDict()
+        self._cached_bytes = 0
         self._recent: _Chunk | None = None
+        self._ahead = _AHEAD_MIN
 
     def line_at(self, start: int) -> Line | None:
         """The line that starts at `start`; None at the end of the stream."""
@@ -171,7 +174,9 @@ class StreamReader:
             query = query.where(table.offset >= first).order_by(table.offset)
         else:
             query = query.where(table.offset <= offset).order_by(table.offset.desc())
-        self._remember(query.limit(_AHEAD))
+        num_bytes = self._remember(query.limit(self._ahead))
+        is_small = num_bytes < _EDGE_BYTES
+        self._ahead = min(2 * self._ahead, _AHEAD_MAX) if is_small else _AHEAD_MIN
         assert self._recent is not None
         assert self._recent.offset <= offset < self._recent.end, (offset, self._recent.offset)
         return self._recent
@@ -224,18 +229,24 @@ class StreamReader:
             table.stream_id == self._stream_id, table.offset < self.size
         )
 
-    def _remember(self, query: Select[int, int, dt.datetime, bytes]) -> None:
-        """Load chunks; the first of them becomes the recent one."""
+    def _remember(self, query: Select[int, int, dt.datetime, bytes]) -> int:
+        """Load chunks; the first of them becomes the recent one. Returns their bytes."""
         self._recent = None
+        num_bytes = 0
         for offset, first_line, received_at, packed in self._session.execute(query):
             data = zlib.decompress(packed)[: self.size - offset]
             newlines = (np.flatnonzero(np.frombuffer(data, np.uint8) == 10) + offset).tolist()
             chunk = _Chunk(offset, data, first_line, received_at, newlines)
+            num_bytes += len(data)
+            if offset in self._cache:
+                self._cached_bytes -= len(self._cache.pop(offset).data)
             self._cache[offset] = chunk
-            self._cache.move_to_end(offset)
+            self._cached_bytes += len(data)
             self._recent = self._recent or chunk
-        while len(self._cache) > _CACHED:
-            self._cache.popitem(last=False)
+        while self._cached_bytes > _CACHED_BYTES and len(self._cache) > 1:
+            _, oldest = self._cache.popitem(last=False)
+            self._cached_bytes -= len(oldest.data)
+        return num_bytes
 
 
 def _last_version(raw: bytes) -> bytes:
