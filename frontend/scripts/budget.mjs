@@ -1,0 +1,42 @@
+// Fails when the dashboard got heavier than agreed. Sizes are gzip bytes of the built files.
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+
+const out = path.resolve(
+  path.dirname(fileURLToPath(import.meta.url)),
+  "../../server/muster_server/static",
+);
+const ENTRY_KB = 250; // scripts and styles needed before the first page is drawn
+const CHUNK_KB = 60;
+const HEAVY = { "features/submit/editor": 160 }; // CodeMirror, loaded on /submit only
+
+const manifest = JSON.parse(readFileSync(path.join(out, "manifest.json"), "utf8"));
+const gzip = (file) => gzipSync(readFileSync(path.join(out, file))).length / 1024;
+const filesOf = (key, seen = new Set()) => {
+  const chunk = manifest[key];
+  if (!chunk || seen.has(chunk.file)) return seen;
+  seen.add(chunk.file);
+  for (const css of chunk.css ?? []) seen.add(css);
+  for (const next of chunk.imports ?? []) filesOf(next, seen);
+  return seen;
+};
+
+const entryKey = Object.keys(manifest).find((key) => manifest[key].isEntry);
+const entry = filesOf(entryKey);
+const total = [...entry].reduce((sum, file) => sum + gzip(file), 0);
+let failed = total > ENTRY_KB;
+process.stdout.write(`entry ${total.toFixed(1)} KB of ${ENTRY_KB} KB gzip\n`);
+for (const [key, chunk] of Object.entries(manifest)) {
+  if (!chunk.file.endsWith(".js") || entry.has(chunk.file)) continue;
+  const size = gzip(chunk.file);
+  const heavy = Object.keys(HEAVY).find((part) => key.includes(part));
+  const limit = heavy ? HEAVY[heavy] : CHUNK_KB;
+  if (size > limit) failed = true;
+  if (size > 8 || size > limit) {
+    process.stdout.write(`${chunk.file} ${size.toFixed(1)} KB of ${limit} KB\n`);
+  }
+}
+if (failed) process.stderr.write("over the budget\n");
+process.exit(failed ? 1 : 0);

@@ -1,0 +1,89 @@
+/** The one way to the REST API: typed by the generated schema, errors as ApiError. */
+import createClient, { type Middleware } from "openapi-fetch";
+
+import { learnServerTime } from "../lib/time";
+import type { components, paths } from "./schema.gen";
+
+export type Schemas = components["schemas"];
+type ProblemBody = { code: string; message: string; hint?: string | null; request_id?: string | null; fields?: FieldError[] };
+export type FieldError = { path: string; message: string; hint?: string | null };
+
+/** What went wrong, as the server put it. `status` 0: the server was not reached. */
+export class ApiError extends Error {
+  override name = "ApiError";
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly hint: string | null = null,
+    readonly fields: FieldError[] = [],
+    readonly requestId: string | null = null,
+  ) {
+    super(message);
+  }
+}
+
+function isProblem(body: unknown): body is { error: ProblemBody } {
+  if (typeof body !== "object" || body === null || !("error" in body)) return false;
+  const error = (body as { error: unknown }).error;
+  return typeof error === "object" && error !== null && "code" in error && "message" in error;
+}
+
+export function toApiError(status: number, body: unknown, requestId: string | null): ApiError {
+  if (isProblem(body)) {
+    const { code, message, hint, fields, request_id } = body.error;
+    return new ApiError(status, code, message, hint ?? null, fields ?? [], request_id ?? requestId);
+  }
+  return new ApiError(status, "http", `The server answered ${status}.`, null, [], requestId);
+}
+
+/** Told about every answer and every failure to get one (see live.ts, session.ts). */
+export const network = {
+  onReached: (): void => {},
+  onUnreached: (): void => {},
+  onUnauthenticated: (): void => {},
+};
+
+const middleware: Middleware = {
+  onResponse({ response, request }) {
+    learnServerTime(response.headers.get("date"));
+    // A proxy in front answers 502–504 when the server itself is gone.
+    if (response.status >= 502 && response.status <= 504) network.onUnreached();
+    else network.onReached();
+    if (response.status === 401 && !new URL(request.url).pathname.includes("/auth/")) {
+      network.onUnauthenticated();
+    }
+    return undefined;
+  },
+  onError({ error }) {
+    if (error instanceof DOMException && error.name === "AbortError") return undefined;
+    network.onUnreached();
+    return new ApiError(0, "unreachable", error instanceof Error ? error.message : "unreachable");
+  },
+};
+
+export const client = createClient<paths>({
+  baseUrl: typeof location === "undefined" ? "http://localhost" : location.origin,
+  credentials: "same-origin",
+  // ?state=A&state=B, as FastAPI reads lists
+  querySerializer: { array: { style: "form", explode: true } },
+});
+client.use(middleware);
+
+interface Answer<T> {
+  data?: T;
+  error?: unknown;
+  response: Response;
+}
+
+/** The body of a good answer; ApiError otherwise. */
+export async function unwrap<T>(answer: Promise<Answer<T>>): Promise<T> {
+  const { data, error, response } = await answer;
+  if (!response.ok) throw toApiError(response.status, error, response.headers.get("x-request-id"));
+  return data as T;
+}
+
+/** A GET whose path the typed client cannot express (":stop") or that is not JSON. */
+export function isUnreachable(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 0;
+}

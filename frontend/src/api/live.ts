@@ -1,0 +1,275 @@
+/**
+ * The live channel: one WebSocket per tab that says "topic X changed"; the data come by REST.
+ *
+ * Guarantees: a subscriber is told at least once after every change it could have missed, also over
+ * reconnects (a new connection tells every topic). While the socket is away, every topic is told each
+ * POLL_MS instead. A hidden tab closes the socket and tells nobody; becoming visible tells everybody.
+ */
+
+export type LiveState = "connecting" | "live" | "reconnecting" | "polling" | "offline" | "asleep";
+
+export interface LiveStatus {
+  state: LiveState;
+  /** When data last arrived from the server, ms; null before the first time. */
+  lastContactAt: number | null;
+}
+
+interface Socket {
+  send(data: string): void;
+  close(): void;
+  onopen: (() => void) | null;
+  onclose: (() => void) | null;
+  onmessage: ((event: { data: unknown }) => void) | null;
+  readyState: number;
+}
+
+export const POLL_MS = 2000;
+const SILENCE_MS = 40_000; // the server pings every 15 s
+const HIDDEN_GRACE_MS = 30_000;
+const BACKOFF_MS = [500, 1000, 2000, 4000, 8000];
+const OPEN = 1;
+
+type Listener = () => void;
+
+export class LiveClient {
+  private socket: Socket | null = null;
+  private readonly topics = new Map<string, Set<Listener>>();
+  private readonly seqs = new Map<string, number>();
+  private readonly statusListeners = new Set<Listener>();
+  private status: LiveStatus = { state: "connecting", lastContactAt: null };
+  private failures = 0;
+  private unreached = false;
+  private running = false;
+  private hidden = false;
+  private retryTimer: ReturnType<typeof setTimeout> | null = null;
+  private silenceTimer: ReturnType<typeof setTimeout> | null = null;
+  private pollTimer: ReturnType<typeof setInterval> | null = null;
+  private hideTimer: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(
+    private readonly open: () => Socket,
+    private readonly random: () => number = Math.random,
+  ) {}
+
+  start(): void {
+    if (this.running) return;
+    this.running = true;
+    this.connect();
+  }
+
+  stop(): void {
+    this.running = false;
+    this.disconnect();
+    this.stopPolling();
+    if (this.retryTimer) clearTimeout(this.retryTimer);
+    if (this.hideTimer) clearTimeout(this.hideTimer);
+    this.retryTimer = this.hideTimer = null;
+    this.failures = 0;
+    this.set({ state: "connecting", lastContactAt: null });
+  }
+
+  /** `listener` runs whenever the topic may have changed. Returns how to end it. */
+  subscribe(topic: string, listener: Listener): () => void {
+    let listeners = this.topics.get(topic);
+    if (!listeners) {
+      listeners = new Set();
+      this.topics.set(topic, listeners);
+      this.send({ subscribe: [topic] });
+    }
+    listeners.add(listener);
+    return () => {
+      const current = this.topics.get(topic);
+      if (!current?.delete(listener) || current.size > 0) return;
+      this.topics.delete(topic);
+      this.seqs.delete(topic);
+      this.send({ unsubscribe: [topic] });
+    };
+  }
+
+  getStatus = (): LiveStatus => this.status;
+
+  onStatus = (listener: Listener): (() => void) => {
+    this.statusListeners.add(listener);
+    return () => this.statusListeners.delete(listener);
+  };
+
+  /** A REST answer arrived: the server is there, even if the socket is not. */
+  reached(): void {
+    this.unreached = false;
+    const now = Date.now();
+    const stale = now - (this.status.lastContactAt ?? 0) > 1000;
+    if (this.status.state === "offline") this.set({ state: "polling", lastContactAt: now });
+    else if (stale) this.set({ ...this.status, lastContactAt: now });
+  }
+
+  /** A REST request could not be made. */
+  unreachable(): void {
+    this.unreached = true;
+    if (this.status.state !== "live" && this.status.state !== "asleep") {
+      this.set({ ...this.status, state: "offline" });
+    }
+  }
+
+  setHidden(hidden: boolean): void {
+    if (hidden === this.hidden) return;
+    this.hidden = hidden;
+    if (this.hideTimer) clearTimeout(this.hideTimer);
+    this.hideTimer = null;
+    if (!this.running) return;
+    if (hidden) {
+      this.hideTimer = setTimeout(() => this.sleep(), HIDDEN_GRACE_MS);
+    } else if (this.status.state === "asleep") {
+      this.failures = 0;
+      this.set({ ...this.status, state: "connecting" });
+      this.tellAll();
+      this.connect();
+    }
+  }
+
+  private sleep(): void {
+    this.disconnect();
+    this.stopPolling();
+    if (this.retryTimer) clearTimeout(this.retryTimer);
+    this.retryTimer = null;
+    this.set({ ...this.status, state: "asleep" });
+  }
+
+  private connect(): void {
+    this.retryTimer = null;
+    let socket: Socket;
+    try {
+      socket = this.open();
+    } catch {
+      this.lost();
+      return;
+    }
+    this.socket = socket;
+    this.armSilence();
+    socket.onopen = () => {
+      this.seqs.clear();
+      if (this.topics.size > 0) this.send({ subscribe: [...this.topics.keys()] });
+    };
+    socket.onmessage = (event) => {
+      if (this.socket === socket) this.receive(event.data);
+    };
+    socket.onclose = () => {
+      if (this.socket !== socket) return;
+      this.socket = null;
+      this.lost();
+    };
+  }
+
+  private receive(data: unknown): void {
+    this.armSilence();
+    let message: unknown;
+    try {
+      message = JSON.parse(String(data));
+    } catch {
+      return;
+    }
+    if (typeof message !== "object" || message === null) return;
+    const first = this.status.state !== "live";
+    if (first) {
+      // Whatever happened while we were away is fetched once.
+      this.failures = 0;
+      this.unreached = false;
+      this.stopPolling();
+      this.set({ state: "live", lastContactAt: Date.now() });
+      this.tellAll();
+    } else {
+      this.reached();
+    }
+    const { topic, seq } = message as { topic?: unknown; seq?: unknown };
+    if (typeof topic !== "string" || first) return;
+    if (typeof seq === "number") {
+      if (seq === this.seqs.get(topic)) return; // told already
+      this.seqs.set(topic, seq);
+    }
+    this.tell(topic);
+  }
+
+  private lost(): void {
+    if (this.silenceTimer) clearTimeout(this.silenceTimer);
+    if (!this.running || this.status.state === "asleep") return;
+    this.failures += 1;
+    const state: LiveState = this.unreached ? "offline" : this.failures > 1 ? "polling" : "reconnecting";
+    this.set({ ...this.status, state });
+    this.startPolling();
+    const base = BACKOFF_MS[Math.min(this.failures, BACKOFF_MS.length) - 1] ?? 8000;
+    this.retryTimer = setTimeout(() => this.connect(), base * (0.5 + this.random() / 2));
+  }
+
+  private disconnect(): void {
+    if (this.silenceTimer) clearTimeout(this.silenceTimer);
+    const socket = this.socket;
+    this.socket = null;
+    socket?.close();
+  }
+
+  private armSilence(): void {
+    if (this.silenceTimer) clearTimeout(this.silenceTimer);
+    this.silenceTimer = setTimeout(() => {
+      this.disconnect();
+      this.lost();
+    }, SILENCE_MS);
+  }
+
+  private startPolling(): void {
+    if (this.pollTimer) return;
+    this.pollTimer = setInterval(() => {
+      if (!this.hidden) this.tellAll();
+    }, POLL_MS);
+  }
+
+  private stopPolling(): void {
+    if (this.pollTimer) clearInterval(this.pollTimer);
+    this.pollTimer = null;
+  }
+
+  private tellAll(): void {
+    for (const topic of this.topics.keys()) this.tell(topic);
+  }
+
+  private tell(topic: string): void {
+    for (const listener of this.topics.get(topic) ?? []) listener();
+  }
+
+  private send(message: unknown): void {
+    if (this.socket?.readyState === OPEN) this.socket.send(JSON.stringify(message));
+  }
+
+  private set(next: LiveStatus): void {
+    if (next.state === this.status.state && next.lastContactAt === this.status.lastContactAt) return;
+    this.status = next;
+    for (const listener of this.statusListeners) listener();
+  }
+}
+
+/**
+ * Runs `task` for every call, never twice at once: calls that come while it runs are answered by one
+ * more run at the end, at least `gapMs` after the last one started.
+ */
+export function coalesce(task: () => Promise<unknown>, gapMs = 500): () => void {
+  let running = false;
+  let again = false;
+  const run = async (): Promise<void> => {
+    running = true;
+    const startedAt = Date.now();
+    try {
+      await task();
+    } catch {
+      // The query shows its own error; the next hint tries again.
+    }
+    const rest = gapMs - (Date.now() - startedAt);
+    if (rest > 0) await new Promise((resolve) => setTimeout(resolve, rest));
+    running = false;
+    if (again) {
+      again = false;
+      void run();
+    }
+  };
+  return () => {
+    if (running) again = true;
+    else void run();
+  };
+}

@@ -1,0 +1,279 @@
+/** What the pages read: one factory per resource. Keys begin with the resource, so that a live hint
+ * can refresh a family (["trial", 57] covers its workers, checkpoints and events). */
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+
+import { client, type Schemas, unwrap } from "./client";
+
+export type Cluster = Schemas["ClusterOut"];
+export type Node = Schemas["NodeOut"];
+export type Slot = Schemas["SlotOut"];
+export type Experiment = Schemas["ExperimentOut"];
+export type ExperimentDetail = Schemas["ExperimentDetail"];
+export type Trial = Schemas["TrialOut"];
+export type TrialDetail = Schemas["TrialDetail"];
+export type Worker = Schemas["WorkerOut"];
+export type Checkpoint = Schemas["CheckpointOut"];
+export type EventItem = Schemas["EventOut"];
+export type Me = Schemas["MeOut"];
+export type Preview = Schemas["PreviewOut"];
+export type Search = Schemas["SearchOut"];
+
+export const PAGE = 50;
+
+export type ExperimentState = "QUEUED" | "RUNNING" | "PAUSED" | "STOPPING" | "COMPLETED" | "FAILED" | "CANCELED";
+export type TrialState = ExperimentState | "STARTING" | "RETRY_WAIT" | "STOPPED_EARLY";
+
+interface PageOf<T> {
+  items: T[];
+  next: string | null;
+}
+
+/** Every page up to `max` items, for things a page shows whole (nodes, ranks). */
+async function allPages<T>(read: (cursor: string | undefined) => Promise<PageOf<T>>, max = 5000): Promise<PageOf<T>> {
+  const items: T[] = [];
+  let next: string | null = null;
+  do {
+    const page: PageOf<T> = await read(next ?? undefined);
+    items.push(...page.items);
+    next = page.next;
+  } while (next !== null && items.length < max);
+  return { items, next };
+}
+
+export const authState = queryOptions({
+  queryKey: ["auth-state"],
+  queryFn: () => unwrap(client.GET("/api/v1/auth/state")),
+  staleTime: 60_000,
+});
+
+export const me = queryOptions({
+  queryKey: ["me"],
+  queryFn: () => unwrap(client.GET("/api/v1/auth/me")),
+  staleTime: 5 * 60_000,
+  retry: false,
+});
+
+export const cluster = queryOptions({
+  queryKey: ["cluster"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/cluster", { signal })),
+});
+
+/** Every node: pages of 200 until the end (a cluster page shows all of them). */
+export const nodes = queryOptions({
+  queryKey: ["nodes"],
+  queryFn: async ({ signal }) =>
+    (
+      await allPages((cursor) =>
+        unwrap(client.GET("/api/v1/nodes", { params: { query: { limit: 200, cursor } }, signal })),
+      )
+    ).items,
+});
+
+export const node = (nodeId: string) =>
+  queryOptions({
+    queryKey: ["nodes", nodeId],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/nodes/{node_id}", { params: { path: { node_id: nodeId } }, signal })),
+  });
+
+export const nodeEvents = (nodeId: string) =>
+  infiniteQueryOptions({
+    queryKey: ["nodes", nodeId, "events"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/nodes/{node_id}/events", {
+          params: { path: { node_id: nodeId }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+export const queue = infiniteQueryOptions({
+  queryKey: ["queue"],
+  queryFn: ({ signal, pageParam }) =>
+    unwrap(
+      client.GET("/api/v1/queue", { params: { query: { limit: 100, cursor: pageParam } }, signal }),
+    ),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page) => page.next ?? undefined,
+});
+
+export interface ExperimentFilter {
+  state?: ExperimentState[];
+  project?: string;
+  q?: string;
+  archived?: boolean;
+}
+
+export const experiments = (filter: ExperimentFilter, limit = PAGE) =>
+  infiniteQueryOptions({
+    queryKey: ["experiments", filter, limit],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/experiments", {
+          params: {
+            query: {
+              state: filter.state,
+              project: filter.project || undefined,
+              q: filter.q || undefined,
+              archived: filter.archived || undefined,
+              cursor: pageParam,
+              limit,
+            },
+          },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: keepPreviousData,
+  });
+
+export const experiment = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}", {
+          params: { path: { experiment_id: id } },
+          signal,
+        }),
+      ),
+  });
+
+export interface TrialFilter {
+  state?: TrialState[];
+  sort?: "no" | "-no" | "metric" | "-metric";
+}
+
+export const experimentTrials = (id: number, filter: TrialFilter, limit = PAGE) =>
+  infiniteQueryOptions({
+    queryKey: ["experiment", id, "trials", filter, limit],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/trials", {
+          params: {
+            path: { experiment_id: id },
+            query: { state: filter.state, sort: filter.sort, cursor: pageParam, limit },
+          },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: keepPreviousData,
+  });
+
+export const experimentEvents = (id: number) =>
+  infiniteQueryOptions({
+    queryKey: ["experiment", id, "events"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/events", {
+          params: { path: { experiment_id: id }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+export const experimentSearch = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "search"],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/search", {
+          params: { path: { experiment_id: id } },
+          signal,
+        }),
+      ),
+  });
+
+export const trial = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}", { params: { path: { trial_id: id } }, signal })),
+  });
+
+export const trialWorkers = (id: number, attempt?: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "workers", attempt ?? null],
+    queryFn: ({ signal }) =>
+      allPages((cursor) =>
+        unwrap(
+          client.GET("/api/v1/trials/{trial_id}/workers", {
+            params: { path: { trial_id: id }, query: { attempt, cursor, limit: 200 } },
+            signal,
+          }),
+        ),
+      ),
+    placeholderData: keepPreviousData,
+  });
+
+export const trialGroups = (id: number, attempt?: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "groups", attempt ?? null],
+    queryFn: ({ signal }) =>
+      allPages((cursor) =>
+        unwrap(
+          client.GET("/api/v1/trials/{trial_id}/groups", {
+            params: { path: { trial_id: id }, query: { attempt, cursor, limit: 200 } },
+            signal,
+          }),
+        ),
+      ),
+  });
+
+export const trialCheckpoints = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "checkpoints"],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}/checkpoints", {
+          params: { path: { trial_id: id }, query: { limit: 200 } },
+          signal,
+        }),
+      ),
+  });
+
+export const trialEvents = (id: number) =>
+  infiniteQueryOptions({
+    queryKey: ["trial", id, "events"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}/events", {
+          params: { path: { trial_id: id }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+export const trialMetrics = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "metrics"],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}/metrics", { params: { path: { trial_id: id } }, signal }),
+      ),
+  });
+
+export const tokens = queryOptions({
+  queryKey: ["tokens"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/tokens", { signal })),
+});
+
+export const users = queryOptions({
+  queryKey: ["users"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/users", { signal })),
+});
+
+export const joinTokens = queryOptions({
+  queryKey: ["join-tokens"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/join-tokens", { signal })),
+});

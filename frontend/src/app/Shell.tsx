@@ -1,0 +1,255 @@
+import { ActionIcon, Drawer, Menu, Tooltip, useMantineColorScheme } from "@mantine/core";
+import { spotlight } from "@mantine/spotlight";
+import {
+  IconAdjustmentsHorizontal,
+  IconChevronsLeft,
+  IconChevronsRight,
+  IconDotsVertical,
+  IconFlask2,
+  IconLanguage,
+  IconLayoutDashboard,
+  IconLogout,
+  IconMoon,
+  IconPlus,
+  IconSearch,
+  IconServer2,
+  IconStack2,
+  IconSun,
+  IconUser,
+} from "@tabler/icons-react";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, Outlet, useLocation, useRouter } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { client, unwrap } from "../api/client";
+import { live, useLiveQueries, useLiveStatus } from "../api/liveHooks";
+import { cluster, me } from "../api/queries";
+import { ErrorBoundary } from "../components/ErrorBoundary";
+import { LinkButton } from "../components/LinkButton";
+import { Mark } from "../components/Mark";
+import { useTimeZone } from "../components/Time";
+import { LANGUAGES, setLanguage, type Language } from "../i18n";
+import { readPref, writePref } from "../lib/prefs";
+import { stamp } from "../lib/time";
+import { Crumbs } from "./Crumbs";
+import css from "./shell.module.css";
+
+const CommandMenu = lazy(() => import("./CommandMenu"));
+
+const NAV = [
+  { to: "/", key: "overview", icon: IconLayoutDashboard },
+  { to: "/experiments", key: "experiments", icon: IconFlask2 },
+  { to: "/queue", key: "queue", icon: IconStack2 },
+  { to: "/nodes", key: "nodes", icon: IconServer2 },
+  { to: "/settings", key: "settings", icon: IconAdjustmentsHorizontal },
+] as const;
+
+function LiveDot() {
+  const { t } = useTranslation();
+  const { state, lastContactAt } = useLiveStatus();
+  const zone = useTimeZone();
+  const time = lastContactAt === null ? "" : stamp(lastContactAt, zone, "time");
+  const word = state === "offline" && time ? t("live.offlineSince", { time }) : t(`live.${state}`);
+  return (
+    <Tooltip label={t(`live.hint.${state}`)} multiline maw={280}>
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- its tooltip must be reachable by keyboard */}
+      <span className={css["live"]} data-state={state} role="status" data-testid="live-state" tabIndex={0}>
+        <span className={css["dot"]} aria-hidden />
+        <span className={css["liveWord"]}>{word}</span>
+      </span>
+    </Tooltip>
+  );
+}
+
+function ThemeSwitch() {
+  const { t } = useTranslation();
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <Tooltip label={t("theme.label")}>
+          <ActionIcon variant="subtle" color="gray" aria-label={t("theme.label")} data-testid="theme-switch">
+            {colorScheme === "dark" ? <IconMoon size={17} /> : <IconSun size={17} />}
+          </ActionIcon>
+        </Tooltip>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {(["light", "dark", "auto"] as const).map((scheme) => (
+          <Menu.Item key={scheme} onClick={() => setColorScheme(scheme)} fw={colorScheme === scheme ? 600 : 400}>
+            {t(`theme.${scheme}`)}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+function LanguageSwitch() {
+  const { t, i18n } = useTranslation();
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <Tooltip label={t("language.label")}>
+          <ActionIcon variant="subtle" color="gray" aria-label={t("language.label")} data-testid="language-switch">
+            <IconLanguage size={17} />
+          </ActionIcon>
+        </Tooltip>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {(Object.keys(LANGUAGES) as Language[]).map((language) => (
+          <Menu.Item key={language} lang={language} onClick={() => void setLanguage(language)} fw={i18n.language === language ? 600 : 400}>
+            {LANGUAGES[language]}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+function UserMenu() {
+  const { t } = useTranslation();
+  const user = useQuery(me).data;
+  const queryClient = useQueryClient();
+  const router = useRouter();
+  const signOut = async (): Promise<void> => {
+    await unwrap(client.POST("/api/v1/auth/logout")).catch(() => undefined);
+    live.stop();
+    queryClient.clear();
+    await router.navigate({ to: "/sign-in" });
+  };
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <ActionIcon variant="subtle" color="gray" aria-label={t("nav.user", { name: user?.username ?? "" })} data-testid="user-menu">
+          <IconUser size={17} />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>
+          {user?.username} · {user ? t(`role.${user.role}`) : ""}
+        </Menu.Label>
+        <Menu.Item leftSection={<IconAdjustmentsHorizontal size={14} />} component={Link} to="/settings">
+          {t("nav.settings")}
+        </Menu.Item>
+        <Menu.Item leftSection={<IconLogout size={14} />} onClick={() => void signOut()} data-testid="sign-out">
+          {t("auth.signOut")}
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+export function Shell() {
+  const { t } = useTranslation();
+  const [collapsed, setCollapsed] = useState(() => readPref("rail") === "narrow");
+  const [drawer, setDrawer] = useState(false);
+  const location = useLocation();
+  const state = useQuery(cluster).data;
+  const user = useQuery(me).data;
+  const maySubmit = user?.role !== "viewer";
+
+  useEffect(() => {
+    live.start();
+    return () => live.stop();
+  }, []);
+  useLiveQueries("cluster", ["cluster"]);
+  useEffect(() => setDrawer(false), [location.pathname]);
+
+  const toggle = (): void => {
+    writePref("rail", collapsed ? null : "narrow");
+    setCollapsed(!collapsed);
+  };
+  const items = NAV.map(({ to, key, icon: Icon }) => (
+    <Link key={to} to={to} activeOptions={{ exact: to === "/" }} className={css["item"]} activeProps={{ "data-active": true }} title={collapsed ? t(`nav.${key}`) : undefined}>
+      <Icon size={17} stroke={1.75} aria-hidden />
+      <span className={css["itemText"]}>{t(`nav.${key}`)}</span>
+      {key === "queue" && state && state.num_trials_queued > 0 ? <span className={css["count"]}>{state.num_trials_queued}</span> : null}
+    </Link>
+  ));
+  return (
+    <div className={css["shell"]} data-collapsed={collapsed || undefined}>
+      <a className={css["skip"]} href="#main">
+        {t("nav.skip")}
+      </a>
+      <aside className={css["rail"]}>
+        <Link to="/" className={css["brand"]} aria-label="Muster">
+          <Mark />
+          <span className={css["itemText"]}>Muster</span>
+        </Link>
+        <nav aria-label={t("nav.main")}>
+          {maySubmit ? (
+            <Link to="/submit" className={css["submit"]} title={collapsed ? t("nav.submit") : undefined} data-testid="nav-submit">
+              <IconPlus size={16} aria-hidden />
+              <span className={css["itemText"]}>{t("nav.submit")}</span>
+            </Link>
+          ) : null}
+          {items}
+        </nav>
+        <div className={css["railFoot"]}>
+          {collapsed ? null : <span className="mono dim">{state?.server_version}</span>}
+          <ActionIcon variant="subtle" color="gray" onClick={toggle} aria-label={t(collapsed ? "nav.expand" : "nav.collapse")} aria-expanded={!collapsed}>
+            {collapsed ? <IconChevronsRight size={16} /> : <IconChevronsLeft size={16} />}
+          </ActionIcon>
+        </div>
+      </aside>
+      <header className={css["top"]}>
+        <Link to="/" className={css["brandPhone"]} aria-label="Muster">
+          <Mark />
+        </Link>
+        <Crumbs />
+        <div className={css["tools"]}>
+          <LiveDot />
+          <Tooltip label={t("command.open")}>
+            <ActionIcon variant="subtle" color="gray" aria-label={t("command.open")} onClick={() => spotlight.open()}>
+              <IconSearch size={17} />
+            </ActionIcon>
+          </Tooltip>
+          <span className={css["wide"]}>
+            <LanguageSwitch />
+          </span>
+          <span className={css["wide"]}>
+            <ThemeSwitch />
+          </span>
+          <UserMenu />
+        </div>
+      </header>
+      <main id="main" className={css["main"]} tabIndex={-1}>
+        <ErrorBoundary resetKey={location.pathname}>
+          <Outlet />
+        </ErrorBoundary>
+      </main>
+      <nav className={css["bottom"]} aria-label={t("nav.main")}>
+        {NAV.slice(0, 4).map(({ to, key, icon: Icon }) => (
+          <Link key={to} to={to} activeOptions={{ exact: to === "/" }} activeProps={{ "data-active": true }}>
+            <Icon size={20} stroke={1.6} aria-hidden />
+            {t(`nav.${key}`)}
+          </Link>
+        ))}
+        <button type="button" onClick={() => setDrawer(true)}>
+          <IconDotsVertical size={20} stroke={1.6} aria-hidden />
+          {t("nav.more")}
+        </button>
+      </nav>
+      <Drawer opened={drawer} onClose={() => setDrawer(false)} position="bottom" size="auto" title={t("nav.more")} closeButtonProps={{ "aria-label": t("common.close") }}>
+        <div className={css["drawer"]}>
+          {maySubmit ? (
+            <LinkButton to="/submit" size="sm" leftSection={<IconPlus size={16} />}>
+              {t("nav.submit")}
+            </LinkButton>
+          ) : null}
+          <LinkButton to="/settings" size="sm" variant="default">
+            {t("nav.settings")}
+          </LinkButton>
+          <div className={css["drawerRow"]}>
+            <ThemeSwitch />
+            <LanguageSwitch />
+          </div>
+        </div>
+      </Drawer>
+      <Suspense>
+        <CommandMenu />
+      </Suspense>
+    </div>
+  );
+}

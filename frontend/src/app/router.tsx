@@ -1,0 +1,203 @@
+import type { QueryClient } from "@tanstack/react-query";
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  redirect,
+} from "@tanstack/react-router";
+
+import { ApiError } from "../api/client";
+import { authState, me } from "../api/queries";
+import { EXPERIMENT_STATES } from "../lib/states";
+import { NotFound, PageError, PagePending } from "./fallbacks";
+import { Shell } from "./Shell";
+
+const text = (value: unknown): string | undefined => {
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" && value !== "" ? value : undefined;
+};
+const positive = (value: unknown): number | undefined => {
+  const n = Number(value);
+  return Number.isInteger(n) && n >= 0 ? n : undefined;
+};
+
+const rootRoute = createRootRouteWithContext<{ queryClient: QueryClient }>()({
+  notFoundComponent: NotFound,
+});
+
+/** Everything inside needs a signed-in user; without one the address is kept and sign-in shown. */
+const appRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  id: "app",
+  component: Shell,
+  beforeLoad: async ({ context, location }) => {
+    try {
+      await context.queryClient.ensureQueryData(me);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 401) throw error;
+      const state = await context.queryClient.fetchQuery(authState);
+      if (state.setup_required) throw redirect({ to: "/setup" });
+      throw redirect({ to: "/sign-in", search: { to: location.href === "/" ? undefined : location.href } });
+    }
+  },
+});
+
+const signInRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/sign-in",
+  validateSearch: (search: Record<string, unknown>): { to?: string } => ({ to: text(search["to"]) }),
+  component: lazyRouteComponent(() => import("../features/auth/SignIn"), "SignIn"),
+});
+const setupRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/setup",
+  component: lazyRouteComponent(() => import("../features/auth/Setup"), "Setup"),
+});
+
+const overviewRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/",
+  component: lazyRouteComponent(() => import("../features/cluster/Overview"), "Overview"),
+});
+const nodesRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/nodes",
+  component: lazyRouteComponent(() => import("../features/cluster/Nodes"), "Nodes"),
+});
+const nodeRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/nodes/$nodeId",
+  component: lazyRouteComponent(() => import("../features/cluster/NodePage"), "NodePage"),
+});
+const queueRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/queue",
+  component: lazyRouteComponent(() => import("../features/cluster/Queue"), "Queue"),
+});
+
+export interface ExperimentsSearch {
+  state?: string;
+  project?: string;
+  q?: string;
+  archived?: boolean;
+}
+const experimentsRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/experiments",
+  validateSearch: (search: Record<string, unknown>): ExperimentsSearch => {
+    const states = (text(search["state"]) ?? "")
+      .split(",")
+      .filter((state) => (EXPERIMENT_STATES as readonly string[]).includes(state));
+    return {
+      state: states.length > 0 ? states.join(",") : undefined,
+      project: text(search["project"]),
+      q: text(search["q"]),
+      archived: search["archived"] === true || search["archived"] === "true" ? true : undefined,
+    };
+  },
+  component: lazyRouteComponent(() => import("../features/experiments/Experiments"), "Experiments"),
+});
+
+export interface ExperimentSearch {
+  tab?: string;
+  sort?: "no" | "-no" | "metric" | "-metric";
+  trialState?: string;
+  metric?: string;
+}
+const experimentRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/experiments/$experimentId",
+  validateSearch: (search: Record<string, unknown>): ExperimentSearch => {
+    const sort = text(search["sort"]);
+    return {
+      tab: text(search["tab"]),
+      sort: sort === "no" || sort === "-no" || sort === "metric" || sort === "-metric" ? sort : undefined,
+      trialState: text(search["trialState"]),
+      metric: text(search["metric"]),
+    };
+  },
+  component: lazyRouteComponent(() => import("../features/experiments/ExperimentPage"), "ExperimentPage"),
+});
+
+export interface TrialSearch {
+  tab?: string;
+  rank?: string;
+  from?: number;
+  to?: number;
+  log?: boolean;
+  smooth?: number;
+  attempt?: number;
+  stream?: string;
+  q?: string;
+}
+const trialRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/trials/$trialId",
+  validateSearch: (search: Record<string, unknown>): TrialSearch => {
+    const smooth = Number(search["smooth"]);
+    return {
+      tab: text(search["tab"]),
+      rank: text(search["rank"]),
+      from: positive(search["from"]),
+      to: positive(search["to"]),
+      log: search["log"] === true || search["log"] === "true" ? true : undefined,
+      smooth: smooth > 0 && smooth < 1 ? smooth : undefined,
+      attempt: positive(search["attempt"]),
+      stream: search["stream"] === "stdout" || search["stream"] === "stderr" ? search["stream"] : undefined,
+      q: text(search["q"]),
+    };
+  },
+  component: lazyRouteComponent(() => import("../features/trials/TrialPage"), "TrialPage"),
+});
+
+const submitRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/submit",
+  validateSearch: (search: Record<string, unknown>): { from?: number; template?: string } => ({
+    from: positive(search["from"]),
+    template: text(search["template"]),
+  }),
+  component: lazyRouteComponent(() => import("../features/submit/Submit"), "Submit"),
+});
+const settingsRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/settings",
+  validateSearch: (search: Record<string, unknown>): { tab?: string } => ({ tab: text(search["tab"]) }),
+  component: lazyRouteComponent(() => import("../features/settings/Settings"), "Settings"),
+});
+
+const routeTree = rootRoute.addChildren([
+  signInRoute,
+  setupRoute,
+  appRoute.addChildren([
+    overviewRoute,
+    nodesRoute,
+    nodeRoute,
+    queueRoute,
+    experimentsRoute,
+    experimentRoute,
+    trialRoute,
+    submitRoute,
+    settingsRoute,
+  ]),
+]);
+
+export function createAppRouter(queryClient: QueryClient) {
+  return createRouter({
+    routeTree,
+    context: { queryClient },
+    defaultPreload: "intent",
+    defaultPreloadStaleTime: 0,
+    defaultErrorComponent: PageError,
+    defaultPendingComponent: PagePending,
+    defaultPendingMs: 200,
+    scrollRestoration: true,
+  });
+}
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: ReturnType<typeof createAppRouter>;
+  }
+}

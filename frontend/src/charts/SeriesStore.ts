@@ -1,0 +1,228 @@
+/**
+ * The points behind a page's charts. They live here as typed arrays and never enter component state:
+ * a chart subscribes, and is told at most every NOTIFY_MS to draw what is there now.
+ */
+import { type Columns, mergeTail, tailStart, toColumns, type WireSeries } from "../lib/series";
+
+export interface Range {
+  from?: number;
+  to?: number;
+}
+
+export interface Reply {
+  attempt_no: number;
+  restarts: number[];
+  truncated: boolean;
+  num_matching: number;
+  series: WireSeries[];
+}
+
+export interface Ask {
+  names: string[];
+  /** null: every rank. */
+  ranks: number[] | null;
+  from?: number;
+  to?: number;
+  maxPoints: number;
+}
+
+const NOTIFY_MS = 500;
+const NAMES_PER_REQUEST = 12;
+const BATCH_MS = 20;
+
+export class SeriesStore {
+  private readonly columns = new Map<string, Map<number, Columns>>();
+  private readonly wanted = new Map<string, number>();
+  private readonly listeners = new Set<() => void>();
+  private range: Range = {};
+  private ranks: number[] | null = [0];
+  private generation = 0;
+  private notifiedAt = 0;
+  private notifyTimer: ReturnType<typeof setTimeout> | null = null;
+  private batchTimer: ReturnType<typeof setTimeout> | null = null;
+  private inFlight: Promise<void> | null = null;
+  private dirty = false;
+  private attemptNo = -1;
+  restarts: number[] = [];
+  truncatedTo: number | null = null;
+  error: Error | null = null;
+
+  constructor(
+    private readonly fetchSeries: (ask: Ask, signal: AbortSignal) => Promise<Reply>,
+    private readonly maxPoints = 1000,
+    /** False: every refresh reads the whole window (few buckets that must all be equally wide). */
+    private readonly incremental = true,
+  ) {}
+
+  private abort = new AbortController();
+
+  /** Ask for a metric while the returned function is not called. */
+  want(name: string): () => void {
+    this.wanted.set(name, (this.wanted.get(name) ?? 0) + 1);
+    if (!this.columns.has(name)) this.schedule();
+    return () => {
+      const left = (this.wanted.get(name) ?? 1) - 1;
+      if (left > 0) this.wanted.set(name, left);
+      else this.wanted.delete(name);
+    };
+  }
+
+  get(name: string): Columns[] {
+    const byRank = this.columns.get(name);
+    return byRank ? [...byRank.values()].toSorted((a, b) => a.rank - b.rank) : [];
+  }
+
+  /** Whether an answer for this metric has arrived in the current window. */
+  has(name: string): boolean {
+    return this.columns.has(name);
+  }
+
+  getRange(): Range {
+    return this.range;
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** Change window or ranks; what is there stays visible until the answer comes. */
+  configure(range: Range, ranks: number[] | null): void {
+    const sameRanks = JSON.stringify(ranks) === JSON.stringify(this.ranks);
+    if (sameRanks && range.from === this.range.from && range.to === this.range.to) return;
+    this.range = range;
+    this.ranks = ranks;
+    this.reload();
+  }
+
+  /** Read everything wanted again from scratch. */
+  reload(): void {
+    this.generation += 1;
+    this.abort.abort();
+    this.abort = new AbortController();
+    this.inFlight = null;
+    this.notify(true);
+    void this.load(false);
+  }
+
+  /** Something new was reported: read what can have changed. */
+  refresh = (): Promise<void> => {
+    if (this.inFlight) {
+      this.dirty = true;
+      return this.inFlight;
+    }
+    return this.load(this.incremental);
+  };
+
+  dispose(): void {
+    this.abort.abort();
+    if (this.notifyTimer) clearTimeout(this.notifyTimer);
+    if (this.batchTimer) clearTimeout(this.batchTimer);
+  }
+
+  private schedule(): void {
+    if (this.batchTimer) return;
+    this.batchTimer = setTimeout(() => {
+      this.batchTimer = null;
+      void this.load(true);
+    }, BATCH_MS);
+  }
+
+  private load(incremental: boolean): Promise<void> {
+    const generation = this.generation;
+    const run = async (): Promise<void> => {
+      const names = [...this.wanted.keys()];
+      const fresh = names.filter((name) => !incremental || !this.columns.has(name));
+      const known = names.filter((name) => incremental && this.columns.has(name));
+      const jobs: Promise<void>[] = [];
+      for (let i = 0; i < fresh.length; i += NAMES_PER_REQUEST) {
+        jobs.push(this.read(fresh.slice(i, i + NAMES_PER_REQUEST), null, generation));
+      }
+      for (let i = 0; i < known.length; i += NAMES_PER_REQUEST) {
+        const chunk = known.slice(i, i + NAMES_PER_REQUEST);
+        jobs.push(this.read(chunk, this.tailOf(chunk), generation));
+      }
+      try {
+        await Promise.all(jobs);
+        if (generation === this.generation) this.error = null;
+      } catch (error) {
+        if (generation !== this.generation || this.abort.signal.aborted) return;
+        this.error = error instanceof Error ? error : new Error(String(error));
+      }
+      this.notify();
+    };
+    const promise = run().finally(() => {
+      if (this.inFlight !== promise) return;
+      this.inFlight = null;
+      if (this.dirty) {
+        this.dirty = false;
+        void this.load(this.incremental);
+      }
+    });
+    this.inFlight = promise;
+    return promise;
+  }
+
+  /** Where a refresh may start for these metrics; null when a full read is due. */
+  private tailOf(names: string[]): number | null {
+    let from = Number.POSITIVE_INFINITY;
+    for (const name of names) {
+      for (const columns of this.columns.get(name)?.values() ?? []) {
+        if (columns.step.length > this.maxPoints * 1.5) return null;
+        from = Math.min(from, tailStart(columns));
+      }
+    }
+    return Number.isFinite(from) ? from : null;
+  }
+
+  private async read(names: string[], from: number | null, generation: number): Promise<void> {
+    if (names.length === 0) return;
+    if (from !== null && this.range.to !== undefined && from > this.range.to) return; // a closed window
+    const reply = await this.fetchSeries(
+      {
+        names,
+        ranks: this.ranks,
+        from: from === null ? this.range.from : Math.max(from, this.range.from ?? 0),
+        to: this.range.to,
+        maxPoints: this.maxPoints,
+      },
+      this.abort.signal,
+    );
+    if (generation !== this.generation) return;
+    this.restarts = reply.restarts;
+    this.truncatedTo = reply.truncated ? reply.series.length : null;
+    if (this.attemptNo !== -1 && reply.attempt_no !== this.attemptNo && from !== null) {
+      // A new attempt hides points that we hold.
+      this.attemptNo = reply.attempt_no;
+      this.reload();
+      return;
+    }
+    this.attemptNo = reply.attempt_no;
+    const seen = new Map<string, Map<number, Columns>>(names.map((name) => [name, new Map()]));
+    for (const series of reply.series) {
+      const tail = toColumns(series);
+      const head = from === null ? undefined : this.columns.get(series.name)?.get(series.rank);
+      const merged = head && from !== null ? mergeTail(head, tail, from) : tail;
+      seen.get(series.name)?.set(series.rank, merged);
+    }
+    for (const [name, byRank] of seen) {
+      if (from !== null) {
+        for (const [rank, columns] of this.columns.get(name) ?? []) {
+          if (!byRank.has(rank)) byRank.set(rank, columns);
+        }
+      }
+      this.columns.set(name, byRank);
+    }
+    this.notify();
+  }
+
+  private notify(now = false): void {
+    if (this.notifyTimer) return;
+    const wait = now ? 0 : Math.max(0, this.notifiedAt + NOTIFY_MS - Date.now());
+    this.notifyTimer = setTimeout(() => {
+      this.notifyTimer = null;
+      this.notifiedAt = Date.now();
+      for (const listener of this.listeners) listener();
+    }, wait);
+  }
+}

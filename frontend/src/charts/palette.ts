@@ -1,0 +1,53 @@
+/** Colours for canvas drawing, read from the CSS tokens so that a theme switch is a redraw. */
+
+export interface Palette {
+  series: string[];
+  text: string;
+  text2: string;
+  grid: string;
+  line: string;
+  bad: string;
+  bg: string;
+  parts: Record<string, string>;
+}
+
+export const DASHES: (number[] | undefined)[] = [undefined, [6, 3], [2, 2], [8, 3, 2, 3]];
+
+export function readPalette(element: Element = document.documentElement): Palette {
+  const style = getComputedStyle(element);
+  const read = (name: string): string => style.getPropertyValue(name).trim() || "#888888";
+  const series = Array.from({ length: 6 }, (_, i) => read(`--series-${i}`));
+  return {
+    series,
+    text: read("--text"),
+    text2: read("--text-2"),
+    grid: read("--grid"),
+    line: read("--line-strong"),
+    bad: read("--bad"),
+    bg: read("--bg"),
+    parts: {
+      "time/data_wait_ms": series[1] ?? "",
+      "time/forward_ms": read("--part-forward"),
+      "time/backward_ms": series[0] ?? "",
+      "comm/exposed_ms": series[2] ?? "",
+      "time/optimizer_ms": series[5] ?? "",
+      "time/checkpoint_ms": series[3] ?? "",
+      "time/other_ms": series[4] ?? "",
+    },
+  };
+}
+
+/** Colour and dash of the n-th line: six hues, then the same dashed, grey beyond 24. */
+export function lineStyle(index: number, palette: Palette): { stroke: string; dash?: number[] } {
+  if (index >= palette.series.length * DASHES.length) return { stroke: palette.line };
+  return {
+    stroke: palette.series[index % palette.series.length] ?? palette.text,
+    dash: DASHES[Math.floor(index / palette.series.length)],
+  };
+}
+
+/** "#rrggbb" with an alpha. */
+export function alpha(hex: string, opacity: number): string {
+  const byte = Math.round(opacity * 255).toString(16).padStart(2, "0");
+  return /^#[0-9a-f]{6}$/i.test(hex) ? hex + byte : hex;
+}

@@ -1,0 +1,92 @@
+import { IconArrowDown, IconArrowUp, IconArrowsSort } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+
+import css from "./ui.module.css";
+
+export interface Column<T> {
+  id: string;
+  header: string;
+  cell: (row: T) => ReactNode;
+  /** Numbers stand right, so that digits line up. */
+  align?: "right";
+  /** On a phone the lead cell is the card's title. */
+  lead?: boolean;
+  sort?: { direction: "asc" | "desc" | null; toggle: () => void };
+  width?: number;
+}
+
+/** A table that becomes cards on a phone (or scrolls in its own box, with cards={false}). */
+export function DataTable<T>({
+  rows,
+  columns,
+  rowKey,
+  label,
+  cards = true,
+  testId,
+}: {
+  rows: readonly T[];
+  columns: readonly Column<T>[];
+  rowKey: (row: T) => string | number;
+  label: string;
+  cards?: boolean;
+  testId?: string;
+}) {
+  return (
+    <div className={css["scroller"]}>
+      <table className={`${css["table"]} ${cards ? css["cards"] : ""}`} aria-label={label} data-testid={testId}>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th
+                key={column.id}
+                scope="col"
+                className={column.align === "right" ? css["right"] : undefined}
+                style={column.width ? { width: column.width } : undefined}
+                aria-sort={
+                  column.sort
+                    ? column.sort.direction === "asc"
+                      ? "ascending"
+                      : column.sort.direction === "desc"
+                        ? "descending"
+                        : "none"
+                    : undefined
+                }
+              >
+                {column.sort ? (
+                  <button type="button" className={css["sort"]} onClick={column.sort.toggle}>
+                    {column.header}
+                    {column.sort.direction === "asc" ? (
+                      <IconArrowUp size={12} aria-hidden />
+                    ) : column.sort.direction === "desc" ? (
+                      <IconArrowDown size={12} aria-hidden />
+                    ) : (
+                      <IconArrowsSort size={12} aria-hidden opacity={0.5} />
+                    )}
+                  </button>
+                ) : (
+                  column.header
+                )}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={rowKey(row)}>
+              {columns.map((column) => (
+                <td
+                  key={column.id}
+                  data-label={column.header}
+                  data-lead={column.lead || undefined}
+                  className={column.align === "right" ? css["right"] : undefined}
+                >
+                  {column.cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

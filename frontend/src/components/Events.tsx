@@ -1,0 +1,44 @@
+import { IconAlertTriangle, IconCircleX, IconInfoCircle } from "@tabler/icons-react";
+import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+
+import type { EventItem } from "../api/queries";
+import { Empty, LoadMore } from "./basics";
+import { QueryView } from "./QueryView";
+import { Stamp } from "./Time";
+import css from "./ui.module.css";
+
+const ICONS = { info: IconInfoCircle, warning: IconAlertTriangle, error: IconCircleX } as const;
+
+/** What happened to something, newest first. */
+export function Events({ query }: { query: UseInfiniteQueryResult<InfiniteData<{ items: EventItem[]; next: string | null }>> }) {
+  const { t } = useTranslation();
+  return (
+    <QueryView query={query}>
+      {(data) => {
+        const items = data.pages.flatMap((page) => page.items);
+        if (items.length === 0) return <Empty title={t("events.empty")} />;
+        return (
+          <>
+            <ul className={css["events"]} data-testid="events">
+              {items.map((event) => {
+                const Icon = ICONS[event.level] ?? IconInfoCircle;
+                return (
+                  <li key={event.id} data-level={event.level}>
+                    <Stamp at={event.at} />
+                    <Icon size={14} aria-label={t(`events.level.${event.level}`)} />
+                    <div>
+                      {event.message || event.type}{" "}
+                      <span className="mono dim">{event.type}</span>
+                    </div>
+                  </li>
+                );
+              })}
+            </ul>
+            <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
+          </>
+        );
+      }}
+    </QueryView>
+  );
+}

@@ -1,0 +1,83 @@
+import { Button } from "@mantine/core";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+
+import { ApiError } from "../api/client";
+import { stamp } from "../lib/time";
+import { Notice, Skeleton } from "./basics";
+import { useTimeZone } from "./Time";
+import css from "./ui.module.css";
+
+interface QueryLike<T> {
+  data: T | undefined;
+  error: Error | null;
+  isPending: boolean;
+  isError: boolean;
+  isFetching: boolean;
+  dataUpdatedAt: number;
+  refetch: () => unknown;
+}
+
+/** What a failed request has to say; technical detail folded behind the request id. */
+export function ErrorNotice({ error, onRetry, title }: { error: Error; onRetry?: () => unknown; title?: string }) {
+  const { t } = useTranslation();
+  const api = error instanceof ApiError ? error : null;
+  const message = api?.status === 0 ? t("error.unreachable") : error.message;
+  return (
+    <Notice
+      tone="bad"
+      title={title ?? message}
+      action={
+        onRetry ? (
+          <Button size="compact-xs" variant="default" onClick={() => void onRetry()}>
+            {t("common.retry")}
+          </Button>
+        ) : null
+      }
+    >
+      {title ? <div>{message}</div> : null}
+      {api?.hint ? <div>{api.hint}</div> : null}
+      {api && api.status > 0 ? (
+        <span className="mono">
+          {api.code}
+          {api.requestId ? ` · ${api.requestId}` : ""}
+        </span>
+      ) : null}
+    </Notice>
+  );
+}
+
+/** The four states of everything that is fetched: loading, error, stale, there. */
+export function QueryView<T>({
+  query,
+  skeleton,
+  children,
+}: {
+  query: QueryLike<T>;
+  skeleton?: ReactNode;
+  children: (data: T) => ReactNode;
+}) {
+  const { t } = useTranslation();
+  const zone = useTimeZone();
+  if (query.data === undefined) {
+    if (query.isError && query.error) return <ErrorNotice error={query.error} onRetry={query.refetch} />;
+    return skeleton ?? <Skeleton />;
+  }
+  const stale = query.isError && query.error;
+  return (
+    <>
+      {stale ? (
+        <Notice
+          tone="warn"
+          title={t("error.stale", { time: stamp(query.dataUpdatedAt, zone, "time") })}
+          action={
+            <Button size="compact-xs" variant="default" onClick={() => void query.refetch()}>
+              {t("common.retry")}
+            </Button>
+          }
+        />
+      ) : null}
+      <div className={stale ? css["stale"] : undefined}>{children(query.data)}</div>
+    </>
+  );
+}

@@ -1,0 +1,63 @@
+import {
+  IconAlertTriangle,
+  IconBan,
+  IconCheck,
+  IconClock,
+  IconHelp,
+  IconLoader2,
+  IconPlayerPause,
+  IconPlayerPlayFilled,
+  IconPlayerStop,
+  IconPlugConnectedX,
+  IconPlayerTrackNext,
+  IconRefresh,
+  IconX,
+} from "@tabler/icons-react";
+import type { TFunction } from "i18next";
+import { useTranslation } from "react-i18next";
+
+import { type Glyph, lookOf } from "../lib/states";
+import css from "./ui.module.css";
+
+const ICONS: Record<Glyph, typeof IconCheck> = {
+  play: IconPlayerPlayFilled,
+  check: IconCheck,
+  cross: IconX,
+  clock: IconClock,
+  loader: IconLoader2,
+  stop: IconPlayerStop,
+  pause: IconPlayerPause,
+  retry: IconRefresh,
+  early: IconPlayerTrackNext,
+  question: IconHelp,
+  ban: IconBan,
+  unplug: IconPlugConnectedX,
+};
+
+/** The word for a state; a state this dashboard does not know is shown as the server wrote it. */
+export function stateWord(t: TFunction, state: string): string {
+  return t(`state.${state}` as "state.RUNNING", { defaultValue: state.toLowerCase().replaceAll("_", " ") });
+}
+
+export function StateBadge({ state, plain = false }: { state: string; plain?: boolean }) {
+  const { t } = useTranslation();
+  const { tone, glyph } = lookOf(state);
+  const Icon = ICONS[glyph];
+  return (
+    <span className={css["badge"]} data-tone={tone} data-plain={plain || undefined} data-state={state}>
+      <Icon size={12} stroke={2.25} aria-hidden />
+      {stateWord(t, state)}
+    </span>
+  );
+}
+
+/** STALLED, DEGRADED, UNREACHABLE: conditions beside a state. */
+export function FlagBadge({ flag }: { flag: string }) {
+  const { t } = useTranslation();
+  return (
+    <span className={css["badge"]} data-tone="warn">
+      <IconAlertTriangle size={12} aria-hidden />
+      {t(`flag.${flag}` as "flag.STALLED", { defaultValue: flag.toLowerCase() })}
+    </span>
+  );
+}

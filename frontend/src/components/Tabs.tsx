@@ -1,0 +1,23 @@
+import { Link } from "@tanstack/react-router";
+
+import css from "./ui.module.css";
+
+/** Tabs that live in the URL (?tab=…), as links, so that they open in a new window and go back. */
+export function Tabs({ tabs, active, label }: { tabs: { id: string; label: string }[]; active: string; label: string }) {
+  return (
+    <nav className={css["tabs"]} aria-label={label}>
+      {tabs.map((tab, i) => (
+        <Link
+          key={tab.id}
+          to="."
+          search={((previous: Record<string, unknown>) => ({ ...previous, tab: i === 0 ? undefined : tab.id })) as never}
+          data-active={active === tab.id || undefined}
+          aria-current={active === tab.id ? "page" : undefined}
+          data-testid={`tab-${tab.id}`}
+        >
+          {tab.label}
+        </Link>
+      ))}
+    </nav>
+  );
+}

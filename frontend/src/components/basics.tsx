@@ -1,0 +1,183 @@
+import { ActionIcon, Button, CopyButton, Tooltip } from "@mantine/core";
+import { IconAlertTriangle, IconCheck, IconCircleCheck, IconCopy, IconInfoCircle } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+
+import { pct } from "../lib/format";
+import { lookOf, TRIAL_STATES } from "../lib/states";
+import { stateWord } from "./StateBadge";
+import css from "./ui.module.css";
+
+export function PageHead({ title, badge, actions, sub }: { title: ReactNode; badge?: ReactNode; actions?: ReactNode; sub?: ReactNode }) {
+  return (
+    <header className={css["head"]}>
+      <h1>{title}</h1>
+      {badge}
+      {actions ? <div className={css["headActions"]}>{actions}</div> : null}
+      {sub ? <div className={css["headSub"]}>{sub}</div> : null}
+    </header>
+  );
+}
+
+export function Section({ title, note, children, testId }: { title?: ReactNode; note?: ReactNode; children: ReactNode; testId?: string }) {
+  return (
+    <section className={css["section"]} data-testid={testId}>
+      {title ? (
+        <div className={css["sectionHead"]}>
+          <h2>{title}</h2>
+          {note ? <span className={css["sectionNote"]}>{note}</span> : null}
+        </div>
+      ) : null}
+      {children}
+    </section>
+  );
+}
+
+export function Notice({ tone = "run", title, children, action }: { tone?: "run" | "warn" | "bad" | "ok"; title?: ReactNode; children?: ReactNode; action?: ReactNode }) {
+  const Icon = tone === "run" ? IconInfoCircle : tone === "ok" ? IconCircleCheck : IconAlertTriangle;
+  return (
+    <div className={css["notice"]} data-tone={tone} role={tone === "bad" ? "alert" : "status"}>
+      <Icon size={16} aria-hidden />
+      <div>
+        {title ? <div className={css["noticeTitle"]}>{title}</div> : null}
+        {children ? <div className={css["noticeDetail"]}>{children}</div> : null}
+      </div>
+      {action}
+    </div>
+  );
+}
+
+export function Empty({ title, children, action }: { title: ReactNode; children?: ReactNode; action?: ReactNode }) {
+  return (
+    <div className={css["empty"]} data-testid="empty">
+      <h3>{title}</h3>
+      {children}
+      {action ? <div className={css["emptyAction"]}>{action}</div> : null}
+    </div>
+  );
+}
+
+export function Skeleton({ rows = 5 }: { rows?: number }) {
+  const { t } = useTranslation();
+  return (
+    <div className={css["skeleton"]} role="status" aria-label={t("common.loading")}>
+      {Array.from({ length: rows }, (_, i) => (
+        // oxlint-disable-next-line react/no-array-index-key -- fixed rows without identity
+        <span key={i} />
+      ))}
+    </div>
+  );
+}
+
+export interface StatItem {
+  label: ReactNode;
+  value: ReactNode;
+  note?: ReactNode;
+  tone?: "warn" | "bad";
+  testId?: string;
+  title?: string;
+}
+
+export function Stats({ items, compact = false }: { items: StatItem[]; compact?: boolean }) {
+  return (
+    <div className={`${css["stats"]} ${compact ? css["compact"] : ""}`}>
+      {items.map((item) => (
+        <div key={String(item.testId ?? item.label)} data-testid={item.testId} title={item.title}>
+          <div className={css["statLabel"]}>{item.label}</div>
+          <div className={css["statValue"]}>{item.value}</div>
+          <div className={css["statNote"]} data-tone={item.tone}>
+            {item.note}
+          </div>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** Trials by state as one bar, with the words in its label. */
+export function TrialsBar({ byState, planned }: { byState: Record<string, number>; planned: number | null }) {
+  const { t } = useTranslation();
+  const known = Object.values(byState).reduce((sum, n) => sum + n, 0);
+  const total = Math.max(planned ?? 0, known, 1);
+  const states = [...TRIAL_STATES, ...Object.keys(byState).filter((s) => !TRIAL_STATES.includes(s as never))];
+  const text = states
+    .filter((state) => byState[state])
+    .map((state) => `${byState[state]} ${stateWord(t, state)}`)
+    .join(", ");
+  return (
+    <span className={css["bar"]} role="img" aria-label={text} title={text}>
+      {states
+        .filter((state) => byState[state] && state !== "QUEUED")
+        .map((state) => (
+          <span key={state} data-tone={lookOf(state).tone} style={{ width: `${((byState[state] ?? 0) / total) * 100}%` }} />
+        ))}
+    </span>
+  );
+}
+
+export function Meter({ value, tone = "run", label, text }: { value: number | null; tone?: "run" | "ok" | "warn" | "bad"; label: string; text?: string }) {
+  const shown = text ?? pct(value);
+  return (
+    <span className={css["meter"]}>
+      <span className={css["bar"]} role="progressbar" aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={value === null ? undefined : Math.round(value * 100)}>
+        <span data-tone={tone} style={{ width: `${Math.min(1, Math.max(0, value ?? 0)) * 100}%` }} />
+      </span>
+      <span>{shown}</span>
+    </span>
+  );
+}
+
+export function CopyIcon({ value, label }: { value: string; label?: string }) {
+  const { t } = useTranslation();
+  return (
+    <CopyButton value={value}>
+      {({ copied, copy }) => (
+        <Tooltip label={copied ? t("common.copied") : (label ?? t("common.copy"))}>
+          <ActionIcon size="sm" variant="subtle" color="gray" onClick={copy} aria-label={label ?? t("common.copy")}>
+            {copied ? <IconCheck size={14} /> : <IconCopy size={14} />}
+          </ActionIcon>
+        </Tooltip>
+      )}
+    </CopyButton>
+  );
+}
+
+export function Code({ text, wrap = false, testId }: { text: string; wrap?: boolean; testId?: string }) {
+  return (
+    <div className={css["codeBox"]}>
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable */}
+      <pre className={css["code"]} data-wrap={wrap || undefined} data-testid={testId} tabIndex={0}>
+        {text}
+      </pre>
+      <span className={css["codeCopy"]}>
+        <CopyIcon value={text} />
+      </span>
+    </div>
+  );
+}
+
+export function KeyValues({ items }: { items: [ReactNode, ReactNode][] }) {
+  return (
+    <dl className={css["kv"]}>
+      {items.map(([key, value]) => (
+        <div key={String(key)} style={{ display: "contents" }}>
+          <dt>{key}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+export function LoadMore({ shown, hasMore, loading, onMore }: { shown: number; hasMore: boolean; loading: boolean; onMore: () => void }) {
+  const { t } = useTranslation();
+  if (!hasMore) return null;
+  return (
+    <div className={css["more"]}>
+      <Button size="xs" variant="default" onClick={onMore} loading={loading}>
+        {t("common.more")}
+      </Button>
+      <span className="num">{t("common.shown", { n: shown })}</span>
+    </div>
+  );
+}

@@ -1,0 +1,71 @@
+import { Button, PasswordInput, TextInput } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useRouter } from "@tanstack/react-router";
+import { type FormEvent, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { ApiError, client, unwrap } from "../../api/client";
+import { authState, me } from "../../api/queries";
+import { Code, Notice } from "../../components/basics";
+import { ErrorNotice } from "../../components/QueryView";
+import css from "./auth.module.css";
+import { Frame, takeFromHash } from "./Frame";
+
+const MIN_PASSWORD = 12;
+
+export function Setup() {
+  const { t } = useTranslation();
+  const router = useRouter();
+  const queryClient = useQueryClient();
+  const state = useQuery(authState).data;
+  const [fromLink] = useState(() => takeFromHash("token"));
+  const [token, setToken] = useState(fromLink ?? "");
+  const [username, setUsername] = useState("admin");
+  const [password, setPassword] = useState("");
+  const [again, setAgain] = useState("");
+  const setup = useMutation({
+    mutationFn: () => unwrap(client.POST("/api/v1/auth/setup", { body: { token: token.trim(), username, password } })),
+    onSuccess: async (user) => {
+      queryClient.clear();
+      queryClient.setQueryData(me.queryKey, user);
+      await router.navigate({ to: "/", replace: true });
+    },
+  });
+  const tooShort = password !== "" && password.length < MIN_PASSWORD;
+  const differs = again !== "" && again !== password;
+  const fields = setup.error instanceof ApiError ? setup.error.fields : [];
+  const fieldError = (path: string): string | undefined => fields.find((f) => f.path.endsWith(path))?.message;
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (!tooShort && again === password) setup.mutate();
+  };
+  if (state && !state.setup_required) {
+    return (
+      <Frame title={t("setup.title")}>
+        <Notice tone="ok" title={t("setup.done")} />
+        <Button size="sm" fullWidth onClick={() => void router.navigate({ to: "/sign-in" })}>
+          {t("auth.signIn")}
+        </Button>
+      </Frame>
+    );
+  }
+  return (
+    <Frame title={t("setup.title")} lead={t("setup.lead")}>
+      <form className={css["form"]} onSubmit={submit} data-testid="setup-form">
+        {fromLink ? null : (
+          <>
+            <PasswordInput label={t("setup.token")} description={t("setup.tokenHint")} value={token} onChange={(e) => setToken(e.currentTarget.value)} required withAsterisk={false} name="token" autoComplete="off" error={fieldError("token")} visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
+            <Code text="muster-server setup-token" />
+          </>
+        )}
+        <TextInput size="sm" label={t("auth.username")} value={username} onChange={(e) => setUsername(e.currentTarget.value)} required withAsterisk={false} name="username" autoComplete="username" error={fieldError("username")} autoCapitalize="none" spellCheck={false} />
+        <PasswordInput label={t("auth.password")} description={t("setup.passwordRule", { n: MIN_PASSWORD })} value={password} onChange={(e) => setPassword(e.currentTarget.value)} required withAsterisk={false} name="new-password" autoComplete="new-password" error={tooShort ? t("setup.tooShort", { n: MIN_PASSWORD }) : fieldError("password")} visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
+        <PasswordInput label={t("setup.again")} value={again} onChange={(e) => setAgain(e.currentTarget.value)} required withAsterisk={false} name="again" autoComplete="new-password" error={differs ? t("setup.differs") : undefined} visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
+        {setup.error ? <ErrorNotice error={setup.error} /> : null}
+        <Button type="submit" size="sm" loading={setup.isPending} disabled={!token || tooShort || password === "" || again !== password} fullWidth>
+          {t("setup.create")}
+        </Button>
+      </form>
+    </Frame>
+  );
+}

@@ -1,0 +1,77 @@
+import { Button, PasswordInput, TextInput } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useRouter, useSearch } from "@tanstack/react-router";
+import { type FormEvent, useEffect, useRef, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { client, unwrap } from "../../api/client";
+import { authState, type Me, me } from "../../api/queries";
+import { ErrorNotice } from "../../components/QueryView";
+import { Skeleton } from "../../components/basics";
+import css from "./auth.module.css";
+import { Frame, takeFromHash } from "./Frame";
+
+/** Only addresses of this site: a link must not send somebody away after signing in. */
+export function safeTarget(to: string | undefined): string {
+  return to && to.startsWith("/") && !to.startsWith("//") && !to.startsWith("/\\") ? to : "/";
+}
+
+export function SignIn() {
+  const { t } = useTranslation();
+  const router = useRouter();
+  const queryClient = useQueryClient();
+  const { to } = useSearch({ from: "/sign-in" });
+  const state = useQuery(authState).data;
+  const [once] = useState(() => takeFromHash("once"));
+  const tried = useRef(false);
+  const [username, setUsername] = useState("");
+  const [password, setPassword] = useState("");
+
+  const done = async (user: Me): Promise<void> => {
+    queryClient.clear();
+    queryClient.setQueryData(me.queryKey, user);
+    await router.navigate({ to: safeTarget(to), replace: true });
+  };
+  const login = useMutation({
+    mutationFn: () => unwrap(client.POST("/api/v1/auth/login", { body: { username, password } })),
+    onSuccess: done,
+  });
+  const oneTime = useMutation({
+    mutationFn: (token: string) => unwrap(client.POST("/api/v1/auth/one-time", { body: { token } })),
+    onSuccess: done,
+  });
+  useEffect(() => {
+    if (once && !tried.current) {
+      tried.current = true; // a token works once; effects may run twice
+      oneTime.mutate(once);
+    }
+  }, [once, oneTime]);
+  useEffect(() => {
+    if (state?.setup_required) void router.navigate({ to: "/setup", replace: true });
+  }, [state, router]);
+
+  if (oneTime.isPending) {
+    return (
+      <Frame title={t("auth.signingIn")}>
+        <Skeleton rows={2} />
+      </Frame>
+    );
+  }
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    login.mutate();
+  };
+  return (
+    <Frame title={t("auth.signIn")} foot={t("auth.forgot")}>
+      {oneTime.error ? <ErrorNotice error={oneTime.error} title={t("auth.onceFailed")} /> : null}
+      <form className={css["form"]} onSubmit={submit} data-testid="sign-in-form">
+        <TextInput size="sm" label={t("auth.username")} autoComplete="username" required withAsterisk={false} value={username} onChange={(e) => setUsername(e.currentTarget.value)} autoFocus name="username" autoCapitalize="none" spellCheck={false} />
+        <PasswordInput label={t("auth.password")} autoComplete="current-password" required withAsterisk={false} value={password} onChange={(e) => setPassword(e.currentTarget.value)} name="password" visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
+        {login.error ? <ErrorNotice error={login.error} /> : null}
+        <Button type="submit" size="sm" loading={login.isPending} fullWidth>
+          {t("auth.signIn")}
+        </Button>
+      </form>
+    </Frame>
+  );
+}

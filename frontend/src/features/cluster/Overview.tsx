@@ -1,0 +1,217 @@
+import { IconAlertTriangle, IconCheck, IconCircleX } from "@tabler/icons-react";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useTranslation } from "react-i18next";
+
+import { useLiveQueries } from "../../api/liveHooks";
+import { type Cluster, cluster, type Experiment, experiments, type Node, nodes } from "../../api/queries";
+import { Code, Empty, Meter, PageHead, Section, Skeleton, Stats, TrialsBar } from "../../components/basics";
+import { DataTable } from "../../components/DataTable";
+import { LinkButton } from "../../components/LinkButton";
+import { QueryView } from "../../components/QueryView";
+import { StateBadge } from "../../components/StateBadge";
+import { Ago, Elapsed } from "../../components/Time";
+import { useNow } from "../../components/useNow";
+import * as format from "../../lib/format";
+import { elapsedS } from "../../lib/time";
+import { attention } from "./attention";
+import css from "./cluster.module.css";
+import { SlotStrip } from "./SlotStrip";
+
+export function Overview() {
+  const { t } = useTranslation();
+  const state = useQuery(cluster);
+  const nodeList = useQuery(nodes);
+  const active = useInfiniteQuery(experiments({ state: ["RUNNING", "STOPPING"] }, 10));
+  const recent = useInfiniteQuery(experiments({}, 20));
+  useLiveQueries("cluster", ["cluster"], ["nodes"]);
+  useLiveQueries("experiments", ["experiments"]);
+  const recentItems = recent.data?.pages.flatMap((page) => page.items) ?? [];
+  const isNew = nodeList.data?.length === 0 || (recent.data !== undefined && recentItems.length === 0);
+  return (
+    <>
+      <PageHead title={t("overview.title")} />
+      <AttentionList cluster={state.data} nodes={nodeList.data ?? []} experiments={recentItems} />
+      <QueryView query={state} skeleton={<Skeleton rows={3} />}>
+        {(data) => <Numbers cluster={data} />}
+      </QueryView>
+      {isNew ? <FirstRun hasNode={(nodeList.data?.length ?? 0) > 0} hasExperiment={recentItems.length > 0} /> : null}
+      <Section title={t("overview.slots")} note={t("overview.slotsNote")}>
+        <QueryView query={nodeList}>
+          {(data) => (data.length === 0 ? <Empty title={t("nodes.empty")}>{t("nodes.emptyHint")}</Empty> : <SlotStrip nodes={data} />)}
+        </QueryView>
+      </Section>
+      <Section title={t("overview.running")} note={<Link to="/experiments">{t("overview.all")}</Link>}>
+        <QueryView query={active}>
+          {(data) => {
+            const items = data.pages.flatMap((page) => page.items);
+            return items.length === 0 ? (
+              <Empty title={t("overview.idle")} action={<LinkButton to="/submit">{t("nav.submit")}</LinkButton>} />
+            ) : (
+              <RunningTable items={items} />
+            );
+          }}
+        </QueryView>
+      </Section>
+      {recentItems.some((item) => item.ended_at !== null) ? (
+        <Section title={t("overview.recent")}>
+          <RecentTable items={recentItems.filter((item) => item.ended_at !== null).slice(0, 6)} />
+        </Section>
+      ) : null}
+    </>
+  );
+}
+
+function Numbers({ cluster: data }: { cluster: Cluster }) {
+  const { t } = useTranslation();
+  const now = useNow();
+  const waiting = elapsedS(data.oldest_queued_at, null, now);
+  return (
+    <Stats
+      items={[
+        {
+          testId: "stat-slots",
+          label: t("overview.slotsBusy"),
+          value: (
+            <>
+              {data.num_slots_used}
+              <small> / {data.num_slots}</small>
+            </>
+          ),
+          note: t("overview.nodesOnline", { online: data.num_nodes_online, all: data.num_nodes }),
+          tone: data.num_nodes_online < data.num_nodes ? "warn" : undefined,
+        },
+        { testId: "stat-queue", label: t("overview.queued"), value: format.count(data.num_trials_queued), note: waiting === null ? t("overview.noneWaiting") : t("overview.oldest", { age: format.duration(waiting) }) },
+        { testId: "stat-throughput", label: t("overview.throughput"), value: format.si(data.samples_per_s), note: t("overview.samples", { count: data.num_trials_running }) },
+        { testId: "stat-comm", label: t("overview.comm"), value: format.pct(data.comm_overhead_ratio), note: data.num_trials_comm > 0 ? t("overview.commOver", { count: data.num_trials_comm }) : t("overview.commNone"), tone: (data.comm_overhead_ratio ?? 0) >= 0.3 ? "warn" : undefined },
+      ]}
+    />
+  );
+}
+
+function AttentionList(props: { cluster: Cluster | undefined; nodes: Node[]; experiments: Experiment[] }) {
+  const { t } = useTranslation();
+  const now = useNow();
+  const items = attention(props.cluster, props.nodes, props.experiments, now);
+  if (items.length === 0) return null;
+  return (
+    <ul className={css["attention"]} aria-label={t("attention.label")} data-testid="attention">
+      {items.slice(0, 8).map((item) => (
+        <li key={item.key} data-tone={item.tone}>
+          {item.tone === "bad" ? <IconCircleX size={15} aria-hidden /> : <IconAlertTriangle size={15} aria-hidden />}
+          <div>
+            <Link to={item.to}>{t(`attention.${item.kind}`, { name: item.name })}</Link>
+            {item.detail ? <span className="dim"> {item.detail}</span> : null}
+          </div>
+          {item.at ? <Ago at={item.at} /> : <span />}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+export const experimentLink = (item: Experiment) =>
+  item.only_trial_id ? (
+    <Link to="/trials/$trialId" params={{ trialId: String(item.only_trial_id) }}>
+      {item.name}
+    </Link>
+  ) : (
+    <Link to="/experiments/$experimentId" params={{ experimentId: String(item.id) }}>
+      {item.name}
+    </Link>
+  );
+
+function RunningTable({ items }: { items: Experiment[] }) {
+  const { t } = useTranslation();
+  const now = useNow();
+  const eta = (item: Experiment): string => {
+    const ran = elapsedS(item.started_at, null, now);
+    if (ran === null || !item.progress || item.progress < 0.02 || item.progress >= 1) return format.MISSING;
+    return `≈ ${format.duration((ran / item.progress) * (1 - item.progress))}`;
+  };
+  return (
+    <DataTable
+      rows={items}
+      rowKey={(item) => item.id}
+      label={t("overview.running")}
+      testId="running"
+      columns={[
+        { id: "name", header: t("experiments.name"), lead: true, cell: experimentLink },
+        { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
+        { id: "progress", header: t("experiments.progress"), width: 190, cell: (item) => <Meter value={item.progress} label={t("experiments.progress")} /> },
+        { id: "trials", header: t("experiments.trials"), width: 120, cell: (item) => (item.only_trial_id ? "1" : <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />) },
+        { id: "best", header: t("experiments.best"), align: "right", cell: (item) => (item.metric_name ? <span title={item.metric_name}>{format.num(item.best_metric)}</span> : format.MISSING) },
+        { id: "slots", header: t("experiments.slots"), align: "right", cell: (item) => `${item.slots_per_trial} ${item.slot_type}` },
+        { id: "for", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
+        { id: "eta", header: t("experiments.eta"), align: "right", cell: eta },
+      ]}
+    />
+  );
+}
+
+function RecentTable({ items }: { items: Experiment[] }) {
+  const { t } = useTranslation();
+  return (
+    <DataTable
+      rows={items}
+      rowKey={(item) => item.id}
+      label={t("overview.recent")}
+      columns={[
+        { id: "name", header: t("experiments.name"), lead: true, cell: experimentLink },
+        { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
+        { id: "best", header: t("experiments.best"), align: "right", cell: (item) => format.num(item.best_metric) },
+        { id: "for", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
+        { id: "at", header: t("experiments.ended"), align: "right", cell: (item) => <Ago at={item.ended_at} /> },
+      ]}
+    />
+  );
+}
+
+/** The first minutes: what to do next, ticked off live. */
+function FirstRun({ hasNode, hasExperiment }: { hasNode: boolean; hasExperiment: boolean }) {
+  const { t } = useTranslation();
+  const steps = [
+    { key: "server", done: true, body: null },
+    {
+      key: "node",
+      done: hasNode,
+      body: hasNode ? null : (
+        <>
+          <p className="dim" style={{ margin: "0 0 6px" }}>{t("first.nodeHint")}</p>
+          <LinkButton to="/settings" search={{ tab: "join" }} variant="default">{t("first.join")}</LinkButton>
+        </>
+      ),
+    },
+    {
+      key: "submit",
+      done: hasExperiment,
+      body: hasExperiment ? null : (
+        <>
+          <p className="dim" style={{ margin: "0 0 6px" }}>{t("first.submitHint")}</p>
+          <div style={{ display: "grid", gap: 8, justifyItems: "start" }}>
+            <LinkButton to="/submit" search={{ template: "ddp" }}>{t("first.example")}</LinkButton>
+            <Code text={"muster submit examples/digits-ddp/experiment.yaml"} wrap />
+          </div>
+        </>
+      ),
+    },
+    { key: "watch", done: false, body: null },
+  ] as const;
+  return (
+    <Section title={t("first.title")} testId="first-run">
+      <ol className={css["steps"]}>
+        {steps.map((step, i) => (
+          <li key={step.key}>
+            <span className={css["tick"]} data-done={step.done || undefined}>
+              {step.done ? <IconCheck size={12} aria-label={t("first.done")} /> : i + 1}
+            </span>
+            <div>
+              <h3>{t(`first.${step.key}`)}</h3>
+              {step.body}
+            </div>
+          </li>
+        ))}
+      </ol>
+    </Section>
+  );
+}

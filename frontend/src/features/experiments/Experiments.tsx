@@ -1,0 +1,166 @@
+import { Button, Switch, TextInput } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { IconPlus, IconSearch } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { useLiveQueries } from "../../api/liveHooks";
+import { type Experiment, experiments } from "../../api/queries";
+import { Empty, LoadMore, Meter, PageHead, TrialsBar } from "../../components/basics";
+import { type Column, DataTable } from "../../components/DataTable";
+import { LinkButton } from "../../components/LinkButton";
+import { QueryView } from "../../components/QueryView";
+import { StateBadge, stateWord } from "../../components/StateBadge";
+import { Ago, Elapsed } from "../../components/Time";
+import uiCss from "../../components/ui.module.css";
+import * as format from "../../lib/format";
+import { EXPERIMENT_STATES, pickStates } from "../../lib/states";
+
+export function Experiments() {
+  const { t } = useTranslation();
+  const search = useSearch({ from: "/app/experiments" });
+  const navigate = useNavigate({ from: "/experiments" });
+  const states = pickStates(EXPERIMENT_STATES, search.state);
+  const query = useInfiniteQuery(experiments({ state: states.length > 0 ? states : undefined, project: search.project, q: search.q, archived: search.archived }));
+  useLiveQueries("experiments", ["experiments"]);
+  const [text, setText] = useState(search.q ?? "");
+  const [debounced] = useDebouncedValue(text, 250);
+  const set = (change: Partial<typeof search>): void => {
+    void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
+  };
+  useEffect(() => {
+    if ((search.q ?? "") !== debounced) set({ q: debounced || undefined });
+    // oxlint-disable-next-line react/exhaustive-deps -- only typing moves the filter into the URL
+  }, [debounced]);
+  const clear = (): void => {
+    setText("");
+    void navigate({ search: {}, replace: true });
+  };
+  const filtered = states.length > 0 || search.q !== undefined || search.project !== undefined || search.archived === true;
+  const toggle = (state: (typeof EXPERIMENT_STATES)[number]): void => {
+    const next = states.includes(state) ? states.filter((s) => s !== state) : [...states, state];
+    set({ state: next.length > 0 ? next.join(",") : undefined });
+  };
+  return (
+    <>
+      <PageHead
+        title={t("nav.experiments")}
+        actions={
+          <LinkButton to="/submit" leftSection={<IconPlus size={14} />}>
+            {t("nav.submit")}
+          </LinkButton>
+        }
+      />
+      <div className={uiCss["filters"]} role="search">
+        <TextInput aria-label={t("experiments.find")} placeholder={t("experiments.find")} leftSection={<IconSearch size={14} />} value={text} onChange={(e) => setText(e.currentTarget.value)} w={230} data-testid="experiment-filter" />
+        {EXPERIMENT_STATES.map((state) => (
+          <button key={state} type="button" className={uiCss["chip"]} aria-pressed={states.includes(state)} onClick={() => toggle(state)}>
+            {stateWord(t, state)}
+          </button>
+        ))}
+        <Switch label={t("experiments.archived")} checked={search.archived ?? false} onChange={(e) => set({ archived: e.currentTarget.checked || undefined })} />
+        {search.project ? (
+          <button type="button" className={uiCss["chip"]} aria-pressed onClick={() => set({ project: undefined })}>
+            {t("experiments.project")}: {search.project} ×
+          </button>
+        ) : null}
+        {filtered ? (
+          <Button variant="subtle" size="compact-xs" onClick={clear}>
+            {t("common.clearFilters")}
+          </Button>
+        ) : null}
+      </div>
+      <QueryView query={query}>
+        {(data) => {
+          const items = data.pages.flatMap((page) => page.items);
+          if (items.length === 0) {
+            return filtered ? (
+              <Empty title={t("experiments.noMatch")} action={<Button variant="default" onClick={clear}>{t("common.clearFilters")}</Button>} />
+            ) : (
+              <Empty title={t("experiments.empty")} action={<LinkButton to="/submit" search={{ template: "ddp" }}>{t("first.example")}</LinkButton>}>
+                {t("experiments.emptyHint")}
+              </Empty>
+            );
+          }
+          return (
+            <>
+              <ExperimentTable items={items} onProject={(project) => set({ project })} />
+              <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
+            </>
+          );
+        }}
+      </QueryView>
+    </>
+  );
+}
+
+function ExperimentTable({ items, onProject }: { items: Experiment[]; onProject: (project: string) => void }) {
+  const { t } = useTranslation();
+  const columns: Column<Experiment>[] = [
+    {
+      id: "name",
+      header: t("experiments.name"),
+      lead: true,
+      cell: (item) => (
+        <>
+          {item.only_trial_id ? (
+            <Link to="/trials/$trialId" params={{ trialId: String(item.only_trial_id) }}>
+              {item.name}
+            </Link>
+          ) : (
+            <Link to="/experiments/$experimentId" params={{ experimentId: String(item.id) }}>
+              {item.name}
+            </Link>
+          )}{" "}
+          <span className="dim num">#{item.id}</span>
+        </>
+      ),
+    },
+    { id: "state", header: t("experiments.state"), cell: (item) => <span title={item.reason}><StateBadge state={item.state} /></span> },
+    { id: "searcher", header: t("experiments.searcher"), cell: (item) => t(`searcher.${item.searcher}` as "searcher.asha", { defaultValue: item.searcher }) },
+    {
+      id: "trials",
+      header: t("experiments.trials"),
+      width: 150,
+      cell: (item) => (
+        <span style={{ display: "inline-flex", gap: 8, alignItems: "center", width: "100%", minWidth: 110 }}>
+          <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />
+          <span className="num dim">
+            {item.num_trials}
+            {item.num_trials_planned !== null && item.num_trials_planned > item.num_trials ? `/${item.num_trials_planned}` : ""}
+          </span>
+        </span>
+      ),
+    },
+    {
+      id: "best",
+      header: t("experiments.best"),
+      align: "right",
+      cell: (item) =>
+        item.best_metric === null ? (
+          format.MISSING
+        ) : (
+          <span title={item.metric_name ?? ""}>
+            {format.num(item.best_metric)} <span className="dim mono">{item.metric_name ?? ""}</span>
+          </span>
+        ),
+    },
+    { id: "progress", header: t("experiments.progress"), width: 130, cell: (item) => <Meter value={item.progress} tone={item.state === "COMPLETED" ? "ok" : item.state === "FAILED" ? "bad" : "run"} label={t("experiments.progress")} /> },
+    { id: "slots", header: t("experiments.slots"), align: "right", cell: (item) => `${item.slots_per_trial} ${item.slot_type}` },
+    {
+      id: "project",
+      header: t("experiments.project"),
+      cell: (item) => (
+        <button type="button" className={uiCss["sort"]} onClick={() => onProject(item.project)} title={t("experiments.onlyProject", { project: item.project })}>
+          {item.project}
+        </button>
+      ),
+    },
+    { id: "owner", header: t("experiments.owner"), cell: (item) => item.owner ?? format.MISSING },
+    { id: "elapsed", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
+    { id: "created", header: t("experiments.created"), align: "right", cell: (item) => <Ago at={item.created_at} /> },
+  ];
+  return <DataTable rows={items} columns={columns} rowKey={(item) => item.id} label={t("nav.experiments")} testId="experiments" />;
+}

@@ -1,0 +1,130 @@
+import { Switch } from "@mantine/core";
+import { useElementSize } from "@mantine/hooks";
+import { useNavigate } from "@tanstack/react-router";
+import { type KeyboardEvent, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import type { Search } from "../../api/queries";
+import { Notice } from "../../components/basics";
+import { DataTable } from "../../components/DataTable";
+import * as format from "../../lib/format";
+import { layoutRungs } from "./rungs";
+import css from "./search.module.css";
+
+const LINKS_MAX = 2000;
+
+/** Successive halving made visible: who went on at each rung, who stopped, and where the line was. */
+export function RungView({ search }: { search: Search }) {
+  const { t } = useTranslation();
+  const navigate = useNavigate();
+  const { ref, width } = useElementSize();
+  const [hover, setHover] = useState<number | null>(null);
+  const [table, setTable] = useState(false);
+  const layout = layoutRungs(search, Math.max(320, width - 18));
+  const unit = search.unit ?? "";
+  const go = (id: number): void => void navigate({ to: "/trials/$trialId", params: { trialId: String(id) } });
+  const nonFinite = layout.columns.reduce((sum, column) => sum + column.nonFinite, 0);
+  return (
+    <div>
+      <Switch label={t("chart.asTable")} checked={table} onChange={(e) => setTable(e.currentTarget.checked)} mb="xs" />
+      {nonFinite > 0 ? <Notice tone="warn" title={t("search.nonFinite", { count: nonFinite })} /> : null}
+      {table ? (
+        <DataTable
+          rows={search.rungs.flatMap((rung) => rung.trials.map((trial) => ({ rung, trial })))}
+          rowKey={(row) => `${row.rung.index}:${row.trial.trial_id}`}
+          label={t("search.rungs")}
+          cards={false}
+          columns={[
+            { id: "rung", header: t("search.rung"), align: "right", cell: (row) => row.rung.index },
+            { id: "units", header: unit, align: "right", cell: (row) => format.num(row.rung.units) },
+            { id: "trial", header: t("trials.trial"), align: "right", cell: (row) => row.trial.trial_no },
+            { id: "metric", header: search.metric_name ?? t("experiment.metric"), align: "right", cell: (row) => format.num(row.trial.metric) },
+            { id: "cutoff", header: t("search.cutoff"), align: "right", cell: (row) => format.num(row.rung.cutoff) },
+            { id: "fate", header: t("search.fate"), cell: (row) => t(row.trial.promoted ? "search.promoted" : row.trial.stopped ? "search.stopped" : "search.waiting") },
+          ]}
+        />
+      ) : (
+        <div className={css["rungs"]} ref={ref} data-testid="rung-view">
+          <svg width={layout.width} height={layout.height} role="group" aria-label={t("search.rungs")}>
+            {layout.ticks.map((tick) => (
+              <g key={tick.y}>
+                <line x1={layout.left - 6} x2={layout.width} y1={tick.y} y2={tick.y} stroke="var(--grid)" />
+                <text x={layout.left - 10} y={tick.y + 4} textAnchor="end" className={css["axis"]}>
+                  {format.num(tick.value, 3)}
+                </text>
+              </g>
+            ))}
+            {layout.columns.map((column) => (
+              <g key={column.index}>
+                {column.index > 0 ? <line x1={column.x} x2={column.x} y1={8} y2={layout.height - 6} stroke="var(--line)" /> : null}
+                <text x={column.x + column.width / 2} y={18} textAnchor="middle" className={css["head"]}>
+                  {format.num(column.units)} {unit}
+                </text>
+                <text x={column.x + column.width / 2} y={34} textAnchor="middle" className={css["axis"]}>
+                  {t("search.column", { reported: column.reported, promoted: column.promoted })}
+                </text>
+                {column.cutoffY === null ? null : (
+                  <g>
+                    <line x1={column.x + 6} x2={column.x + column.width - 6} y1={column.cutoffY} y2={column.cutoffY} stroke="var(--warn)" strokeWidth={1.5} strokeDasharray="6 3" />
+                    <title>{t("search.cutoffAt", { value: format.num(column.cutoff) })}</title>
+                  </g>
+                )}
+              </g>
+            ))}
+            {layout.links.slice(0, LINKS_MAX).map(({ from, to }) => (
+              <line key={`${from.trialId}:${from.rung}`} x1={from.x} y1={from.y} x2={to.x} y2={to.y} stroke={hover === from.trialId ? "var(--accent)" : "var(--line-strong)"} strokeWidth={hover === from.trialId ? 2 : 1} />
+            ))}
+            {layout.dots.map((dot) => {
+              const label = t("search.dot", { no: dot.trialNo, value: format.num(dot.value), fate: t(`search.${dot.fate}`) });
+              return (
+                <g
+                  key={`${dot.rung}:${dot.trialId}`}
+                  className={css["dot"]}
+                  role="link"
+                  tabIndex={0}
+                  aria-label={label}
+                  onClick={() => go(dot.trialId)}
+                  onKeyDown={(e: KeyboardEvent) => {
+                    if (e.key === "Enter") go(dot.trialId);
+                  }}
+                  onMouseEnter={() => setHover(dot.trialId)}
+                  onMouseLeave={() => setHover(null)}
+                  onFocus={() => setHover(dot.trialId)}
+                  onBlur={() => setHover(null)}
+                >
+                  <title>{label}</title>
+                  <Mark fate={dot.fate} x={dot.x} y={dot.y} on={hover === dot.trialId} />
+                </g>
+              );
+            })}
+          </svg>
+        </div>
+      )}
+      <div className={css["key"]}>
+        {(["promoted", "stopped", "waiting"] as const).map((fate) => (
+          <span key={fate}>
+            <svg width="14" height="14" aria-hidden>
+              <Mark fate={fate} x={7} y={7} on={false} />
+            </svg>
+            {t(`search.${fate}`)}
+          </span>
+        ))}
+        <span>
+          <svg width="22" height="6" aria-hidden>
+            <line x1="0" x2="22" y1="3" y2="3" stroke="var(--warn)" strokeWidth="1.5" strokeDasharray="6 3" />
+          </svg>
+          {t("search.cutoffKey")}
+        </span>
+        {layout.log ? <span>{t("search.logAxis")}</span> : null}
+      </div>
+    </div>
+  );
+}
+
+/** Fates differ by shape as well as by colour. */
+function Mark({ fate, x, y, on }: { fate: "promoted" | "stopped" | "waiting"; x: number; y: number; on: boolean }) {
+  const r = on ? 6 : 4.5;
+  if (fate === "promoted") return <circle cx={x} cy={y} r={r} fill="var(--series-0)" stroke="var(--bg)" strokeWidth={1} />;
+  if (fate === "stopped") return <circle cx={x} cy={y} r={r - 0.5} fill="var(--bg)" stroke="var(--text-3)" strokeWidth={1.5} />;
+  return <rect x={x - r + 1} y={y - r + 1} width={2 * r - 2} height={2 * r - 2} transform={`rotate(45 ${x} ${y})`} fill="var(--series-1)" stroke="var(--bg)" strokeWidth={1} />;
+}

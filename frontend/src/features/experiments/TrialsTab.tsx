@@ -1,0 +1,135 @@
+import { Button } from "@mantine/core";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useTranslation } from "react-i18next";
+
+import { type ExperimentDetail, experimentTrials, type Trial, trial } from "../../api/queries";
+import { Empty, KeyValues, LoadMore, Meter, Section } from "../../components/basics";
+import { type Column, DataTable } from "../../components/DataTable";
+import { QueryView } from "../../components/QueryView";
+import { FlagBadge, StateBadge, stateWord } from "../../components/StateBadge";
+import { Elapsed } from "../../components/Time";
+import uiCss from "../../components/ui.module.css";
+import * as format from "../../lib/format";
+import { pickStates, TRIAL_STATES } from "../../lib/states";
+
+const value = (raw: unknown): string => (typeof raw === "number" ? format.num(raw) : typeof raw === "string" ? raw : JSON.stringify(raw));
+
+export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }) {
+  const { t } = useTranslation();
+  const search = useSearch({ from: "/app/experiments/$experimentId" });
+  const navigate = useNavigate({ from: "/experiments/$experimentId" });
+  const states = pickStates(TRIAL_STATES, search.trialState);
+  const best: "metric" | "-metric" = data.metric_goal === "max" ? "-metric" : "metric";
+  const sort = search.sort ?? (data.metric_name && data.only_trial_id === null ? best : "no");
+  const query = useInfiniteQuery(experimentTrials(data.id, { state: states.length > 0 ? states : undefined, sort }));
+  const set = (change: Partial<typeof search>): void => {
+    void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
+  };
+  const toggle = (state: (typeof TRIAL_STATES)[number]): void => {
+    const next = states.includes(state) ? states.filter((s) => s !== state) : [...states, state];
+    set({ trialState: next.length > 0 ? next.join(",") : undefined });
+  };
+  const present = TRIAL_STATES.filter((state) => data.num_trials_by_state[state]);
+  return (
+    <>
+      <div className={uiCss["filters"]}>
+        {present.map((state) => (
+          <button key={state} type="button" className={uiCss["chip"]} aria-pressed={states.includes(state)} onClick={() => toggle(state)}>
+            {stateWord(t, state)} <span className="num">{data.num_trials_by_state[state]}</span>
+          </button>
+        ))}
+      </div>
+      <QueryView query={query}>
+        {(pages) => {
+          const items = pages.pages.flatMap((page) => page.items);
+          if (items.length === 0) {
+            return <Empty title={t(states.length > 0 ? "trials.noMatch" : "trials.none")} action={states.length > 0 ? <Button variant="default" onClick={() => set({ trialState: undefined })}>{t("common.clearFilters")}</Button> : null} />;
+          }
+          return (
+            <>
+              <TrialTable items={items} experiment={data} sort={sort} onSort={(next) => set({ sort: next })} />
+              <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
+            </>
+          );
+        }}
+      </QueryView>
+    </>
+  );
+}
+
+type Sort = "no" | "-no" | "metric" | "-metric";
+
+function TrialTable({ items, experiment, sort, onSort }: { items: Trial[]; experiment: ExperimentDetail; sort: Sort; onSort: (sort: Sort) => void }) {
+  const { t } = useTranslation();
+  const hparams = [...new Set(items.flatMap((item) => Object.keys(item.hparams)))].slice(0, 8);
+  const sorter = (key: "no" | "metric") => ({
+    direction: sort === key ? ("asc" as const) : sort === `-${key}` ? ("desc" as const) : null,
+    toggle: () => onSort(sort === key ? `-${key}` : key),
+  });
+  const columns: Column<Trial>[] = [
+    {
+      id: "no",
+      header: t("trials.trial"),
+      lead: true,
+      sort: sorter("no"),
+      cell: (item) => (
+        <Link to="/trials/$trialId" params={{ trialId: String(item.id) }}>
+          {t("trial.no", { no: item.no })}
+          {item.id === experiment.best_trial_id ? " ★" : ""}
+        </Link>
+      ),
+    },
+    {
+      id: "state",
+      header: t("experiments.state"),
+      cell: (item) => (
+        <span title={item.reason || item.pending_reason} style={{ display: "inline-flex", gap: 4 }}>
+          <StateBadge state={item.state} />
+          {item.flags.map((flag) => (
+            <FlagBadge key={flag} flag={flag} />
+          ))}
+        </span>
+      ),
+    },
+    ...(experiment.metric_name ? [{ id: "metric", header: experiment.metric_name, align: "right" as const, sort: sorter("metric"), cell: (item: Trial) => format.num(item.metric) }] : []),
+    ...hparams.map((key): Column<Trial> => ({ id: `h:${key}`, header: key, align: "right", cell: (item) => (key in item.hparams ? value(item.hparams[key]) : "") })),
+    {
+      id: "step",
+      header: t("trials.steps"),
+      width: 140,
+      cell: (item) =>
+        item.num_steps_planned ? <Meter value={item.step / item.num_steps_planned} text={format.count(item.step)} label={t("trials.steps")} tone={item.state === "COMPLETED" ? "ok" : "run"} /> : <span className="num">{format.count(item.step)}</span>,
+    },
+    { id: "restarts", header: t("trial.stat.restarts"), align: "right", cell: (item) => (item.num_restarts > 0 ? item.num_restarts : "") },
+    { id: "elapsed", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
+  ];
+  return <DataTable rows={items} columns={columns} rowKey={(item) => item.id} label={t("experiments.trials")} testId="trials" />;
+}
+
+export function BestTrial({ experiment }: { experiment: ExperimentDetail }) {
+  const { t } = useTranslation();
+  const id = experiment.best_trial_id ?? experiment.only_trial_id;
+  const best = useQuery({ ...trial(id ?? 0), enabled: id !== null }).data;
+  if (!best) return null;
+  return (
+    <Section
+      title={t(experiment.only_trial_id === null ? "experiment.bestTrial" : "experiment.theTrial")}
+      note={
+        <Link to="/trials/$trialId" params={{ trialId: String(best.id) }}>
+          {t("trial.no", { no: best.no })}
+        </Link>
+      }
+      testId="best-trial"
+    >
+      <KeyValues
+        items={[
+          ...(experiment.metric_name ? ([[experiment.metric_name, format.num(best.metric)]] as [string, string][]) : []),
+          [t("experiments.state"), stateWord(t, best.state)],
+          [t("trial.stat.step"), format.count(best.step)],
+          ...Object.entries(best.hparams).map(([key, raw]): [React.ReactNode, string] => [<code key={key} className="mono">{key}</code>, value(raw)]),
+        ]}
+      />
+    </Section>
+  );
+}

@@ -1,0 +1,118 @@
+/** Layout of the rung view. Pure. */
+import type { Search } from "../../api/queries";
+import { fromWire } from "../../lib/format";
+
+export interface RungDot {
+  trialId: number;
+  trialNo: number;
+  rung: number;
+  value: number;
+  fate: "promoted" | "stopped" | "waiting";
+  x: number;
+  y: number;
+}
+
+export interface RungColumn {
+  index: number;
+  units: number;
+  x: number;
+  width: number;
+  cutoff: number | null;
+  cutoffY: number | null;
+  reported: number;
+  promoted: number;
+  stopped: number;
+  /** Reported something that has no place on the axis (NaN or infinite). */
+  nonFinite: number;
+}
+
+export interface RungLayout {
+  width: number;
+  height: number;
+  left: number;
+  top: number;
+  columns: RungColumn[];
+  dots: RungDot[];
+  links: { from: RungDot; to: RungDot }[];
+  ticks: { value: number; y: number }[];
+  log: boolean;
+}
+
+const TOP = 44;
+const BOTTOM = 14;
+const LEFT = 62;
+const COLUMN = 150;
+
+/** Columns are rungs, dots trials at their metric there. Best always at the bottom for "min", at the
+ * top for "max", as on a chart. Log axis when the values span more than a factor 50. */
+export function layoutRungs(search: Search, minWidth = 640, height = 320): RungLayout {
+  const values: number[] = [];
+  for (const rung of search.rungs) {
+    for (const trial of rung.trials) {
+      const v = fromWire(trial.metric);
+      if (v !== null && Number.isFinite(v)) values.push(v);
+    }
+    if (rung.cutoff !== null) values.push(rung.cutoff);
+  }
+  const low = values.length > 0 ? Math.min(...values) : 0;
+  const high = values.length > 0 ? Math.max(...values) : 1;
+  const log = low > 0 && high / low > 50;
+  const scale = (v: number): number => (log ? Math.log10(v) : v);
+  const from = scale(low);
+  const span = scale(high) - from || 1;
+  const inner = height - TOP - BOTTOM - 16;
+  const y = (v: number): number => TOP + 8 + inner * (1 - (scale(v) - from) / span);
+  const count = Math.max(1, search.rungs.length);
+  const width = Math.max(minWidth, LEFT + count * COLUMN + 16);
+  const step = (width - LEFT - 16) / count;
+  const dots: RungDot[] = [];
+  const columns: RungColumn[] = search.rungs.map((rung, i) => {
+    const x = LEFT + step * i;
+    const here = rung.trials.flatMap((trial) => {
+      const v = fromWire(trial.metric);
+      return v !== null && Number.isFinite(v) ? [{ trial, v }] : [];
+    });
+    // Spread by order of the value, so that dots that are close in value stand side by side.
+    here
+      .toSorted((a, b) => a.v - b.v)
+      .forEach(({ trial, v }, j) => {
+        const lane = ((j * 7) % 11) / 10 - 0.5;
+        dots.push({
+          trialId: trial.trial_id,
+          trialNo: trial.trial_no,
+          rung: i,
+          value: v,
+          fate: trial.promoted ? "promoted" : trial.stopped ? "stopped" : "waiting",
+          x: x + step / 2 + lane * Math.min(70, step * 0.5),
+          y: y(v),
+        });
+      });
+    return {
+      index: rung.index,
+      units: rung.units,
+      x,
+      width: step,
+      cutoff: rung.cutoff,
+      cutoffY: rung.cutoff === null ? null : y(rung.cutoff),
+      reported: rung.trials.filter((trial) => trial.metric !== null).length,
+      promoted: rung.trials.filter((trial) => trial.promoted).length,
+      stopped: rung.trials.filter((trial) => trial.stopped).length,
+      nonFinite: rung.trials.filter((trial) => typeof trial.metric === "string").length,
+    };
+  });
+  const byTrial = new Map<number, RungDot[]>();
+  for (const dot of dots) byTrial.set(dot.trialId, [...(byTrial.get(dot.trialId) ?? []), dot]);
+  const links: { from: RungDot; to: RungDot }[] = [];
+  for (const list of byTrial.values()) {
+    list.toSorted((a, b) => a.rung - b.rung).forEach((to, i, sorted) => {
+      const previous = sorted[i - 1];
+      if (previous) links.push({ from: previous, to });
+    });
+  }
+  const ticks = values.length === 0 ? [] : Array.from({ length: 5 }, (_, i) => {
+    const s = from + (span * i) / 4;
+    const v = log ? 10 ** s : s;
+    return { value: v, y: y(v) };
+  });
+  return { width, height, left: LEFT, top: TOP, columns, dots, links, ticks, log };
+}

@@ -1,0 +1,80 @@
+import { Button, NumberInput, Select, TextInput } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { client, unwrap } from "../../api/client";
+import { joinTokens } from "../../api/queries";
+import { Code, Empty, Notice, Section } from "../../components/basics";
+import { DataTable } from "../../components/DataTable";
+import { ErrorNotice, QueryView } from "../../components/QueryView";
+import { Stamp } from "../../components/Time";
+
+const LIFETIMES = [600, 3600, 86_400, 604_800] as const;
+
+export function JoinTokens() {
+  const { t } = useTranslation();
+  const queryClient = useQueryClient();
+  const query = useQuery(joinTokens);
+  const [pool, setPool] = useState("default");
+  const [uses, setUses] = useState<number | string>(1);
+  const [lifetime, setLifetime] = useState(600);
+  const refresh = () => queryClient.invalidateQueries({ queryKey: ["join-tokens"] });
+  const create = useMutation({
+    mutationFn: () => unwrap(client.POST("/api/v1/join-tokens", { body: { pool, uses: Number(uses), expires_in_s: lifetime } })),
+    onSuccess: refresh,
+  });
+  const revoke = useMutation({
+    mutationFn: (id: number) => unwrap(client.DELETE("/api/v1/join-tokens/{token_id}", { params: { path: { token_id: id } } })),
+    onSuccess: refresh,
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    create.mutate();
+  };
+  return (
+    <>
+      <Section title={t("join.create")}>
+        <p className="dim" style={{ margin: "0 0 10px" }}>{t("join.lead")}</p>
+        <form onSubmit={submit} style={{ display: "flex", gap: 10, flexWrap: "wrap", alignItems: "end" }} data-testid="join-form">
+          <TextInput label={t("nodes.pool")} value={pool} onChange={(e) => setPool(e.currentTarget.value)} required withAsterisk={false} w={160} />
+          <NumberInput label={t("join.uses")} value={uses} onChange={setUses} min={1} max={10_000} w={110} />
+          <Select label={t("join.lifetime")} value={String(lifetime)} onChange={(value) => setLifetime(Number(value ?? 600))} allowDeselect={false} data={LIFETIMES.map((s) => ({ value: String(s), label: t(`join.for.${s}`) }))} w={140} />
+          <Button type="submit" loading={create.isPending}>
+            {t("join.createButton")}
+          </Button>
+        </form>
+        {create.error ? <ErrorNotice error={create.error} /> : null}
+        {create.data ? (
+          <div style={{ marginTop: 12 }} data-testid="join-command">
+            <Notice tone="ok" title={t("join.once")} />
+            <Code text={create.data.command} wrap />
+          </div>
+        ) : null}
+      </Section>
+      <Section title={t("settings.tab.join")}>
+        {revoke.error ? <ErrorNotice error={revoke.error} /> : null}
+        <QueryView query={query}>
+          {(data) =>
+            data.items.length === 0 ? (
+              <Empty title={t("join.none")} />
+            ) : (
+              <DataTable
+                rows={data.items}
+                rowKey={(token) => token.id}
+                label={t("settings.tab.join")}
+                columns={[
+                  { id: "prefix", header: t("tokens.prefix"), lead: true, cell: (token) => <span className="mono">{token.prefix}…</span> },
+                  { id: "pool", header: t("nodes.pool"), cell: (token) => token.pool },
+                  { id: "uses", header: t("join.usesLeft"), align: "right", cell: (token) => token.uses_left },
+                  { id: "expires", header: t("tokens.expires"), cell: (token) => <Stamp at={token.expires_at} /> },
+                  { id: "revoke", header: "", align: "right", cell: (token) => <Button variant="subtle" color="red" size="compact-xs" onClick={() => revoke.mutate(token.id)}>{t("tokens.revoke")}</Button> },
+                ]}
+              />
+            )
+          }
+        </QueryView>
+      </Section>
+    </>
+  );
+}

@@ -1,0 +1,75 @@
+import { Button, PasswordInput, SegmentedControl, useMantineColorScheme } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { type FormEvent, type ReactNode, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { client, unwrap } from "../../api/client";
+import { me } from "../../api/queries";
+import { KeyValues, Notice, Section } from "../../components/basics";
+import { ErrorNotice } from "../../components/QueryView";
+import { LANGUAGES, type Language, setLanguage } from "../../i18n";
+import { usePref } from "../../lib/prefs";
+
+const MIN_PASSWORD = 12;
+
+export function Preferences() {
+  const { t, i18n } = useTranslation();
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const [zone, setZone] = usePref("timezone");
+  const user = useQuery(me).data;
+  const rows: [ReactNode, ReactNode][] = [
+    [t("auth.username"), user?.username ?? ""],
+    [t("settings.role"), user ? t(`role.${user.role}`) : ""],
+    [
+      t("language.label"),
+      <SegmentedControl key="l" aria-label={t("language.label")} value={i18n.language} onChange={(value) => void setLanguage(value as Language)} data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))} />,
+    ],
+    [
+      t("theme.label"),
+      <SegmentedControl key="t" aria-label={t("theme.label")} value={colorScheme} onChange={(value) => setColorScheme(value as "light" | "dark" | "auto")} data={(["light", "dark", "auto"] as const).map((value) => ({ value, label: t(`theme.${value}`) }))} />,
+    ],
+    [
+      t("settings.zone"),
+      <SegmentedControl key="z" aria-label={t("settings.zone")} value={zone === "utc" ? "utc" : "local"} onChange={(value) => setZone(value === "utc" ? "utc" : null)} data={[{ value: "local", label: t("settings.local", { zone: Intl.DateTimeFormat().resolvedOptions().timeZone }) }, { value: "utc", label: "UTC" }]} />,
+    ],
+  ];
+  return (
+    <Section>
+      <KeyValues items={rows} />
+    </Section>
+  );
+}
+
+export function Password() {
+  const { t } = useTranslation();
+  const user = useQuery(me).data;
+  const [current, setCurrent] = useState("");
+  const [next, setNext] = useState("");
+  const [again, setAgain] = useState("");
+  const change = useMutation({
+    mutationFn: () => unwrap(client.POST("/api/v1/auth/password", { body: { current_password: user?.has_password ? current : undefined, new_password: next } })),
+    onSuccess: () => {
+      setCurrent("");
+      setNext("");
+      setAgain("");
+    },
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    change.mutate();
+  };
+  const eye = { visibilityToggleButtonProps: { "aria-label": t("auth.showPassword") } };
+  return (
+    <form onSubmit={submit} style={{ display: "grid", gap: 12, maxWidth: 340 }} data-testid="password-form">
+      {user && !user.has_password ? <Notice title={t("settings.noPassword")} /> : null}
+      {change.isSuccess ? <Notice tone="ok" title={t("settings.passwordChanged")} /> : null}
+      {user?.has_password ? <PasswordInput {...eye} label={t("settings.currentPassword")} autoComplete="current-password" value={current} onChange={(e) => setCurrent(e.currentTarget.value)} required withAsterisk={false} /> : null}
+      <PasswordInput {...eye} label={t("settings.newPassword")} description={t("setup.passwordRule", { n: MIN_PASSWORD })} autoComplete="new-password" value={next} onChange={(e) => setNext(e.currentTarget.value)} required withAsterisk={false} error={next !== "" && next.length < MIN_PASSWORD ? t("setup.tooShort", { n: MIN_PASSWORD }) : undefined} />
+      <PasswordInput {...eye} label={t("setup.again")} autoComplete="new-password" value={again} onChange={(e) => setAgain(e.currentTarget.value)} required withAsterisk={false} error={again !== "" && again !== next ? t("setup.differs") : undefined} />
+      {change.error ? <ErrorNotice error={change.error} /> : null}
+      <Button type="submit" loading={change.isPending} disabled={next.length < MIN_PASSWORD || next !== again} style={{ justifySelf: "start" }}>
+        {t("settings.changePassword")}
+      </Button>
+    </form>
+  );
+}

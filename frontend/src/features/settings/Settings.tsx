@@ -1,0 +1,32 @@
+import { useQuery } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
+import { useTranslation } from "react-i18next";
+
+import { me } from "../../api/queries";
+import { PageHead } from "../../components/basics";
+import { Tabs } from "../../components/Tabs";
+import { JoinTokens } from "./JoinTokens";
+import { Password, Preferences } from "./Profile";
+import { Tokens } from "./Tokens";
+import { Users } from "./Users";
+
+const ALL = ["profile", "tokens", "password", "users", "join"] as const;
+
+export function Settings() {
+  const { t } = useTranslation();
+  const search = useSearch({ from: "/app/settings" });
+  const user = useQuery(me).data;
+  const tabs = ALL.filter((tab) => user?.role === "admin" || (tab !== "users" && tab !== "join"));
+  const tab = tabs.find((name) => name === search.tab) ?? "profile";
+  return (
+    <>
+      <PageHead title={t("nav.settings")} />
+      <Tabs active={tab} label={t("nav.settings")} tabs={tabs.map((id) => ({ id, label: t(`settings.tab.${id}`) }))} />
+      {tab === "profile" ? <Preferences /> : null}
+      {tab === "tokens" ? <Tokens /> : null}
+      {tab === "password" ? <Password /> : null}
+      {tab === "users" ? <Users /> : null}
+      {tab === "join" ? <JoinTokens /> : null}
+    </>
+  );
+}

@@ -1,0 +1,237 @@
+import { Button, Menu, SegmentedControl } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { IconChevronDown, IconRocket } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { ApiError, client, type FieldError, unwrap } from "../../api/client";
+import { experiment, type Preview } from "../../api/queries";
+import { Code, KeyValues, Notice, PageHead, Section, Skeleton } from "../../components/basics";
+import { DataTable } from "../../components/DataTable";
+import { ErrorBoundary } from "../../components/ErrorBoundary";
+import { ErrorNotice } from "../../components/QueryView";
+import * as format from "../../lib/format";
+import { readPref, writePref } from "../../lib/prefs";
+import { asCli, asCurl, lineOfPath } from "../../lib/yaml";
+import css from "./submit.module.css";
+import { isTemplate, TEMPLATES, type TemplateName } from "./templates";
+
+const Editor = lazy(() => import("./editor"));
+const DRAFT = "draft";
+const NO_ERRORS: FieldError[] = [];
+
+export function Submit() {
+  const { t } = useTranslation();
+  const { from, template } = useSearch({ from: "/app/submit" });
+  const source = useQuery({ ...experiment(from ?? 0), enabled: from !== undefined });
+  const [document, setDocument] = useState(() => (isTemplate(template) ? TEMPLATES[template] : (readPref(DRAFT) ?? TEMPLATES.ddp)) as string);
+  const [shape, setShape] = useState<"yaml" | "cli" | "curl">("yaml");
+  const [focus, setFocus] = useState<{ line: number; nonce: number } | null>(null);
+  const navigate = useNavigate();
+  const queryClient = useQueryClient();
+
+  const filled = useRef<number | undefined>(undefined);
+  useEffect(() => {
+    if (source.data && filled.current !== source.data.id) {
+      filled.current = source.data.id;
+      setDocument(source.data.document);
+    }
+  }, [source.data]);
+
+  const change = (text: string): void => {
+    setDocument(text);
+    writePref(DRAFT, text);
+  };
+  const [settled] = useDebouncedValue(document, 400);
+  const blob = source.data && source.data.document === document ? source.data.blob_sha256 : null;
+  const body = (text: string) => ({ document: text, blob_sha256: blob ?? undefined, overrides: [] });
+  const preview = useQuery({
+    queryKey: ["preview", settled, blob],
+    queryFn: ({ signal }) => unwrap(client.POST("/api/v1/experiments:preview", { body: body(settled), signal })),
+    enabled: settled.trim() !== "",
+    placeholderData: (previous) => previous,
+    staleTime: 5000,
+    refetchInterval: 10_000, // "fits now" changes with the cluster
+  });
+  const idempotency = useRef<{ document: string; key: string } | null>(null);
+  const submit = useMutation({
+    mutationFn: () => {
+      // A second click, or a retry after a lost answer, must not make a second experiment.
+      if (idempotency.current?.document !== document) idempotency.current = { document, key: randomKey() };
+      return unwrap(
+        client.POST("/api/v1/experiments", {
+          body: body(document),
+          headers: { "Idempotency-Key": idempotency.current?.key ?? "" },
+        }),
+      );
+    },
+    onSuccess: async (created) => {
+      writePref(DRAFT, null);
+      idempotency.current = null;
+      await queryClient.invalidateQueries({ queryKey: ["experiments"] });
+      if (created.only_trial_id !== null) await navigate({ to: "/trials/$trialId", params: { trialId: String(created.only_trial_id) } });
+      else await navigate({ to: "/experiments/$experimentId", params: { experimentId: String(created.id) } });
+    },
+  });
+  const data = preview.data;
+  const behind = settled !== document || preview.isPlaceholderData;
+  const submitErrors = submit.error instanceof ApiError ? submit.error.fields : NO_ERRORS;
+  const errors = data && !data.valid ? data.errors : submitErrors;
+  const send = (): void => {
+    if (!submit.isPending) submit.mutate();
+  };
+  const pick = (name: TemplateName): void => change(TEMPLATES[name]);
+  return (
+    <>
+      <PageHead
+        title={t("submit.title")}
+        actions={
+          <Button size="sm" leftSection={<IconRocket size={15} />} onClick={send} loading={submit.isPending} disabled={document.trim() === "" || (data !== undefined && !data.valid && !behind)} data-testid="submit">
+            {t("submit.button")}
+          </Button>
+        }
+      />
+      {submit.error && submitErrors.length === 0 ? <ErrorNotice error={submit.error} /> : null}
+      <div className={css["cols"]}>
+        <div>
+          <div className={css["bar"]}>
+            <Menu>
+              <Menu.Target>
+                <Button variant="default" rightSection={<IconChevronDown size={14} />} data-testid="templates">
+                  {t("submit.template")}
+                </Button>
+              </Menu.Target>
+              <Menu.Dropdown>
+                {(Object.keys(TEMPLATES) as TemplateName[]).map((name) => (
+                  <Menu.Item key={name} onClick={() => pick(name)} data-testid={`template-${name}`}>
+                    {t(`submit.templates.${name}`)}
+                  </Menu.Item>
+                ))}
+              </Menu.Dropdown>
+            </Menu>
+            <SegmentedControl
+              aria-label={t("submit.shape")}
+              value={shape}
+              onChange={setShape}
+              data={[
+                { value: "yaml", label: "YAML" },
+                { value: "cli", label: t("submit.asCli") },
+                { value: "curl", label: t("submit.asCurl") },
+              ]}
+            />
+          </div>
+          {shape === "yaml" ? (
+            <>
+              <div className={css["editor"]} data-invalid={(data && !data.valid) || undefined}>
+                <Suspense fallback={<Skeleton rows={10} />}>
+                  <Editor value={document} label={t("submit.editor")} errors={errors} focus={focus} onChange={change} onSubmit={send} />
+                </Suspense>
+              </div>
+              <p className="dim" style={{ fontSize: "0.75rem", margin: "6px 0 0" }}>{t("submit.draft")}</p>
+            </>
+          ) : (
+            <Code text={shape === "cli" ? asCli(document, location.origin) : asCurl(document, location.origin)} wrap={shape === "curl"} testId="submit-as" />
+          )}
+        </div>
+        <div className={behind ? css["waiting"] : undefined} aria-busy={behind} aria-live="polite" data-testid="preview" data-valid={data === undefined || behind ? undefined : data.valid}>
+          <ErrorBoundary resetKey={settled}>
+            {preview.error && !data ? <ErrorNotice error={preview.error} onRetry={preview.refetch} /> : null}
+            {data ? (
+              <PreviewPane
+                preview={data}
+                errors={errors}
+                onError={(path) => {
+                  const line = lineOfPath(document, path);
+                  if (line !== null) {
+                    setShape("yaml");
+                    setFocus({ line, nonce: Date.now() });
+                  }
+                }}
+              />
+            ) : preview.isPending && document.trim() !== "" ? (
+              <Skeleton rows={6} />
+            ) : null}
+          </ErrorBoundary>
+        </div>
+      </div>
+    </>
+  );
+}
+
+function randomKey(): string {
+  // crypto.randomUUID exists only over https and on localhost
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+const show = (value: unknown): string => (typeof value === "number" ? format.num(value) : typeof value === "string" ? value : JSON.stringify(value));
+
+function PreviewPane({ preview, errors, onError }: { preview: Preview; errors: FieldError[]; onError: (path: string) => void }) {
+  const { t } = useTranslation();
+  const names = [...new Set(preview.sampled_trials.flatMap((trial) => Object.keys(trial.hparams)))];
+  return (
+    <>
+      {errors.length > 0 ? (
+        <Section title={t("submit.errors", { count: errors.length })}>
+          <ul className={css["errors"]} data-testid="errors">
+            {errors.map((error) => (
+              <li key={`${error.path}:${error.message}`}>
+                <button type="button" onClick={() => onError(error.path)}>
+                  {error.path || t("submit.documentItself")}
+                </button>
+                <div>{error.message}</div>
+                {error.hint ? <div className="dim">{error.hint}</div> : null}
+              </li>
+            ))}
+          </ul>
+        </Section>
+      ) : null}
+      {preview.valid ? (
+        <>
+          <div data-testid="fits">
+            <Notice tone={preview.fits_now ? "ok" : "warn"} title={t(preview.fits_now ? "submit.fits" : "submit.waits")}>
+              {preview.fit_reason}
+            </Notice>
+          </div>
+          <Section title={t("submit.plan")}>
+            <KeyValues
+              items={[
+                [t("experiments.trials"), preview.num_trials === null ? format.MISSING : t(preview.num_trials_is_upper_bound ? "submit.atMost" : "submit.exactly", { count: preview.num_trials })],
+                ...(preview.rungs.length > 0
+                  ? ([[t("search.rungs"), preview.rungs.map((rung) => `${show(rung["units"])} → ${show(rung["max_trials"])}`).join(" · ")]] as [string, string][])
+                  : []),
+              ]}
+            />
+          </Section>
+          {preview.plan.length > 0 ? (
+            <Section title={t("submit.commands")}>
+              {preview.plan.map((node) => (
+                <div key={node.node_name} style={{ marginBottom: 10 }}>
+                  <div className="dim" style={{ marginBottom: 4 }}>{t("submit.onNode", { node: node.node_name, count: node.num_slots })}</div>
+                  <Code text={node.command.join(" ")} wrap />
+                </div>
+              ))}
+            </Section>
+          ) : null}
+          {names.length > 0 ? (
+            <Section title={t("submit.sampled", { count: preview.sampled_trials.length })}>
+              <DataTable
+                rows={preview.sampled_trials.map((trial, i) => ({ ...trial, no: i + 1 }))}
+                rowKey={(row) => row.no}
+                label={t("experiments.trials")}
+                cards={false}
+                columns={[{ id: "no", header: "#", align: "right", cell: (row) => row.no }, ...names.map((name) => ({ id: name, header: name, align: "right" as const, cell: (row: { hparams: Record<string, unknown> }) => show(row.hparams[name]) }))]}
+              />
+            </Section>
+          ) : null}
+          {preview.config ? (
+            <Section title={t("trial.resolved")} note={t("submit.defaults")}>
+              <Code text={JSON.stringify(preview.config, null, 2)} />
+            </Section>
+          ) : null}
+        </>
+      ) : null}
+    </>
+  );
+}

@@ -1,0 +1,139 @@
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { yaml } from "@codemirror/lang-yaml";
+import { HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
+import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
+import { EditorState } from "@codemirror/state";
+import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import { useEffect, useRef } from "react";
+
+import type { FieldError } from "../../api/client";
+import { lineOfPath } from "../../lib/yaml";
+
+const theme = EditorView.theme({
+  "&": { color: "var(--text)", backgroundColor: "transparent", fontSize: "13px", minHeight: "420px" },
+  "&.cm-focused": { outline: "none" },
+  ".cm-scroller": { fontFamily: "var(--mantine-font-family-monospace)", lineHeight: "1.6", minHeight: "420px", maxHeight: "70vh" },
+  ".cm-content": { caretColor: "var(--text)", padding: "8px 0" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  ".cm-gutters": { backgroundColor: "var(--panel)", color: "var(--text-3)", border: "none", borderRight: "1px solid var(--line)" },
+  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "color-mix(in srgb, var(--accent) 7%, transparent)" },
+  ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": { backgroundColor: "color-mix(in srgb, var(--accent) 25%, transparent) !important" },
+  ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "3px" },
+  ".cm-tooltip": { backgroundColor: "var(--raised)", border: "1px solid var(--line-strong)", borderRadius: "6px", color: "var(--text)" },
+  ".cm-diagnostic": { fontFamily: "var(--mantine-font-family)", padding: "6px 10px", borderLeftWidth: "3px" },
+});
+const highlight = HighlightStyle.define([
+  { tag: tags.propertyName, color: "var(--accent)" },
+  { tag: tags.definition(tags.propertyName), color: "var(--accent)" },
+  { tag: [tags.string, tags.content], color: "var(--text)" },
+  { tag: [tags.number, tags.bool, tags.null, tags.keyword], color: "var(--warn)" },
+  { tag: tags.comment, color: "var(--text-3)" },
+  { tag: tags.punctuation, color: "var(--text-2)" },
+]);
+
+interface Props {
+  value: string;
+  label: string;
+  errors: readonly FieldError[];
+  /** 0-based line to show and select, with a counter so that the same line can be asked for twice. */
+  focus: { line: number; nonce: number } | null;
+  onChange: (value: string) => void;
+  onSubmit: () => void;
+}
+
+/**
+ * CodeMirror writes its styles through <style> elements, which the content security policy forbids;
+ * inside a shadow root it uses constructed style sheets, which are allowed.
+ */
+export default function Editor({ value, label, errors, focus, onChange, onSubmit }: Props) {
+  const host = useRef<HTMLDivElement>(null);
+  const view = useRef<EditorView | null>(null);
+  const handlers = useRef({ onChange, onSubmit });
+  handlers.current = { onChange, onSubmit };
+  const initial = useRef({ value, label });
+
+  useEffect(() => {
+    const element = host.current;
+    if (!element) return undefined;
+    const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
+    const mount = document.createElement("div");
+    root.replaceChildren(mount);
+    view.current = new EditorView({
+      parent: mount,
+      root,
+      state: EditorState.create({
+        doc: initial.current.value,
+        extensions: [
+          lineNumbers(),
+          history(),
+          drawSelection(),
+          indentOnInput(),
+          indentUnit.of("  "),
+          highlightActiveLine(),
+          lintGutter(),
+          yaml(),
+          syntaxHighlighting(highlight),
+          theme,
+          EditorView.lineWrapping,
+          EditorView.contentAttributes.of({ "aria-label": initial.current.label, "data-testid": "submit-editor" }),
+          keymap.of([
+            {
+              key: "Mod-Enter",
+              run: () => {
+                handlers.current.onSubmit();
+                return true;
+              },
+            },
+            // Tab indents; Escape then Tab leaves the editor (CodeMirror's own rule).
+            indentWithTab,
+            ...defaultKeymap,
+            ...historyKeymap,
+          ]),
+          EditorView.updateListener.of((update) => {
+            if (update.docChanged) handlers.current.onChange(update.state.doc.toString());
+          }),
+        ],
+      }),
+    });
+    return () => {
+      view.current?.destroy();
+      view.current = null;
+    };
+  }, []);
+
+  // A template or another experiment's document replaces the text.
+  useEffect(() => {
+    const editor = view.current;
+    if (editor && editor.state.doc.toString() !== value) {
+      editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: value } });
+    }
+  }, [value]);
+
+  useEffect(() => {
+    const editor = view.current;
+    if (!editor) return;
+    const { doc } = editor.state;
+    const diagnostics: Diagnostic[] = errors.map((error) => {
+      const line = doc.line(Math.min(doc.lines, (lineOfPath(doc.toString(), error.path) ?? 0) + 1));
+      const indent = line.text.length - line.text.trimStart().length;
+      return {
+        from: line.from + indent,
+        to: Math.max(line.from + indent, line.to),
+        severity: "error",
+        message: [`${error.path}: ${error.message}`, error.hint].filter(Boolean).join("\n"),
+      };
+    });
+    editor.dispatch(setDiagnostics(editor.state, diagnostics));
+  }, [errors]);
+
+  useEffect(() => {
+    const editor = view.current;
+    if (!editor || !focus) return;
+    const line = editor.state.doc.line(Math.min(editor.state.doc.lines, focus.line + 1));
+    editor.dispatch({ selection: { anchor: line.from, head: line.to }, scrollIntoView: true });
+    editor.focus();
+  }, [focus]);
+
+  return <div ref={host} data-testid="submit-editor-host" />;
+}

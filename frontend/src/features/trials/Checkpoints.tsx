@@ -1,0 +1,62 @@
+import { Badge } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+
+import { trialCheckpoints, type TrialDetail } from "../../api/queries";
+import { Empty } from "../../components/basics";
+import { DataTable } from "../../components/DataTable";
+import { QueryView } from "../../components/QueryView";
+import { Ago } from "../../components/Time";
+import * as format from "../../lib/format";
+
+export function Checkpoints({ trial }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  const query = useQuery(trialCheckpoints(trial.id));
+  return (
+    <QueryView query={query}>
+      {(data) =>
+        data.items.length === 0 ? (
+          <Empty title={t("checkpoints.none")}>{t("checkpoints.noneHint")}</Empty>
+        ) : (
+          <DataTable
+            rows={data.items}
+            rowKey={(c) => c.id}
+            label={t("trial.tab.checkpoints")}
+            testId="checkpoints"
+            columns={[
+              {
+                id: "step",
+                header: t("checkpoints.step"),
+                lead: true,
+                cell: (c) => (
+                  <>
+                    <b className="num">{format.count(c.step)}</b>{" "}
+                    {c.is_best ? <Badge size="xs" variant="light" color="green">{t("checkpoints.best")}</Badge> : null}{" "}
+                    {c.is_latest ? <Badge size="xs" variant="light">{t("checkpoints.latest")}</Badge> : null}
+                  </>
+                ),
+              },
+              { id: "epoch", header: t("checkpoints.epoch"), align: "right", cell: (c) => format.num(c.epoch, 3) },
+              {
+                id: "metrics",
+                header: t("checkpoints.metrics"),
+                cell: (c) => (
+                  <span className="mono">
+                    {Object.entries(c.metrics).slice(0, 3).map(([name, value]) => `${name} ${format.num(value)}`).join("  ") || format.MISSING}
+                  </span>
+                ),
+              },
+              { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
+              { id: "files", header: t("checkpoints.files"), align: "right", cell: (c) => format.count(c.num_files) },
+              { id: "node", header: t("ranks.node"), cell: (c) => c.node_name },
+              { id: "state", header: t("checkpoints.state"), cell: (c) => c.state.toLowerCase() },
+              { id: "attempt", header: t("ranks.attempt"), align: "right", cell: (c) => c.attempt_no },
+              { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
+              { id: "path", header: t("checkpoints.path"), cell: (c) => <span className="mono" style={{ overflowWrap: "anywhere" }}>{c.path}</span> },
+            ]}
+          />
+        )
+      }
+    </QueryView>
+  );
+}

@@ -1,0 +1,175 @@
+import { Select } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { type TrialDetail, trialGroups, trialWorkers, type Worker } from "../../api/queries";
+import { type Column, DataTable } from "../../components/DataTable";
+import { Empty, KeyValues, Section } from "../../components/basics";
+import { QueryView } from "../../components/QueryView";
+import { StateBadge } from "../../components/StateBadge";
+import { Ago, Elapsed, Stamp } from "../../components/Time";
+import * as format from "../../lib/format";
+import { rankRanges } from "../../lib/perf";
+import css from "./trials.module.css";
+
+export function Ranks({ trial }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  const [chosen, setChosen] = useState<string | null>(null);
+  const [group, setGroup] = useState<string | null>(null);
+  const attemptNo = chosen === null ? undefined : Number(chosen);
+  const workers = useQuery(trialWorkers(trial.id, attemptNo));
+  const groups = useQuery(trialGroups(trial.id, attemptNo));
+  const attempt = trial.attempts.find((a) => a.no === (attemptNo ?? trial.attempt_no)) ?? trial.attempts.at(-1);
+  const members = new Set(groups.data?.items.find((g) => g.name === group)?.ranks ?? []);
+  return (
+    <>
+      {trial.attempts.length > 1 ? (
+        <Select
+          label={t("ranks.attempt")}
+          w={260}
+          mb="md"
+          allowDeselect={false}
+          value={String(attempt?.no ?? "")}
+          onChange={setChosen}
+          data={trial.attempts.map((a) => ({ value: String(a.no), label: `${a.no} · ${a.reason || a.state}`.slice(0, 60) }))}
+        />
+      ) : null}
+      {attempt ? (
+        <Section title={t("ranks.attemptNo", { no: attempt.no })} note={<StateBadge state={attempt.state} />}>
+          <KeyValues
+            items={[
+              [t("ranks.world"), t("ranks.worldOn", { world: attempt.world_size, count: attempt.num_nodes })],
+              [t("ranks.rendezvous"), <span key="r" className="mono">{attempt.rendezvous_host ? `${attempt.rendezvous_host}:${attempt.rendezvous_port ?? "?"}` : format.MISSING}</span>],
+              [t("ranks.resumed"), attempt.resume_step > 0 ? t("ranks.resumedAt", { step: format.count(attempt.resume_step) }) : t("ranks.fresh")],
+              [t("ranks.started"), attempt.started_at ? <Stamp key="s" at={attempt.started_at} /> : format.MISSING],
+              [t("ranks.lasted"), <Elapsed key="e" start={attempt.started_at} end={attempt.ended_at} />],
+              ...(attempt.reason ? ([[t("ranks.reason"), attempt.reason]] as [string, string][]) : []),
+            ]}
+          />
+        </Section>
+      ) : null}
+      <Section title={t("ranks.workers")}>
+        <QueryView query={workers}>
+          {(data) =>
+            data.items.length === 0 ? (
+              <Empty title={t("ranks.none")}>{trial.pending_reason || t("ranks.noneHint")}</Empty>
+            ) : (
+              <>
+                <Topology workers={data.items} members={members} />
+                <div style={{ height: 16 }} />
+                <WorkerTable trialId={trial.id} workers={data.items} />
+              </>
+            )
+          }
+        </QueryView>
+      </Section>
+      <Section title={t("ranks.groups")} note={t("ranks.groupsNote")}>
+        <QueryView query={groups}>
+          {(data) =>
+            data.items.length === 0 ? (
+              <Empty title={t("ranks.noGroups")} />
+            ) : (
+              <DataTable
+                rows={data.items}
+                rowKey={(g) => g.name}
+                label={t("ranks.groups")}
+                testId="groups"
+                columns={[
+                  {
+                    id: "name",
+                    header: t("ranks.group"),
+                    lead: true,
+                    cell: (g) => (
+                      <button type="button" className={css["cell"]} data-on={group === g.name || undefined} aria-pressed={group === g.name} onClick={() => setGroup(group === g.name ? null : g.name)} style={{ padding: "0 8px", cursor: "pointer" }}>
+                        {g.name}
+                      </button>
+                    ),
+                  },
+                  { id: "kind", header: t("ranks.kind"), cell: (g) => g.kind },
+                  { id: "backend", header: t("ranks.backend"), cell: (g) => g.backend },
+                  { id: "size", header: t("ranks.size"), align: "right", cell: (g) => format.count(g.size) },
+                  { id: "ranks", header: t("ranks.members"), cell: (g) => rankRanges(g.ranks) },
+                  {
+                    id: "mapping",
+                    header: t("ranks.relative"),
+                    cell: (g) => (
+                      <span className={css["mapping"]} title={g.ranks.map((rank, i) => `${i}→${rank}`).join(" ")}>
+                        {g.ranks.slice(0, 12).map((rank, i) => `${i}→${rank}`).join("  ")}
+                        {g.ranks.length > 12 ? " …" : ""}
+                      </span>
+                    ),
+                  },
+                ]}
+              />
+            )
+          }
+        </QueryView>
+      </Section>
+    </>
+  );
+}
+
+/** Nodes as boxes, ranks as cells; a chosen process group lights up its members. */
+function Topology({ workers, members }: { workers: Worker[]; members: Set<number> }) {
+  const { t } = useTranslation();
+  const nodes = new Map<string, Worker[]>();
+  for (const worker of workers.toSorted((a, b) => a.rank - b.rank)) {
+    nodes.set(worker.node_name, [...(nodes.get(worker.node_name) ?? []), worker]);
+  }
+  return (
+    <div className={css["topo"]} data-testid="topology">
+      {[...nodes].map(([name, list]) => (
+        <div key={name} className={css["topoNode"]}>
+          <h3>
+            {name} <span className="dim">· {t("ranks.nodeRank", { rank: list[0]?.node_rank ?? 0 })}</span>
+          </h3>
+          <div className={css["topoCells"]}>
+            {list.map((worker) => (
+              <span key={worker.rank} className={css["cell"]} data-on={members.has(worker.rank) || undefined} data-bad={(worker.exit_code !== null && worker.exit_code !== 0) || worker.signal !== null || undefined} title={t("ranks.cell", { rank: worker.rank, local: worker.local_rank, slot: worker.slot })}>
+                {worker.rank}
+              </span>
+            ))}
+          </div>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function exitText(worker: Worker): string {
+  if (worker.signal !== null) return `signal ${worker.signal}`;
+  if (worker.exit_code !== null) return String(worker.exit_code);
+  return "";
+}
+
+function WorkerTable({ trialId, workers }: { trialId: number; workers: Worker[] }) {
+  const { t } = useTranslation();
+  const mono = (text: string) => <span className="mono">{text}</span>;
+  const columns: Column<Worker>[] = [
+    {
+      id: "rank",
+      header: t("ranks.rank"),
+      lead: true,
+      cell: (w) => (
+        <Link to="/trials/$trialId" params={{ trialId: String(trialId) }} search={{ tab: "logs", rank: String(w.rank) }}>
+          {t("rank.no", { rank: w.rank })}
+        </Link>
+      ),
+    },
+    { id: "local", header: t("ranks.local"), align: "right", cell: (w) => w.local_rank },
+    { id: "nodeRank", header: t("ranks.nodeRankShort"), align: "right", cell: (w) => w.node_rank },
+    { id: "world", header: t("ranks.worldSize"), align: "right", cell: (w) => w.world_size },
+    { id: "node", header: t("ranks.node"), cell: (w) => w.node_name },
+    { id: "host", header: t("ranks.host"), cell: (w) => mono(w.host) },
+    { id: "pid", header: "PID", align: "right", cell: (w) => w.pid },
+    { id: "master", header: t("ranks.master"), cell: (w) => mono(w.master_addr ? `${w.master_addr}:${w.master_port}` : format.MISSING) },
+    { id: "device", header: t("ranks.device"), cell: (w) => `${w.device}${w.backend ? ` · ${w.backend}` : ""}` },
+    { id: "step", header: t("ranks.step"), align: "right", cell: (w) => (w.reports ? format.count(w.step) : t("ranks.silent")) },
+    { id: "stepMs", header: t("perf.step"), align: "right", cell: (w) => format.ms(w.latest["time/step_ms"]) },
+    { id: "seen", header: t("ranks.lastReport"), align: "right", cell: (w) => <Ago at={w.last_report_at} short /> },
+    { id: "exit", header: t("ranks.exit"), cell: (w) => (exitText(w) ? <span title={w.exit_message}>{exitText(w)}</span> : "") },
+  ];
+  return <DataTable rows={workers} columns={columns} rowKey={(w) => w.rank} label={t("ranks.workers")} testId="workers" />;
+}

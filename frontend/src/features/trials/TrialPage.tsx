@@ -1,0 +1,239 @@
+import { Button } from "@mantine/core";
+import { IconDownload, IconPlayerStop } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { useLiveQueries } from "../../api/liveHooks";
+import { me, trial, type TrialDetail, trialMetrics } from "../../api/queries";
+import { Code, KeyValues, Notice, PageHead, Section, Stats } from "../../components/basics";
+import { ErrorBoundary } from "../../components/ErrorBoundary";
+import { QueryView } from "../../components/QueryView";
+import { FlagBadge, StateBadge } from "../../components/StateBadge";
+import { StopDialog } from "../../components/StopDialog";
+import { Tabs } from "../../components/Tabs";
+import { Ago, Elapsed } from "../../components/Time";
+import * as format from "../../lib/format";
+import { isTerminal } from "../../lib/states";
+import { Checkpoints } from "./Checkpoints";
+import { Logs } from "./Logs";
+import { Metrics } from "./Metrics";
+import { Performance } from "./Performance";
+import { Ranks } from "./Ranks";
+import { TrialEvents } from "./TrialEvents";
+import css from "./trials.module.css";
+
+const TABS = ["metrics", "performance", "ranks", "logs", "checkpoints", "config", "events"] as const;
+
+export function TrialPage() {
+  const { trialId } = useParams({ from: "/app/trials/$trialId" });
+  const id = Number(trialId);
+  const query = useQuery(trial(id));
+  useLiveQueries(`trial:${id}`, ["trial", id]);
+  return <QueryView query={query}>{(data) => <TrialView trial={data} key={data.id} />}</QueryView>;
+}
+
+function TrialView({ trial: data }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  const search = useSearch({ from: "/app/trials/$trialId" });
+  const user = useQuery(me).data;
+  const [stopping, setStopping] = useState(false);
+  const tab = TABS.find((name) => name === search.tab) ?? "metrics";
+  const done = isTerminal(data.state);
+  const alone = data.searcher === "single";
+  const title = alone ? data.experiment_name : t("trial.title", { name: data.experiment_name, no: data.no });
+  return (
+    <>
+      <PageHead
+        title={title}
+        badge={
+          <>
+            <StateBadge state={data.state} />
+            {data.flags.map((flag) => (
+              <FlagBadge key={flag} flag={flag} />
+            ))}
+          </>
+        }
+        actions={
+          <>
+            <Button variant="default" leftSection={<IconDownload size={14} />} component="a" href={`/api/v1/trials/${data.id}/series.csv`} download>
+              CSV
+            </Button>
+            {!done && user?.role !== "viewer" ? (
+              <Button color="red" variant="light" leftSection={<IconPlayerStop size={14} />} onClick={() => setStopping(true)} disabled={data.state === "STOPPING"} data-testid="stop">
+                {t("stop.button")}
+              </Button>
+            ) : null}
+          </>
+        }
+        sub={
+          <>
+            <span>
+              <Link to="/experiments/$experimentId" params={{ experimentId: String(data.experiment_id) }}>
+                {t("experiment.ref", { id: data.experiment_id })}
+              </Link>
+            </span>
+            <span>{t("trial.slots", { count: data.num_slots })}</span>
+            <span>
+              {data.started_at ? (
+                <>
+                  {t("trial.ran")} <Elapsed start={data.started_at} end={data.ended_at} />
+                </>
+              ) : (
+                <>
+                  {t("trial.waiting")} <Elapsed start={data.queued_at} end={data.ended_at} />
+                </>
+              )}
+            </span>
+            <HparamLine hparams={data.hparams} />
+          </>
+        }
+      />
+      <Why trial={data} />
+      <HeaderStrip trial={data} />
+      <Tabs active={tab} label={title} tabs={TABS.map((name) => ({ id: name, label: t(`trial.tab.${name}`) }))} />
+      <ErrorBoundary resetKey={tab}>
+        {tab === "metrics" ? <Metrics trial={data} /> : null}
+        {tab === "performance" ? <Performance trial={data} /> : null}
+        {tab === "ranks" ? <Ranks trial={data} /> : null}
+        {tab === "logs" ? <Logs trial={data} /> : null}
+        {tab === "checkpoints" ? <Checkpoints trial={data} /> : null}
+        {tab === "config" ? <Config trial={data} /> : null}
+        {tab === "events" ? <TrialEvents trialId={data.id} /> : null}
+      </ErrorBoundary>
+      <StopDialog
+        opened={stopping}
+        onClose={() => setStopping(false)}
+        target={alone ? { kind: "experiment", id: data.experiment_id, name: data.experiment_name, trials: 1, slots: data.num_slots } : { kind: "trial", id: data.id, no: data.no, name: data.experiment_name, slots: data.num_slots }}
+      />
+    </>
+  );
+}
+
+function HparamLine({ hparams }: { hparams: Record<string, unknown> }) {
+  const entries = Object.entries(hparams);
+  if (entries.length === 0) return null;
+  return (
+    <span className="mono" title={JSON.stringify(hparams, null, 1)}>
+      {entries
+        .slice(0, 6)
+        .map(([key, value]) => `${key}=${typeof value === "number" ? format.num(value) : String(value)}`)
+        .join("  ")}
+      {entries.length > 6 ? " …" : ""}
+    </span>
+  );
+}
+
+/** One sentence at the top that says why it waits or failed, with the first failing rank's last words. */
+function Why({ trial: data }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  const attempt = data.attempts.at(-1);
+  if (data.state === "FAILED") {
+    const tail = attempt?.root_log_tail ?? [];
+    return (
+      <Notice
+        tone="bad"
+        title={data.reason || t("trial.failed")}
+        action={
+          attempt?.root_rank !== null && attempt?.root_rank !== undefined ? (
+            <Link to="." search={{ tab: "logs", rank: String(attempt.root_rank) }} data-testid="root-cause">
+              {t("trial.rankLog", { rank: attempt.root_rank })}
+            </Link>
+          ) : null
+        }
+      >
+        {tail.length > 0 ? <div className={css["tail"]}><Code text={tail.join("\n")} /></div> : null}
+      </Notice>
+    );
+  }
+  if (data.state === "QUEUED" && data.pending_reason) return <Notice title={t("trial.pending")}>{data.pending_reason}</Notice>;
+  if (data.state === "RETRY_WAIT") return <Notice tone="warn" title={t("trial.retry")}>{data.reason}</Notice>;
+  if (data.state === "STARTING" && attempt) {
+    return (
+      <Notice title={t("trial.starting", { nodes: attempt.nodes.join(", "), world: attempt.world_size })}>
+        {attempt.rendezvous_host ? `${attempt.rendezvous_host}:${attempt.rendezvous_port ?? "…"}` : data.reason}
+      </Notice>
+    );
+  }
+  if (data.reason && data.state !== "RUNNING" && data.state !== "COMPLETED") return <Notice>{data.reason}</Notice>;
+  return null;
+}
+
+function HeaderStrip({ trial: data }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  // The latest values of rank 0 come with the summary; lists carry summaries only.
+  const metrics = useQuery(trialMetrics(data.id)).data;
+  const names = Object.keys(data.summary);
+  const lossName = ["train/loss", data.metric_name ?? "", ...names.filter((name) => name.endsWith("loss"))].find((name) => name in data.summary);
+  const loss = lossName ? data.summary[lossName] : undefined;
+  const val = data.summary["val/loss"] ?? (data.metric_name ? data.summary[data.metric_name] : undefined);
+  const valName = data.summary["val/loss"] ? "val/loss" : data.metric_name;
+  const last = (name: string) => data.summary[name]?.last;
+  const throughput = last("throughput/samples_per_s") ?? last("throughput/tokens_per_s");
+  const step = format.fromWire(last("time/step_ms"));
+  const comm = format.fromWire(last("comm/overhead_ratio")) ?? share(last("comm/exposed_ms"), step);
+  const wait = share(last("time/data_wait_ms"), step);
+  const planned = data.num_steps_planned;
+  const nonFinite = metrics?.items.reduce((sum, item) => sum + (item.name === lossName ? item.num_non_finite : 0), 0) ?? 0;
+  const tail = data.state === "RUNNING" ? data.last_report_at : (data.last_report_at ?? null);
+  return (
+    <Stats
+      compact
+      items={[
+        {
+          testId: "stat-loss",
+          label: lossName ?? t("trial.stat.loss"),
+          value: format.num(loss?.last),
+          note: nonFinite > 0 ? t("trial.stat.nonFinite", { n: nonFinite }) : loss ? t("trial.stat.best", { value: format.num(loss.min) }) : t("trial.stat.none"),
+          tone: nonFinite > 0 ? "bad" : undefined,
+        },
+        ...(val && valName && valName !== lossName
+          ? [{ testId: "stat-val", label: valName, value: format.num(val.last), note: t("trial.stat.best", { value: format.num(data.metric_goal === "max" ? val.max : val.min) }) }]
+          : []),
+        { testId: "stat-throughput", label: t("trial.stat.throughput"), value: format.si(throughput, "", 4), note: last("throughput/tokens_per_s") !== undefined && last("throughput/samples_per_s") === undefined ? "tokens/s" : t("trial.stat.samples") },
+        { testId: "stat-comm", label: t("trial.stat.comm"), value: format.pct(comm), note: t("trial.stat.ofStep"), tone: comm !== null && comm >= 0.3 ? "warn" : undefined },
+        { testId: "stat-data", label: t("trial.stat.data"), value: format.pct(wait), note: t("trial.stat.ofStep"), tone: wait !== null && wait >= 0.2 ? "warn" : undefined },
+        { testId: "stat-step-time", label: t("trial.stat.stepTime"), value: format.ms(step), note: data.summary["time/step_ms"]?.min !== undefined ? t("trial.stat.least", { value: format.ms(data.summary["time/step_ms"]?.min) }) : "" },
+        {
+          testId: "stat-step",
+          label: t("trial.stat.step"),
+          value: (
+            <>
+              {format.count(data.step)}
+              {planned ? <small> / {format.count(planned)}</small> : null}
+            </>
+          ),
+          note: data.epoch === null ? "" : t("trial.stat.epoch", { epoch: format.num(data.epoch, 3) }),
+        },
+        { testId: "stat-restarts", label: t("trial.stat.restarts"), value: format.count(data.num_restarts), note: t("trial.stat.attempt", { no: data.attempt_no }) },
+        { testId: "stat-age", label: t("trial.stat.age"), value: <Ago at={tail} short />, note: data.logs_complete ? t("trial.stat.complete") : "" },
+      ]}
+    />
+  );
+}
+
+function share(part: format.WireNumber | undefined, step: number | null): number | null {
+  const value = format.fromWire(part);
+  return value === null || step === null || !(step > 0) ? null : value / step;
+}
+
+function Config({ trial: data }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  const hparams = Object.entries(data.hparams);
+  return (
+    <>
+      {hparams.length > 0 ? (
+        <Section title={t("trial.hparams")}>
+          <KeyValues items={hparams.map(([key, value]) => [<code key={key} className="mono">{key}</code>, typeof value === "number" ? format.num(value, 6) : JSON.stringify(value)])} />
+        </Section>
+      ) : null}
+      <Section title={t("trial.attempts")}>
+        <KeyValues items={[[t("trial.seed"), String(data.seed)]]} />
+      </Section>
+      <Section title={t("trial.resolved")}>
+        <Code text={JSON.stringify(data.config, null, 2)} />
+      </Section>
+    </>
+  );
+}

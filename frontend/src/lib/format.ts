@@ -1,0 +1,171 @@
+/**
+ * Every number the dashboard shows passes here: four significant digits, an explicit unit, one look.
+ * Pure; the language only matters for words, which live in i18n.
+ */
+
+/** A number as the API sends it: not finite ones are strings. */
+export type WireNumber = number | "NaN" | "Infinity" | "-Infinity";
+
+export const MISSING = "–";
+
+/** The value behind a wire number; null stays null. */
+export function fromWire(value: WireNumber | null | undefined): number | null {
+  if (value === null || value === undefined) return null;
+  if (typeof value === "number") return value;
+  if (value === "NaN") return Number.NaN;
+  return value === "Infinity" ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY;
+}
+
+function notFinite(value: number): string {
+  if (Number.isNaN(value)) return "NaN";
+  return value > 0 ? "∞" : "−∞";
+}
+
+const minus = (text: string): string => text.replace(/^-/, "−").replace("e-", "e−");
+
+/** Four significant digits; scientific below 1e-4 and from 1e6. */
+export function num(input: WireNumber | null | undefined, digits = 4): string {
+  const value = fromWire(input);
+  if (value === null) return MISSING;
+  if (!Number.isFinite(value)) return notFinite(value);
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size < 1e-4 || size >= 1e6) {
+    return minus(value.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e"));
+  }
+  if (Number.isInteger(value) && size < 1e6) return minus(String(value));
+  return minus(Number(value.toPrecision(digits)).toString());
+}
+
+/** A count with thousands separators: 12,340. */
+export function count(value: number | null | undefined): string {
+  if (value === null || value === undefined) return MISSING;
+  return Math.round(value).toLocaleString("en-US");
+}
+
+const SI: readonly [number, string][] = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+];
+
+/** 1234567 → "1.235 M" (+ unit, "1.235 MB"). */
+export function si(input: WireNumber | null | undefined, unit = "", digits = 4): string {
+  const value = fromWire(input);
+  if (value === null) return MISSING;
+  if (!Number.isFinite(value)) return notFinite(value);
+  const size = Math.abs(value);
+  for (const [factor, prefix] of SI) {
+    if (size >= factor) return `${num(value / factor, digits)} ${prefix}${unit}`;
+  }
+  return unit ? `${num(value, digits)} ${unit}` : num(value, digits);
+}
+
+const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
+
+export function bytes(input: WireNumber | null | undefined): string {
+  let value = fromWire(input);
+  if (value === null) return MISSING;
+  if (!Number.isFinite(value)) return notFinite(value);
+  let unit = 0;
+  while (Math.abs(value) >= 1024 && unit < BINARY.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? Math.round(value) : num(value, 3)} ${BINARY[unit]}`;
+}
+
+/** A ratio 0..1 as per cent; one decimal below 10 %. */
+export function pct(input: WireNumber | null | undefined): string {
+  const value = fromWire(input);
+  if (value === null) return MISSING;
+  if (!Number.isFinite(value)) return notFinite(value);
+  const percent = value * 100;
+  const text = Math.abs(percent) < 10 ? percent.toFixed(1) : percent.toFixed(0);
+  return `${minus(text.replace(/\.0$/, ""))} %`;
+}
+
+/** Milliseconds for a person: "0.82 ms", "412 ms", "38.2 s", "2 h 14 min" from a minute on. */
+export function ms(input: WireNumber | null | undefined): string {
+  const value = fromWire(input);
+  if (value === null) return MISSING;
+  if (!Number.isFinite(value)) return notFinite(value);
+  const size = Math.abs(value);
+  if (size < 1000) return `${num(value, 3)} ms`;
+  if (size < 60_000) return `${num(value / 1000, 3)} s`;
+  return duration(value / 1000);
+}
+
+/** Seconds as "38 s", "4m 05s", "2h 14m", "3d 4h". */
+export function duration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return MISSING;
+  const s = Math.max(0, Math.floor(seconds));
+  if (s < 60) return `${s}s`;
+  const two = (n: number): string => String(n).padStart(2, "0");
+  if (s < 3600) return `${Math.floor(s / 60)}m ${two(s % 60)}s`;
+  if (s < 86_400) return `${Math.floor(s / 3600)}h ${two(Math.floor((s % 3600) / 60))}m`;
+  return `${Math.floor(s / 86_400)}d ${Math.floor((s % 86_400) / 3600)}h`;
+}
+
+export type Unit = "ms" | "s" | "bytes" | "ratio" | "pct" | "perS" | "none";
+
+/** The unit a metric's name ends in ("comm/exposed_ms" → ms). */
+export function unitOf(metric: string): Unit {
+  const name = metric.slice(metric.lastIndexOf("/") + 1).replace(/_rank$/, "");
+  if (name.endsWith("_per_s")) return "perS";
+  if (name.endsWith("_ms")) return "ms";
+  if (name.endsWith("_s")) return "s";
+  if (name === "bytes" || name.endsWith("_bytes")) return "bytes";
+  if (name.endsWith("_ratio")) return "ratio";
+  if (name.endsWith("_pct")) return "pct";
+  return "none";
+}
+
+/** A metric's value with its unit. */
+export function metric(name: string, value: WireNumber | null | undefined): string {
+  switch (unitOf(name)) {
+    case "ms":
+      return ms(value);
+    case "s": {
+      const seconds = fromWire(value);
+      return seconds === null ? MISSING : ms(seconds * 1000);
+    }
+    case "bytes":
+      return bytes(value);
+    case "ratio":
+      return pct(value);
+    case "pct": {
+      const percent = fromWire(value);
+      return percent === null ? MISSING : pct(percent / 100);
+    }
+    case "perS":
+      return si(value, "/s");
+    default:
+      return num(value);
+  }
+}
+
+/** Short axis text: like `metric`, three digits. */
+export function axis(name: string, value: number): string {
+  switch (unitOf(name)) {
+    case "bytes":
+      return bytes(value);
+    case "ratio":
+      return pct(value);
+    case "perS":
+      return si(value, "", 3);
+    default:
+      return Math.abs(value) >= 1e4 ? si(value, "", 3) : num(value, 3);
+  }
+}
+
+/** "val/loss" → "loss"; the part behind the group. */
+export function metricLabel(name: string): string {
+  return name.includes("/") ? name.slice(name.indexOf("/") + 1) : name;
+}
+
+/** "train/loss" → "train"; a name without a group belongs to "other". */
+export function metricGroup(name: string): string {
+  return name.includes("/") ? name.slice(0, name.indexOf("/")) : "other";
+}

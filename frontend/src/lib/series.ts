@@ -1,0 +1,216 @@
+/**
+ * Shaping of metric series for drawing. Pure: no fetching, no canvas.
+ *
+ * A chart's x axis holds the union of its series' steps. In a column, `undefined` means "this series
+ * has no point at this x" (the line goes on) and `null` means "a point that cannot be drawn" (the
+ * line breaks): not finite values, or values at or below zero on a log axis.
+ */
+import { fromWire, type WireNumber } from "./format";
+
+/** One series as the API sends it (columns of equal length, oldest first). */
+export interface WireSeries {
+  name: string;
+  rank: number;
+  raw: boolean;
+  bucket_steps: number;
+  num_points: number;
+  step: number[];
+  time_ms: number[];
+  min: (WireNumber | null)[];
+  max: (WireNumber | null)[];
+  mean: (WireNumber | null)[];
+  last: WireNumber[];
+  count: number[];
+}
+
+/** The same as typed columns; not finite values stay NaN or ±Infinity. */
+export interface Columns {
+  name: string;
+  rank: number;
+  bucketSteps: number;
+  numPoints: number;
+  step: Float64Array;
+  min: Float64Array;
+  max: Float64Array;
+  mean: Float64Array;
+  last: Float64Array;
+  count: Float64Array;
+}
+
+const toArray = (values: readonly (WireNumber | null)[]): Float64Array =>
+  Float64Array.from(values, (value) => fromWire(value) ?? Number.NaN);
+
+export function toColumns(series: WireSeries): Columns {
+  return {
+    name: series.name,
+    rank: series.rank,
+    bucketSteps: series.bucket_steps,
+    numPoints: series.num_points,
+    step: Float64Array.from(series.step),
+    min: toArray(series.min),
+    max: toArray(series.max),
+    mean: toArray(series.mean),
+    last: toArray(series.last),
+    count: Float64Array.from(series.count),
+  };
+}
+
+/** First step of the last (possibly unfinished) bucket: what a refresh has to ask for again. */
+export function tailStart(columns: Columns): number {
+  const last = columns.step.at(-1) ?? 0;
+  const width = Math.max(1, columns.bucketSteps);
+  return Math.floor(last / width) * width;
+}
+
+/** `head` up to (not with) the tail's window, then the tail. Both of the same series. */
+export function mergeTail(head: Columns, tail: Columns, from: number): Columns {
+  let keep = head.step.length;
+  while (keep > 0 && (head.step[keep - 1] ?? 0) >= from) keep -= 1;
+  const join = (a: Float64Array, b: Float64Array): Float64Array => {
+    const out = new Float64Array(keep + b.length);
+    out.set(a.subarray(0, keep));
+    out.set(b, keep);
+    return out;
+  };
+  let kept = 0;
+  for (let i = 0; i < keep; i += 1) kept += head.count[i] ?? 0;
+  return {
+    name: head.name,
+    rank: head.rank,
+    bucketSteps: head.bucketSteps,
+    numPoints: kept + tail.numPoints,
+    step: join(head.step, tail.step),
+    min: join(head.min, tail.min),
+    max: join(head.max, tail.max),
+    mean: join(head.mean, tail.mean),
+    last: join(head.last, tail.last),
+    count: join(head.count, tail.count),
+  };
+}
+
+/** Sorted union of the steps of several series. */
+export function unionSteps(all: readonly Columns[]): Float64Array {
+  if (all.length === 1 && all[0]) return all[0].step;
+  const seen = new Set<number>();
+  for (const columns of all) for (const step of columns.step) seen.add(step);
+  return Float64Array.from(seen).toSorted();
+}
+
+export type Cell = number | null | undefined;
+
+/** `values` (one per step of `columns`) laid out over the steps `x`, which contain all of them. */
+export function alignTo(
+  x: Float64Array,
+  steps: Float64Array,
+  values: ArrayLike<number>,
+  log = false,
+): Cell[] {
+  const out: Cell[] = Array.from({ length: x.length });
+  let i = 0;
+  for (let j = 0; j < x.length && i < steps.length; j += 1) {
+    if (x[j] !== steps[i]) continue;
+    const value = values[i] ?? Number.NaN;
+    out[j] = !Number.isFinite(value) || (log && value <= 0) ? null : value;
+    i += 1;
+  }
+  return out;
+}
+
+/**
+ * Exponential smoothing whose weight depends on the distance in steps relative to the visible range,
+ * so that the curve does not change its shape with the sampling level. `factor` 0..1, 0 = off.
+ * Not finite values pass through and do not enter the average. The start is debiased.
+ */
+export function smooth(steps: ArrayLike<number>, values: ArrayLike<number>, factor: number): Float64Array {
+  const length = values.length;
+  const out = new Float64Array(length);
+  if (factor <= 0 || length < 2) {
+    for (let i = 0; i < length; i += 1) out[i] = values[i] ?? Number.NaN;
+    return out;
+  }
+  const span = Math.max(1e-12, (steps[length - 1] ?? 0) - (steps[0] ?? 0));
+  const weight = Math.min(0.9999, factor);
+  let average = 0;
+  let bias = 0;
+  let previous: number | null = null;
+  for (let i = 0; i < length; i += 1) {
+    const value = values[i] ?? Number.NaN;
+    if (!Number.isFinite(value)) {
+      out[i] = value;
+      continue;
+    }
+    const step = steps[i] ?? 0;
+    // A range of 500 points one apart behaves like the classic EMA with this factor.
+    const distance = previous === null ? 1 : Math.max(1e-9, ((step - previous) / span) * 500);
+    const keep = weight ** distance;
+    average = average * keep + value * (1 - keep);
+    bias = bias * keep + (1 - keep);
+    out[i] = average / bias;
+    previous = step;
+  }
+  return out;
+}
+
+export interface NonFinite {
+  step: number;
+  kind: "NaN" | "∞" | "−∞";
+}
+
+/** Where the series holds values that no line can show. */
+export function nonFinite(columns: Columns): NonFinite[] {
+  const out: NonFinite[] = [];
+  for (let i = 0; i < columns.last.length; i += 1) {
+    const value = [columns.last[i], columns.mean[i]].find((v) => v !== undefined && !Number.isFinite(v));
+    if (value === undefined) continue;
+    const kind = Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
+    out.push({ step: columns.step[i] ?? 0, kind });
+  }
+  return out;
+}
+
+/** Index of the entry at or before `step`; -1 when all are later. */
+export function indexAt(steps: ArrayLike<number>, step: number): number {
+  let low = 0;
+  let high = steps.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    if ((steps[middle] ?? 0) <= step) low = middle + 1;
+    else high = middle - 1;
+  }
+  return high;
+}
+
+/** Metric names that belong on one chart: training and validation of the same quantity overlaid. */
+export interface ChartSpec {
+  id: string;
+  group: string;
+  names: string[];
+}
+
+const GROUP_ORDER = ["train", "throughput", "comm", "time", "memory"];
+
+/** Charts for a trial's metrics; grouped by prefix, `val/x` joins `train/x`. */
+export function chartSpecs(names: readonly string[]): ChartSpec[] {
+  const all = new Set(names);
+  const specs: ChartSpec[] = [];
+  for (const name of [...all].toSorted()) {
+    const slash = name.indexOf("/");
+    const group = slash < 0 ? "other" : name.slice(0, slash);
+    const rest = slash < 0 ? name : name.slice(slash + 1);
+    if (group === "val" && all.has(`train/${rest}`)) continue;
+    const partner = group === "train" && all.has(`val/${rest}`) ? [`val/${rest}`] : [];
+    specs.push({ id: name, group: group === "val" ? "train" : group, names: [name, ...partner] });
+  }
+  const order = (group: string): number => {
+    const at = GROUP_ORDER.indexOf(group);
+    return at < 0 ? GROUP_ORDER.length : at;
+  };
+  const first = (spec: ChartSpec): number => (spec.id === "train/loss" ? 0 : 1);
+  return specs.toSorted(
+    (a, b) =>
+      order(a.group) - order(b.group) ||
+      a.group.localeCompare(b.group) ||
+      first(a) - first(b) ||
+      a.id.localeCompare(b.id),
+  );
+}

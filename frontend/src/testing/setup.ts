@@ -1,0 +1,26 @@
+import "@testing-library/jest-dom/vitest";
+
+// What Mantine and the charts ask of a browser and jsdom lacks.
+if (typeof window !== "undefined") {
+  window.matchMedia = (query: string) =>
+    ({
+      matches: false,
+      media: query,
+      onchange: null,
+      addListener: () => {},
+      removeListener: () => {},
+      addEventListener: () => {},
+      removeEventListener: () => {},
+      dispatchEvent: () => false,
+    }) as MediaQueryList;
+  class NoObserver {
+    observe() {}
+    unobserve() {}
+    disconnect() {}
+    takeRecords() {
+      return [];
+    }
+  }
+  window.ResizeObserver = NoObserver as unknown as typeof ResizeObserver;
+  window.IntersectionObserver = NoObserver as unknown as typeof IntersectionObserver;
+}
