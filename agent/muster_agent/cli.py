@@ -56,7 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(settings: AgentSettings) -> int:
-    from muster_agent.loop import Agent, CannotJoin
+    from muster_agent.joining import CannotJoin
+    from muster_agent.loop import Agent
 
     log = structlog.get_logger("muster.agent")
     stop = asyncio.Event()

@@ -14,6 +14,8 @@ from muster.wire import ExitInfo, WorkerExit
 LOG_TAIL_LINES = 40
 _MAX_MESSAGE_CHARS = 2_000
 
+Cause = Literal["user_error", "killed_by_signal", "out_of_memory", "launcher_failed", "port_in_use"]
+
 _RANK_PREFIX = re.compile(r"^\[rank\d+\]:\s?")
 _EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$")
 _OUT_OF_MEMORY = re.compile(
@@ -51,8 +53,9 @@ class Ending:
     launcher_exit_code: int | None = None
     launcher_signal: int | None = None
     launcher_tail: str = ""
-    stop: Literal["", "stop", "kill"] = ""
-    """Whether the end was asked for, and how."""
+    stop: Literal["", "stop", "kill", "node"] = ""
+    """Whether the end was asked for, and how; "node": not by the server, but by this node (its
+    agent's end, a lease that ran out)."""
     stop_reason: str = ""
     stop_at_ms: int = 0
     is_forced: bool = False
@@ -69,7 +72,7 @@ class Ending:
 def classify_exit(ending: Ending) -> ExitInfo:
     """The verdict. Of several failed workers the earliest is the cause; the rest followed it."""
     ends = sorted(ending.workers, key=lambda w: w.local_rank)
-    exits = [_worker_exit(w) for w in ends]
+    exits = [_worker_exit(ending, w) for w in ends]
     failed = [w for w in ends if _has_failed(w)]
     # An end by SIGTERM is nearly always the launcher cleaning up after the one that failed first.
     first = min(failed, key=lambda w: (w.signal == signal.SIGTERM, w.at_ms), default=None)
@@ -78,7 +81,7 @@ def classify_exit(ending: Ending) -> ExitInfo:
     info = replace(
         info,
         workers=exits,
-        first_failure=_worker_exit(first) if first is not None else None,
+        first_failure=_worker_exit(ending, first) if first is not None else None,
         log_tail=[] if info.cause == "success" else tail_of.splitlines()[-LOG_TAIL_LINES:],
     )
     if ending.num_survivors:
@@ -97,6 +100,9 @@ def _verdict(ending: Ending, first: WorkerEnd | None) -> ExitInfo:
         # It failed by itself; the stop came while the launcher was still clearing up. In a gang
         # that is the rule: another node notices the failure sooner than its own launcher ends.
         return _verdict_of_worker(ending, first)
+    if ending.stop == "node":
+        # Not the user's doing and not the script's: it counts as trouble of the infrastructure.
+        return ExitInfo(cause="shim_lost", message=_sentence("ended by its node", ending))
     if ending.stop == "kill":
         return ExitInfo(cause="killed", message=_sentence("killed", ending), signal=signal.SIGKILL)
     if ending.stop == "stop":
@@ -115,7 +121,7 @@ def _verdict(ending: Ending, first: WorkerEnd | None) -> ExitInfo:
     if (code or 0) == 0 and number is None:
         return ExitInfo(cause="success", message="every worker exited with code 0", exit_code=0)
     if _PORT_IN_USE.search(ending.launcher_tail):
-        cause: Literal["port_in_use", "launcher_failed"] = "port_in_use"
+        cause: Cause = "port_in_use"
     else:
         cause = "launcher_failed"
     said = last_words(ending.launcher_tail)
@@ -129,38 +135,42 @@ def _verdict(ending: Ending, first: WorkerEnd | None) -> ExitInfo:
 
 
 def _verdict_of_worker(ending: Ending, first: WorkerEnd) -> ExitInfo:
+    message = _cut(f"rank {first.rank} {_how(ending, first)}")
     words = _words(first)
-    text = f"{first.error}\n{first.stderr_tail}"
-    who = f"rank {first.rank}"
+    cause: Cause = "user_error"
     if first.signal is not None:
-        name = signal_name(first.signal)
-        if first.signal == signal.SIGKILL:
-            if ending.num_oom_kills_here or ending.num_oom_kills_on_node:
-                return ExitInfo(
-                    cause="out_of_memory",
-                    message=f"{who} was killed by SIGKILL while the kernel's out-of-memory killer "
-                    "was at work on this node: give it more memory or a smaller batch",
-                    signal=first.signal,
-                )
-            return ExitInfo(
-                cause="killed_by_signal",
-                message=f"{who} was killed by SIGKILL (often the out-of-memory killer, although "
-                "this node's kernel did not count such a kill)",
-                signal=first.signal,
-            )
-        return ExitInfo(
-            cause="killed_by_signal",
-            message=_cut(f"{who} was killed by {name}" + (f": {words}" if words else "")),
-            signal=first.signal,
-        )
-    message = _cut(f"{who} exited with code {first.exit_code}" + (f": {words}" if words else ""))
-    if _OUT_OF_MEMORY.search(words) or _OUT_OF_MEMORY.search(first.error):
-        cause: Literal["out_of_memory", "port_in_use", "user_error"] = "out_of_memory"
-    elif (_PORT_IN_USE.search(text) and ending.launcher == "direct") or _PORT_IN_USE.search(words):
+        is_oom = first.signal == signal.SIGKILL and _has_kernel_killed(ending)
+        cause = "out_of_memory" if is_oom else "killed_by_signal"
+    elif _OUT_OF_MEMORY.search(words):
+        cause = "out_of_memory"
+    elif _PORT_IN_USE.search(words) or (
+        # Without torchrun the workers bind the port themselves, under an exception of many lines.
+        ending.launcher == "direct" and _PORT_IN_USE.search(first.stderr_tail)
+    ):
         cause = "port_in_use"
-    else:
-        cause = "user_error"
-    return ExitInfo(cause=cause, message=message, exit_code=first.exit_code)
+    return ExitInfo(cause=cause, message=message, exit_code=first.exit_code, signal=first.signal)
+
+
+def _how(ending: Ending, worker: WorkerEnd) -> str:
+    """How a failed worker ended, to follow "rank 3 …"."""
+    words = _words(worker)
+    if worker.signal is None:
+        return f"exited with code {worker.exit_code}" + (f": {words}" if words else "")
+    if worker.signal != signal.SIGKILL:
+        return f"was killed by {signal_name(worker.signal)}"
+    if _has_kernel_killed(ending):
+        return (
+            "was killed by SIGKILL while the kernel's out-of-memory killer was at work on this "
+            "node: give it more memory or a smaller batch"
+        )
+    return (
+        "was killed by SIGKILL (often the out-of-memory killer, although this node's kernel did "
+        "not count such a kill)"
+    )
+
+
+def _has_kernel_killed(ending: Ending) -> bool:
+    return bool(ending.num_oom_kills_here or ending.num_oom_kills_on_node)
 
 
 def last_words(stderr: str) -> str:
@@ -228,14 +238,19 @@ def _words(worker: WorkerEnd) -> str:
     return worker.error or last_words(worker.stderr_tail)
 
 
-def _worker_exit(worker: WorkerEnd) -> WorkerExit:
+def _worker_exit(ending: Ending, worker: WorkerEnd) -> WorkerExit:
+    message = ""
+    if _has_failed(worker):
+        # A worker killed by a signal said nothing about it: its last line is about other things.
+        message = _words(worker) if worker.signal is None else ""
+        message = message or _how(ending, worker)
     return WorkerExit(
         local_rank=worker.local_rank,
         rank=worker.rank,
         exit_code=worker.exit_code,
         signal=worker.signal,
         at_ms=worker.at_ms,
-        message=_words(worker) if _has_failed(worker) else "",
+        message=message,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -31,6 +31,7 @@ from muster_agent.client import (
 )
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.inventory import UsageMeter, interface_of, node_address, take_inventory
+from muster_agent.joining import CannotJoin, introduce
 from muster_agent.plan import (
     Action,
     DeclareLost,
@@ -51,10 +52,7 @@ log = structlog.get_logger("muster.agent")
 PLAN_INTERVAL_S = 0.1
 NAME_TAKEN_PAUSE_S = 3.0
 SHUTDOWN_UPLOAD_S = 10.0
-
-
-class CannotJoin(Exception):
-    """The server does not accept this agent; the message says what to do."""
+CREATE_RETRY_S = 5.0
 
 
 class Agent:
@@ -77,6 +75,7 @@ class Agent:
         self._lease_s = 0.0
         self._wake = asyncio.Event()
         self._is_leaving = False
+        self._retry_create_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._address = node_address(settings)
         self._sdk_path = _make_sdk_folder(self._home)
@@ -131,7 +130,7 @@ class Agent:
             )
             asked_at = boot_clock()
             try:
-                reply = await self._introduce(request)
+                reply = await introduce(self._plane, self._settings, request)
             except Superseded as error:
                 log.warning("registration_superseded", error=str(error))
             except Refused as error:
@@ -144,41 +143,6 @@ class Agent:
                 break
             await asyncio.sleep(NAME_TAKEN_PAUSE_S)
         return self._open_session(reply, asked_at)
-
-    async def _introduce(self, request: wire.RegisterRequest) -> wire.RegisterReply:
-        """Register with the own credential; with the join token when there is none (any more)."""
-        credential = self._read_credential()
-        if credential:
-            try:
-                reply = await persistently(
-                    lambda: self._plane.register(request, token=credential), what="register"
-                )
-            except Refused as error:
-                if error.status not in (401, 403):
-                    raise
-                log.warning("credential_refused", error=error.message)
-            else:
-                self._plane.use_credential(reply.credential or credential)
-                if reply.credential:
-                    self._write_credential(reply.credential)
-                return reply
-        try:
-            token = self._settings.read_join_token()
-        except OSError as error:
-            raise CannotJoin(f"the join token cannot be read: {error}") from error
-        if token is None:
-            raise CannotJoin(
-                "this agent has no valid credential: make a join token ('muster agent token') and "
-                "pass it as MUSTER_AGENT_JOIN_TOKEN or MUSTER_AGENT_JOIN_TOKEN_FILE"
-            )
-        reply = await persistently(
-            lambda: self._plane.register(request, token=token), what="register"
-        )
-        if reply.credential is None:
-            raise CannotJoin("the server gave no credential in exchange for the join token")
-        self._write_credential(reply.credential)
-        self._plane.use_credential(reply.credential)
-        return reply
 
     def _open_session(self, reply: wire.RegisterReply, asked_at: float) -> Session:
         for ack in reply.adopt:
@@ -324,10 +288,14 @@ class Agent:
         task.add_done_callback(self._tasks.discard)
 
     def _add(self, spec: wire.AllocationSpec) -> Allocation | None:
+        """The new allocation; None when its folder cannot be made, which is tried again later."""
+        if time.monotonic() < self._retry_create_at:
+            return None
         try:
             folder = AllocationFolder(self._home, spec.allocation_id)
             folder.create(spec)
         except (OSError, ValueError) as error:
+            self._retry_create_at = time.monotonic() + CREATE_RETRY_S
             log.error("allocation_not_created", allocation_id=spec.allocation_id, error=str(error))
             return None
         allocation = Allocation(folder, spec)
@@ -355,19 +323,17 @@ class Agent:
 
     def _shim_options(self, bundle: str) -> ShimOptions:
         settings = self._settings
-        return (
-            ShimOptions(
-                default_python=settings.python,
-                node_address=self._address,
-                network_interface=interface_of(self._address),
-                storage_dir=str(settings.storage),
-                interpreter_cache=str(self._home / "interpreters"),
-                sdk_path=self._sdk_path,
-                bundle=bundle,
-                deadline_boot_s=self._deadline_boot_s,
-                kill_wait_s=settings.kill_wait_s,
-                spool_limit_bytes=settings.spool_limit_bytes,
-            )
+        return ShimOptions(
+            default_python=settings.python,
+            node_address=self._address,
+            network_interface=interface_of(self._address),
+            storage_dir=str(settings.storage),
+            interpreter_cache=str(self._home / "interpreters"),
+            sdk_path=self._sdk_path,
+            bundle=bundle,
+            deadline_boot_s=self._deadline_boot_s,
+            kill_wait_s=settings.kill_wait_s,
+            spool_limit_bytes=settings.spool_limit_bytes,
         )
 
     async def _settle(self, allocation: Allocation, reason: str) -> None:
@@ -413,28 +379,6 @@ class Agent:
         await _until(lambda: all(a.has_ended for a in running), timeout_s=patience_s)
         if not has_lifeline:
             await _until(lambda: all(a.is_delivered for a in running), timeout_s=SHUTDOWN_UPLOAD_S)
-
-    # ------------------------------------------------------------ credential
-
-    def _read_credential(self) -> str:
-        try:
-            stored = json.loads((self._home / "credential.json").read_text())
-        except (OSError, ValueError):
-            return ""
-        if stored.get("server_url") != self._settings.server_url:
-            return ""  # it is another server's secret
-        return str(stored.get("credential", ""))
-
-    def _write_credential(self, credential: str) -> None:
-        path = self._home / "credential.json"
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-        fd = os.open(path.with_suffix(".new"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "w") as file:
-            json.dump({"server_url": self._settings.server_url, "credential": credential}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        path.with_suffix(".new").replace(path)
 
 
 async def _until(condition: Callable[[], bool], *, timeout_s: float) -> None:

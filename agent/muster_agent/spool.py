@@ -58,9 +58,19 @@ class RecordWriter:
                 self._num_dropped += 1
                 return 0
             self._tell_dropped()
+        try:
+            return self._write(record, is_synced=is_synced)
+        except OSError:
+            if not is_metrics:
+                raise
+            self._num_dropped += 1  # the disk is full; training goes on
+            return 0
+
+    def _write(self, record: str, *, is_synced: bool) -> int:
         if self._size >= SEGMENT_BYTES:
-            os.close(self._fd)
+            full = self._fd
             self._open(self._folder / _segment_name(self.num_records + 1))
+            os.close(full)
         seq = self.num_records + 1
         at_ms = time.time_ns() // 1_000_000
         line = f'{{"seq":{seq},"at_ms":{at_ms},"record":{record}}}\n'.encode()
@@ -103,11 +113,13 @@ class RecordWriter:
         if self._num_dropped == 0:
             return
         text = (
-            f"{self._num_dropped} metric records were lost: the server was out of reach for so long "
-            f"that the node's spool of {self._limit_bytes} bytes was full"
+            f"{self._num_dropped} metric records were lost: the server was out of reach and the "
+            f"node's spool (at most {self._limit_bytes} bytes) or its disk was full"
         )
-        self._num_dropped = 0
-        self.append_raw(wire.dump(wire.MessageRecord(level="warning", text=text)))
+        record = wire.dump(wire.MessageRecord(level="warning", text=text))
+        with contextlib.suppress(OSError):  # still no room: told later
+            self._write(record, is_synced=False)
+            self._num_dropped = 0
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,8 @@ def test_sigterm_can_be_told_to_stop_training(
     assert tagged("a1") == set()
     info = plane.of("a1").exit()
     assert info is not None
-    assert info.message == "stopped (this node's agent was told to end)"
+    assert info.cause == "shim_lost"
+    assert info.message == "ended by its node (the node's agent was told to end)"
 
 
 def test_cut_lifeline_ends_agent_shim_and_workers(

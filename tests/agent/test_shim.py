@@ -168,7 +168,7 @@ def test_lease_deadline_kills_when_the_policy_says_so(shims: Any) -> None:
     shim.wait_state("RUNNING")
     shim.command("renew", deadline_boot_s=boot_clock() + 0.2)
     info = shim.wait_exit()
-    assert info.cause == "killed"
+    assert info.cause == "shim_lost"
     assert "on_disconnect is 'stop'" in info.message
 
 
@@ -186,7 +186,7 @@ def test_cut_lifeline_leaves_nothing_behind(shims: Any) -> None:
     shim.wait_state("RUNNING")
     os.close(write_end)
     info = shim.wait_exit()
-    assert info.cause == "killed"
+    assert info.cause == "shim_lost"
     assert shim.process.wait(timeout=10) == 0
     assert tagged(shim.folder.allocation_id) == set()
 

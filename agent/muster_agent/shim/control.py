@@ -1,7 +1,7 @@
 """How the agent commands a shim: one JSON object per line over a private unix socket.
 
 {"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "..."} ·
-{"command": "kill", "reason": "..."} · {"command": "renew", "deadline_boot_s": 1234.5} ·
+{"command": "kill", "reason": "..."} (both with "by_node": true when the server did not ask for it) · {"command": "renew", "deadline_boot_s": 1234.5} ·
 {"command": "status"}. Each is answered with {"ok": true, "observed": ...} or {"error": ...}.
 All are idempotent; a kill overrides a stop, nothing overrides a kill.
 """
@@ -33,6 +33,8 @@ class Commands:
         self.kill: str | None = None
         self.asked_at_ms = 0
         """Unix time of the first stop or kill."""
+        self.is_by_node = False
+        """The first of them came from this node itself, not from the server."""
         self.deadline_boot_s = deadline_boot_s
 
     @property
@@ -61,9 +63,9 @@ class Commands:
                         self.rendezvous = wire.load(wire.Rendezvous, rendezvous)
                     self.is_started = True
             case "stop":
-                self.ask_stop(str(message.get("reason", "")))
+                self.ask_stop(str(message.get("reason", "")), by_node=bool(message.get("by_node")))
             case "kill":
-                self.ask_kill(str(message.get("reason", "")))
+                self.ask_kill(str(message.get("reason", "")), by_node=bool(message.get("by_node")))
             case "renew":
                 self.deadline_boot_s = float(message["deadline_boot_s"])
             case "status":
@@ -72,20 +74,22 @@ class Commands:
                 raise ValueError(f"unknown command {other!r}")
         self.changed.set()
 
-    def ask_stop(self, reason: str) -> None:
+    def ask_stop(self, reason: str, *, by_node: bool = False) -> None:
+        self._note_first(by_node)
         if self.stop is None:
             self.stop = reason
-            self._note_time()
         self.changed.set()
 
-    def ask_kill(self, reason: str) -> None:
+    def ask_kill(self, reason: str, *, by_node: bool = False) -> None:
+        self._note_first(by_node)
         if self.kill is None:
             self.kill = reason
-            self._note_time()
         self.changed.set()
 
-    def _note_time(self) -> None:
-        self.asked_at_ms = self.asked_at_ms or time.time_ns() // 1_000_000
+    def _note_first(self, by_node: bool) -> None:
+        if not self.must_end():
+            self.asked_at_ms = time.time_ns() // 1_000_000
+            self.is_by_node = by_node
 
 
 async def serve_commands(

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from muster import lifeline, wire
 from muster_agent.exits import Ending, classify_exit
 from muster_agent.folder import (
-    SOCKET_DIR_PREFIX,
     AllocationFolder,
     ShimState,
     remove_socket_dir,
@@ -48,7 +45,8 @@ from muster_agent.process import (
 )
 from muster_agent.shim.control import Commands, serve_commands
 from muster_agent.shim.endings import collect_ends
-from muster_agent.shim.ports import NoPortFree, PortLease, lease_port
+from muster_agent.shim.meeting import Meeting, make_socket_dir
+from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, PrepareFailed, prepare
 from muster_agent.shim.reports import ReportServer
 from muster_agent.shim.workers import Workers
@@ -56,14 +54,11 @@ from muster_agent.spool import RecordWriter, last_state
 
 POLL_S = 0.1
 LOG_UPKEEP_S = 5.0
-RENDEZVOUS_START_TIMEOUT_S = 180.0
 SIBLING_GRACE_S = 10.0
 """Time the others get to end by SIGTERM after a worker has failed (torchrun does it by itself)."""
 LAUNCHER_LINGER_S = 2.0
 """A launcher whose workers are gone may wait minutes for other nodes; in a stop it may not."""
 DRAIN_TIMEOUT_S = 5.0
-
-_MAX_SOCKET_PATH_BYTES = 100
 
 log = logging.getLogger("muster.shim")
 
@@ -99,10 +94,9 @@ class Shim:
         self.spool = RecordWriter(folder.records, limit_bytes=self.options.spool_limit_bytes)
         self.reports = ReportServer(record=self._on_report, hello=self._on_hello, warn=self._warn)
         self.cgroup = Cgroup.create(self.spec.allocation_id)
-        self.socket_dir = _make_socket_dir()
+        self.socket_dir = make_socket_dir()
         self.launcher: Child | None = None
-        self.rendezvous_host: tuple[Child, IO[bytes]] | None = None
-        self.port_lease: PortLease | None = None
+        self.meeting = Meeting(self.spec, self.options, self.folder)
         self.was_asked = False
         """The end was asked for while something could still be ended."""
         self.is_forced = False
@@ -125,12 +119,13 @@ class Shim:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self.commands.changed.set)
         loop.add_signal_handler(
-            signal.SIGTERM, lambda: self.commands.ask_stop("the shim was asked to end")
+            signal.SIGTERM,
+            lambda: self.commands.ask_stop("the shim was asked to end", by_node=True),
         )
 
         def on_lifeline_cut() -> None:
             reason = "the process that started this node's agent has ended"
-            loop.call_soon_threadsafe(self.commands.ask_kill, reason)
+            loop.call_soon_threadsafe(lambda: self.commands.ask_kill(reason, by_node=True))
 
         lifeline.watch(on_lifeline_cut)
         await self.reports.listen(self.socket_dir / "report")
@@ -165,7 +160,7 @@ class Shim:
         self._enter("PREPARING")
         try:
             prepared = await self._prepare()
-            rendezvous = await self._host_rendezvous(prepared) if prepared else None
+            rendezvous = await self._open_meeting(prepared) if prepared else None
         except PrepareFailed as error:
             await self._end_processes()
             self._enter("PREPARE_FAILED", message=str(error))
@@ -223,66 +218,26 @@ class Shim:
             self._check_deadline()
         return task.result()
 
-    async def _host_rendezvous(self, prepared: Prepared) -> wire.Rendezvous | None:
+    async def _open_meeting(self, prepared: Prepared) -> wire.Rendezvous | None:
         """On node 0 of a gang that spans nodes: the meeting point, bound before anyone is told."""
         spec = self.spec
         if spec.num_nodes == 1 or spec.node_rank != 0:
             return None
-        host = self.options.node_address
-        run_id = f"muster-{spec.trial_id}.{spec.attempt_no}"
         if spec.launcher == "direct":
             try:
-                self.port_lease = lease_port(host)
+                return self.meeting.lease(self.options.node_address)
             except NoPortFree as error:
                 raise PrepareFailed(str(error)) from error
-            return wire.Rendezvous(host=host, port=self.port_lease.port, run_id=run_id)
-        return wire.Rendezvous(host=host, port=await self._start_store(prepared), run_id=run_id)
-
-    async def _start_store(self, prepared: Prepared) -> int:
-        place = prepared.place
-        environment = dict(place.inherited) | {"MUSTER_ALLOCATION_ID": self.spec.allocation_id}
-        if place.sdk_path:
-            environment["PYTHONPATH"] = place.sdk_path
-        words = self.folder.logs / "launcher" / "rendezvous.log"
-        read_end, write_end = os.pipe()
-        stdin_read, stdin_write = os.pipe()
-        os.set_blocking(read_end, False)
-        try:
-            with words.open("ab") as stderr:
-                child, _ = self.children.start(
-                    [place.python, "-m", "muster.rendezvous", "--host", place.node_address],
-                    environment=environment,
-                    folder=self.folder.path,
-                    stdin=stdin_read,
-                    stdout=write_end,
-                    stderr=stderr,
-                    cgroup=self.cgroup,
-                )
-        except OSError as error:
-            raise PrepareFailed(f"the rendezvous host could not be started: {error}") from error
-        finally:
-            os.close(write_end)
-            os.close(stdin_read)
-        self.rendezvous_host = (child, os.fdopen(stdin_write, "wb"))
-        deadline = time.monotonic() + RENDEZVOUS_START_TIMEOUT_S
-        said = b""
-        with os.fdopen(read_end, "rb", buffering=0) as pipe:
-            while not said.endswith(b"\n"):
-                said += pipe.read(4096) or b""
-                if self.commands.must_end():
-                    return 0
-                if child.has_ended or time.monotonic() > deadline:
-                    reason = tail(words).strip().splitlines()[-1:] or ["it did not answer in time"]
-                    raise PrepareFailed(f"the rendezvous host did not come up: {reason[0]}")
-                if not said.endswith(b"\n"):
-                    await self._tick(0.02)
-        return int(json.loads(said)["port"])
+        self.meeting.start_store(prepared.place, self.children, self.cgroup)
+        while (rendezvous := self.meeting.find_store()) is None:
+            if self.commands.must_end():
+                return None
+            await self._tick(0.02)
+        return rendezvous
 
     def _start(self, prepared: Prepared, rendezvous: wire.Rendezvous | None) -> None:
         if self.spec.launcher == "direct" and rendezvous is None:
-            self.port_lease = lease_port("127.0.0.1")
-            run_id = f"muster-{self.spec.trial_id}.{self.spec.attempt_no}"
-            rendezvous = wire.Rendezvous(host="127.0.0.1", port=self.port_lease.port, run_id=run_id)
+            rendezvous = self.meeting.lease("127.0.0.1")
         self.num_oom_kills_before = num_system_oom_kills()
         for command in build_commands(self.spec, prepared.place, rendezvous=rendezvous):
             with self._outputs(command) as (stdout, stderr):
@@ -384,7 +339,7 @@ class Shim:
             launcher_exit_code=launcher.exit_code if launcher else None,
             launcher_signal=launcher.signal if launcher else None,
             launcher_tail=tail(launcher_log(self.folder.logs, "stderr")),
-            stop=("kill" if self.commands.kill is not None else "stop") if self.was_asked else "",
+            stop=self._how_asked(),
             stop_reason=self.commands.reason,
             stop_at_ms=self.commands.asked_at_ms,
             is_forced=self.is_forced,
@@ -394,6 +349,13 @@ class Shim:
             num_survivors=len(survivors),
         )
         self._enter("EXITED", exit=classify_exit(ending))
+
+    def _how_asked(self) -> Literal["", "stop", "kill", "node"]:
+        if not self.was_asked:
+            return ""
+        if self.commands.is_by_node:
+            return "node"
+        return "stop" if self.commands.kill is None else "kill"
 
     # ------------------------------------------------------------ processes
 
@@ -413,19 +375,14 @@ class Shim:
                 self._members, timeout_s=self.options.kill_wait_s, reap=self.children.reap
             )
 
-        if self.rendezvous_host is not None:
-            with contextlib.suppress(OSError):
-                self.rendezvous_host[1].close()
+        self.meeting.close()
         survivors = await asyncio.to_thread(kill)
         self.children.reap()
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
-        if self.port_lease is not None:
-            self.port_lease.release()
-            self.port_lease = None
         return survivors
 
     def _tell_leftovers(self) -> None:
-        host = self.rendezvous_host[0].pid if self.rendezvous_host else 0
+        host = self.meeting.store_pid
         left = [identity for identity in self._members() if identity.pid != host]
         if left and self._has_ended():
             self._warn(
@@ -477,7 +434,8 @@ class Shim:
         if self.spec.on_disconnect == "stop" and deadline is not None and boot_clock() > deadline:
             self.commands.ask_kill(
                 "on_disconnect is 'stop' and the control plane was out of reach for longer than "
-                "the node's lease"
+                "the node's lease",
+                by_node=True,
             )
 
     def _enter(
@@ -514,11 +472,3 @@ class Shim:
     def _warn(self, text: str) -> None:
         log.warning("%s", text)
         self.spool.append(wire.MessageRecord(level="warning", text=text))
-
-
-def _make_socket_dir() -> Path:
-    """A folder only we may enter, with a path short enough for a socket's address."""
-    for parent in (tempfile.gettempdir(), "/tmp"):  # noqa: S108
-        if len(os.fsencode(parent)) + len(SOCKET_DIR_PREFIX) + 24 < _MAX_SOCKET_PATH_BYTES:
-            return Path(tempfile.mkdtemp(prefix=SOCKET_DIR_PREFIX, dir=parent))
-    raise OSError(f"the temporary folder {tempfile.gettempdir()} has too long a path for sockets")
