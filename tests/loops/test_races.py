@@ -27,7 +27,8 @@ from muster_server.db.models import (
     WorkerRow,
 )
 from muster_server.domain.scheduler import SchedulerPolicy, schedule
-from muster_server.loops.runner import Controller, Interval, run_until
+from muster_server.live.waker import HintWaker
+from muster_server.loops.runner import Controller, run_until
 from muster_server.services.allocations import Outdated
 from muster_server.services.placement import place
 from muster_server.services.queue import load_scheduler_snapshot
@@ -124,7 +125,7 @@ def test_many_controllers_at_once_place_a_trial_once(database, settings, agent, 
     threads = [
         threading.Thread(
             target=run_until,
-            args=(Controller(database, settings), stop, Interval()),
+            args=(Controller(database, settings), stop, HintWaker(None, "loops")),
             kwargs={"interval_s": 0.01},
         )
         for _ in range(3)

@@ -6,7 +6,8 @@ import pytest
 from sqlalchemy import select, update
 
 from muster_server.db.models import AllocationRow, AttemptRow, TrialRow
-from muster_server.loops.runner import Controller, Interval, run_until
+from muster_server.live.waker import HintWaker
+from muster_server.loops.runner import Controller, run_until
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_the_loop_survives_a_failing_tick_and_gives_its_lease_back(
     node = agent(slots=1)
     submit(slots=1)
     controller = Controller(database, settings)
-    stop, waker = threading.Event(), Interval()
+    stop, waker = threading.Event(), HintWaker(None, "loops")
     ticks = []
     real = controller.tick
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Annotated, Literal
 
@@ -21,6 +20,7 @@ from muster.wire import (
 )
 from muster_server import clock
 from muster_server.errors import Forbidden, TooLarge
+from muster_server.live.hub import Hub
 from muster_server.security.principal import Principal
 from muster_server.services import agents, records
 from muster_server.services.agents import Fence
@@ -31,7 +31,9 @@ router = APIRouter(tags=["agents"])
 
 MAX_WAIT_S = 30.0
 POLL_S = 1.0
-"""How often a waiting poll looks at the database by itself, in case a hint was lost."""
+"""How often a waiting poll looks at the database while hints of the controller are not heard."""
+HEARD_POLL_S = 5.0
+"""The same while they are, in case one was lost."""
 MAX_LOG_BYTES = 1_048_576
 
 AllocationId = Annotated[str, Path(max_length=64)]
@@ -77,10 +79,13 @@ async def agent_assignments(
         with database.read() as session:
             return agents.get_assignments(session, fence)
 
-    while (left := deadline - time.monotonic()) > 0:
-        if await run_in_threadpool(current_index) != index or await http.is_disconnected():
-            break
-        await _wait_for_hint(http, f"assignments:{node_id}", min(left, POLL_S))
+    hub: Hub = http.app.state.hub
+    with hub.listen(f"assignments:{node_id}") as listener:
+        while (left := deadline - time.monotonic()) > 0:
+            listener.take()
+            if await run_in_threadpool(current_index) != index or await http.is_disconnected():
+                break
+            await listener.wait(min(left, HEARD_POLL_S if hub.is_connected else POLL_S))
     return await run_in_threadpool(answer)
 
 
@@ -136,7 +141,3 @@ async def agent_logs(
 def _require_self(agent: Principal, node_id: str) -> None:
     if agent.node_id != node_id:
         raise Forbidden("auth.forbidden", "This credential belongs to another node.")
-
-
-async def _wait_for_hint(http: Request, topic: str, timeout_s: float) -> None:
-    await asyncio.sleep(timeout_s)

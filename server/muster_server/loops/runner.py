@@ -13,7 +13,6 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable
-from typing import Protocol
 
 import structlog
 from sqlalchemy.exc import DBAPIError
@@ -24,6 +23,8 @@ from muster_server.db.engine import Database
 from muster_server.db.leases import Lease, LeaseLost, acquire, release
 from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.domain.scheduler import SchedulerPolicy
+from muster_server.live.publisher import Publisher
+from muster_server.live.waker import HintWaker
 from muster_server.services.retention import delete_expired
 from muster_server.settings import Settings
 
@@ -102,36 +103,8 @@ class Controller:
             self._retained_at = now
 
 
-class Waker(Protocol):
-    """Something that hears hints. Losing one only costs the rest of an interval."""
-
-    def wait(self, timeout_s: float) -> None:
-        """Return when a hint came, after `timeout_s` at the latest, or when woken."""
-
-    def wake(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class Interval:
-    """No hints: just the interval."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-
-    def wait(self, timeout_s: float) -> None:
-        self._event.wait(timeout_s)
-        self._event.clear()
-
-    def wake(self) -> None:
-        self._event.set()
-
-    def close(self) -> None:
-        self._event.set()
-
-
 def run_until(
-    controller: Controller, stop: threading.Event, waker: Waker, *, interval_s: float
+    controller: Controller, stop: threading.Event, waker: HintWaker, *, interval_s: float
 ) -> None:
     """Tick until `stop` is set. A database that is away is waited for; anything else that goes
     wrong is logged, and the next tick tries again."""
@@ -153,7 +126,10 @@ def run_until(
 def run(settings: Settings) -> None:
     """The controller process: blocks until SIGTERM, SIGINT or the end of `muster up`."""
     stop = threading.Event()
-    database, waker = _connect(settings)
+    redis_url = settings.resolved_redis_url()
+    publisher = Publisher(redis_url) if redis_url is not None else None
+    database = Database(settings.resolved_database_url(), on_commit=publisher)
+    waker = HintWaker(redis_url, "loops")
 
     def end(*_: object) -> None:
         stop.set()
@@ -172,8 +148,6 @@ def run(settings: Settings) -> None:
         )
     finally:
         waker.close()
+        if publisher is not None:
+            publisher.close()
         database.dispose()
-
-
-def _connect(settings: Settings) -> tuple[Database, Waker]:
-    return Database(settings.resolved_database_url()), Interval()
