@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +64,7 @@ class StreamReader:
         self._session = session
         self._stream_id = stream_id
         self._cache: OrderedDict[int, _Chunk] = OrderedDict()
+        self._offsets: list[int] = []
         self._cached_bytes = 0
         self._recent: _Chunk | None = None
         self._ahead = _AHEAD_MIN
@@ -157,10 +157,10 @@ class StreamReader:
         recent = self._recent
         if recent is not None and recent.offset <= offset < recent.end:
             return recent
-        for chunk in self._cache.values():
-            if chunk.offset <= offset < chunk.end:
-                self._recent = chunk
-                return chunk
+        at = bisect_right(self._offsets, offset) - 1
+        if at >= 0 and offset < self._cache[self._offsets[at]].end:
+            self._recent = self._cache[self._offsets[at]]
+            return self._recent
         table = LogChunkRow
         first = (
             select(table.offset)
@@ -187,9 +187,9 @@ class StreamReader:
             return chunk.newlines[at]
         if chunk.end >= self.size:
             return None
-        for following in self._cached_with_newlines():
-            if following.offset == chunk.end:
-                return following.newlines[0]
+        following = self.chunk_at(chunk.end, ahead=True)
+        if following.newlines:
+            return following.newlines[0]
         table = LogChunkRow
         # Chunks within a very long line are passed over by the index, not decompressed.
         self._remember(
@@ -207,9 +207,9 @@ class StreamReader:
             return chunk.newlines[at - 1]
         if chunk.offset == 0:
             return None
-        for before in self._cached_with_newlines():
-            if before.end == chunk.offset:
-                return before.newlines[-1]
+        before = self.chunk_at(chunk.offset - 1, ahead=False)
+        if before.newlines:
+            return before.newlines[-1]
         table = LogChunkRow
         self._remember(
             self._query()
@@ -219,9 +219,6 @@ class StreamReader:
         )
         found = self._recent
         return found.newlines[-1] if found is not None and found.offset < chunk.offset else None
-
-    def _cached_with_newlines(self) -> Iterator[_Chunk]:
-        return (chunk for chunk in self._cache.values() if chunk.newlines)
 
     def _query(self) -> Select[int, int, dt.datetime, bytes]:
         table = LogChunkRow
@@ -238,13 +235,14 @@ class StreamReader:
             newlines = (np.flatnonzero(np.frombuffer(data, np.uint8) == 10) + offset).tolist()
             chunk = _Chunk(offset, data, first_line, received_at, newlines)
             num_bytes += len(data)
-            if offset in self._cache:
-                self._cached_bytes -= len(self._cache.pop(offset).data)
-            self._cache[offset] = chunk
-            self._cached_bytes += len(data)
+            if offset not in self._cache:
+                insort(self._offsets, offset)
+                self._cache[offset] = chunk
+                self._cached_bytes += len(data)
             self._recent = self._recent or chunk
         while self._cached_bytes > _CACHED_BYTES and len(self._cache) > 1:
-            _, oldest = self._cache.popitem(last=False)
+            offset, oldest = self._cache.popitem(last=False)
+            self._offsets.remove(offset)
             self._cached_bytes -= len(oldest.data)
         return num_bytes
 
