@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -103,6 +104,11 @@ class Stack:
     @property
     def url(self) -> str:
         return str(self.access["url"])
+
+    @property
+    def sign_in_url(self) -> str:
+        """The one-time link that the last start printed."""
+        return re.findall(r"Sign in +(http\S+)", self.text())[-1]
 
     def client(self) -> Client:
         return Client(Target(self.url, self.access["token"], "the test"))

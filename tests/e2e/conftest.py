@@ -1,0 +1,75 @@
+"""A real browser on a real `muster up`. Every page is watched for errors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from muster.testing.stack import Stack
+
+FLAGS = [
+    "--no-sandbox",  # the tests may run as root
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Stack]:
+    with tempfile.TemporaryDirectory(prefix="muster-e2e-", ignore_cleanup_errors=True) as folder:
+        stack = Stack(Path(folder) / "home")
+        try:
+            stack.start()
+            yield stack
+        finally:
+            stack.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = os.environ.get("CHROME") or shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.fail("the browser tests need Chromium: apt-get install chromium, or set CHROME")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """Signed in once it has been to the sign-in link; shared by the tests."""
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 900}, color_scheme="dark", locale="en-US"
+    )
+    context.set_default_timeout(20_000)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """Fails the test when the page wrote an error to the console or threw one."""
+    page = context.new_page()
+    errors: list[str] = []
+
+    def on_console(message: ConsoleMessage) -> None:
+        # The browser reports every 4xx as an error; asking who is signed in before signing in is one.
+        if message.type == "error" and "status of 401" not in message.text:
+            errors.append(f"{message.text} ({message.location.get('url')})")
+
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    page.close()
+    assert errors == []
