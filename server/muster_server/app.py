@@ -26,6 +26,7 @@ from muster_server.api import (
 )
 from muster_server.api.guard import Gate, confirm_operation, operations_of
 from muster_server.db.engine import Database
+from muster_server.live.hub import Hub
 from muster_server.middleware.context import RequestContext
 from muster_server.security.passwords import CONCURRENT_VERIFIES
 from muster_server.security.rate_limits import SignInLimits
@@ -50,12 +51,17 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        database = Database(settings.resolved_database_url())
+        hub = Hub(settings.resolved_redis_url())
+        database = Database(settings.resolved_database_url(), on_commit=hub.on_commit)
         app.state.database = database
+        app.state.hub = hub
+        app.state.live_sockets = {}
+        await hub.start()
         app.state.password_limiter = anyio.CapacityLimiter(CONCURRENT_VERIFIES)
         try:
             yield
         finally:
+            await hub.stop()
             database.dispose()
 
     app = FastAPI(

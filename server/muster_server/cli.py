@@ -1,388 +1,338 @@
-"""`muster-server`: the processes of the control plane, and what an operator does by hand.
-
-Imports are inside the commands: `--help` and `health` should not wait for a database driver.
-"""
+"""muster-server: the processes of the control plane, and what an administrator does beside them."""
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
-import errno
 import os
-import socket
 import sys
-import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from muster import __version__, lifeline
-from muster_server.errors import MusterError
-from muster_server.settings import Settings, get_settings
-
+# Imports of the server's parts are inside the commands: SQLAlchemy, FastAPI and Alembic take
+# seconds on a busy machine, and `setup-token` needs only one of them.
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-EXIT_FAILED = 1
-EXIT_SETTINGS = 2
+    from .db.engine import Database
+    from .settings import Settings
 
-SHUTDOWN_S = 10
-"""How long running requests may take to end when the server is told to stop."""
-HEALTH_TIMEOUT_S = 5
+OK, FAILED, USAGE = 0, 1, 2
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace, Settings], int] = options.run
+class CommandError(Exception):
+    """Ends the command with this text on standard error."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    args = _parser().parse_args(arguments)
     try:
-        settings = get_settings()
-    except ValidationError as error:
-        for problem in error.errors():
-            name = "_".join(str(part) for part in problem["loc"]).upper()
-            # A URL may hold a password, so it is not repeated.
-            given = "" if name.endswith("URL") else f", but it is {problem['input']!r}"
-            _say(f"MUSTER_{name}: {problem['msg']}{given}")
-        return EXIT_SETTINGS
-    try:
-        return command(options, settings)
-    except MusterError as error:
-        _say(error.message + (f" {error.hint}" if error.hint else ""))
-        return EXIT_FAILED
+        code = args.run(args)
+    except CommandError as error:
+        sys.stderr.write(f"muster-server: {error}\n")
+        code = FAILED
     except KeyboardInterrupt:
-        return 130
+        code = 130
+    sys.exit(code)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="muster-server", description=__doc__.split("\n")[0])
-    parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parser = argparse.ArgumentParser(prog="muster-server", description=__doc__)
+    parser.add_argument("--version", action="store_true", help="print the version and end")
+    commands = parser.add_subparsers(metavar="command")
 
-    def add(
-        name: str, run: Callable[[argparse.Namespace, Settings], int], text: str
+    def command(
+        name: str, run: Callable[[argparse.Namespace], int], text: str
     ) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(run=run)
-        return command
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        return sub
 
-    add("serve", _serve, "Serve the API and the dashboard.")
-    add("controller", _controller, "Run the control loops; a second one stands by.")
-    add("worker", _worker, "Run the Celery worker with its schedule.")
-    add("migrate", _migrate, "Bring the database to this version's tables.")
-    add("check", _check, "Print the settings, secrets masked, and try the database and Redis.")
-    health = add("health", _health, "Exit with 0 when the server on this host is ready.")
-    health.add_argument("--url", help="default: the configured host and port")
-    setup = add("setup-token", _setup_token, "Print a one-time token that makes the first admin.")
-    setup.add_argument("--quiet", action="store_true", help="the token alone")
-    sign_in = add("sign-in-token", _sign_in_token, "Print a one-time sign-in link for a user.")
-    sign_in.add_argument("--user", help="default: the first active administrator")
-    token = add("create-token", _create_token, "Print a new API token of a user.")
-    token.add_argument("--user", required=True)
-    token.add_argument("--name", default="command line")
-    token.add_argument("--role", choices=["admin", "member", "viewer"])
-    token.add_argument("--expires-in-days", type=_positive, default=90)
-    join = add("create-join-token", _create_join_token, "Print a token agents join with.")
-    join.add_argument("--pool", default="default")
-    join.add_argument("--uses", type=_positive, default=1)
-    join.add_argument("--expires-in-s", type=_positive, default=600)
-    join.add_argument("--out", type=Path, help="write it to this file (mode 0600) instead")
-    secrets = add("init-secrets", _init_secrets, "Make the secrets of a compose stack, once.")
-    secrets.add_argument("--postgres-dir", type=Path, required=True)
-    secrets.add_argument("--redis-dir", type=Path, required=True)
-    secrets.add_argument("--server-dir", type=Path, required=True)
+    parser.set_defaults(run=lambda args: _no_command(parser, args))
+    command("serve", _serve, "run the API server and dashboard")
+    command("controller", _controller, "run the controller (any number; one leads)")
+    command("worker", _worker, "run the Celery worker")
+    command("migrate", _migrate, "bring the database to this version's tables")
+    command("check", _check, "show the settings and test the database and Redis")
+    health = command("health", _health, "ask the API server of this machine whether it is ready")
+    health.add_argument("--timeout-s", type=float, default=5.0)
+
+    sub = command("setup-token", _setup_token, "print a link that makes the first administrator")
+    sub.add_argument("--quiet", action="store_true", help="print the token alone")
+    sub = command("sign-in-token", _sign_in_token, "print a link that signs somebody in once")
+    sub.add_argument("--user", help="whom; an administrator when left out")
+    sub.add_argument("--quiet", action="store_true", help="print the token alone")
+    sub = command("create-token", _create_token, "print a new API token")
+    sub.add_argument("--user", required=True, help="whose; made without a password when new")
+    sub.add_argument("--name", default="cli", help="what it is for")
+    sub.add_argument("--role", choices=["admin", "member", "viewer"], default="member")
+    sub.add_argument("--expires-in-days", type=int, default=90)
+    sub = command("create-join-token", _create_join_token, "print a token with which agents join")
+    sub.add_argument("--pool", default="default")
+    sub.add_argument("--uses", type=int, default=1)
+    sub.add_argument("--expires-in-s", type=int, default=600)
+    sub.add_argument("--out", type=Path, help="write it to this file (0600) instead")
+    sub = command("init-secrets", _init_secrets, "make the secrets of a compose stack, once")
+    for name in ("postgres", "redis", "server"):
+        sub.add_argument(f"--{name}-dir", type=Path, required=True)
     return parser
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
-    return value
+def _no_command(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    if args.version:
+        from muster import __version__
+
+        _print(__version__)
+        return OK
+    parser.print_help(sys.stderr)
+    return USAGE
 
 
-# ---------------------------------------------------------------- processes
+def _serve(_: argparse.Namespace) -> int:
+    settings = _settings()
+    from . import serve
+
+    with _explained(settings):
+        try:
+            serve.run(settings)
+        except serve.NotReady as error:
+            raise CommandError(str(error)) from None
+    return OK
 
 
-def _serve(_: argparse.Namespace, settings: Settings) -> int:
-    import uvicorn
+def _controller(_: argparse.Namespace) -> int:
+    settings = _settings()
+    from .loops import runner
 
-    from muster_server.app import create_app
-    from muster_server.logging import configure_logging
-
-    configure_logging(settings)
-    listener = _listen(settings)
-    if listener is None:
-        return EXIT_FAILED
-    config = uvicorn.Config(
-        create_app(settings),
-        # h11 bounds the size of headers; the faster parser does not.
-        http="h11",
-        h11_max_incomplete_event_size=settings.header_max_bytes,
-        ws="websockets-sansio",
-        ws_max_size=64 * 1024,
-        ws_per_message_deflate=False,
-        proxy_headers=bool(settings.forwarded_allow_ips),
-        forwarded_allow_ips=settings.forwarded_allow_ips or None,
-        server_header=False,
-        access_log=False,
-        log_config=None,
-        timeout_graceful_shutdown=SHUTDOWN_S,
-    )
-    server = uvicorn.Server(config)
-
-    def end() -> None:
-        server.should_exit = True
-        timer = threading.Timer(SHUTDOWN_S + 5, lambda: os._exit(EXIT_FAILED))
-        timer.daemon = True
-        timer.start()
-
-    lifeline.watch(end)
-    _announce_setup(settings)
-    with listener:
-        server.run(sockets=[listener])
-    return 0 if server.started else EXIT_FAILED
+    runner.run(settings)
+    return OK
 
 
-def _listen(settings: Settings) -> socket.socket | None:
-    """The listening socket, or None after saying why there is none."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.host, settings.port))
-        listener.listen(2048)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            _say(
-                f"port {settings.port} on {settings.host} is in use; "
-                "stop what uses it or set MUSTER_PORT to another port"
-            )
-        else:
-            _say(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}")
-        return None
-    return listener
-
-
-def _announce_setup(settings: Settings) -> None:
-    """Print a set-up link when there is no administrator and nobody was given one yet."""
-    from sqlalchemy.exc import DBAPIError
-
-    from muster_server.services import auth
+def _worker(_: argparse.Namespace) -> int:
+    settings = _settings()
+    from .tasks import runner
 
     try:
-        with _session(settings) as (session, now):
-            if not auth.setup_required(session) or auth.has_setup_token(session, now=now):
-                return
-            token = auth.create_setup_token(session, now=now)
-    except DBAPIError:
-        return  # not reachable or not migrated yet: `setup-token` prints one later
-    print(f"Set up Muster: {_public_url(settings)}/setup#token={token}", flush=True)  # noqa: T201
+        runner.run(settings)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    return OK
 
 
-def _controller(_: argparse.Namespace, settings: Settings) -> int:
-    from muster_server.logging import configure_logging
-    from muster_server.loops.runner import run
+def _migrate(_: argparse.Namespace) -> int:
+    settings = _settings()
+    from .db.migrations import current_revision, head_revision, upgrade
 
-    configure_logging(settings)
-    run(settings)
-    return 0
-
-
-def _worker(_: argparse.Namespace, settings: Settings) -> int:
-    if settings.resolved_redis_url() is None:
-        _say("MUSTER_REDIS_URL is not set; the Celery worker needs Redis")
-        return EXIT_SETTINGS
-    from muster_server.logging import configure_logging
-    from muster_server.tasks.runner import run
-
-    configure_logging(settings)
-    run(settings)
-    return 0
-
-
-def _migrate(_: argparse.Namespace, settings: Settings) -> int:
-    from muster_server.db.engine import Database
-    from muster_server.db.migrations import current_revision, head_revision, upgrade
-
-    database = Database(settings.resolved_database_url())
-    try:
+    with _explained(settings), _database(settings) as database:
         before = current_revision(database)
         upgrade(database)
+        after = head_revision()
+    _print(f"{before or 'empty'} → {after}" if before != after else f"{after}: up to date")
+    return OK
+
+
+def _check(_: argparse.Namespace) -> int:
+    settings = _settings()
+    from .check import check
+
+    return OK if check(settings, _print) else FAILED
+
+
+def _health(args: argparse.Namespace) -> int:
+    settings = _settings()
+    import http.client
+
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    connection = http.client.HTTPConnection(host, settings.port, timeout=args.timeout_s)
+    try:
+        connection.request("GET", "/readyz", headers={"Host": "localhost"})
+        reply = connection.getresponse()
+        _print(reply.read().decode(errors="replace"))
+    except (OSError, http.client.HTTPException) as error:
+        raise CommandError(f"{host}:{settings.port} does not answer: {error}") from None
     finally:
-        database.dispose()
-    head = head_revision()
-    _say(f"the database is at {head}" + ("" if before == head else f" (was {before or 'empty'})"))
-    return 0
+        connection.close()
+    return OK if reply.status == 200 else FAILED
 
 
-# ---------------------------------------------------------------- looking
+def _setup_token(args: argparse.Namespace) -> int:
+    from .services import auth
 
-
-def _check(_: argparse.Namespace, settings: Settings) -> int:
-    from sqlalchemy import make_url
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from muster_server.db.engine import Database
-    from muster_server.db.migrations import current_revision, head_revision
-
-    for name in sorted(type(settings).model_fields):
-        value = getattr(settings, name)
-        if name == "database_url":
-            value = make_url(value).render_as_string(hide_password=True)
-        _print(f"MUSTER_{name.upper()}={value}")
-    failed = False
-    try:
-        database = Database(settings.resolved_database_url())
-        revision, head = current_revision(database), head_revision()
-        database.dispose()
-        if revision == head:
-            _print(f"database: ok, at {head}")
-        else:
-            failed = True
-            _print(f"database: at {revision or 'nothing'}, needs {head}: run muster-server migrate")
-    except (SQLAlchemyError, OSError) as error:
-        failed = True
-        _print(f"database: {str(error).splitlines()[0]}")
-    redis_url = settings.resolved_redis_url()
-    if redis_url is None:
-        _print("redis: not configured; live pages poll, and no Celery worker can run")
-    else:
-        import redis
-
-        try:
-            client = redis.Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2)
-            client.ping()
-            _print("redis: ok")
-        except redis.RedisError as error:
-            failed = True
-            _print(f"redis: {error}")
-    return EXIT_FAILED if failed else 0
-
-
-def _health(options: argparse.Namespace, settings: Settings) -> int:
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
-    url = options.url or f"http://{host}:{settings.port}/readyz"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=HEALTH_TIMEOUT_S) as answer:
-            return 0 if answer.status == 200 else EXIT_FAILED
-    except (urllib.error.URLError, OSError) as error:
-        _say(f"{url}: {error}")
-        return EXIT_FAILED
-
-
-# ---------------------------------------------------------------- tokens
-
-
-@contextmanager
-def _session(settings: Settings) -> Iterator[tuple[Session, dt.datetime]]:
-    from muster_server import clock
-    from muster_server.db.engine import Database
-
-    database = Database(settings.resolved_database_url())
-    try:
-        with database.transaction() as session:
-            yield session, clock.now()
-    finally:
-        database.dispose()
-
-
-def _public_url(settings: Settings) -> str:
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
-    return (settings.public_url or f"http://{host}:{settings.port}").rstrip("/")
-
-
-def _setup_token(options: argparse.Namespace, settings: Settings) -> int:
-    from muster_server.services import auth
-
-    with _session(settings) as (session, now):
-        if not auth.setup_required(session):
-            _say("an administrator exists already; use sign-in-token for a one-time sign-in")
-            return EXIT_FAILED
+    settings = _settings()
+    with _transaction(settings) as (session, now):
         token = auth.create_setup_token(session, now=now)
-    _print(token if options.quiet else f"{_public_url(settings)}/setup#token={token}")
-    return 0
+    _print(token if args.quiet else f"{settings.browser_url()}/setup#token={token}")
+    return OK
 
 
-def _sign_in_token(options: argparse.Namespace, settings: Settings) -> int:
-    from muster_server.services import auth
+def _sign_in_token(args: argparse.Namespace) -> int:
+    from .services import auth
 
-    with _session(settings) as (session, now):
-        token = auth.create_sign_in_token(session, username=options.user, now=now)
-    _print(f"{_public_url(settings)}/sign-in#once={token}")
-    return 0
+    settings = _settings()
+    with _transaction(settings) as (session, now):
+        token = auth.create_sign_in_token(session, username=args.user, now=now)
+    _print(token if args.quiet else f"{settings.browser_url()}/sign-in#once={token}")
+    return OK
 
 
-def _create_token(options: argparse.Namespace, settings: Settings) -> int:
-    from muster_server.schemas.auth import Role
-    from muster_server.services import auth, tokens
+def _create_token(args: argparse.Namespace) -> int:
+    from .services import auth, tokens, users
 
-    with _session(settings) as (session, now):
-        user = auth.find_user(session, options.user)
-        if user is None or not user.is_active:
-            _say(f"there is no active user {options.user!r}")
-            return EXIT_FAILED
+    if not 1 <= args.expires_in_days <= 3650:
+        raise CommandError(f"--expires-in-days {args.expires_in_days}: must be 1 to 3650")
+    with _transaction(_settings()) as (session, now):
+        user = auth.find_user(session, args.user)
+        if user is None:
+            user = users.create_user(
+                session,
+                username=args.user,
+                password_hash=None,
+                role=args.role,
+                actor="system",
+                now=now,
+            )
         _, secret = tokens.create_api_token(
             session,
             user=user,
-            name=options.name,
-            role=options.role,
-            own_role=cast(Role, user.role),
-            lifetime=dt.timedelta(days=options.expires_in_days),
+            name=args.name,
+            role=args.role,
+            own_role="admin",
+            lifetime=dt.timedelta(days=args.expires_in_days),
             actor="system",
             now=now,
         )
     _print(secret)
-    return 0
+    return OK
 
 
-def _create_join_token(options: argparse.Namespace, settings: Settings) -> int:
-    from muster_server.services import tokens
+def _create_join_token(args: argparse.Namespace) -> int:
+    from pydantic import ValidationError
 
-    with _session(settings) as (session, now):
+    from .schemas.auth import JoinTokenIn
+    from .services import tokens
+
+    try:
+        wanted = JoinTokenIn(pool=args.pool, uses=args.uses, expires_in_s=args.expires_in_s)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CommandError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}") from None
+    with _transaction(_settings()) as (session, now):
         _, secret = tokens.create_join_token(
             session,
-            pool=options.pool,
-            uses=options.uses,
-            lifetime=dt.timedelta(seconds=options.expires_in_s),
+            pool=wanted.pool,
+            uses=wanted.uses,
+            lifetime=dt.timedelta(seconds=wanted.expires_in_s),
             created_by=None,
             actor="system",
             now=now,
         )
-    if options.out is None:
+    if args.out is None:
         _print(secret)
-        return 0
-    temporary = options.out.with_name(options.out.name + ".new")
-    temporary.unlink(missing_ok=True)
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(secret + "\n")
-    temporary.replace(options.out)
-    return 0
+    else:
+        _write_private(args.out, secret)
+    return OK
 
 
-def _init_secrets(options: argparse.Namespace, _: Settings) -> int:
-    from muster_server.security.stack_secrets import init_stack_secrets
+def _init_secrets(args: argparse.Namespace) -> int:
+    from .security.stack_secrets import init_stack_secrets
 
-    made = init_stack_secrets(options.postgres_dir, options.redis_dir, options.server_dir)
-    _say("new secrets were made" if made else "the secrets exist already")
-    return 0
+    try:
+        made = init_stack_secrets(args.postgres_dir, args.redis_dir, args.server_dir)
+    except OSError as error:
+        raise CommandError(f"cannot write the secrets: {error}") from None
+    _print("made new secrets" if made else "kept the secrets that are there")
+    return OK
 
 
-# ---------------------------------------------------------------- output
+# ---------------------------------------------------------------- shared
+
+
+def _settings() -> Settings:
+    from pydantic import ValidationError
+    from pydantic_settings import SettingsError
+
+    from . import logging
+    from .settings import explain, get_settings
+
+    try:
+        settings = get_settings()
+    except ValidationError as error:
+        raise CommandError("wrong settings\n" + "\n".join(explain(error))) from None
+    except SettingsError as error:
+        # Its text names the field; what it cannot parse are the lists.
+        name = str(error).partition('"')[2].partition('"')[0].upper()
+        raise CommandError(
+            f"wrong settings\n  MUSTER_{name}={os.environ.get('MUSTER_' + name)!r}: "  # noqa: S105
+            'must be a JSON list like ["a", "b"]'
+        ) from None
+    except OSError as error:
+        raise CommandError(f"wrong settings\n  {error.filename}: {error.strerror}") from None
+    logging.configure(settings)
+    return settings
+
+
+@contextmanager
+def _database(settings: Settings) -> Iterator[Database]:
+    from .db.engine import Database
+
+    database = Database(settings.resolved_database_url())
+    try:
+        yield database
+    finally:
+        database.dispose()
+
+
+@contextmanager
+def _transaction(settings: Settings) -> Iterator[tuple[Session, dt.datetime]]:
+    from . import clock
+
+    with (
+        _explained(settings),
+        _database(settings) as database,
+        database.transaction() as session,
+    ):
+        yield session, clock.now()
+
+
+@contextmanager
+def _explained(settings: Settings) -> Iterator[None]:
+    """Turn what the database says into one line that names the setting."""
+    from sqlalchemy.exc import ArgumentError, DBAPIError
+
+    from .check import masked_url
+    from .errors import MusterError
+
+    try:
+        yield
+    except MusterError as error:
+        hint = f" {error.hint}" if error.hint else ""
+        raise CommandError(f"{error.message}{hint}") from None
+    except (DBAPIError, ArgumentError) as error:
+        text = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        if "no such table" in text or "does not exist" in text:
+            text += ". Run 'muster-server migrate'"
+        url = masked_url(settings.resolved_database_url())
+        raise CommandError(f"MUSTER_DATABASE_URL={url}: {text}") from None
+
+
+def _write_private(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".new")
+    try:
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        temporary.replace(path)
+    except OSError as error:
+        raise CommandError(f"--out {path}: {error.strerror}") from None
 
 
 def _print(text: str) -> None:
-    print(text, flush=True)  # noqa: T201
-
-
-def _say(text: str) -> None:
-    print(f"muster-server: {text}", file=sys.stderr, flush=True)  # noqa: T201
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -84,3 +84,15 @@ def _from_file(path: Path | None) -> str | None:
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
     return Settings()
+
+
+def explain(error: ValidationError) -> list[str]:
+    """One line per wrong setting: the variable, the value given, and the form it should have."""
+    lines = []
+    for problem in error.errors():
+        name = ".".join(str(part) for part in problem["loc"])
+        given = problem.get("input")
+        # A wrong secret is still a secret.
+        value = "***" if "url" in name else repr(given)
+        lines.append(f"  MUSTER_{name.upper()}={value}: {problem['msg']}")
+    return lines

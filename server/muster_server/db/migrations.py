@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ def migrations_path() -> Path:
     raise FileNotFoundError("the migrations folder was not installed")
 
 
+@lru_cache(maxsize=1)
 def head_revision() -> str:
     """The revision this version of the code needs."""
     from alembic.script import ScriptDirectory

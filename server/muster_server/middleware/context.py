@@ -49,7 +49,10 @@ class RequestContext:
                 raise  # the answer has begun; the server can only cut the connection
             await _answer(render(exc, request_id=request_id), scope, receive, send_with_id)
         finally:
-            log.info(
+            # Heartbeats and probes that go well come by the thousand and say nothing.
+            is_routine = scope["path"].startswith(("/agent/", "/healthz", "/readyz"))
+            write = log.debug if is_routine and status < 400 else log.info
+            write(
                 "request",
                 method=scope.get("method", "WEBSOCKET"),
                 path=scope["path"],

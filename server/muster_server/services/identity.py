@@ -68,6 +68,24 @@ def principal_of_session(
     )
 
 
+def is_still_valid(session: Session, principal: Principal, *, now: dt.datetime) -> bool:
+    """Whether a caller that was let in a while ago would be let in now. Ignores idleness."""
+    user = session.get(UserRow, principal.user_id)
+    if user is None or not user.is_active:
+        return False
+    if principal.session_hash is not None:
+        row = session.get(SessionRow, principal.session_hash)
+        return row is not None and row.expires_at > now
+    if principal.token_id is not None:
+        token = session.get(ApiTokenRow, principal.token_id)
+        return (
+            token is not None
+            and token.revoked_at is None
+            and (token.expires_at is None or token.expires_at > now)
+        )
+    return True
+
+
 def use_is_stale(session: Session, principal: Principal, *, now: dt.datetime) -> bool:
     """Whether `note_use` should be called: the last noted use is long enough ago."""
     last: dt.datetime | None

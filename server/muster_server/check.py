@@ -1,0 +1,79 @@
+"""Shows the settings with their secrets masked, and tests what they point to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlsplit, urlunsplit
+
+import redis
+from pydantic import SecretStr
+from sqlalchemy import make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+from .db.engine import Database
+from .db.migrations import current_revision, head_revision
+from .settings import Settings
+
+MASK = "***"
+
+
+def check(settings: Settings, say: Callable[[str], None]) -> bool:
+    """Print every setting and the state of the database and Redis. True when the server can start."""
+    for name, value in settings:
+        say(f"MUSTER_{name.upper()}={_shown(name, value)}")
+    say("")
+    database_works = _check_database(settings, say)
+    redis_works = _check_redis(settings, say)
+    return database_works and redis_works
+
+
+def masked_url(url: str) -> str:
+    """A URL that may be shown: without its password, and without what cannot be read as one."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except SQLAlchemyError:
+        return MASK
+
+
+def _shown(name: str, value: object) -> str:
+    if name == "database_url":
+        return masked_url(str(value))
+    if isinstance(value, SecretStr):
+        parts = urlsplit(value.get_secret_value())
+        if "@" in parts.netloc:
+            parts = parts._replace(netloc=f"{MASK}@{parts.netloc.rsplit('@', 1)[1]}")
+        return urlunsplit(parts._replace(query=MASK if parts.query else ""))
+    return "" if value is None else str(value)
+
+
+def _check_database(settings: Settings, say: Callable[[str], None]) -> bool:
+    try:
+        database = Database(settings.resolved_database_url())
+        try:
+            revision, wanted = current_revision(database), head_revision()
+        finally:
+            database.dispose()
+    except (SQLAlchemyError, OSError) as error:
+        say(f"database: FAILED ({type(error).__name__}: {str(error).splitlines()[0]})")
+        return False
+    if revision != wanted:
+        say(f"database: answers, but has revision {revision}; run 'muster-server migrate'")
+        return False
+    say(f"database: ok (revision {revision})")
+    return True
+
+
+def _check_redis(settings: Settings, say: Callable[[str], None]) -> bool:
+    """Not configured is fine; configured and silent is not."""
+    url = settings.resolved_redis_url()
+    if url is None:
+        say("redis: not configured (live pages poll)")
+        return True
+    try:
+        with redis.Redis.from_url(url, socket_timeout=3, socket_connect_timeout=3) as connection:
+            connection.ping()
+    except (redis.RedisError, OSError, ValueError) as error:
+        say(f"redis: FAILED ({type(error).__name__})")
+        return False
+    say("redis: ok")
+    return True

@@ -1,0 +1,118 @@
+"""Runs the API server: uvicorn with limits, an orderly end, and the set-up token at first start."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import structlog
+import uvicorn
+
+from muster import lifeline
+
+from . import clock
+from .app import create_app
+from .db.engine import Database
+from .db.migrations import current_revision, head_revision
+from .services import auth
+from .settings import Settings
+
+log = structlog.get_logger(__name__)
+
+GRACEFUL_SHUTDOWN_S = 5
+"""Requests that run get this long when the server is asked to stop; long polls end at once."""
+BACKLOG = 2048
+LIVE_MESSAGE_MAX_BYTES = 65_536
+
+
+class NotReady(RuntimeError):
+    """The server cannot start; the text says what to do."""
+
+
+def run(settings: Settings) -> None:
+    """Serve until SIGTERM, SIGINT or the end of `muster up`. Raises NotReady."""
+    offer_setup(settings)
+    app = create_app(settings)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        # h11 bounds the size of a request's head; httptools takes headers without end.
+        http="h11",
+        h11_max_incomplete_event_size=settings.header_max_bytes,
+        ws="websockets-sansio",
+        ws_max_size=LIVE_MESSAGE_MAX_BYTES,
+        ws_per_message_deflate=False,
+        ws_ping_interval=20,
+        ws_ping_timeout=20,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        # X-Forwarded-For is a claim of the caller unless a proxy of ours wrote it.
+        proxy_headers=bool(settings.forwarded_allow_ips),
+        forwarded_allow_ips=settings.forwarded_allow_ips,
+        backlog=BACKLOG,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_S,
+    )
+    server = uvicorn.Server(config)
+
+    def end() -> None:
+        server.should_exit = True
+
+    lifeline.watch(end)
+    with _listen(settings) as listening:
+        address, port = listening.getsockname()[:2]
+        log.info("serving", address=address, port=port, url=settings.browser_url())
+        server.run(sockets=[listening])
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        raise NotReady(
+            f"MUSTER_HOST={settings.host} MUSTER_PORT={settings.port}: "
+            f"cannot listen there ({error.strerror}). Is another server running?"
+        ) from None
+    listening.listen(BACKLOG)
+    listening.set_inheritable(True)
+    return listening
+
+
+def offer_setup(settings: Settings) -> None:
+    """Check the tables, and print how to make the first administrator when there is none.
+
+    The token is printed once: a restart within its lifetime does not make another one.
+    Raises NotReady when the tables are not those of this version.
+    """
+    database = Database(settings.resolved_database_url())
+    try:
+        if current_revision(database) != head_revision():
+            raise NotReady(
+                "The database does not have this version's tables. Run 'muster-server migrate'."
+            )
+        now = clock.now()
+        with database.read() as session:
+            is_needed = auth.setup_required(session)
+            is_waiting = auth.has_setup_token(session, now=now)
+        if not is_needed:
+            return
+        if is_waiting:
+            log.info("setup_needed", hint="muster-server setup-token prints a new token")
+            return
+        with database.transaction() as session:
+            token = auth.create_setup_token(session, now=now)
+        sys.stderr.write(
+            "\n  There is no administrator yet. Within 30 minutes, open\n\n"
+            f"      {settings.browser_url()}/setup#token={token}\n\n"
+        )
+        sys.stderr.flush()
+    finally:
+        database.dispose()
