@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -311,6 +312,24 @@ def test_compacting_again_changes_nothing(trial: Trial) -> None:
             session.execute(select(MetricBlockRow.first_step, MetricBlockRow.data)).all() == before
         )
         assert session.scalar(select(func.count()).select_from(MetricBatchRow)) == 0
+
+
+def test_compactions_at_once_write_every_point_once(trial: Trial) -> None:
+    for no in range(60):
+        trial.report({LOSS: curve(no * 100 + 1, no * 100 + 100), "b": [(no, 1.0)]}, rank=no % 2)
+    with ThreadPoolExecutor(4) as pool:
+        runs = [
+            pool.submit(metrics_compaction.compact_trial, trial.database, trial.id, NOW)
+            for _ in range(4)
+        ]
+        for no in range(60, 80):
+            trial.report({LOSS: curve(no * 100 + 1, no * 100 + 100)}, rank=no % 2)
+        assert sum(run.result().num_points for run in runs) <= 8_060
+    trial.compact()
+    found = [trial.read(rank=rank, max_points=10_000) for rank in (0, 1)]
+    assert [s.num_points for s in found if s] == [4_000, 4_000]
+    steps = sorted(step for s in found if s for step in s.step)
+    assert steps == list(range(1, 8_001))
 
 
 def test_a_trial_is_due_when_its_batches_are_old_or_many_or_it_has_ended(trial: Trial) -> None:
