@@ -38,9 +38,7 @@ def start_controller(database_url, tmp_path):
             **variables,
         }
         command = [sys.executable, "-m", "muster_server.cli", "controller"]
-        processes.append(
-            subprocess.Popen(command, env=environment, pass_fds=pass_fds, stderr=None)
-        )
+        processes.append(subprocess.Popen(command, env=environment, pass_fds=pass_fds, stderr=None))
         return processes[-1]
 
     yield start

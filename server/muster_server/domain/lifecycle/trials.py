@@ -1,351 +1,35 @@
-"""What follows from what agents reported and users want: nodes, attempts, trials, experiments.
-
-`decide` is level-triggered: it looks at the whole present state, never at what changed, so it may
-run at any moment, twice, or on another controller, and goes on from wherever things are. Each
-`Step` is one subject's actions, to be applied together or not at all; every action names the state
-it starts from, so that applying it can be refused when somebody was faster.
-"""
+"""One trial with its current attempt: barrier, ends, stops, restarts."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
-from muster.wire import ExitInfo
-
-from .outcomes import Outcome, member_outcome, root_cause
-from .restarts import Failure, GiveUp, RestartPolicy, decide_restart
-from .states import (
+from ..outcomes import Outcome, member_outcome, root_cause
+from ..restarts import Failure, GiveUp, decide_restart
+from ..states import (
     ALLOCATION_TRANSITIONS,
     ATTEMPT_TRANSITIONS,
-    EXPERIMENT_TRANSITIONS,
-    NODE_TRANSITIONS,
     TERMINAL_ATTEMPT,
-    TERMINAL_EXPERIMENT,
     TERMINAL_TRIAL,
     TRIAL_TRANSITIONS,
     Termination,
-    Transitions,
-    is_legal,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LifecyclePolicy:
-    heartbeat_s: float = 5.0
-    suspect_missed: int = 3
-    node_lost_s: float = 60.0
-    takeover_grace_s: float = 60.0
-    prepare_timeout_s: float = 900.0
-    start_timeout_s: float = 600.0
-    wind_down_s: float = 300.0
-    kill_margin_s: float = 10.0
-    """Past its stop grace an allocation is given so long before it is told to kill."""
-    unstarted_grace_s: float = 30.0
-    """An allocation no agent ever took up is written off so long after its attempt ended."""
-    reconcile_grace_s: float = 60.0
-    """A returned node that does not say what still runs is believed clean after this."""
-    restarts: RestartPolicy = field(default_factory=RestartPolicy)
-
-
-# ---------------------------------------------------------------- what is
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeLease:
-    id: str
-    name: str
-    state: str
-    last_seen_at: dt.datetime
-    registered_at: dt.datetime
-    health: str = "ok"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AllocationView:
-    id: str
-    node_id: str
-    node_name: str
-    node_rank: int
-    observed: str
-    desired: str
-    state_since: dt.datetime
-    message: str = ""
-    exit: ExitInfo | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttemptView:
-    id: int
-    no: int
-    state: str
-    num_nodes: int
-    created_at: dt.datetime
-    started_at: dt.datetime | None = None
-    """When its workers ran; None: they never did."""
-    ended_at: dt.datetime | None = None
-    resume_step: int = 0
-    has_rendezvous: bool = False
-    termination: str | None = None
-    reason: str = ""
-    root_rank: int | None = None
-    allocations: tuple[AllocationView, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialView:
-    """A trial that runs, waits to restart, or is to be stopped."""
-
-    id: int
-    no: int
-    experiment_id: int
-    state: str
-    desired: str = "run"
-    experiment_desired: str = "run"
-    not_before: dt.datetime | None = None
-    failures_user: int = 0
-    failures_infra: int = 0
-    no_progress: int = 0
-    budget_user: int = 0
-    budget_infra: int = 3
-    stop_grace_s: float = 30.0
-    on_disconnect: str = "continue"
-    checkpoint_step: int | None = None
-    """Step of its newest checkpoint."""
-    flags: tuple[str, ...] = ()
-    attempt: AttemptView | None = None
-    """The current one."""
-
-    @property
-    def stop_wanted(self) -> Literal["stop", "early"] | None:
-        """Who wants it stopped: "stop" a user, "early" the searcher."""
-        if self.desired == "stop" or self.experiment_desired == "stop":
-            return "stop"
-        return "early" if self.desired == "early" else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LostAllocation:
-    """An allocation whose node was lost, and that still holds its slots.
-
-    A returned agent that says nothing of it runs has them freed at once (services.agents)."""
-
-    id: str
-    node_id: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExperimentView:
-    id: int
-    state: str
-    desired: str = "run"
-    search_finished: bool = False
-    num_by_state: Mapping[str, int] = field(default_factory=dict)
-    """Trials per state."""
-    failure: str = ""
-    """Why the first of its failed trials failed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LifecycleSnapshot:
-    leader_since: dt.datetime
-    nodes: tuple[NodeLease, ...] = ()
-    trials: tuple[TrialView, ...] = ()
-    lost: tuple[LostAllocation, ...] = ()
-    experiments: tuple[ExperimentView, ...] = ()
-
-
-# ---------------------------------------------------------------- what to do
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetNode:
-    node_id: str
-    before: str
-    after: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuarantineNode:
-    node_id: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetAllocation:
-    """`after` CLEANED also frees the slots and drops it from its node's set."""
-
-    allocation_id: str
-    before: str
-    after: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetDesired:
-    allocation_id: str
-    node_id: str
-    before: str
-    after: Literal["start", "stop", "kill"]
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetAttempt:
-    """`before == after` only sharpens why it ended."""
-
-    attempt_id: int
-    before: str
-    after: str
-    reason: str
-    termination: Termination | None = None
-    root_rank: int | None = None
-    root_log_tail: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetTrial:
-    trial_id: int
-    before: str
-    after: str
-    reason: str
-    termination: Termination | None = None
-    not_before: dt.datetime | None = None
-    failures_user: int | None = None
-    failures_infra: int | None = None
-    no_progress: int | None = None
-    """Counters: None leaves them."""
-    logs_complete: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetFlags:
-    trial_id: int
-    flags: tuple[str, ...]
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetExperiment:
-    experiment_id: int
-    before: str
-    after: str
-    reason: str
-
-
-Action = (
-    SetNode
-    | QuarantineNode
-    | SetAllocation
-    | SetDesired
-    | SetAttempt
-    | SetTrial
-    | SetFlags
-    | SetExperiment
+from .actions import (
+    Action,
+    QuarantineNode,
+    SetAllocation,
+    SetAttempt,
+    SetDesired,
+    SetFlags,
+    SetTrial,
+    require_legal,
 )
+from .views import AllocationView, LifecyclePolicy, NodeLease, TrialView
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    subject: str
-    """ "node:ab12", "trial:57", "experiment:12", "allocation:…"."""
-    actions: tuple[Action, ...]
-
-
-def decide(snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePolicy) -> list[Step]:
-    """Everything that should happen now, in an order that is safe to apply one by one.
-
-    Raises ValueError when a decision would leave the tables of domain.states: a bug here.
-    """
-    nodes = {node.id: node for node in snapshot.nodes}
-    lost_nodes = {allocation.node_id for allocation in snapshot.lost}
-    steps: list[Step] = []
-    for allocation in snapshot.lost:
-        steps += _decide_lost(allocation, nodes.get(allocation.node_id), now=now, policy=policy)
-    for node in snapshot.nodes:
-        steps += _decide_node(
-            node, snapshot, clean=node.id not in lost_nodes, now=now, policy=policy
-        )
-    for trial in snapshot.trials:
-        case = _Case(trial, nodes, now, policy)
-        case.run()
-        if case.actions:
-            steps.append(Step(subject=f"trial:{trial.id}", actions=tuple(case.actions)))
-    for experiment in snapshot.experiments:
-        actions = _decide_experiment(experiment)
-        if actions:
-            steps.append(Step(subject=f"experiment:{experiment.id}", actions=actions))
-    return steps
-
-
-def heartbeat_interval_s(num_nodes: int, *, least_s: float) -> float:
-    """Seconds between two heartbeats of one agent: at most 50 a second from all of them."""
-    return max(least_s, num_nodes / 50.0)
-
-
-# ---------------------------------------------------------------- nodes
-
-
-def _decide_node(
-    node: NodeLease,
-    snapshot: LifecycleSnapshot,
-    *,
-    clean: bool,
-    now: dt.datetime,
-    policy: LifecyclePolicy,
-) -> list[Step]:
-    interval_s = heartbeat_interval_s(len(snapshot.nodes), least_s=policy.heartbeat_s)
-    # A controller that just took over knows nothing about the time before: everybody gets a
-    # fresh lease, and for a while nobody is given up.
-    silent_s = (now - max(node.last_seen_at, snapshot.leader_since)).total_seconds()
-    is_late = silent_s > policy.suspect_missed * interval_s
-    may_lose = (now - snapshot.leader_since).total_seconds() >= policy.takeover_grace_s
-    is_gone = silent_s > policy.node_lost_s and may_lose
-    after, reason = node.state, ""
-    if node.state == "ONLINE" and is_late:
-        after, reason = "SUSPECT", f"not heard for {silent_s:.0f} s"
-    elif node.state == "SUSPECT" and not is_late:
-        after, reason = "ONLINE", "heard again in time"
-    elif node.state in ("SUSPECT", "RECONCILING") and is_gone:
-        after, reason = "LOST", f"not heard for {silent_s:.0f} s"
-    elif node.state == "RECONCILING" and clean and not is_late:
-        after, reason = "ONLINE", "everything it ran is adopted or confirmed dead"
-    if after == node.state:
-        return []
-    _require(NODE_TRANSITIONS, node.state, after, f"node {node.name}")
-    action = SetNode(node_id=node.id, before=node.state, after=after, reason=reason)
-    return [Step(subject=f"node:{node.id}", actions=(action,))]
-
-
-def _decide_lost(
-    allocation: LostAllocation,
-    node: NodeLease | None,
-    *,
-    now: dt.datetime,
-    policy: LifecyclePolicy,
-) -> list[Step]:
-    if node is None:
-        reason = "its node was removed"
-    elif (
-        node.state in ("RECONCILING", "ONLINE")
-        and (now - node.registered_at).total_seconds() > policy.reconcile_grace_s
-    ):
-        reason = "its node is back and was told to forget it"
-    else:
-        return []
-    action = SetAllocation(
-        allocation_id=allocation.id, before="LOST", after="CLEANED", reason=reason
-    )
-    return [Step(subject=f"allocation:{allocation.id}", actions=(action,))]
-
-
-# ---------------------------------------------------------------- trials
-
-
-class _Case:
+class TrialCase:
     """One trial with its current attempt, worked through from its members up."""
 
     def __init__(
@@ -720,7 +404,7 @@ class _Case:
         root_log_tail: tuple[str, ...] = (),
     ) -> None:
         assert self.attempt is not None
-        _require(ATTEMPT_TRANSITIONS, self.attempt_state, after, f"attempt {self.attempt.id}")
+        require_legal(ATTEMPT_TRANSITIONS, self.attempt_state, after, f"attempt {self.attempt.id}")
         self.actions.append(
             SetAttempt(
                 attempt_id=self.attempt.id,
@@ -736,7 +420,7 @@ class _Case:
 
     def _set_allocation(self, member: AllocationView, after: str, reason: str) -> None:
         before = self.observed[member.id]
-        _require(ALLOCATION_TRANSITIONS, before, after, f"allocation {member.id}")
+        require_legal(ALLOCATION_TRANSITIONS, before, after, f"allocation {member.id}")
         self.actions.append(
             SetAllocation(allocation_id=member.id, before=before, after=after, reason=reason)
         )
@@ -768,7 +452,7 @@ class _Case:
         no_progress: int | None = None,
         logs_complete: bool = False,
     ) -> None:
-        _require(TRIAL_TRANSITIONS, self.state, after, f"trial {self.trial.id}")
+        require_legal(TRIAL_TRANSITIONS, self.state, after, f"trial {self.trial.id}")
         self.actions.append(
             SetTrial(
                 trial_id=self.trial.id,
@@ -784,54 +468,3 @@ class _Case:
             )
         )
         self.state = after
-
-
-# ---------------------------------------------------------------- experiments
-
-
-def _decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
-    state = experiment.state
-    if state in TERMINAL_EXPERIMENT:
-        return ()
-    num = experiment.num_by_state
-    num_trials = sum(num.values())
-    num_open = sum(n for s, n in num.items() if s not in TERMINAL_TRIAL)
-    num_well = num.get("COMPLETED", 0) + num.get("STOPPED_EARLY", 0)
-    over = experiment.search_finished and num_open == 0
-    actions: list[Action] = []
-
-    def go(after: str, reason: str) -> None:
-        nonlocal state
-        _require(EXPERIMENT_TRANSITIONS, state, after, f"experiment {experiment.id}")
-        actions.append(
-            SetExperiment(experiment_id=experiment.id, before=state, after=after, reason=reason)
-        )
-        state = after
-
-    if experiment.desired == "stop" and state != "STOPPING":
-        go("STOPPING", "stop requested")
-    if state == "STOPPING":
-        if num_open == 0 and over and num_well == num_trials > 0:
-            go("COMPLETED", "it had finished by itself before the stop took effect")
-        elif num_open == 0:
-            go("CANCELED", "stopped; nothing of it runs any more")
-        return tuple(actions)
-    if state == "QUEUED":
-        if num_trials == 0 and experiment.search_finished:
-            go("FAILED", "the searcher could not create a single trial")
-        elif num_trials > num.get("QUEUED", 0):
-            go("RUNNING", "its first trial started")
-    if state == "RUNNING" and over:
-        if num_well:
-            go("COMPLETED", "every trial has ended")
-        elif num.get("FAILED", 0):
-            go("FAILED", experiment.failure or "no trial ended well and no restart is left")
-        else:
-            go("STOPPING", "all its trials were stopped")
-            go("CANCELED", "all its trials were stopped")
-    return tuple(actions)
-
-
-def _require(transitions: Transitions, before: str, after: str, subject: str) -> None:
-    if not is_legal(transitions, before, after):
-        raise ValueError(f"{subject} may not go from {before} to {after}")

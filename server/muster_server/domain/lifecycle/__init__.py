@@ -1,0 +1,86 @@
+"""What follows from what agents reported and users want: nodes, attempts, trials, experiments.
+
+`decide` is level-triggered: it looks at the whole present state, never at what changed, so it may
+run at any moment, twice, or on another controller, and goes on from wherever things are. Each
+`Step` is one subject's actions, to be applied together or not at all; every action names the state
+it starts from, so that applying it can be refused when somebody was faster.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from .actions import (
+    Action,
+    QuarantineNode,
+    SetAllocation,
+    SetAttempt,
+    SetDesired,
+    SetExperiment,
+    SetFlags,
+    SetNode,
+    SetTrial,
+    Step,
+)
+from .experiments import decide_experiment
+from .nodes import decide_lost, decide_node, heartbeat_interval_s
+from .trials import TrialCase
+from .views import (
+    AllocationView,
+    AttemptView,
+    ExperimentView,
+    LifecyclePolicy,
+    LifecycleSnapshot,
+    LostAllocation,
+    NodeLease,
+    TrialView,
+)
+
+__all__ = [
+    "Action",
+    "AllocationView",
+    "AttemptView",
+    "ExperimentView",
+    "LifecyclePolicy",
+    "LifecycleSnapshot",
+    "LostAllocation",
+    "NodeLease",
+    "QuarantineNode",
+    "SetAllocation",
+    "SetAttempt",
+    "SetDesired",
+    "SetExperiment",
+    "SetFlags",
+    "SetNode",
+    "SetTrial",
+    "Step",
+    "TrialView",
+    "decide",
+    "heartbeat_interval_s",
+]
+
+
+def decide(snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePolicy) -> list[Step]:
+    """Everything that should happen now, in an order that is safe to apply one by one.
+
+    Raises ValueError when a decision would leave the tables of domain.states: a bug here.
+    """
+    nodes = {node.id: node for node in snapshot.nodes}
+    lost_nodes = {allocation.node_id for allocation in snapshot.lost}
+    steps: list[Step] = []
+    for allocation in snapshot.lost:
+        steps += decide_lost(allocation, nodes.get(allocation.node_id), now=now, policy=policy)
+    for node in snapshot.nodes:
+        steps += decide_node(
+            node, snapshot, clean=node.id not in lost_nodes, now=now, policy=policy
+        )
+    for trial in snapshot.trials:
+        case = TrialCase(trial, nodes, now, policy)
+        case.run()
+        if case.actions:
+            steps.append(Step(subject=f"trial:{trial.id}", actions=tuple(case.actions)))
+    for experiment in snapshot.experiments:
+        actions = decide_experiment(experiment)
+        if actions:
+            steps.append(Step(subject=f"experiment:{experiment.id}", actions=actions))
+    return steps

@@ -1,0 +1,110 @@
+"""What the lifecycle wants done: each action names the state it starts from."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Literal
+
+from ..states import Termination, Transitions, is_legal
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetNode:
+    node_id: str
+    before: str
+    after: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuarantineNode:
+    node_id: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetAllocation:
+    """`after` CLEANED also frees the slots and drops it from its node's set."""
+
+    allocation_id: str
+    before: str
+    after: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetDesired:
+    allocation_id: str
+    node_id: str
+    before: str
+    after: Literal["start", "stop", "kill"]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetAttempt:
+    """`before == after` only sharpens why it ended."""
+
+    attempt_id: int
+    before: str
+    after: str
+    reason: str
+    termination: Termination | None = None
+    root_rank: int | None = None
+    root_log_tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetTrial:
+    trial_id: int
+    before: str
+    after: str
+    reason: str
+    termination: Termination | None = None
+    not_before: dt.datetime | None = None
+    failures_user: int | None = None
+    failures_infra: int | None = None
+    no_progress: int | None = None
+    """Counters: None leaves them."""
+    logs_complete: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetFlags:
+    trial_id: int
+    flags: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetExperiment:
+    experiment_id: int
+    before: str
+    after: str
+    reason: str
+
+
+Action = (
+    SetNode
+    | QuarantineNode
+    | SetAllocation
+    | SetDesired
+    | SetAttempt
+    | SetTrial
+    | SetFlags
+    | SetExperiment
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    subject: str
+    """ "node:ab12", "trial:57", "experiment:12", "allocation:…"."""
+    actions: tuple[Action, ...]
+
+
+def require_legal(transitions: Transitions, before: str, after: str, subject: str) -> None:
+    """Raise ValueError when a decision would leave the table."""
+    if not is_legal(transitions, before, after):
+        raise ValueError(f"{subject} may not go from {before} to {after}")

@@ -1,0 +1,50 @@
+"""What follows for an experiment from its trials and its searcher."""
+
+from __future__ import annotations
+
+from ..states import EXPERIMENT_TRANSITIONS, TERMINAL_EXPERIMENT, TERMINAL_TRIAL
+from .actions import Action, SetExperiment, require_legal
+from .views import ExperimentView
+
+
+def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
+    state = experiment.state
+    if state in TERMINAL_EXPERIMENT:
+        return ()
+    num = experiment.num_by_state
+    num_trials = sum(num.values())
+    num_open = sum(n for s, n in num.items() if s not in TERMINAL_TRIAL)
+    num_well = num.get("COMPLETED", 0) + num.get("STOPPED_EARLY", 0)
+    over = experiment.search_finished and num_open == 0
+    actions: list[Action] = []
+
+    def go(after: str, reason: str) -> None:
+        nonlocal state
+        require_legal(EXPERIMENT_TRANSITIONS, state, after, f"experiment {experiment.id}")
+        actions.append(
+            SetExperiment(experiment_id=experiment.id, before=state, after=after, reason=reason)
+        )
+        state = after
+
+    if experiment.desired == "stop" and state != "STOPPING":
+        go("STOPPING", "stop requested")
+    if state == "STOPPING":
+        if num_open == 0 and over and num_well == num_trials > 0:
+            go("COMPLETED", "it had finished by itself before the stop took effect")
+        elif num_open == 0:
+            go("CANCELED", "stopped; nothing of it runs any more")
+        return tuple(actions)
+    if state == "QUEUED":
+        if num_trials == 0 and experiment.search_finished:
+            go("FAILED", "the searcher could not create a single trial")
+        elif num_trials > num.get("QUEUED", 0):
+            go("RUNNING", "its first trial started")
+    if state == "RUNNING" and over:
+        if num_well:
+            go("COMPLETED", "every trial has ended")
+        elif num.get("FAILED", 0):
+            go("FAILED", experiment.failure or "no trial ended well and no restart is left")
+        else:
+            go("STOPPING", "all its trials were stopped")
+            go("CANCELED", "all its trials were stopped")
+    return tuple(actions)

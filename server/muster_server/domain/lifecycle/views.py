@@ -1,0 +1,134 @@
+"""What the lifecycle looks at."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from muster.wire import ExitInfo
+
+from ..restarts import RestartPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class LifecyclePolicy:
+    heartbeat_s: float = 5.0
+    suspect_missed: int = 3
+    node_lost_s: float = 60.0
+    takeover_grace_s: float = 60.0
+    prepare_timeout_s: float = 900.0
+    start_timeout_s: float = 600.0
+    wind_down_s: float = 300.0
+    kill_margin_s: float = 10.0
+    """Past its stop grace an allocation is given so long before it is told to kill."""
+    unstarted_grace_s: float = 30.0
+    """An allocation no agent ever took up is written off so long after its attempt ended."""
+    reconcile_grace_s: float = 60.0
+    """A returned node that does not say what still runs is believed clean after this."""
+    restarts: RestartPolicy = field(default_factory=RestartPolicy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeLease:
+    id: str
+    name: str
+    state: str
+    last_seen_at: dt.datetime
+    registered_at: dt.datetime
+    health: str = "ok"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocationView:
+    id: str
+    node_id: str
+    node_name: str
+    node_rank: int
+    observed: str
+    desired: str
+    state_since: dt.datetime
+    message: str = ""
+    exit: ExitInfo | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptView:
+    id: int
+    no: int
+    state: str
+    num_nodes: int
+    created_at: dt.datetime
+    started_at: dt.datetime | None = None
+    """When its workers ran; None: they never did."""
+    ended_at: dt.datetime | None = None
+    resume_step: int = 0
+    has_rendezvous: bool = False
+    termination: str | None = None
+    reason: str = ""
+    root_rank: int | None = None
+    allocations: tuple[AllocationView, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialView:
+    """A trial that runs, waits to restart, or is to be stopped."""
+
+    id: int
+    no: int
+    experiment_id: int
+    state: str
+    desired: str = "run"
+    experiment_desired: str = "run"
+    not_before: dt.datetime | None = None
+    failures_user: int = 0
+    failures_infra: int = 0
+    no_progress: int = 0
+    budget_user: int = 0
+    budget_infra: int = 3
+    stop_grace_s: float = 30.0
+    on_disconnect: str = "continue"
+    checkpoint_step: int | None = None
+    """Step of its newest checkpoint."""
+    flags: tuple[str, ...] = ()
+    attempt: AttemptView | None = None
+    """The current one."""
+
+    @property
+    def stop_wanted(self) -> Literal["stop", "early"] | None:
+        """Who wants it stopped: "stop" a user, "early" the searcher."""
+        if self.desired == "stop" or self.experiment_desired == "stop":
+            return "stop"
+        return "early" if self.desired == "early" else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostAllocation:
+    """An allocation whose node was lost, and that still holds its slots.
+
+    A returned agent that says nothing of it runs has them freed at once (services.agents)."""
+
+    id: str
+    node_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentView:
+    id: int
+    state: str
+    desired: str = "run"
+    search_finished: bool = False
+    num_by_state: Mapping[str, int] = field(default_factory=dict)
+    """Trials per state."""
+    failure: str = ""
+    """Why the first of its failed trials failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LifecycleSnapshot:
+    leader_since: dt.datetime
+    nodes: tuple[NodeLease, ...] = ()
+    trials: tuple[TrialView, ...] = ()
+    lost: tuple[LostAllocation, ...] = ()
+    experiments: tuple[ExperimentView, ...] = ()
