@@ -14,7 +14,13 @@ from typing import Any, Literal
 import structlog
 
 from muster import lifeline, wire
-from muster_agent.folder import AllocationFolder, ShimOptions, ShimState, shim_identity
+from muster_agent.folder import (
+    AllocationFolder,
+    ShimOptions,
+    ShimState,
+    remove_socket_dir,
+    shim_identity,
+)
 from muster_agent.logs import tail
 from muster_agent.plan import TERMINAL, Local
 from muster_agent.process import (
@@ -194,6 +200,9 @@ class Allocation:
         survivors = 0
         if cause == "shim_lost":
             survivors = await self.end_everything(timeout_s=timeout_s)
+        state = self._read_state()
+        if state is not None:
+            remove_socket_dir(state.socket_dir)
         message = reason
         if survivors:
             message = f"{survivors} processes did not die of SIGKILL; before that: {reason}"

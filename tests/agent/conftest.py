@@ -17,8 +17,14 @@ import psutil
 import pytest
 
 from muster import wire
-from muster_agent.folder import AllocationFolder, ShimOptions, ShimState, shim_identity
-from muster_agent.process import tagged
+from muster_agent.folder import (
+    AllocationFolder,
+    ShimOptions,
+    ShimState,
+    remove_socket_dir,
+    shim_identity,
+)
+from muster_agent.process import Cgroup, kill_all, tagged
 from muster_agent.shim.control import send_command
 from muster_agent.spool import read_records
 
@@ -177,6 +183,16 @@ class ShimFactory:
         return shim
 
 
+def end_allocation(folder: AllocationFolder) -> None:
+    """What a killed shim leaves: processes, sockets and a cgroup."""
+    kill_all(lambda: tagged(folder.allocation_id), timeout_s=10.0)
+    state = folder.read_state()
+    if state is not None:
+        remove_socket_dir(state.socket_dir)
+        if state.cgroup:
+            Cgroup(Path(state.cgroup)).remove()
+
+
 @pytest.fixture
 def shims(tmp_path: Path) -> Iterator[ShimFactory]:
     (tmp_path / "code").mkdir()
@@ -185,8 +201,7 @@ def shims(tmp_path: Path) -> Iterator[ShimFactory]:
     for shim in factory.started:
         shim.process.kill()
         shim.process.wait()
-        for identity in tagged(shim.folder.allocation_id):
-            psutil.Process(identity.pid).kill()
+        end_allocation(shim.folder)
 
 
 @dataclass
@@ -270,8 +285,7 @@ def agent(plane: TestControlPlane, tmp_path: Path) -> Iterator[RunningAgent]:
         shim = shim_identity(state) if state is not None else None
         if shim is not None:
             psutil.Process(shim.pid).kill()
-        for identity in tagged(path.name):
-            psutil.Process(identity.pid).kill()
+        end_allocation(folder)
 
 
 @pytest.fixture
