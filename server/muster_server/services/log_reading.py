@@ -280,13 +280,15 @@ class _Walk:
 
         for stream_id in walks:
             push(stream_id)
-        num_chars = 0
+        num_chars = num_steps = 0
         while heap:
             if len(self._found) >= self.limit or num_chars >= PAGE_MAX_CHARS:
                 return False
-            if self.text and time.monotonic() > self.deadline:
+            # At least one step, or asking again could go on for ever on a busy machine.
+            if self.text and num_steps and time.monotonic() > self.deadline:
                 self.is_stopped = True
                 return False
+            num_steps += 1
             *_, stream_id, step = heapq.heappop(heap)
             self.positions[stream_id] = step.position
             if step.line is not None:
