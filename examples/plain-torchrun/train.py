@@ -8,36 +8,48 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--epochs", type=int, default=5)
-parser.add_argument("--lr", type=float, default=2e-3)
-args = parser.parse_args()
 
-dist.init_process_group("gloo")
-rank, world_size = dist.get_rank(), dist.get_world_size()
-torch.manual_seed(0)
+def main() -> None:
+    # In a function, so that the model is gone before the interpreter is: DDP holds its process group,
+    # and gloo threads that outlive the interpreter abort it.
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    args = parser.parse_args()
 
-digits = load_digits()
-x = torch.tensor(digits.images / 16.0, dtype=torch.float32)[:, None][rank::world_size]
-y = torch.tensor(digits.target, dtype=torch.int64)[rank::world_size]
-# Equal shares: a rank with one batch more would wait for the others forever.
-num_batches = 1797 // world_size // 32
+    dist.init_process_group("gloo")
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(0)
 
-model = DistributedDataParallel(
-    nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(256, 10)
+    digits = load_digits()
+    x = torch.tensor(digits.images / 16.0, dtype=torch.float32)[:, None][rank::world_size]
+    y = torch.tensor(digits.target, dtype=torch.int64)[rank::world_size]
+    # Equal shares: a rank with one batch more would wait for the others forever.
+    num_batches = 1797 // world_size // 32
+
+    model = DistributedDataParallel(
+        nn.Sequential(
+            nn.Conv2d(1, 16, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(256, 10),
+        )
     )
-)
-optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
 
-for epoch in range(args.epochs):
-    order = torch.randperm(len(x))
-    for i in range(num_batches):
-        chosen = order[i * 32 : (i + 1) * 32]
-        loss = nn.functional.cross_entropy(model(x[chosen]), y[chosen])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print(f"rank {rank} epoch {epoch + 1}/{args.epochs} loss {loss.item():.4f}", flush=True)
+    for epoch in range(args.epochs):
+        order = torch.randperm(len(x))
+        for i in range(num_batches):
+            chosen = order[i * 32 : (i + 1) * 32]
+            loss = nn.functional.cross_entropy(model(x[chosen]), y[chosen])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        print(f"rank {rank} epoch {epoch + 1}/{args.epochs} loss {loss.item():.4f}", flush=True)
 
-dist.destroy_process_group()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -125,6 +125,9 @@ def test_a_stop_request_is_seen(shim: Any, make_run: MakeRun, until: Until) -> N
     shim.send(wire.Control(should_stop=True, reason="behind at rung 1"))
     until(run.should_stop)
     assert run.stop_reason == "behind at rung 1"
+    assert run.should_stop()
+    shim.drain(run)
+    assert len(shim.of("stopping")) == 1  # said once: the agent then leaves it time to save
 
 
 def test_reconnects_and_loses_and_repeats_nothing(

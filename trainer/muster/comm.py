@@ -14,6 +14,7 @@ figures are made up.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
 from datetime import timedelta
@@ -84,7 +85,15 @@ def control_group() -> Any:
     global _control_group
     if _control_group is None:
         _control_group = dist.new_group(backend="gloo", group_desc="muster_control")
+        # A gloo group that outlives the interpreter aborts the process ("terminate called without
+        # an active exception"), after a training that went well.
+        atexit.register(_forget_control_group)
     return _control_group
+
+
+def _forget_control_group() -> None:
+    global _control_group
+    _control_group = None
 
 
 def start_agreement(flag: bool) -> tuple[Any, torch.Tensor]:

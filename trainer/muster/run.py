@@ -53,6 +53,7 @@ class Run:
         self._next_step = 0
         self._described: tuple[str, str, str] | None = None
         self._locally_stopped = ""
+        self._is_stopping = False
         self.before_checkpoint: list[Callable[[], None]] = []
         """Called before a checkpoint is registered, so that averaged rows are sent first."""
         self._describe()
@@ -186,8 +187,18 @@ class Run:
         if agree and self.info.world_size > 1:
             from muster.comm import agree_any
 
-            return agree_any(wanted)
+            wanted = agree_any(wanted)
+        if wanted:
+            self.acknowledge_stop()
         return wanted
+
+    @_never_raises
+    def acknowledge_stop(self) -> None:
+        """Tell the agent that this worker is winding down, so that it is given the time it needs.
+        `should_stop` does it by itself."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._sink.record({"type": "stopping"})
 
     @property
     def stop_reason(self) -> str:

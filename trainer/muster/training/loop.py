@@ -85,6 +85,8 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
         )
         training.scheduler.step()
         stop = comm.finish_agreement(vote) if vote is not None else run.should_stop()
+        if stop:
+            run.acknowledge_stop()
 
         if training.step % order.steps_per_epoch == 0 or training.step == num_steps:
             with timer.pause():
