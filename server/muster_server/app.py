@@ -14,6 +14,7 @@ from muster_server.api import (
     auth,
     blobs,
     cluster,
+    description,
     errors,
     experiments,
     health,
@@ -24,10 +25,15 @@ from muster_server.api import (
     trials,
     users,
 )
+from muster_server.api.dashboard import dashboard_route
 from muster_server.api.guard import Gate, confirm_operation, operations_of
 from muster_server.db.engine import Database
 from muster_server.live.hub import Hub
+from muster_server.middleware.browser import BrowserGuard
 from muster_server.middleware.context import RequestContext
+from muster_server.middleware.headers import SecurityHeaders
+from muster_server.middleware.limits import RequestLimits
+from muster_server.middleware.strict_json import StrictJson
 from muster_server.security.passwords import CONCURRENT_VERIFIES
 from muster_server.security.rate_limits import SignInLimits
 from muster_server.settings import Settings
@@ -87,9 +93,17 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(blobs.agent_router, prefix="/agent/v1")
     for router in _API_ROUTERS:
         app.include_router(router, prefix="/api/v1")
+    app.include_router(description.router)
+    app.router.routes.append(dashboard_route())  # last: it answers to every other path
     app.state.operations = operations_of(app)
 
-    # The last one added is the outermost.
+    # The last one added is the outermost. Every answer is hardened; a request is named, and
+    # answered for whatever happens; its page of origin and its size are checked; its sender is
+    # known and may do what is asked; and only then is its body read.
+    app.add_middleware(StrictJson)
     app.add_middleware(Gate, settings=settings)
+    app.add_middleware(RequestLimits, settings=settings)
+    app.add_middleware(BrowserGuard, settings=settings)
     app.add_middleware(RequestContext)
+    app.add_middleware(SecurityHeaders, settings=settings)
     return app

@@ -264,7 +264,7 @@ def _settings() -> Settings:
         # Its text names the field; what it cannot parse are the lists.
         name = str(error).partition('"')[2].partition('"')[0].upper()
         raise CommandError(
-            f"wrong settings\n  MUSTER_{name}={os.environ.get('MUSTER_' + name)!r}: "  # noqa: S105
+            f"wrong settings\n  MUSTER_{name}={os.environ.get('MUSTER_' + name)!r}: "
             'must be a JSON list like ["a", "b"]'
         ) from None
     except OSError as error:

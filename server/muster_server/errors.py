@@ -1,6 +1,7 @@
 """Errors people see.
 
 MusterError (code, status, message, hint, fields)
+├── Malformed            400  it cannot even be read
 ├── InvalidRequest       422  what was sent cannot work
 ├── NotSignedIn          401
 ├── Forbidden            403
@@ -8,6 +9,7 @@ MusterError (code, status, message, hint, fields)
 ├── Conflict             409  it clashes with the present state
 ├── Superseded           410  an older session, attempt or epoch spoke
 ├── TooLarge             413
+├── Misdirected          421  the Host header names somebody else
 ├── TooManyRequests      429  carries retry_after_s
 └── Unavailable          503  carries retry_after_s
 """
@@ -47,6 +49,10 @@ class MusterError(Exception):
         self.retry_after_s = retry_after_s
 
 
+class Malformed(MusterError):
+    status = 400
+
+
 class InvalidRequest(MusterError):
     status = 422
 
@@ -73,6 +79,10 @@ class Superseded(MusterError):
 
 class TooLarge(MusterError):
     status = 413
+
+
+class Misdirected(MusterError):
+    status = 421
 
 
 class TooManyRequests(MusterError):

@@ -14,6 +14,7 @@ from . import clock
 from .app import create_app
 from .db.engine import Database
 from .db.migrations import current_revision, head_revision
+from .http_protocol import TimedH11Protocol
 from .services import auth
 from .settings import Settings
 
@@ -38,7 +39,7 @@ def run(settings: Settings) -> None:
         host=settings.host,
         port=settings.port,
         # h11 bounds the size of a request's head; httptools takes headers without end.
-        http="h11",
+        http=TimedH11Protocol,
         h11_max_incomplete_event_size=settings.header_max_bytes,
         ws="websockets-sansio",
         ws_max_size=LIVE_MESSAGE_MAX_BYTES,

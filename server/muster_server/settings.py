@@ -34,6 +34,8 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "console", "json"] = "auto"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     body_max_bytes: int = Field(default=1_048_576, ge=1024)
+    """Most bytes of a request from people; blobs and agents have limits of their own."""
+    agent_body_max_bytes: int = Field(default=8 * 1_048_576, ge=1024)
     blob_max_bytes: int = Field(default=100 * 1_048_576, ge=1024)
     header_max_bytes: int = Field(default=32_768, ge=1024)
     request_timeout_s: float = Field(default=30.0, gt=0)

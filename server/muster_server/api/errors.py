@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
@@ -27,8 +27,11 @@ _HTTP_CODES = {
     403: "auth.forbidden",
     404: "request.no_such_path",
     405: "request.method_not_allowed",
+    408: "request.timeout",
     413: "request.too_large",
+    414: "request.address_too_long",
     415: "request.unsupported_media_type",
+    431: "request.headers_too_large",
 }
 _HTTP_MESSAGES = {
     400: "The request could not be parsed.",
@@ -81,6 +84,15 @@ def render(exc: Exception, *, request_id: str | None) -> Response:
             return _validation_error(exc, request_id)
         case HTTPException():
             return _http_exception(exc, request_id)
+        case DataError() | OverflowError():
+            # A number or text the database cannot hold. The schemas should have said so first.
+            log.warning("unstorable_value", error=type(exc).__name__)
+            return problem(
+                422,
+                "request.out_of_range",
+                "A value is outside of what can be stored.",
+                request_id=request_id,
+            )
         case _ if database_is_away(exc):
             # The full text may hold the database's address; the log is the place for it.
             log.warning("database_unavailable", error=str(exc.__cause__ or exc).splitlines()[:1])
@@ -120,6 +132,7 @@ def install(app: FastAPI) -> None:
         MusterError,
         RequestValidationError,
         HTTPException,
+        DataError,
         OperationalError,
         InterfaceError,
         PoolTimeoutError,
