@@ -5,6 +5,11 @@ import { mockServer } from "./dev/mock";
 
 const backend = process.env["MUSTER_URL"] ?? "http://127.0.0.1:8470";
 
+/** The server checks Origin against its own address, so the proxy speaks in its name. */
+const proxy = {
+  "/api": { target: backend, ws: true, changeOrigin: true, headers: { origin: backend } },
+};
+
 export default defineConfig(({ mode }) => ({
   plugins: [react(), ...(mode === "mock" ? [mockServer()] : [])],
   build: {
@@ -19,7 +24,17 @@ export default defineConfig(({ mode }) => ({
   server: {
     host: "127.0.0.1",
     port: 5173,
-    proxy: mode === "mock" ? undefined : { "/api": { target: backend, ws: true, changeOrigin: true } },
+    proxy: mode === "mock" ? undefined : proxy,
+  },
+  preview: {
+    host: "127.0.0.1",
+    port: 4173,
+    proxy: mode === "mock" ? undefined : proxy,
+    // The policy that the server sends, to see that nothing on the pages needs more.
+    headers: {
+      "Content-Security-Policy":
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    },
   },
   test: {
     environment: "jsdom",

@@ -292,7 +292,7 @@ function makeOptions(input: OptionsInput): uPlot.Options {
     },
     axes: [
       { ...axis, grid: { show: false }, size: 24, gap: 4, space: 70, values: (_u, ticks) => ticks.map((v) => (Number.isInteger(v) ? format.si(v, "", 3).replace(" ", "") : "")) },
-      { ...axis, grid: { stroke: palette.grid, width: 1 }, size: 56, gap: 4, space: 34, values: (_u, ticks) => ticks.map((v) => (v === null ? "" : format.axis(metric, v))) },
+      { ...axis, grid: { stroke: palette.grid, width: 1 }, size: 56, gap: 4, space: 34, values: (_u, ticks, _axis, _space, increment) => ticks.map((v) => (v === null ? "" : format.axis(metric, v, log ? 0 : increment))) },
     ],
     cursor: {
       drag: { x: true, y: false, setScale: false },

@@ -78,8 +78,7 @@ export function StackedSteps({ store, title, syncKey }: { store: SeriesStore; ti
           {},
           ...[...STEP_PARTS].toReversed().map((part) => ({
             fill: palette.parts[part],
-            stroke: palette.parts[part],
-            width: 0,
+            width: 0, // without a stroke: an outline would shine through between stacked bars
             points: { show: false },
             paths: uPlot.paths.bars?.({ size: [0.92, 48], align: 1 }),
           })),

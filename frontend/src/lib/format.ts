@@ -146,17 +146,21 @@ export function metric(name: string, value: WireNumber | null | undefined): stri
   }
 }
 
-/** Short axis text: like `metric`, three digits. */
-export function axis(name: string, value: number): string {
+/** Short axis text: like `metric`, with as many digits as neighbouring ticks need to differ. */
+export function axis(name: string, value: number, increment = 0): string {
+  const digits =
+    increment > 0 && value !== 0
+      ? Math.min(8, Math.max(3, Math.ceil(Math.log10(Math.abs(value) / increment)) + 1))
+      : 3;
   switch (unitOf(name)) {
     case "bytes":
       return bytes(value);
     case "ratio":
       return pct(value);
     case "perS":
-      return si(value, "", 3);
+      return si(value, "", digits);
     default:
-      return Math.abs(value) >= 1e4 ? si(value, "", 3) : num(value, 3);
+      return Math.abs(value) >= 1e4 ? si(value, "", digits) : num(value, digits);
   }
 }
 

@@ -168,6 +168,20 @@ export function nonFinite(columns: Columns): NonFinite[] {
   return out;
 }
 
+/** Mean over the last `buckets` entries, each weighted by its points; undefined without any. */
+export function recentMean(columns: Columns | undefined, buckets: number): number | undefined {
+  if (!columns) return undefined;
+  let sum = 0;
+  let weight = 0;
+  for (let i = Math.max(0, columns.step.length - buckets); i < columns.step.length; i += 1) {
+    const value = columns.mean[i] ?? Number.NaN;
+    if (!Number.isFinite(value)) continue;
+    sum += value * (columns.count[i] ?? 1);
+    weight += columns.count[i] ?? 1;
+  }
+  return weight > 0 ? sum / weight : undefined;
+}
+
 /** Index of the entry at or before `step`; -1 when all are later. */
 export function indexAt(steps: ArrayLike<number>, step: number): number {
   let low = 0;

@@ -26,14 +26,14 @@ export function SlotStrip({ nodes }: { nodes: Node[] }) {
             <Link to="/nodes/$nodeId" params={{ nodeId: node.id }} title={`${node.name} · ${stateWord(t, node.state)}`}>
               {node.name}
             </Link>
+            <span className={css["used"]}>
+              {node.state === "ONLINE" ? `${node.num_slots_used}/${node.num_slots}` : stateWord(t, node.state)}
+            </span>
             <div className={css["slots"]}>
               {node.slots.map((slot) => (
                 <SlotCell key={slot.index} node={node} slot={slot} />
               ))}
             </div>
-            <span className={css["used"]}>
-              {node.state === "ONLINE" ? `${node.num_slots_used}/${node.num_slots}` : stateWord(t, node.state)}
-            </span>
           </div>
         ))}
       </div>

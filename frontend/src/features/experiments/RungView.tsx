@@ -8,7 +8,7 @@ import type { Search } from "../../api/queries";
 import { Notice } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import * as format from "../../lib/format";
-import { layoutRungs } from "./rungs";
+import { layoutRungs, type RungDot } from "./rungs";
 import css from "./search.module.css";
 
 const LINKS_MAX = 2000;
@@ -40,7 +40,7 @@ export function RungView({ search }: { search: Search }) {
             { id: "trial", header: t("trials.trial"), align: "right", cell: (row) => row.trial.trial_no },
             { id: "metric", header: search.metric_name ?? t("experiment.metric"), align: "right", cell: (row) => format.num(row.trial.metric) },
             { id: "cutoff", header: t("search.cutoff"), align: "right", cell: (row) => format.num(row.rung.cutoff) },
-            { id: "fate", header: t("search.fate"), cell: (row) => t(row.trial.promoted ? "search.promoted" : row.trial.stopped ? "search.stopped" : "search.waiting") },
+            { id: "fate", header: t("search.fate"), cell: (row) => t(row.trial.promoted ? "search.promoted" : row.trial.stopped ? "search.stopped" : row.rung === search.rungs.at(-1) ? "search.finished" : "search.waiting") },
           ]}
         />
       ) : (
@@ -101,7 +101,7 @@ export function RungView({ search }: { search: Search }) {
         </div>
       )}
       <div className={css["key"]}>
-        {(["promoted", "stopped", "waiting"] as const).map((fate) => (
+        {(["promoted", "stopped", "waiting", "finished"] as const).map((fate) => (
           <span key={fate}>
             <svg width="14" height="14" aria-hidden>
               <Mark fate={fate} x={7} y={7} on={false} />
@@ -122,9 +122,10 @@ export function RungView({ search }: { search: Search }) {
 }
 
 /** Fates differ by shape as well as by colour. */
-function Mark({ fate, x, y, on }: { fate: "promoted" | "stopped" | "waiting"; x: number; y: number; on: boolean }) {
+function Mark({ fate, x, y, on }: { fate: RungDot["fate"]; x: number; y: number; on: boolean }) {
   const r = on ? 6 : 4.5;
   if (fate === "promoted") return <circle cx={x} cy={y} r={r} fill="var(--series-0)" stroke="var(--bg)" strokeWidth={1} />;
   if (fate === "stopped") return <circle cx={x} cy={y} r={r - 0.5} fill="var(--bg)" stroke="var(--text-3)" strokeWidth={1.5} />;
+  if (fate === "finished") return <rect x={x - r + 0.5} y={y - r + 0.5} width={2 * r - 1} height={2 * r - 1} fill="var(--ok)" stroke="var(--bg)" strokeWidth={1} />;
   return <rect x={x - r + 1} y={y - r + 1} width={2 * r - 2} height={2 * r - 2} transform={`rotate(45 ${x} ${y})`} fill="var(--series-1)" stroke="var(--bg)" strokeWidth={1} />;
 }

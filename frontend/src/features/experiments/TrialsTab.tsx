@@ -3,6 +3,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
+import { useLiveQueries } from "../../api/liveHooks";
 import { type ExperimentDetail, experimentTrials, type Trial, trial } from "../../api/queries";
 import { Empty, KeyValues, LoadMore, Meter, Section } from "../../components/basics";
 import { type Column, DataTable } from "../../components/DataTable";
@@ -111,6 +112,7 @@ export function BestTrial({ experiment }: { experiment: ExperimentDetail }) {
   const { t } = useTranslation();
   const id = experiment.best_trial_id ?? experiment.only_trial_id;
   const best = useQuery({ ...trial(id ?? 0), enabled: id !== null }).data;
+  useLiveQueries(`experiment:${experiment.id}`, ["trial", id]);
   if (!best) return null;
   return (
     <Section

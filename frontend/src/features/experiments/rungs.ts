@@ -7,7 +7,7 @@ export interface RungDot {
   trialNo: number;
   rung: number;
   value: number;
-  fate: "promoted" | "stopped" | "waiting";
+  fate: "promoted" | "stopped" | "waiting" | "finished";
   x: number;
   y: number;
 }
@@ -82,7 +82,7 @@ export function layoutRungs(search: Search, minWidth = 640, height = 320): RungL
           trialNo: trial.trial_no,
           rung: i,
           value: v,
-          fate: trial.promoted ? "promoted" : trial.stopped ? "stopped" : "waiting",
+          fate: trial.promoted ? "promoted" : trial.stopped ? "stopped" : i === search.rungs.length - 1 ? "finished" : "waiting",
           x: x + step / 2 + lane * Math.min(70, step * 0.5),
           y: y(v),
         });

@@ -1,19 +1,24 @@
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useMemo } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { type TrialDetail, trialWorkers, type Worker } from "../../api/queries";
 import chartCss from "../../charts/chart.module.css";
 import { SeriesChart } from "../../charts/SeriesChart";
+import type { SeriesStore } from "../../charts/SeriesStore";
 import { StackedSteps } from "../../charts/StackedSteps";
 import { type Column, DataTable } from "../../components/DataTable";
 import { Empty, Notice, Section } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
-import { diagnose, STEP_PARTS, stepParts } from "../../lib/perf";
+import { diagnose, type Diagnosis as DiagnosisResult, STEP_PARTS, stepParts } from "../../lib/perf";
+import { recentMean } from "../../lib/series";
 import { trialSource } from "./Metrics";
 import css from "./trials.module.css";
 import { useSeriesStore } from "./useSeriesStore";
+
+/** Buckets that a diagnosis looks at. */
+const WINDOW = 10;
 
 const COLORS: Record<string, string> = {
   "time/data_wait_ms": "var(--series-1)",
@@ -49,7 +54,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   }
   return (
     <>
-      <Diagnosis trial={trial} />
+      <Diagnosis store={bars} />
       <Section title={t("perf.breakdown")} note={t("perf.breakdownNote")}>
         <StackedSteps store={bars} title={t("perf.stepTime")} />
       </Section>
@@ -66,11 +71,19 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   );
 }
 
-function Diagnosis({ trial }: { trial: TrialDetail }) {
+/** Over the last buckets, not the last step: single steps jump. */
+function Diagnosis({ store }: { store: SeriesStore }) {
   const { t } = useTranslation();
-  const latest = Object.fromEntries(Object.entries(trial.summary).map(([name, value]) => [name, value.last]));
-  const result = diagnose(latest);
-  if (result.kind === "unknown") return null;
+  const [result, setResult] = useState<DiagnosisResult | null>(null);
+  useEffect(() => {
+    const read = (): void => {
+      const next = diagnose(Object.fromEntries(STEP_PARTS.map((part) => [part, recentMean(store.get(part)[0], WINDOW)])));
+      setResult((before) => (JSON.stringify(before) === JSON.stringify(next) ? before : next));
+    };
+    read();
+    return store.subscribe(read);
+  }, [store]);
+  if (!result || result.kind === "unknown") return null;
   return (
     <div data-testid="diagnosis">
       <Notice tone={result.kind === "compute" ? "ok" : "warn"} title={t(`perf.diagnosis.${result.kind}`, { share: format.pct(result.share) })}>

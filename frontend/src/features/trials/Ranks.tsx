@@ -22,6 +22,12 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
   const workers = useQuery(trialWorkers(trial.id, attemptNo));
   const groups = useQuery(trialGroups(trial.id, attemptNo));
   const attempt = trial.attempts.find((a) => a.no === (attemptNo ?? trial.attempt_no)) ?? trial.attempts.at(-1);
+  const first = workers.data?.items.find((w) => w.master_addr);
+  const rendezvous = attempt?.rendezvous_host
+    ? `${attempt.rendezvous_host}:${attempt.rendezvous_port ?? "?"}`
+    : first
+      ? `${first.master_addr}:${first.master_port}`
+      : null;
   const members = new Set(groups.data?.items.find((g) => g.name === group)?.ranks ?? []);
   return (
     <>
@@ -41,7 +47,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
           <KeyValues
             items={[
               [t("ranks.world"), t("ranks.worldOn", { world: attempt.world_size, count: attempt.num_nodes })],
-              [t("ranks.rendezvous"), <span key="r" className="mono">{attempt.rendezvous_host ? `${attempt.rendezvous_host}:${attempt.rendezvous_port ?? "?"}` : format.MISSING}</span>],
+              [t("ranks.rendezvous"), <span key="r" className="mono">{rendezvous ?? format.MISSING}</span>],
               [t("ranks.resumed"), attempt.resume_step > 0 ? t("ranks.resumedAt", { step: format.count(attempt.resume_step) }) : t("ranks.fresh")],
               [t("ranks.started"), attempt.started_at ? <Stamp key="s" at={attempt.started_at} /> : format.MISSING],
               [t("ranks.lasted"), <Elapsed key="e" start={attempt.started_at} end={attempt.ended_at} />],

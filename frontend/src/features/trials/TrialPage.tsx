@@ -1,5 +1,5 @@
 import { Button } from "@mantine/core";
-import { IconDownload, IconPlayerStop } from "@tabler/icons-react";
+import { IconCopyPlus, IconDownload, IconPlayerStop } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -9,6 +9,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { me, trial, type TrialDetail, trialMetrics } from "../../api/queries";
 import { Code, KeyValues, Notice, PageHead, Section, Stats } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
+import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { FlagBadge, StateBadge } from "../../components/StateBadge";
 import { StopDialog } from "../../components/StopDialog";
@@ -60,6 +61,11 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
             <Button variant="default" leftSection={<IconDownload size={14} />} component="a" href={`/api/v1/trials/${data.id}/series.csv`} download>
               CSV
             </Button>
+            {alone && done && user?.role !== "viewer" ? (
+              <LinkButton variant="default" to="/submit" search={{ from: data.experiment_id }} leftSection={<IconCopyPlus size={14} />}>
+                {t("experiment.again")}
+              </LinkButton>
+            ) : null}
             {!done && user?.role !== "viewer" ? (
               <Button color="red" variant="light" leftSection={<IconPlayerStop size={14} />} onClick={() => setStopping(true)} disabled={data.state === "STOPPING"} data-testid="stop">
                 {t("stop.button")}
