@@ -30,7 +30,7 @@ The REST service works without it: see /docs.
 class _Page(Convertor[str]):
     """Any path but those of the services: there, what is not a route is a mistake, not a page."""
 
-    regex = r"(?!(?:api|agent)(?:/|$)).*"
+    regex = r"(?!/*(?:api|agent)(?:/|$)).*"
 
     def convert(self, value: str) -> str:
         return value

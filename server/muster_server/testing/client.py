@@ -33,7 +33,9 @@ class _PortalTransport(httpx.BaseTransport):
         self, request: httpx.Request
     ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         response = await self._inner.handle_async_request(request)
-        return response.status_code, response.headers.raw, await response.aread()
+        # As it went over the wire: the outer response undoes the encoding.
+        content = b"".join([chunk async for chunk in response.aiter_raw()])
+        return response.status_code, response.headers.raw, content
 
 
 @contextmanager
