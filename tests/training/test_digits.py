@@ -10,7 +10,7 @@ import pytest
 from muster.checkpoints import verify_checkpoint
 from muster.testing.jobs import PARTS, Job, start_job
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 
 EPOCHS = 12
 

@@ -8,7 +8,7 @@ import pytest
 
 from muster.testing.jobs import Job, Start, wait_for
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 
 STEPS = 30
 RELATIVE = 1e-5

@@ -9,7 +9,7 @@ import pytest
 
 from muster.testing.jobs import Job, Start
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 
 WORKERS = Path(__file__).with_name("workers")
 DELAY_MS = 40
