@@ -1,7 +1,19 @@
 """The live channel: says that something changed, never what. Pages fetch that by REST.
 
-One socket per browser tab, many topics. Hints are coalesced to at most two per second and topic,
-so a slow or greedy client costs a bounded amount, however fast the training runs.
+One socket per browser tab, many topics. Messages, each a JSON object with one key but the hint:
+
+    client  {"subscribe": [topic…]}  {"unsubscribe": [topic…]}  {"pong": n}
+    server  {"hello": {"server": version, "resumed": false, "degraded": bool}}   first
+            {"topic": topic, "seq": n}   something changed: look; n rises, with gaps
+            {"state": "ok" | "degraded"}   degraded: hints are a timer's, not a change's
+            {"error": {"code", "message"}}   of a subscription that was not made
+            {"ping": n}
+
+A subscription is answered with a hint at once, so that nothing falls between a page's first look
+and its subscription. Hints are coalesced to at most two per second and topic: the first is sent
+at once, the last is never left out. So a slow or greedy client costs a bounded amount, however
+fast the training runs. Close codes: 4401 signed out, 1013 too slow or too many sockets, 1008 and
+1003 not this protocol.
 """
 
 from __future__ import annotations
@@ -14,12 +26,13 @@ from typing import Any
 
 import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
 from muster import __version__
 from muster_server import clock
 from muster_server.db.engine import Database
-from muster_server.live.hub import Hub, Listener
+from muster_server.live.hub import STATE, Hub, Listener
 from muster_server.schemas.auth import LiveTicket
 from muster_server.security.principal import Principal
 from muster_server.services import auth, identity
@@ -36,14 +49,21 @@ MESSAGES_PER_S = 20
 HINT_EVERY_S = 0.5
 """Between two hints of one topic to one client."""
 PING_EVERY_S = 15.0
+HINT_ANYWAY_EVERY_PINGS = 2
+"""A process that is killed between its commit and its hint tells nobody: look now and then."""
 SEND_TIMEOUT_S = 10.0
 """A client that takes nothing for this long is disconnected; it reconnects and refetches."""
+CLOSE_TIMEOUT_S = 10.0
 RECHECK_EVERY_S = 60.0
-"""A revoked token or ended session closes its sockets within this."""
+"""A revoked token or ended session closes its sockets within this, and one ping."""
+TICKET_LIFETIME_S = 3600.0
+"""A socket opened with a ticket ends after this: what its owner may is asked anew."""
 
+NOT_TEXT = 1003
 POLICY_VIOLATION = 1008
 TOO_BIG = 1009
 TRY_AGAIN_LATER = 1013
+SIGNED_OUT = 4401
 
 _TOPIC = re.compile(
     r"cluster|experiments|experiment:[1-9][0-9]{0,18}|"
@@ -94,23 +114,28 @@ class _Refused(Exception):
 
 
 class _Connection:
+    """One client. What waits to be sent to it is one number per topic it subscribed to."""
+
     def __init__(self, socket: WebSocket, hub: Hub, principal: Principal) -> None:
         self._socket = socket
         self._hub = hub
         self._principal = principal
         self._listener = Listener()
         self._topics: set[str] = set()
+        self._hinted_at: dict[str, float] = {}
+        """When each topic was last sent, s on the monotonic clock."""
+        self._told_connected = hub.is_connected
 
     async def run(self) -> None:
         """Until the client leaves, breaks a rule, stops reading, or may not listen any more."""
+        self._hub.add(self._listener, STATE)
         try:
             await self._send(
                 {
                     "hello": {
                         "server": __version__,
                         "resumed": False,
-                        # False: commits of other processes are not heard, so poll as well.
-                        "complete": self._hub.is_connected,
+                        "degraded": not self._told_connected,
                     }
                 }
             )
@@ -118,22 +143,29 @@ class _Connection:
                 tasks.create_task(self._read())
                 tasks.create_task(self._hint())
                 tasks.create_task(self._ping())
-        except* (WebSocketDisconnect, TimeoutError, RuntimeError, OSError):
+        except* (WebSocketDisconnect, RuntimeError, OSError):
             pass  # gone, or as good as gone
         except* _Refused as group:
             error = group.exceptions[0]
             while isinstance(error, BaseExceptionGroup):
                 error = error.exceptions[0]
             assert isinstance(error, _Refused)
+            log.info("live_client_refused", code=error.code, reason=error.reason)
             await self._close(error.code, error.reason)
         finally:
+            self._hub.remove(self._listener, STATE)
             for topic in self._topics:
                 self._hub.remove(self._listener, topic)
 
     async def _read(self) -> None:
         window_started_at, num = time.monotonic(), 0
         while True:
-            text = await self._socket.receive_text()
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                raise WebSocketDisconnect(message.get("code", 1005))
+            text = message.get("text")
+            if text is None:
+                raise _Refused(NOT_TEXT, "expected text")
             if len(text) > MESSAGE_MAX_BYTES:
                 raise _Refused(TOO_BIG, "message too big")
             now = time.monotonic()
@@ -142,65 +174,115 @@ class _Connection:
             num += 1
             if num > MESSAGES_PER_S:
                 raise _Refused(POLICY_VIOLATION, "too many messages")
-            self._obey(text)
+            await self._obey(text)
 
-    def _obey(self, text: str) -> None:
+    async def _obey(self, text: str) -> None:
         try:
             message = json.loads(text)
         except (ValueError, RecursionError):
             raise _Refused(POLICY_VIOLATION, "not JSON") from None
-        if not isinstance(message, dict) or len(message) != 1:
-            raise _Refused(POLICY_VIOLATION, "expected one of subscribe, unsubscribe, pong")
-        ((verb, value),) = message.items()
-        if verb == "pong":
-            return
-        if verb not in ("subscribe", "unsubscribe") or not isinstance(value, list):
-            raise _Refused(POLICY_VIOLATION, "expected one of subscribe, unsubscribe, pong")
-        for topic in value:
+        match message:
+            case {"pong": _, **rest} if not rest:
+                pass
+            case {"subscribe": [*topics], **rest} if not rest:
+                await self._subscribe(topics)
+            case {"unsubscribe": [*topics], **rest} if not rest:
+                self._unsubscribe(topics)
+            case _:
+                raise _Refused(POLICY_VIOLATION, "expected one of subscribe, unsubscribe, pong")
+
+    async def _subscribe(self, topics: list[object]) -> None:
+        """To those that can be; a page of another version keeps the topics that both know."""
+        error: tuple[str, str] | None = None
+        for topic in topics:
             if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
-                raise _Refused(POLICY_VIOLATION, "no such topic")
-            if verb == "unsubscribe":
+                error = "live.no_such_topic", "There is no such topic."
+                continue
+            if topic not in self._topics and len(self._topics) >= TOPICS_MAX:
+                error = "live.too_many_topics", f"At most {TOPICS_MAX} topics for one connection."
+                break
+            self._topics.add(topic)
+            self._hub.add(self._listener, topic)
+            self._hub.tell(self._listener, topic)
+        if error is not None:
+            await self._send({"error": {"code": error[0], "message": error[1]}})
+
+    def _unsubscribe(self, topics: list[object]) -> None:
+        for topic in topics:
+            if isinstance(topic, str) and topic in self._topics:
                 self._topics.discard(topic)
+                self._hinted_at.pop(topic, None)
                 self._hub.remove(self._listener, topic)
-            elif topic not in self._topics:
-                if len(self._topics) >= TOPICS_MAX:
-                    raise _Refused(POLICY_VIOLATION, "too many topics")
-                self._topics.add(topic)
-                self._hub.add(self._listener, topic)
 
     async def _hint(self) -> None:
+        waiting: dict[str, int] = {}
         while True:
-            await self._listener.wait(3600.0)
-            for topic, seq in self._listener.take().items():
+            await self._listener.wait(self._due_in(waiting))
+            waiting |= self._listener.take()
+            if waiting.pop(STATE, None) is not None:
+                await self._tell_state()
+            now = time.monotonic()
+            for topic in [topic for topic in waiting if self._due_at(topic) <= now]:
+                seq = waiting.pop(topic)
                 if topic in self._topics:
+                    self._hinted_at[topic] = now
                     await self._send({"topic": topic, "seq": seq})
-            # What happens meanwhile waits together, one entry per topic.
-            await asyncio.sleep(HINT_EVERY_S)
+
+    def _due_in(self, waiting: dict[str, int]) -> float:
+        """Seconds until the first of the waiting hints may be sent."""
+        if not waiting:
+            return 3600.0
+        return max(0.0, min(map(self._due_at, waiting)) - time.monotonic())
+
+    def _due_at(self, topic: str) -> float:
+        hinted_at = self._hinted_at.get(topic)
+        return 0.0 if hinted_at is None else hinted_at + HINT_EVERY_S
+
+    async def _tell_state(self) -> None:
+        is_connected = self._hub.is_connected
+        if is_connected != self._told_connected:
+            self._told_connected = is_connected
+            await self._send({"state": "ok" if is_connected else "degraded"})
 
     async def _ping(self) -> None:
-        rechecked_at = time.monotonic()
+        started_at = rechecked_at = time.monotonic()
         number = 0
         while True:
             await asyncio.sleep(PING_EVERY_S)
             number += 1
             await self._send({"ping": number})
-            if time.monotonic() - rechecked_at >= RECHECK_EVERY_S:
-                rechecked_at = time.monotonic()
+            if number % HINT_ANYWAY_EVERY_PINGS == 0:
+                for topic in self._topics:
+                    self._hub.tell(self._listener, topic)
+            now = time.monotonic()
+            if self._is_by_ticket() and now - started_at >= TICKET_LIFETIME_S:
+                raise _Refused(SIGNED_OUT, "ask for a new ticket")
+            if now - rechecked_at >= RECHECK_EVERY_S:
+                rechecked_at = now
                 if not await run_in_threadpool(self._is_still_allowed):
-                    raise _Refused(POLICY_VIOLATION, "signed out")
+                    raise _Refused(SIGNED_OUT, "signed out")
+
+    def _is_by_ticket(self) -> bool:
+        return self._principal.session_hash is None and self._principal.token_id is None
 
     def _is_still_allowed(self) -> bool:
         database: Database = self._socket.app.state.database
-        with database.read() as session:
-            return identity.is_still_valid(session, self._principal, now=clock.now())
+        try:
+            with database.read() as session:
+                return identity.is_still_valid(session, self._principal, now=clock.now())
+        except SQLAlchemyError:
+            return True  # a database that is away tells nobody anything; it is asked again
 
     async def _send(self, message: dict[str, Any]) -> None:
-        async with asyncio.timeout(SEND_TIMEOUT_S):
-            await self._socket.send_text(json.dumps(message, separators=(",", ":")))
+        try:
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                await self._socket.send_text(json.dumps(message, separators=(",", ":")))
+        except TimeoutError:
+            raise _Refused(TRY_AGAIN_LATER, "too slow") from None
 
     async def _close(self, code: int, reason: str) -> None:
         try:
-            async with asyncio.timeout(SEND_TIMEOUT_S):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._socket.close(code, reason)
-        except (RuntimeError, OSError, TimeoutError):
+        except (RuntimeError, OSError, WebSocketDisconnect):
             return

@@ -9,15 +9,27 @@ from collections.abc import Iterator
 
 import redis.asyncio
 import structlog
+from redis.asyncio.client import PubSub
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from .messages import CHANNEL, decode
-from .publisher import RETRY_S, Publisher
+from .messages import ANYTHING, CHANNEL, decode
+from .publisher import RETRY_FIRST_S, RETRY_MAX_S, Publisher
 
 log = structlog.get_logger(__name__)
 
-EVERYTHING = frozenset({"*"})
-"""Given to listeners when hints may have been missed: whatever they look at may have changed."""
+STATE = "state"
+"""Told to its listeners, by no process but this one, when `is_connected` has changed."""
+
+DEGRADED_POLL_S = 2.0
+"""While other processes are not heard, everybody is told this often to look for themselves."""
+CONNECT_TIMEOUT_S = 1.0
+SILENCE_S = 5.0
+"""After this long without a hint Redis is asked whether it is there; after twice as long it is not.
+A connection whose other end vanished looks like one on which nothing is said."""
+
+_ANYTHING = frozenset({ANYTHING})
 
 
 class Listener:
@@ -55,7 +67,8 @@ class Hub:
 
     Hints are lossy and may come twice: a listener looks at the database, and looks again after a
     while even when nothing came. Within this process every commit is heard; what other processes
-    commit is heard through Redis alone.
+    commit is heard through Redis alone. When that breaks, and when it works again, listeners are
+    told as if everything had changed, and in between every `DEGRADED_POLL_S`.
     """
 
     def __init__(self, redis_url: str | None) -> None:
@@ -64,20 +77,26 @@ class Hub:
         self._listeners: dict[str, set[Listener]] = {}
         self._seq = itertools.count(1)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._subscriber: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._was_tried = asyncio.Event()
         self.is_connected = False
         """Whether hints of other processes are heard right now."""
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._tasks.append(asyncio.create_task(self._poll()))
         if self._redis_url is not None:
-            self._subscriber = asyncio.create_task(self._subscribe(self._redis_url))
+            self._tasks.append(asyncio.create_task(self._subscribe(self._redis_url)))
+            # So that the first page is not told of a degraded state that lasts milliseconds.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    await self._was_tried.wait()
 
     async def stop(self) -> None:
-        if self._subscriber is not None:
-            self._subscriber.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._subscriber
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
         if self._publisher is not None:
             await asyncio.to_thread(self._publisher.close)
         self._loop = None
@@ -116,43 +135,89 @@ class Hub:
             if not listeners:
                 del self._listeners[topic]
 
+    def tell(self, listener: Listener, topic: str) -> None:
+        """A hint for one listener alone, numbered like the others."""
+        listener.notify(topic, next(self._seq))
+
     async def wait_for(self, topic: str, timeout_s: float) -> bool:
         """True as soon as something about the topic changes; False after `timeout_s`."""
         with self.listen(topic) as listener:
             return await listener.wait(timeout_s)
 
     def _deliver(self, topics: frozenset[str]) -> None:
-        heard = self._listeners.keys() if topics == EVERYTHING else topics
-        for topic in list(heard):
-            listeners = self._listeners.get(topic)
-            if listeners:
-                seq = next(self._seq)
-                for listener in listeners:
-                    listener.notify(topic, seq)
+        # The state is nobody's to announce but ours: see `_set_connected`.
+        heard = self._listeners.keys() if ANYTHING in topics else topics
+        for topic in [topic for topic in heard if topic != STATE]:
+            self._tell_all(topic)
+
+    def _tell_all(self, topic: str) -> None:
+        listeners = self._listeners.get(topic)
+        if listeners:
+            # One count for all topics: a topic's numbers rise, with gaps, and never start again
+            # when its last listener leaves and another comes.
+            seq = next(self._seq)
+            for listener in listeners:
+                listener.notify(topic, seq)
+
+    def _set_connected(self, is_connected: bool) -> None:
+        changed = is_connected != self.is_connected
+        self.is_connected = is_connected
+        self._was_tried.set()
+        if changed:
+            self._tell_all(STATE)
+            self._deliver(_ANYTHING)
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(DEGRADED_POLL_S)
+            if not self.is_connected:
+                self._deliver(_ANYTHING)
 
     async def _subscribe(self, url: str) -> None:
-        own = self._publisher.origin if self._publisher is not None else ""
         is_away = False
+        retry_s = RETRY_FIRST_S
         while True:
             try:
                 async with (
-                    redis.asyncio.Redis.from_url(url) as connection,
-                    connection.pubsub(ignore_subscribe_messages=True) as channel,
+                    redis.asyncio.Redis.from_url(
+                        url,
+                        socket_connect_timeout=CONNECT_TIMEOUT_S,
+                        # Reconnecting is ours to do: a silent reconnect would be a silent gap.
+                        retry=Retry(NoBackoff(), 0),
+                    ) as connection,
+                    connection.pubsub() as channel,
                 ):
                     await channel.subscribe(CHANNEL)
-                    self.is_connected = True
+                    await self._await_answer(channel)
                     if is_away:
                         log.info("hints_are_heard_again")
-                        self._deliver(EVERYTHING)
-                    is_away = False
-                    async for message in channel.listen():
-                        origin, topics = decode(message["data"])
-                        if origin != own:
-                            self._deliver(topics)
+                    is_away, retry_s = False, RETRY_FIRST_S
+                    self._set_connected(True)
+                    await self._hear(channel)
             except (RedisError, OSError) as error:
                 if not is_away:
                     log.warning("hints_are_not_heard", error=type(error).__name__)
                 is_away = True
             finally:
-                self.is_connected = False
-            await asyncio.sleep(RETRY_S)
+                self._set_connected(False)
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, RETRY_MAX_S)
+
+    async def _hear(self, channel: PubSub) -> None:
+        """Hand out what comes, until the connection breaks or stays silent when asked."""
+        own = self._publisher.origin if self._publisher is not None else ""
+        while True:
+            message = await channel.get_message(timeout=SILENCE_S)
+            if message is None:
+                await channel.ping()
+                message = await self._await_answer(channel)
+            if message["type"] == "message":
+                origin, topics = decode(message["data"])
+                if origin != own:
+                    self._deliver(topics)
+
+    async def _await_answer(self, channel: PubSub) -> dict[str, object]:
+        message: dict[str, object] | None = await channel.get_message(timeout=SILENCE_S)
+        if message is None:
+            raise TimeoutError("Redis does not answer")
+        return message

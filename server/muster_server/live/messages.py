@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 CHANNEL = "muster:hints"
 
+ANYTHING = "*"
+"""In place of topics: so much changed, or was missed, that it is not listed."""
+
 
 def encode(origin: str, topics: Iterable[str]) -> str:
     """`origin` names the sender, which has told its own listeners already."""

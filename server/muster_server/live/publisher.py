@@ -7,15 +7,18 @@ import uuid
 
 import redis
 import structlog
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
-from .messages import CHANNEL, encode
+from .messages import ANYTHING, CHANNEL, encode
 
 log = structlog.get_logger(__name__)
 
 PENDING_MAX = 10_000
-"""Topics that wait to be sent. Beyond that hints are dropped: every reader also polls."""
-SOCKET_TIMEOUT_S = 2.0
-RETRY_S = 2.0
+"""Topics that wait to be sent. Beyond that all of them are sent as `ANYTHING`."""
+SOCKET_TIMEOUT_S = 0.5
+RETRY_FIRST_S = 0.1
+RETRY_MAX_S = 2.0
 
 
 class Publisher:
@@ -23,7 +26,8 @@ class Publisher:
 
     Never raises and never waits: topics go to a set that a thread of its own sends, so that a
     Redis that hangs costs a commit nothing, and a burst of commits becomes one message. While
-    Redis is away hints are lost, which is logged once per outage.
+    Redis is away the topics are kept and sent when it is back: a listener whose own connection
+    never broke could not know that it missed them. Lost is only what waits when the process ends.
     Threads: may be called from any.
     """
 
@@ -33,6 +37,7 @@ class Publisher:
             redis_url,
             socket_timeout=SOCKET_TIMEOUT_S,
             socket_connect_timeout=SOCKET_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
         )
         self._pending: set[str] = set()
         self._changed = threading.Condition()
@@ -42,8 +47,7 @@ class Publisher:
 
     def __call__(self, topics: frozenset[str]) -> None:
         with self._changed:
-            if len(self._pending) < PENDING_MAX:
-                self._pending |= topics
+            self._add(topics)
             self._changed.notify()
 
     def close(self) -> None:
@@ -51,10 +55,16 @@ class Publisher:
         with self._changed:
             self._is_closed = True
             self._changed.notify()
-        self._thread.join(timeout=2 * SOCKET_TIMEOUT_S)
+        self._thread.join(timeout=4 * SOCKET_TIMEOUT_S)
         self._redis.close()
 
+    def _add(self, topics: frozenset[str] | set[str]) -> None:
+        self._pending |= topics
+        if len(self._pending) > PENDING_MAX:
+            self._pending = {ANYTHING}
+
     def _run(self) -> None:
+        retry_s = RETRY_FIRST_S
         is_away = False
         while True:
             with self._changed:
@@ -66,16 +76,16 @@ class Publisher:
                 self._redis.publish(CHANNEL, encode(self.origin, topics))
             except (redis.RedisError, OSError) as error:
                 if not is_away:
-                    log.warning("hints_are_lost", error=_describe(error))
+                    # The message may hold the URL with its password; the kind is enough to act on.
+                    log.warning("hints_are_held_back", error=type(error).__name__)
                 is_away = True
                 with self._changed:
-                    self._changed.wait_for(lambda: self._is_closed, timeout=RETRY_S)
+                    self._add(topics)
+                    if self._changed.wait_for(lambda: self._is_closed, timeout=retry_s):
+                        return
+                retry_s = min(2 * retry_s, RETRY_MAX_S)
             else:
                 if is_away:
                     log.info("hints_flow_again")
+                retry_s = RETRY_FIRST_S
                 is_away = False
-
-
-def _describe(error: BaseException) -> str:
-    # The message may hold the URL with its password; the kind of error is enough to act on.
-    return type(error).__name__
