@@ -1,8 +1,6 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-import { mockServer } from "./dev/mock";
-
 const backend = process.env["MUSTER_URL"] ?? "http://127.0.0.1:8470";
 
 /** The server checks Origin against its own address, so the proxy speaks in its name. */
@@ -10,8 +8,8 @@ const proxy = {
   "/api": { target: backend, ws: true, changeOrigin: true, headers: { origin: backend } },
 };
 
-export default defineConfig(({ mode }) => ({
-  plugins: [react(), ...(mode === "mock" ? [mockServer()] : [])],
+export default defineConfig({
+  plugins: [react()],
   build: {
     outDir: "../server/muster_server/static",
     emptyOutDir: true,
@@ -24,12 +22,12 @@ export default defineConfig(({ mode }) => ({
   server: {
     host: "127.0.0.1",
     port: 5173,
-    proxy: mode === "mock" ? undefined : proxy,
+    proxy,
   },
   preview: {
     host: "127.0.0.1",
     port: 4173,
-    proxy: mode === "mock" ? undefined : proxy,
+    proxy,
     // The policy that the server sends, to see that nothing on the pages needs more.
     headers: {
       "Content-Security-Policy":
@@ -42,4 +40,4 @@ export default defineConfig(({ mode }) => ({
     css: false,
     restoreMocks: true,
   },
-}));
+});

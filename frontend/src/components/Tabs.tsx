@@ -1,11 +1,18 @@
 import { Link } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
 
 import css from "./ui.module.css";
 
 /** Tabs that live in the URL (?tab=…), as links, so that they open in a new window and go back. */
 export function Tabs({ tabs, active, label }: { tabs: { id: string; label: string }[]; active: string; label: string }) {
+  const bar = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // On a phone the chosen tab may lie outside; only the bar scrolls, not the page.
+    const current = bar.current?.querySelector<HTMLElement>("[data-active]");
+    if (bar.current && current) bar.current.scrollLeft = current.offsetLeft - bar.current.clientWidth / 3;
+  }, [active]);
   return (
-    <nav className={css["tabs"]} aria-label={label}>
+    <nav ref={bar} className={css["tabs"]} aria-label={label}>
       {tabs.map((tab, i) => (
         <Link
           key={tab.id}

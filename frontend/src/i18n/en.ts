@@ -452,6 +452,7 @@ export const en = {
     noRung: "No trial has reached the first rung.",
     noRungHint: "Dots appear as trials report there.",
     column: "{{reported}} reported, {{promoted}} went on",
+    columnLast: "{{reported}} reached it",
     cutoff: "Cut-off",
     cutoffAt: "Cut-off {{value}}",
     cutoffKey: "cut-off to go on",

@@ -453,6 +453,7 @@ export const zhCN: Translation = {
     noRung: "还没有试验到达第一层。",
     noRungHint: "试验在该层上报后会显示为圆点。",
     column: "{{reported}} 个上报，{{promoted}} 个晋级",
+    columnLast: "{{reported}} 个到达",
     cutoff: "晋级线",
     cutoffAt: "晋级线 {{value}}",
     cutoffKey: "晋级线",

@@ -61,7 +61,7 @@ export function RungView({ search }: { search: Search }) {
                   {format.num(column.units)} {unit}
                 </text>
                 <text x={column.x + column.width / 2} y={34} textAnchor="middle" className={css["axis"]}>
-                  {t("search.column", { reported: column.reported, promoted: column.promoted })}
+                  {column === layout.columns.at(-1) ? t("search.columnLast", { reported: column.reported }) : t("search.column", { reported: column.reported, promoted: column.promoted })}
                 </text>
                 {column.cutoffY === null ? null : (
                   <g>

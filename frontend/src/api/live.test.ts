@@ -1,0 +1,203 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+
+import { coalesce, LiveClient, POLL_MS } from "./live";
+
+class FakeSocket {
+  static all: FakeSocket[] = [];
+  sent: unknown[] = [];
+  readyState = 0;
+  onopen: (() => void) | null = null;
+  onclose: (() => void) | null = null;
+  onmessage: ((event: { data: unknown }) => void) | null = null;
+  constructor() {
+    FakeSocket.all.push(this);
+  }
+  send(data: string): void {
+    this.sent.push(JSON.parse(data));
+  }
+  close(): void {
+    this.readyState = 3;
+  }
+  accept(): void {
+    this.readyState = 1;
+    this.onopen?.();
+    this.say({ hello: { server: "x", resumed: false } });
+  }
+  say(message: unknown): void {
+    this.onmessage?.({ data: JSON.stringify(message) });
+  }
+  drop(): void {
+    this.readyState = 3;
+    this.onclose?.();
+  }
+}
+const last = (): FakeSocket => {
+  const socket = FakeSocket.all.at(-1);
+  if (!socket) throw new Error("no socket was opened");
+  return socket;
+};
+
+let live: LiveClient;
+beforeEach(() => {
+  vi.useFakeTimers();
+  FakeSocket.all = [];
+  live = new LiveClient(() => new FakeSocket(), () => 1);
+});
+afterEach(() => {
+  live.stop();
+  vi.useRealTimers();
+});
+
+describe("live client", () => {
+  test("subscribes what was asked before and after the socket opened", () => {
+    live.subscribe("cluster", vi.fn());
+    live.start();
+    last().accept();
+    live.subscribe("trial:1", vi.fn());
+    expect(last().sent).toEqual([{ subscribe: ["cluster"] }, { subscribe: ["trial:1"] }]);
+    expect(live.getStatus().state).toBe("live");
+  });
+
+  test("a topic is left when its last listener goes", () => {
+    live.start();
+    last().accept();
+    const a = live.subscribe("cluster", vi.fn());
+    const b = live.subscribe("cluster", vi.fn());
+    a();
+    expect(last().sent).toHaveLength(1);
+    b();
+    expect(last().sent.at(-1)).toEqual({ unsubscribe: ["cluster"] });
+  });
+
+  test("hints reach their topic once per sequence number", () => {
+    const cluster = vi.fn();
+    const other = vi.fn();
+    live.subscribe("cluster", cluster);
+    live.subscribe("experiments", other);
+    live.start();
+    last().accept();
+    cluster.mockClear();
+    other.mockClear();
+    last().say({ topic: "cluster", seq: 7 });
+    last().say({ topic: "cluster", seq: 7 });
+    last().say({ topic: "cluster", seq: 8 });
+    expect(cluster).toHaveBeenCalledTimes(2);
+    expect(other).not.toHaveBeenCalled();
+  });
+
+  test("nonsense is ignored", () => {
+    live.start();
+    last().accept();
+    last().onmessage?.({ data: "{" });
+    last().say(null);
+    last().say({ ping: 1 });
+    expect(live.getStatus().state).toBe("live");
+  });
+
+  test("a lost socket: polling meanwhile, back-off, and everything told on return", () => {
+    const heard = vi.fn();
+    live.subscribe("cluster", heard);
+    live.start();
+    last().accept();
+    heard.mockClear();
+    last().drop();
+    expect(live.getStatus().state).toBe("reconnecting");
+    vi.advanceTimersByTime(500);
+    expect(FakeSocket.all).toHaveLength(2);
+    last().drop();
+    expect(live.getStatus().state).toBe("polling");
+    vi.advanceTimersByTime(1000);
+    expect(FakeSocket.all).toHaveLength(3);
+    vi.advanceTimersByTime(POLL_MS);
+    expect(heard.mock.calls.length).toBeGreaterThanOrEqual(1);
+    heard.mockClear();
+    last().accept();
+    expect(heard).toHaveBeenCalledTimes(1);
+    expect(last().sent).toEqual([{ subscribe: ["cluster"] }]);
+    vi.advanceTimersByTime(POLL_MS * 3);
+    expect(heard).toHaveBeenCalledTimes(1);
+  });
+
+  test("sequence numbers begin anew with a connection", () => {
+    const heard = vi.fn();
+    live.subscribe("cluster", heard);
+    live.start();
+    last().accept();
+    last().say({ topic: "cluster", seq: 5 });
+    last().drop();
+    vi.advanceTimersByTime(500);
+    last().accept();
+    heard.mockClear();
+    last().say({ topic: "cluster", seq: 5 });
+    expect(heard).toHaveBeenCalledTimes(1);
+  });
+
+  test("a silent connection is given up", () => {
+    live.start();
+    last().accept();
+    vi.advanceTimersByTime(41_000);
+    expect(live.getStatus().state).not.toBe("live");
+    expect(FakeSocket.all.length).toBeGreaterThan(1);
+  });
+
+  test("offline when REST fails too, and back when it answers", () => {
+    live.start();
+    last().accept();
+    live.reached();
+    last().drop();
+    live.unreachable();
+    expect(live.getStatus().state).toBe("offline");
+    expect(live.getStatus().lastContactAt).not.toBeNull();
+    live.reached();
+    expect(live.getStatus().state).toBe("polling");
+  });
+
+  test("a hidden tab sleeps and catches up when shown", () => {
+    const heard = vi.fn();
+    live.subscribe("cluster", heard);
+    live.start();
+    last().accept();
+    heard.mockClear();
+    live.setHidden(true);
+    vi.advanceTimersByTime(31_000);
+    expect(live.getStatus().state).toBe("asleep");
+    vi.advanceTimersByTime(600_000);
+    expect(heard).not.toHaveBeenCalled();
+    expect(FakeSocket.all).toHaveLength(1);
+    live.setHidden(false);
+    expect(heard).toHaveBeenCalledTimes(1);
+    expect(FakeSocket.all).toHaveLength(2);
+  });
+
+  test("a glance at another tab changes nothing", () => {
+    live.start();
+    last().accept();
+    live.setHidden(true);
+    vi.advanceTimersByTime(5000);
+    live.setHidden(false);
+    vi.advanceTimersByTime(30_000);
+    expect(live.getStatus().state).toBe("live");
+  });
+});
+
+test("coalesce: never two at once, and never a lost last call", async () => {
+  let running = 0;
+  let most = 0;
+  let runs = 0;
+  const hint = coalesce(async () => {
+    running += 1;
+    runs += 1;
+    most = Math.max(most, running);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    running -= 1;
+  }, 500);
+  hint();
+  hint();
+  hint();
+  await vi.advanceTimersByTimeAsync(2000);
+  expect(most).toBe(1);
+  expect(runs).toBe(2);
+  hint();
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(runs).toBe(3);
+});

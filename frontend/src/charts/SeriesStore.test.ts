@@ -1,0 +1,113 @@
+import { expect, test, vi } from "vitest";
+
+import { type Ask, type Reply, SeriesStore } from "./SeriesStore";
+
+function reply(from: number, to: number, extra: Partial<Reply> = {}): Reply {
+  const step = Array.from({ length: to - from + 1 }, (_, i) => from + i);
+  return {
+    attempt_no: 1,
+    restarts: [],
+    truncated: false,
+    num_matching: 1,
+    series: [
+      { name: "train/loss", rank: 0, raw: true, bucket_steps: 1, num_points: step.length, step, time_ms: step, min: step, max: step, mean: step, last: step, count: step.map(() => 1) },
+    ],
+    ...extra,
+  };
+}
+const settle = () => new Promise((resolve) => setTimeout(resolve, 60));
+
+test("a first read is whole, a refresh reads only the tail", async () => {
+  const asks: Ask[] = [];
+  let last = 10;
+  const store = new SeriesStore(async (ask) => {
+    asks.push(ask);
+    return reply(ask.from ?? 1, last);
+  });
+  store.want("train/loss");
+  await settle();
+  expect(asks[0]?.from).toBeUndefined();
+  last = 13;
+  await store.refresh();
+  expect(asks[1]?.from).toBe(10);
+  const [columns] = store.get("train/loss");
+  expect([...(columns?.step ?? [])]).toEqual(Array.from({ length: 13 }, (_, i) => i + 1));
+  expect(columns?.numPoints).toBe(13);
+  store.dispose();
+});
+
+test("a new attempt reads everything again: it may hide points", async () => {
+  const asks: Ask[] = [];
+  let attempt = 1;
+  const store = new SeriesStore(async (ask) => {
+    asks.push(ask);
+    return attempt === 1 ? reply(ask.from ?? 1, 10) : reply(ask.from ?? 1, 6, { attempt_no: 2, restarts: [5] });
+  });
+  store.want("train/loss");
+  await settle();
+  attempt = 2;
+  await store.refresh();
+  await settle();
+  expect(asks.at(-1)?.from).toBeUndefined();
+  expect([...(store.get("train/loss")[0]?.step ?? [])]).toEqual([1, 2, 3, 4, 5, 6]);
+  expect(store.restarts).toEqual([5]);
+  store.dispose();
+});
+
+test("only what is wanted is asked for, in one request", async () => {
+  const asks: Ask[] = [];
+  const store = new SeriesStore(async (ask) => {
+    asks.push(ask);
+    return reply(1, 2);
+  });
+  const leave = store.want("train/loss");
+  store.want("val/loss");
+  await settle();
+  expect(asks).toHaveLength(1);
+  expect(asks[0]?.names).toEqual(["train/loss", "val/loss"]);
+  leave();
+  await store.refresh();
+  expect(asks.at(-1)?.names).toEqual(["val/loss"]);
+  store.dispose();
+});
+
+test("an answer for an old window is dropped", async () => {
+  const answers: ((r: Reply) => void)[] = [];
+  const store = new SeriesStore(() => new Promise<Reply>((resolve) => answers.push(resolve)));
+  store.want("train/loss");
+  await settle();
+  store.configure({ from: 100, to: 200 }, [0]);
+  answers[1]?.(reply(100, 200));
+  await settle();
+  answers[0]?.(reply(1, 5));
+  await settle();
+  expect(store.get("train/loss")[0]?.step[0]).toBe(100);
+  store.dispose();
+});
+
+test("a closed window is not read again", async () => {
+  const fetch = vi.fn(async (ask: Ask) => reply(ask.from ?? 1, 300));
+  const store = new SeriesStore(fetch);
+  store.configure({ from: 100, to: 200 }, [0]);
+  store.want("train/loss");
+  await settle();
+  const before = fetch.mock.calls.length;
+  await store.refresh();
+  expect(fetch.mock.calls.length).toBe(before);
+  store.dispose();
+});
+
+test("a failure keeps the points and is told", async () => {
+  let fail = false;
+  const store = new SeriesStore(async () => {
+    if (fail) throw new Error("gone");
+    return reply(1, 3);
+  });
+  store.want("train/loss");
+  await settle();
+  fail = true;
+  await store.refresh();
+  expect(store.error?.message).toBe("gone");
+  expect(store.get("train/loss")[0]?.numPoints).toBe(3);
+  store.dispose();
+});

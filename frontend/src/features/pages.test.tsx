@@ -1,0 +1,111 @@
+import { MantineProvider } from "@mantine/core";
+import { render, screen } from "@testing-library/react";
+import { beforeAll, expect, test } from "vitest";
+
+import type { Cluster, Experiment, Node, Search } from "../api/queries";
+import { TrialsBar } from "../components/basics";
+import { DataTable } from "../components/DataTable";
+import { ErrorNotice, QueryView } from "../components/QueryView";
+import { StateBadge } from "../components/StateBadge";
+import { ApiError, toApiError } from "../api/client";
+import { initI18n } from "../i18n";
+import { safeTarget } from "./auth/SignIn";
+import { attention } from "./cluster/attention";
+import { layoutRungs } from "./experiments/rungs";
+import { rolesUpTo } from "./settings/roles";
+
+beforeAll(() => initI18n("en"));
+const show = (node: React.ReactNode) => render(<MantineProvider withCssVariables={false} withGlobalClasses={false}>{node}</MantineProvider>);
+
+test("a state is a word, also one this dashboard does not know", () => {
+  show(<><StateBadge state="STOPPED_EARLY" /><StateBadge state="NEW_THING" /></>);
+  expect(screen.getByText("Stopped early")).toBeVisible();
+  expect(screen.getByText("new thing")).toBeVisible();
+});
+
+test("the trials bar says in words what its colours say", () => {
+  show(<TrialsBar byState={{ COMPLETED: 3, RUNNING: 1 }} planned={8} />);
+  expect(screen.getByRole("img")).toHaveAccessibleName("3 Completed, 1 Running");
+});
+
+test("a sortable column says its direction", () => {
+  show(<DataTable rows={[{ id: 1 }]} rowKey={(r) => r.id} label="things" columns={[{ id: "a", header: "A", cell: (r) => r.id, sort: { direction: "desc", toggle: () => {} } }]} />);
+  expect(screen.getByRole("columnheader")).toHaveAttribute("aria-sort", "descending");
+});
+
+const query = { data: undefined as number | undefined, error: null as Error | null, isPending: true, isError: false, isFetching: true, dataUpdatedAt: 0, refetch: () => {} };
+
+test("loading, error, stale and there are four states", () => {
+  const { rerender } = show(<QueryView query={query}>{(n) => <b>{n}</b>}</QueryView>);
+  expect(screen.getByRole("status")).toHaveAccessibleName("Loading");
+  const again = (q: typeof query) => rerender(<MantineProvider withCssVariables={false} withGlobalClasses={false}><QueryView query={q}>{(n) => <b>{n}</b>}</QueryView></MantineProvider>);
+  const error = new ApiError(500, "internal", "It broke.", null, [], "req-1");
+  again({ ...query, error, isError: true });
+  expect(screen.getByRole("alert")).toHaveTextContent("It broke.");
+  expect(screen.getByRole("alert")).toHaveTextContent("req-1");
+  again({ ...query, data: 7, error, isError: true, dataUpdatedAt: 1 });
+  expect(screen.getByText("7")).toBeVisible();
+  expect(screen.getByText(/Could not refresh/)).toBeVisible();
+  again({ ...query, data: 8 });
+  expect(screen.queryByText(/Could not refresh/)).toBeNull();
+});
+
+test("an error that is not ours still reads as one", () => {
+  expect(toApiError(502, "<html>", null).message).toContain("502");
+  expect(toApiError(404, { error: { code: "x.y", message: "No x.", fields: [] } }, "r").code).toBe("x.y");
+  show(<ErrorNotice error={new ApiError(0, "unreachable", "TypeError: fetch failed")} />);
+  expect(screen.getByText("The server cannot be reached.")).toBeVisible();
+});
+
+test("signing in never leads to another site", () => {
+  expect(safeTarget("/experiments?q=a")).toBe("/experiments?q=a");
+  for (const bad of ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", undefined]) expect(safeTarget(bad)).toBe("/");
+});
+
+test("a token's role is never above its owner's", () => {
+  expect(rolesUpTo("member")).toEqual(["viewer", "member"]);
+  expect(rolesUpTo(undefined)).toEqual(["viewer"]);
+});
+
+const NOW = Date.parse("2026-01-02T00:00:00Z");
+const nodeOf = (patch: Partial<Node>): Node => ({ id: "n1", name: "n1", state: "ONLINE", health: "ok", health_reason: "", last_seen_at: "2026-01-01T23:59:00Z", ...patch }) as Node;
+const experimentOf = (patch: Partial<Experiment>): Experiment => ({ id: 1, name: "e", state: "RUNNING", reason: "", best_metric: null, only_trial_id: null, ended_at: null, ...patch }) as Experiment;
+
+test("attention: worst first, and nothing when all is well", () => {
+  expect(attention(undefined, [nodeOf({})], [experimentOf({})], NOW)).toEqual([]);
+  const items = attention(
+    { oldest_queued_at: "2026-01-01T23:00:00Z" } as Cluster,
+    [nodeOf({ state: "SUSPECT" }), nodeOf({ id: "n2", state: "LOST" })],
+    [experimentOf({ state: "FAILED", ended_at: "2026-01-01T20:00:00Z" }), experimentOf({ id: 2, state: "FAILED", ended_at: "2025-12-01T00:00:00Z" })],
+    NOW,
+  );
+  expect(items.map((item) => `${item.tone}:${item.kind}`)).toEqual(["bad:node", "bad:failed", "warn:node", "warn:wait"]);
+});
+
+const search = (metrics: (number | "NaN" | null)[]): Search => ({
+  method: "asha", metric_name: "val/loss", metric_goal: "min", unit: "epochs", num_trials_planned: 4, num_trials_created: 4, finished: false,
+  rungs: [
+    { index: 0, units: 1, cutoff: 0.5, trials: metrics.map((metric, i) => ({ trial_id: i + 1, trial_no: i + 1, metric, promoted: i === 0, stopped: i === 1 })) },
+    { index: 1, units: 3, cutoff: null, trials: [{ trial_id: 1, trial_no: 1, metric: 0.2, promoted: false, stopped: false }] },
+  ],
+});
+
+test("rungs: a dot per result, links along a trial, fates told apart", () => {
+  const layout = layoutRungs(search([0.3, 0.9, 0.6, null]));
+  expect(layout.dots).toHaveLength(4);
+  expect(layout.links).toHaveLength(1);
+  const fate = (rung: number, id: number) => layout.dots.find((d) => d.rung === rung && d.trialId === id)?.fate;
+  expect([fate(0, 1), fate(0, 2), fate(0, 3), fate(1, 1)]).toEqual(["promoted", "stopped", "waiting", "finished"]);
+  for (const dot of layout.dots) {
+    expect(dot.y).toBeGreaterThan(0);
+    expect(dot.y).toBeLessThan(layout.height);
+  }
+});
+
+test("rungs: NaN has no place on the axis and is counted; wide ranges get a log axis", () => {
+  const layout = layoutRungs(search(["NaN", 0.001, 10]));
+  expect(layout.columns[0]?.nonFinite).toBe(1);
+  expect(layout.dots).toHaveLength(3);
+  expect(layout.log).toBe(true);
+  expect(layoutRungs({ ...search([]), rungs: [] }).dots).toEqual([]);
+});

@@ -1,0 +1,50 @@
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+
+import { en } from "./en";
+import { zhCN } from "./zh-CN";
+
+function flatten(node: object, prefix = ""): Map<string, string> {
+  const out = new Map<string, string>();
+  for (const [key, value] of Object.entries(node)) {
+    if (typeof value === "string") out.set(prefix + key, value);
+    else for (const [k, v] of flatten(value as object, `${prefix}${key}.`)) out.set(k, v);
+  }
+  return out;
+}
+const english = flatten(en);
+const chinese = flatten(zhCN);
+
+test("both languages have the same keys", () => {
+  expect([...chinese.keys()].toSorted()).toEqual([...english.keys()].toSorted());
+});
+
+test("every Chinese text is translated", () => {
+  const same = [...english].filter(([key, text]) => chinese.get(key) === text && /[a-z]{3}/i.test(text.replace(/\{\{.*?\}\}/g, "")));
+  expect(same.map(([key]) => key)).toEqual([]);
+  const latin = [...chinese].filter(([, text]) => !/[\u4e00-\u9fff]/.test(text) && /[a-z]{3}/i.test(text.replace(/\{\{.*?\}\}/g, "")));
+  // "rank" is the word that Chinese papers and PyTorch users write.
+  expect(latin.map(([key]) => key)).toEqual(["rank.no"].filter((key) => chinese.has(key)));
+});
+
+test("both languages fill the same values in", () => {
+  const names = (text: string | undefined): string[] => [...new Set((text ?? "").match(/\{\{\w+\}\}/g) ?? [])].toSorted();
+  for (const [key, text] of english) expect(names(chinese.get(key)), key).toEqual(names(text));
+});
+
+test("every key is used", () => {
+  const files = (folder: string): string[] =>
+    readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+      const full = path.join(folder, entry.name);
+      if (entry.isDirectory()) return entry.name === "i18n" ? [] : files(full);
+      return /\.tsx?$/.test(entry.name) && !entry.name.includes(".test.") ? [full] : [];
+    });
+  const source = files(path.resolve(import.meta.dirname, "..")).map((file) => readFileSync(file, "utf8")).join("\n");
+  const dynamic = [...source.matchAll(/t\(\s*`([\w.]+)\.\$\{/g)].map((match) => `${match[1]}.`);
+  const unused = [...english.keys()].filter((key) => {
+    const base = key.replace(/_(one|other)$/, "");
+    return !source.includes(`"${base}"`) && !dynamic.some((prefix) => key.startsWith(prefix));
+  });
+  expect(unused).toEqual([]);
+});

@@ -1,0 +1,64 @@
+import { describe, expect, test } from "vitest";
+
+import { axis, bytes, count, duration, fromWire, metric, ms, num, pct, si, unitOf } from "./format";
+
+describe("numbers", () => {
+  test("four significant digits, scientific at the ends", () => {
+    expect(num(0.123456)).toBe("0.1235");
+    expect(num(0.00012345)).toBe("0.0001234");
+    expect(num(0.00001)).toBe("1e−5");
+    expect(num(1234567)).toBe("1.235e6");
+    expect(num(-2.5)).toBe("−2.5");
+    expect(num(12345)).toBe("12345");
+    expect(num(0)).toBe("0");
+  });
+  test("what is missing or not finite says so", () => {
+    expect(num(null)).toBe("–");
+    expect(num("NaN")).toBe("NaN");
+    expect(num("Infinity")).toBe("∞");
+    expect(num("-Infinity")).toBe("−∞");
+    expect(fromWire("-Infinity")).toBe(Number.NEGATIVE_INFINITY);
+    expect(ms("NaN")).toBe("NaN");
+  });
+  test("units", () => {
+    expect(si(1234567, "B")).toBe("1.235 MB");
+    expect(si(999, "/s")).toBe("999 /s");
+    expect(bytes(1536)).toBe("1.5 KiB");
+    expect(bytes(512)).toBe("512 B");
+    expect(pct(0.3141)).toBe("31 %");
+    expect(pct(0.0314)).toBe("3.1 %");
+    expect(pct(0)).toBe("0 %");
+    expect(ms(0.8166)).toBe("0.817 ms");
+    expect(ms(38_240)).toBe("38.2 s");
+    expect(ms(8_040_000)).toBe("2h 14m");
+    expect(count(12340)).toBe("12,340");
+  });
+  test("durations", () => {
+    expect(duration(38)).toBe("38s");
+    expect(duration(245)).toBe("4m 05s");
+    expect(duration(8040)).toBe("2h 14m");
+    expect(duration(273_600)).toBe("3d 4h");
+    expect(duration(-1)).toBe("0s");
+    expect(duration(null)).toBe("–");
+  });
+});
+
+describe("metrics by name", () => {
+  test("the name's end decides the unit", () => {
+    expect(unitOf("comm/exposed_ms")).toBe("ms");
+    expect(unitOf("throughput/samples_per_s_rank")).toBe("perS");
+    expect(unitOf("memory/rss_bytes")).toBe("bytes");
+    expect(unitOf("comm/overhead_ratio")).toBe("ratio");
+    expect(unitOf("train/loss")).toBe("none");
+    expect(unitOf("loss")).toBe("none");
+  });
+  test("values carry it", () => {
+    expect(metric("time/step_ms", 412)).toBe("412 ms");
+    expect(metric("comm/overhead_ratio", 0.31)).toBe("31 %");
+    expect(metric("train/loss", "NaN")).toBe("NaN");
+  });
+  test("neighbouring ticks differ", () => {
+    expect(axis("train/lr", 0.0009995, 0.0000005)).not.toBe(axis("train/lr", 0.001, 0.0000005));
+    expect(axis("throughput/samples_per_s", 12000)).toBe("12 k");
+  });
+});

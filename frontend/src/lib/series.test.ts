@@ -1,0 +1,120 @@
+import { describe, expect, test } from "vitest";
+
+import {
+  alignTo,
+  chartSpecs,
+  type Columns,
+  indexAt,
+  mergeTail,
+  nonFinite,
+  recentMean,
+  smooth,
+  tailStart,
+  toColumns,
+  unionSteps,
+  type WireSeries,
+} from "./series";
+
+function series(steps: number[], values: (number | "NaN" | "Infinity")[], bucket = 1): WireSeries {
+  return {
+    name: "train/loss",
+    rank: 0,
+    raw: bucket === 1,
+    bucket_steps: bucket,
+    num_points: steps.length * bucket,
+    step: steps,
+    time_ms: steps.map(() => 0),
+    min: values,
+    max: values,
+    mean: values,
+    last: values,
+    count: steps.map(() => bucket),
+  };
+}
+const columns = (steps: number[], values: (number | "NaN" | "Infinity")[], bucket = 1): Columns => toColumns(series(steps, values, bucket));
+
+describe("merging a refresh", () => {
+  test("the unfinished bucket is replaced and nothing is counted twice", () => {
+    const head = columns([3, 7, 9], [1, 2, 3], 4);
+    expect(tailStart(head)).toBe(8);
+    const merged = mergeTail(head, columns([11, 13], [4, 5], 4), 8);
+    expect([...merged.step]).toEqual([3, 7, 11, 13]);
+    expect([...merged.mean]).toEqual([1, 2, 4, 5]);
+    expect(merged.numPoints).toBe(16);
+  });
+  test("raw points: the last one is asked for again", () => {
+    const head = columns([1, 2, 3], [1, 1, 1]);
+    expect(tailStart(head)).toBe(3);
+    expect([...mergeTail(head, columns([3, 4], [1, 2]), 3).step]).toEqual([1, 2, 3, 4]);
+  });
+  test("an empty head takes the tail whole", () => {
+    expect([...mergeTail(columns([], []), columns([1], [5]), 0).step]).toEqual([1]);
+  });
+});
+
+describe("laying out on a common axis", () => {
+  test("the union is sorted, as numbers", () => {
+    expect([...unionSteps([columns([1, 10, 100], [1, 1, 1]), columns([9, 10], [1, 1])])]).toEqual([1, 9, 10, 100]);
+  });
+  test("absent points go on, not finite ones break the line", () => {
+    const x = Float64Array.from([1, 2, 3, 4]);
+    const c = columns([2, 3, 4], [5, "NaN", 6]);
+    expect(alignTo(x, c.step, c.mean)).toEqual([undefined, 5, null, 6]);
+  });
+  test("a log axis cannot show zero", () => {
+    const c = columns([1, 2], [0, 3]);
+    expect(alignTo(c.step, c.step, c.mean, true)).toEqual([null, 3]);
+  });
+});
+
+describe("smoothing", () => {
+  test("off is the identity, a constant stays constant", () => {
+    expect([...smooth([1, 2, 3], [1, 5, 2], 0)]).toEqual([1, 5, 2]);
+    for (const v of smooth([1, 2, 3, 4], [7, 7, 7, 7], 0.9)) expect(v).toBeCloseTo(7, 10);
+  });
+  test("NaN passes through without poisoning the rest", () => {
+    const out = smooth([1, 2, 3, 4], [2, Number.NaN, 2, 2], 0.9);
+    expect(out[1]).toBeNaN();
+    expect(out[3]).toBeCloseTo(2, 10);
+  });
+  test("it does not depend on the sampling level", () => {
+    const dense = Array.from({ length: 1001 }, (_, i) => i);
+    const values = dense.map((i) => Math.sin(i / 150));
+    const thin = dense.filter((i) => i % 4 === 0);
+    const a = smooth(dense, values, 0.97);
+    const b = smooth(thin, thin.map((i) => values[i] ?? 0), 0.97);
+    expect(Math.abs((a[1000] ?? 0) - (b.at(-1) ?? 0))).toBeLessThan(0.05);
+  });
+});
+
+test("values that are not finite are found with their step", () => {
+  expect(nonFinite(columns([1, 2, 3], [1, "NaN", "Infinity"]))).toEqual([
+    { step: 2, kind: "NaN" },
+    { step: 3, kind: "∞" },
+  ]);
+});
+
+test("the entry at or before a step", () => {
+  expect(indexAt([2, 4, 6], 1)).toBe(-1);
+  expect(indexAt([2, 4, 6], 4)).toBe(1);
+  expect(indexAt([2, 4, 6], 99)).toBe(2);
+});
+
+test("a recent mean weighs by points and skips NaN", () => {
+  const c = columns([1, 2, 3], [100, 2, 4]);
+  expect(recentMean(c, 2)).toBe(3);
+  expect(recentMean(columns([1], ["NaN"]), 5)).toBeUndefined();
+  expect(recentMean(undefined, 5)).toBeUndefined();
+});
+
+test("charts: loss first, validation on its training chart, groups in order", () => {
+  const specs = chartSpecs(["comm/bytes", "val/loss", "train/lr", "train/loss", "val/only", "custom", "time/step_ms"]);
+  expect(specs.map((s) => s.names.join("+"))).toEqual([
+    "train/loss+val/loss",
+    "train/lr",
+    "val/only",
+    "comm/bytes",
+    "time/step_ms",
+    "custom",
+  ]);
+});
