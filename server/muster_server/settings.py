@@ -5,64 +5,94 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="MUSTER_", extra="ignore", frozen=True, use_attribute_docstrings=True
+    )
 
-    database_url: str = "sqlite:///muster.db"
-    """SQLAlchemy URL: sqlite:///… or postgresql+psycopg://…; MUSTER_DATABASE_URL_FILE reads it from a file."""
+    database_url: str = Field(default="sqlite:///muster.db", repr=False)
+    """SQLAlchemy URL: sqlite:///… or postgresql+psycopg://…"""
     database_url_file: Path | None = None
+    """File that holds the database URL, which keeps its password out of the environment."""
     redis_url: SecretStr | None = None
-    """redis://…, rediss://… or unix://…; without it live pages poll and nothing is lost."""
+    """redis://…, rediss://… or unix://…; without it live pages poll, and nothing is lost."""
     redis_url_file: Path | None = None
+    """File that holds the Redis URL."""
     host: str = "127.0.0.1"
+    """Address the API server listens on; 0.0.0.0 for all of them."""
     port: int = Field(default=8470, ge=0, le=65535)
+    """Port the API server listens on; 0 takes any free one."""
     public_url: str | None = None
-    """Where browsers reach the dashboard; printed in links and used for the Origin check."""
+    """Where browsers reach the dashboard, behind a proxy for example: printed in links, and taken
+    as our own by the Origin check. With https, cookies are bound to it."""
     allowed_hosts: list[str] = ["localhost", "127.0.0.1", "[::1]"]
-    """Host header values that are answered (JSON list); the name in public_url is added."""
+    """Host header values that are answered, as a JSON list; the name in public_url is added."""
     forwarded_allow_ips: list[str] = []
-    """Proxies whose X-Forwarded-* headers are believed."""
-    insecure_no_auth: Literal[False] = False
-    """There is no way to switch authentication off."""
+    """Proxies whose X-Forwarded-* headers are believed, as a JSON list of addresses or networks."""
     data_dir: Path = Path("muster-data")
-    """Secrets, exports and other files of the control plane."""
+    """Folder for files of the control plane."""
     log_format: Literal["auto", "console", "json"] = "auto"
+    """console for people, json for machines; auto: console on a terminal."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """debug adds heartbeats and probes that went well."""
     body_max_bytes: int = Field(default=1_048_576, ge=1024)
     """Most bytes of a request from people; blobs and agents have limits of their own."""
     agent_body_max_bytes: int = Field(default=8 * 1_048_576, ge=1024)
+    """Most bytes of a request from an agent."""
     blob_max_bytes: int = Field(default=100 * 1_048_576, ge=1024)
+    """Most bytes of an uploaded code bundle."""
     header_max_bytes: int = Field(default=32_768, ge=1024)
+    """Most bytes of all headers of a request."""
     request_timeout_s: float = Field(default=30.0, gt=0)
-    """A request body must arrive within this; long polls and streams have their own limits."""
-    session_idle_s: int = 12 * 3600
-    session_max_s: int = 7 * 86_400
-    heartbeat_s: float = Field(default=5.0, gt=0)
-    """Least time between two heartbeats of an agent; grows as nodes / 50 s."""
-    node_suspect_missed: int = Field(default=3, ge=1)
-    node_lost_s: float = Field(default=60.0, gt=0)
-    takeover_grace_s: float = Field(default=60.0, ge=0)
-    """After the controller starts, no node becomes LOST for this long."""
-    prepare_timeout_s: float = 900.0
-    start_timeout_s: float = 600.0
-    wind_down_s: float = 300.0
-    """How long the other members of a gang may go on after the first ended well."""
-    controller_lease_s: float = Field(default=5.0, gt=0)
-    controller_interval_s: float = Field(default=1.0, gt=0)
-    """The loops run at least this often; hints wake them earlier."""
-    series_max_per_trial: int = 20_000
-    sweep_interval_s: float = Field(default=30.0, gt=0)
-    """How often the Celery worker looks for metrics to compact and for what has expired."""
-    log_retention_days: int | None = None
-
+    """A request body must arrive within this. For uploads it bounds a pause, not the whole."""
+    session_idle_s: int = Field(default=12 * 3600, ge=60)
+    """A browser session that is not used for this long ends."""
+    session_max_s: int = Field(default=7 * 86_400, ge=60)
+    """A browser session ends after this in any case."""
     sign_in_attempts_per_minute: int = Field(default=20, ge=1)
     """From one address, over all accounts; one account allows 5 a minute from one address."""
     live_sockets_per_user: int = Field(default=20, ge=1)
+    """Live connections (browser tabs) of one user to one API server."""
+    heartbeat_s: float = Field(default=5.0, gt=0)
+    """Least time between two heartbeats of an agent; grows as nodes / 50 s."""
+    node_suspect_missed: int = Field(default=3, ge=1)
+    """Heartbeats a node may miss before it is SUSPECT and gets no new work."""
+    node_lost_s: float = Field(default=60.0, gt=0)
+    """Silence after which a node is LOST and its trials start again elsewhere."""
+    takeover_grace_s: float = Field(default=60.0, ge=0)
+    """After the controller starts, no node becomes LOST for this long."""
+    prepare_timeout_s: float = Field(default=900.0, gt=0)
+    """How long a node may take to fetch code and prepare the environment."""
+    start_timeout_s: float = Field(default=600.0, gt=0)
+    """How long workers may take from start until the rendezvous."""
+    wind_down_s: float = Field(default=300.0, gt=0)
+    """How long the other members of a gang may go on after the first ended well."""
+    controller_lease_s: float = Field(default=5.0, gt=0)
+    """A controller that is silent for this long is replaced by another one."""
+    controller_interval_s: float = Field(default=1.0, gt=0)
+    """The loops run at least this often; hints wake them earlier."""
+    series_max_per_trial: int = Field(default=20_000, ge=1)
+    """Metric series (name × rank × attempt) one trial may have."""
+    sweep_interval_s: float = Field(default=30.0, gt=0)
+    """How often the Celery worker looks for metrics to compact and for what has expired."""
+    log_retention_days: int | None = Field(default=None, ge=1)
+    """Logs of trials that ended longer ago are deleted; unset: never."""
+
+    @field_validator("public_url")
+    @classmethod
+    def _is_a_place(cls, value: str | None) -> str | None:
+        if value is None or value == "":
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+            raise ValueError("must look like https://muster.example, without a path")
+        return value
 
     def browser_url(self) -> str:
         """Where people reach the dashboard, without a slash at the end."""
@@ -95,6 +125,6 @@ def explain(error: ValidationError) -> list[str]:
         name = ".".join(str(part) for part in problem["loc"])
         given = problem.get("input")
         # A wrong secret is still a secret.
-        value = "***" if "url" in name else repr(given)
+        value = "***" if name in ("database_url", "redis_url") else repr(given)
         lines.append(f"  MUSTER_{name.upper()}={value}: {problem['msg']}")
     return lines

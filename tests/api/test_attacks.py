@@ -7,7 +7,6 @@ import json
 import pytest
 
 from muster_server.middleware.strict_json import Unstorable, check_json
-from muster_server.settings import Settings
 
 LOGIN = "/api/v1/auth/login"
 TOKENS = "/api/v1/tokens"
@@ -311,8 +310,3 @@ def test_a_database_that_is_away_is_a_503_with_retry_after(app, connect, make_us
     finally:
         app.state.database.dispose()
         app.state.database = database
-
-
-def test_authentication_cannot_be_switched_off():
-    with pytest.raises(ValueError, match="insecure_no_auth"):
-        Settings(insecure_no_auth=True)

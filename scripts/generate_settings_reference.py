@@ -1,0 +1,84 @@
+"""Write docs/reference/settings.md from the settings themselves."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from muster_agent.settings import AgentSettings
+from muster_server.settings import Settings
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "settings.md"
+HEAD = """\
+<!-- Made by scripts/generate_settings_reference.py; edit the settings, not this page. -->
+
+# Settings
+
+Everything is an environment variable, read once when a process starts. A wrong value keeps the
+process from starting and is named with the form that works. `muster-server check` prints what a
+server would use, with secrets masked, and tests the database and Redis.
+
+Times end in `_S` (seconds), sizes in `_BYTES`. Lists are JSON: `["a", "b"]`.
+"""
+SERVER = """
+## Server, controller and Celery worker
+
+The same for all three, so give them the same environment.
+
+"""
+AGENT = """
+## Agent
+
+"""
+
+
+def generate() -> str:
+    return (
+        HEAD + SERVER + _table(Settings, "MUSTER_") + AGENT + _table(AgentSettings, "MUSTER_AGENT_")
+    )
+
+
+def _table(settings: Any, prefix: str) -> str:
+    lines = ["| variable | default | meaning |", "| --- | --- | --- |"]
+    documents = _docstrings(settings)
+    for name, field in settings.model_fields.items():
+        meaning = " ".join(documents.get(name, "").split()).replace("|", "\\|")
+        lines.append(f"| `{prefix}{name.upper()}` | {_default(field)} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _docstrings(settings: Any) -> dict[str, str]:
+    """Field → the string literal below it."""
+    (class_,) = ast.parse(textwrap.dedent(inspect.getsource(settings))).body
+    assert isinstance(class_, ast.ClassDef)
+    found = {}
+    for node, below in itertools.pairwise(class_.body):
+        if isinstance(node, ast.AnnAssign) and isinstance(below, ast.Expr):
+            found[ast.unparse(node.target)] = ast.literal_eval(below.value)
+    return found
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "must be given"
+    if field.default is PydanticUndefined:
+        return "of the machine"  # a factory: host name, home folder
+    if field.default is None:
+        return "unset"
+    value = field.default
+    if isinstance(value, list | dict):
+        return f"`{value!r}`".replace("'", '"') if value else "none"
+    text = str(value)
+    return "of the machine" if text.startswith("/") else f"`{text}`"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(generate())
+    print(TARGET)
