@@ -26,7 +26,12 @@ print("listening", flush=True)
 http.server.HTTPServer(("127.0.0.1", int(os.environ["MUSTER_PORT"])), Handler).serve_forever()
 """
 SLEEPS = "import time; time.sleep(600)"
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+DEAF = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path({mark!r}).touch()
+time.sleep(600)
+"""
 FAILS = "import sys; print('bad luck', file=sys.stderr); sys.exit(3)"
 
 
@@ -119,10 +124,12 @@ def test_a_part_that_cannot_start_is_named_with_its_last_words(
 
 
 def test_a_part_that_is_deaf_is_killed(tmp_path: Path, programs: dict[str, str]) -> None:
-    programs["controller"] = DEAF
+    mark = tmp_path / "deaf"
+    programs["controller"] = DEAF.format(mark=str(mark))
     said: list[str] = []
     with supervise(options(tmp_path), said.append) as supervisor:
         supervisor.start()
+        until(supervisor, mark.exists)
     assert any(x.startswith("Controller: killed after") for x in said)
     assert list(marked(tmp_path)) == []
 

@@ -108,7 +108,8 @@ class Stack:
     @property
     def sign_in_url(self) -> str:
         """The one-time link that the last start printed."""
-        return re.findall(r"Sign in +(http\S+)", self.text())[-1]
+        links: list[str] = re.findall(r"Sign in +(http\S+)", self.text())
+        return links[-1]
 
     def client(self) -> Client:
         return Client(Target(self.url, self.access["token"], "the test"))
