@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
-from muster_agent.settings import AgentSettings
 
+from muster_agent.settings import AgentSettings
 from muster_server.security.stack_secrets import init_stack_secrets
 from muster_server.settings import Settings
 
