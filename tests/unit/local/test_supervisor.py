@@ -160,8 +160,13 @@ def test_what_is_left_of_a_killed_run_is_ended_and_named(
     from muster_server.local.processes import MARK
 
     environment = {**os.environ, MARK: str(tmp_path)}
-    left = subprocess.Popen([sys.executable, "-c", DEAF], env=environment)
+    mark = tmp_path / "deaf"
+    left = subprocess.Popen([sys.executable, "-c", DEAF.format(mark=str(mark))], env=environment)
     try:
+        deadline = time.monotonic() + 20
+        while not mark.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         killed = sweep(tmp_path, grace_s=0.3)
         assert [k.split()[0] for k in killed] == [str(left.pid)]
         assert list(marked(tmp_path)) == []
