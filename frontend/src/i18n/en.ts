@@ -425,6 +425,8 @@ export const en = {
     complete: "complete",
     count: "{{shown}} of {{all}} lines",
     bounded: "the page keeps the last {{n}} lines",
+    searchStopped: "The search took long and stopped; these are the matches so far.",
+    searchOn: "Search further back",
     truncated: "Cut at the log limit: {{streams}}",
   },
   checkpoints: {

@@ -426,6 +426,8 @@ export const zhCN: Translation = {
     complete: "完整",
     count: "{{all}} 行中的 {{shown}} 行",
     bounded: "页面只保留最近 {{n}} 行",
+    searchStopped: "搜索时间过长而停止，目前显示已找到的匹配。",
+    searchOn: "继续向前搜索",
     truncated: "达到日志上限而被截断：{{streams}}",
   },
   checkpoints: {

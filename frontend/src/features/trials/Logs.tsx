@@ -183,7 +183,17 @@ function LogView({ trial, ranks, stream, attempt, q, rankName, onClear }: ViewPr
     <>
       {feed.truncated.length > 0 ? <Notice tone="warn" title={t("logs.truncated", { streams: feed.truncated.join(", ") })} /> : null}
       {feed.error ? <ErrorNotice error={feed.error} onRetry={() => feed.poll()} /> : null}
-      {total === 0 ? (
+      {feed.searchStopped ? (
+        <Notice
+          title={t("logs.searchStopped")}
+          action={
+            <Button size="compact-xs" variant="default" loading={feed.loadingOlder} onClick={() => void feed.loadOlder()}>
+              {t("logs.searchOn")}
+            </Button>
+          }
+        />
+      ) : null}
+      {total === 0 && feed.searchStopped ? null : total === 0 ? (
         <Empty
           title={t(filtered ? "logs.noMatch" : isTerminal(trial.state) ? "logs.none" : "logs.waiting")}
           action={filtered ? <Button variant="default" onClick={onClear}>{t("common.clearFilters")}</Button> : null}

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { LogFeed, type LogAsk, type LogPage, MAX_LINES, PAGE_LINES } from "./logFeed";
 
-const line = (no: number) => ({ stream_id: 1, rank: 0, local_rank: 0, node_name: "n", attempt_no: 1, stream: "stdout", no, time_ms: no, text: `line ${no}`, cut: false });
+const line = (no: number) => ({ stream_id: 1, rank: 0, local_rank: 0, node_name: "n", attempt_no: 1, stream: "stdout", no, time_ms: no, text: `line ${no}`, cut: false, partial: false });
 
 /** A server with lines 0..end, cursors are line numbers. */
 function server(state: { end: number; complete: boolean }) {
@@ -19,7 +19,7 @@ function server(state: { end: number; complete: boolean }) {
       to = state.end;
       from = Math.max(0, to - ask.limit);
     }
-    return { lines: Array.from({ length: to - from }, (_, i) => line(from + i)), older: from > 0 ? `o${from}` : null, newer: `n${to}`, complete: state.complete, num_lines: state.end, truncated_streams: [] };
+    return { lines: Array.from({ length: to - from }, (_, i) => line(from + i)), older: from > 0 ? `o${from}` : null, newer: `n${to}`, complete: state.complete, num_lines: state.end, truncated_streams: [], search_stopped: false };
   };
 }
 
@@ -62,4 +62,15 @@ test("an empty log is complete when the server says so", async () => {
   await feed.poll();
   expect(feed.loaded).toBe(true);
   expect(feed.complete).toBe(true);
+});
+
+test("a line whose end arrives later is replaced, not doubled", async () => {
+  const pages = [
+    [{ ...line(0) }, { ...line(1), text: "load", partial: true }],
+    [{ ...line(1), text: "loading" }, line(2)],
+  ];
+  const feed = new LogFeed(async () => ({ lines: pages.shift() ?? [], older: null, newer: "n", complete: false, num_lines: 3, truncated_streams: [], search_stopped: false }));
+  await feed.poll();
+  await feed.poll();
+  expect(feed.lines.map((l) => l.text)).toEqual(["line 0", "loading", "line 2"]);
 });

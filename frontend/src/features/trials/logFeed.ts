@@ -16,6 +16,21 @@ export interface LogAsk {
   limit: number;
 }
 
+const sameLine = (a: LogLine, b: LogLine): boolean => a.stream_id === b.stream_id && a.no === b.no;
+
+/** New lines at the end; a line whose end had not arrived is replaced where it stands. */
+function append(held: LogLine[], fresh: LogLine[]): LogLine[] {
+  const out = [...held];
+  // At most one per stream, so few; looked up once, not per new line.
+  const open = out.flatMap((line, at) => (line.partial ? [at] : []));
+  for (const line of fresh) {
+    const unfinished = open.find((at) => sameLine(out[at] as LogLine, line));
+    if (unfinished !== undefined) out[unfinished] = line;
+    else out.push(line);
+  }
+  return out;
+}
+
 export class LogFeed {
   lines: LogLine[] = [];
   complete = false;
@@ -24,6 +39,8 @@ export class LogFeed {
   truncated: string[] = [];
   error: Error | null = null;
   loadingOlder = false;
+  /** A text search ran out of time; older lines have not been looked at yet. */
+  searchStopped = false;
   /** Lines dropped from the top to stay bounded. */
   dropped = 0;
   version = 0;
@@ -66,9 +83,10 @@ export class LogFeed {
         if (this.stopped) return;
         if (first || this.newer === null) {
           this.older = page.older;
+          this.searchStopped = page.search_stopped;
           this.lines = [...page.lines];
         } else {
-          this.lines = this.lines.concat(page.lines);
+          this.lines = append(this.lines, page.lines);
           if (this.lines.length > MAX_LINES) {
             const cut = this.lines.length - MAX_LINES;
             this.lines = this.lines.slice(cut);
@@ -83,7 +101,7 @@ export class LogFeed {
         this.truncated = page.truncated_streams;
         this.error = null;
         this.tell();
-        const full = !first && page.lines.length >= PAGE_LINES;
+        const full = !first && (page.lines.length >= PAGE_LINES || page.search_stopped);
         if (!full && !this.again) break;
         this.again = false;
       }
@@ -105,6 +123,7 @@ export class LogFeed {
       const page = await this.fetchPage({ cursor: this.older, limit: PAGE_LINES }, this.abort.signal);
       if (this.stopped) return 0;
       this.older = page.older;
+      this.searchStopped = page.search_stopped;
       this.lines = page.lines.concat(this.lines);
       return page.lines.length;
     } catch (error) {
