@@ -169,7 +169,7 @@ def test_parts_sum_to_the_step_and_a_pause_is_in_none(run: Run, tmp_path: Path) 
             with timer.phase("optimizer"):
                 busy(1)
         with timer.pause():
-            busy(20)
+            busy(300)
         with timer.backward():
             busy(4)
         timer.end_step(step, samples=10, metrics={"train/loss": 0.5})
@@ -181,7 +181,7 @@ def test_parts_sum_to_the_step_and_a_pause_is_in_none(run: Run, tmp_path: Path) 
         assert parts == pytest.approx(row["time/step_ms"])
         assert row["time/forward_ms"] >= 3
         assert row["time/optimizer_ms"] >= 1
-        assert row["time/step_ms"] < 30
+        assert row["time/step_ms"] < 300
         assert row["train/loss"] == 0.5
         assert row["throughput/samples_per_s"] == pytest.approx(1e4 / row["time/step_ms"])
 

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from muster.intervals import Interval, intersect, length, merge
 
 now_ns = time.perf_counter_ns
+cpu_ns = time.thread_time_ns
+"""CPU time of the calling thread."""
 
 
 class Collective:

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from muster.collectives import Collective, log, now_ns
+from muster.collectives import Collective, cpu_ns, log, now_ns
 from muster.run import init
 from muster.sinks import warn
 
@@ -214,19 +214,21 @@ class MeasuredGroup(dist.ProcessGroup):
     def _launch(self, kind: str, payload: Any, call: Any, *args: Any) -> Any:
         if not log.enabled:
             return call(*args)
-        entered = now_ns()
+        # CPU time, not wall time: on a busy machine the thread may be put aside in between, which
+        # is no cost of measuring.
+        began = cpu_ns()
         if not self._is_reported:
             self._report()
-        record = Collective(kind, _num_bytes(payload), self._label, entered)
+        record = Collective(kind, _num_bytes(payload), self._label, now_ns())
         log.add(record)
-        called = now_ns()
+        prepared_ns = cpu_ns() - began
         work = call(*args)
-        returned = now_ns()
+        began = cpu_ns()
         # reduce_scatter and p2p have no future on gloo: those are over when waited for.
         with contextlib.suppress(RuntimeError):
             work.get_future().add_done_callback(lambda _: setattr(record, "done", now_ns()))
         measured = MeasuredWork(work, record)
-        log.overhead_ns += called - entered + now_ns() - returned
+        log.overhead_ns += prepared_ns + cpu_ns() - began
         return measured
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from muster import collectives
-from muster.collectives import Collective, CommUse, Segment, comm_use, now_ns
+from muster.collectives import Collective, CommUse, Segment, comm_use, cpu_ns, now_ns
 from muster.env import RankInfo
 from muster.metrics import Row, Window, clean_values
 from muster.run import Run, init, warn_once
@@ -176,7 +176,7 @@ class StepTimer:
         metrics: values of your own for the same row.
         """
         self._switch("other")
-        began = now_ns()
+        began, began_cpu = now_ns(), cpu_ns()
         self._add_metrics(step, metrics or {}, epoch, num_steps_planned)
         if self._enabled:
             try:
@@ -191,7 +191,7 @@ class StepTimer:
         if self._enabled:
             self._choose_sampling()
         # What this took belongs to the next step, as "other", and is reported as instrumentation.
-        self._own_cost_ns = now_ns() - began
+        self._own_cost_ns = cpu_ns() - began_cpu
 
     def flush(self) -> None:
         """Report what was averaged since the last row."""
@@ -256,12 +256,18 @@ class StepTimer:
         return self._measures_comm
 
     def _choose_sampling(self) -> None:
-        """Record one step in `sample_every`; doubled while measuring costs over 1 % of the time."""
+        """Record one step in `sample_every`: doubled while measuring costs over 1 % of the time,
+        halved when twice as much would still be well below.
+
+        Powers of two, so that the ranks, which choose for themselves, share the sparser's steps."""
         if self._num_steps % _CHECK_EVERY_STEPS == 0:
-            too_much = 100.0 * self._cost_ns > MAX_INSTRUMENTATION_PCT * self._wall_ns
+            cost_pct = 100.0 * self._cost_ns / max(self._wall_ns, 1)
             # The first steps pay for connections and caches: they decide nothing.
-            if too_much and self._num_steps > _CHECK_EVERY_STEPS:
-                self._sample_every = min(self._sample_every * 2, MAX_SAMPLE_EVERY)
+            if self._num_steps > _CHECK_EVERY_STEPS:
+                if cost_pct > MAX_INSTRUMENTATION_PCT:
+                    self._sample_every = min(self._sample_every * 2, MAX_SAMPLE_EVERY)
+                elif 4 * cost_pct < MAX_INSTRUMENTATION_PCT:
+                    self._sample_every = max(self._sample_every // 2, 1)
             self._cost_ns = self._wall_ns = 0
         collectives.log.enabled = self._num_steps % self._sample_every == 0
 
