@@ -72,6 +72,11 @@ def describe(app: FastAPI) -> dict[str, Any]:
 
 def _complete(description: dict[str, Any], operation: Operation) -> None:
     description["x-permission"] = operation.permission
+    for status, response in description["responses"].items():
+        # FastAPI files errors under the content type of the route's good answer.
+        content = response.get("content", {})
+        if status >= "400" and "application/json" not in content and len(content) == 1:
+            response["content"] = {"application/json": next(iter(content.values()))}
     match operation.permission:
         case "public":
             description["security"] = []

@@ -82,6 +82,10 @@ class RequestLimits:
         size = sum(len(name) + len(value) + 4 for name, value in headers)
         if len(headers) > HEADERS_MAX or size > self._settings.header_max_bytes:
             raise HTTPException(431, "The headers are too large.")
+        names = {name for name, _ in headers}
+        if b"transfer-encoding" in names and b"content-length" in names:
+            # Allowed by the letter, but it is how one request is smuggled inside another.
+            raise HTTPException(400)
         query = scope.get("query_string", b"")
         if len(scope.get("raw_path") or b"") + len(query) > TARGET_MAX_BYTES:
             raise HTTPException(414, "The address is too long.")

@@ -1,0 +1,117 @@
+"""The commands of an administrator, run as real processes."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def run(database_url, tmp_path):
+    """Runs muster-server with this test's database."""
+
+    def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-m", "muster_server.cli", *arguments],
+            env={**environment, "MUSTER_DATABASE_URL": database_url, **settings},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def printed(result):
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_migrate_makes_the_tables_and_may_be_repeated(run, tmp_path):
+    url = f"sqlite:///{tmp_path}/new.db"
+    assert printed(run("migrate", MUSTER_DATABASE_URL=url)) == "empty → 0001"
+    assert printed(run("migrate", MUSTER_DATABASE_URL=url)) == "0001: up to date"
+
+
+@pytest.mark.postgres
+def test_migrate_and_check_work_on_postgres(run, postgres_url):
+    assert "up to date" in printed(run("migrate", MUSTER_DATABASE_URL=postgres_url))
+    assert "database: ok" in printed(run("check", MUSTER_DATABASE_URL=postgres_url))
+
+
+def test_check_masks_secrets_and_names_what_fails(run):
+    result = run(
+        "check",
+        MUSTER_DATABASE_URL="postgresql+psycopg://muster:canary@127.0.0.1:1/muster",
+        MUSTER_REDIS_URL="redis://:canary@127.0.0.1:1/0",
+    )
+    assert result.returncode == 1
+    assert "canary" not in result.stdout + result.stderr
+    assert "MUSTER_DATABASE_URL=postgresql+psycopg://muster:***@127.0.0.1:1/muster" in result.stdout
+    assert "MUSTER_REDIS_URL=redis://***@127.0.0.1:1/0" in result.stdout
+    assert "database: FAILED" in result.stdout
+    assert "redis: FAILED" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("MUSTER_PORT", "99999"), ("MUSTER_ALLOWED_HOSTS", "a,b"), ("MUSTER_LOG_LEVEL", "loud")],
+)
+def test_a_wrong_setting_stops_every_command(run, name, value):
+    result = run("setup-token", **{name: value})
+    assert result.returncode == 1
+    assert f"{name}='{value}'" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_database_without_tables_says_what_to_do(run, tmp_path):
+    for command in (["setup-token"], ["serve"]):
+        result = run(*command, MUSTER_DATABASE_URL=f"sqlite:///{tmp_path}/empty.db")
+        assert result.returncode == 1
+        assert "muster-server migrate" in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_setup_token_from_the_command_line_works_once(run, client):
+    token = printed(run("setup-token", "--quiet"))
+    body = {"token": token, "username": "ada", "password": "a tolerable passphrase"}
+    assert client.post("/api/v1/auth/setup", json=body).status_code == 200
+    result = run("setup-token")
+    assert result.returncode == 1
+    assert "sign-in-token" in result.stderr
+
+
+def test_tokens_from_the_command_line_work(run, connect):
+    token = printed(run("create-token", "--user", "ci", "--name", "build", "--role", "member"))
+    me = connect(token=token).get("/api/v1/auth/me").json()
+    assert (me["username"], me["role"], me["has_password"]) == ("ci", "member", False)
+
+
+def test_sign_in_link_keeps_the_secret_out_of_the_request(run, connect):
+    run("create-token", "--user", "ada", "--role", "admin")
+    link = printed(run("sign-in-token", "--user", "ada"))
+    address, _, token = link.partition("#once=")
+    assert address == "http://localhost:8470/sign-in"
+    assert connect().post("/api/v1/auth/one-time", json={"token": token}).status_code == 200
+
+
+def test_join_token_is_written_for_its_reader_alone(run, tmp_path):
+    target = tmp_path / "token"
+    target.write_text("old")
+    printed(run("create-join-token", "--uses", "2", "--out", str(target)))
+    assert target.read_text().startswith("mst_join_")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("arguments", [["--uses", "0"], ["--expires-in-s", "1"], ["--pool", ""]])
+def test_join_tokens_have_bounds(run, arguments):
+    result = run("create-join-token", *arguments)
+    assert result.returncode == 1
+    assert arguments[0] in result.stderr
