@@ -87,7 +87,11 @@ def _create_engine(url: str) -> Engine:
             max_overflow=20,
             pool_timeout=10,
             isolation_level="READ COMMITTED",
-            connect_args={"options": "-c statement_timeout=30000 -c lock_timeout=10000"},
+            connect_args={
+                "options": "-c statement_timeout=30000 -c lock_timeout=10000",
+                # A database made under the C locale would answer in bytes.
+                "client_encoding": "utf8",
+            },
         )
     engine = create_engine(parsed, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_S})
 
