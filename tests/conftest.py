@@ -55,9 +55,11 @@ def sqlite_url(tmp_path: Path, _sqlite_template: Path) -> str:
 
 
 @pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    """The database most tests use. Override it in a module to run that module on another one."""
-    return sqlite_url
+def database_url(request: pytest.FixtureRequest) -> str:
+    """The database most tests use: SQLite, or PostgreSQL with MUSTER_TEST_DATABASE=postgres."""
+    kind = os.environ.get("MUSTER_TEST_DATABASE", "sqlite")
+    url: str = request.getfixturevalue(f"{kind}_url")
+    return url
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,8 @@ class _PortalTransport(httpx.BaseTransport):
             content=request.content,
             extensions=request.extensions,
         )
+        if "content-length" not in request.headers:
+            async_request.headers.pop("content-length", None)  # was not sent: chunked
         status, headers, content = self._portal.call(self._exchange, async_request)
         return httpx.Response(status, headers=headers, content=content, request=request)
 
