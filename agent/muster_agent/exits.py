@@ -156,6 +156,11 @@ def _how(ending: Ending, worker: WorkerEnd) -> str:
     words = _words(worker)
     if worker.signal is None:
         return f"exited with code {worker.exit_code}" + (f": {words}" if words else "")
+    if worker.signal == signal.SIGABRT and "terminate called without" in worker.stderr_tail:
+        return (
+            "was killed by SIGABRT: a C++ thread was still running when Python ended; call "
+            "torch.distributed.destroy_process_group() at the end and keep the model in a function"
+        )
     if worker.signal != signal.SIGKILL:
         return f"was killed by {signal_name(worker.signal)}"
     if _has_kernel_killed(ending):

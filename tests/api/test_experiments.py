@@ -90,9 +90,7 @@ def upload(database, *names):
     with database.transaction() as session:
         session.add(BlobRow(sha256=digest, size_bytes=len(data), created_at=NOW))
         session.flush()
-        for idx in range(0, len(data), 50):
-            chunk = data[idx : idx + 50]
-            session.add(BlobChunkRow(sha256=digest, idx=idx // 50, data=chunk))
+        session.add(BlobChunkRow(sha256=digest, idx=0, data=data))
     return digest
 
 

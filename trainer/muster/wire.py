@@ -479,7 +479,7 @@ def dump(message: Any) -> str:
 def load(cls: type[T], value: Any) -> T:
     """Build `cls` from decoded JSON. Unknown keys are ignored; a missing or mistyped one raises
     ValueError with its path."""
-    return typing.cast(T, _load(cls, value, cls.__name__))
+    return typing.cast(T, _load(cls, value, getattr(cls, "__name__", str(cls))))
 
 
 def loads(cls: type[T], text: str | bytes) -> T:

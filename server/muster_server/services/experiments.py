@@ -5,17 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import delete, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
 from muster_server.db.models import (
-    BlobChunkRow,
     BlobRow,
     EventRow,
     ExperimentRow,
@@ -30,6 +28,7 @@ from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL, Exp
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.experiments import ExperimentIn, ExperimentPatch
 
+from . import blobs
 from .documents import Resolved, check_entry_file, resolve, search_spec
 from .events import add_event
 from .search import carry_out
@@ -325,18 +324,5 @@ def _check_code(
         return FieldProblem(
             "blob_sha256", "no such bundle was uploaded", "PUT /api/v1/blobs/{sha256} first"
         )
-    return check_entry_file(config, _blob_chunks(session, blob_sha256))
-
-
-def _blob_chunks(session: Session, sha256: str) -> Iterator[bytes]:
-    for idx in range(
-        session.scalar(
-            select(func.count()).select_from(BlobChunkRow).where(BlobChunkRow.sha256 == sha256)
-        )
-        or 0
-    ):
-        # One by one: a bundle may be 100 MiB, and the file is usually found early.
-        data = session.scalar(
-            select(BlobChunkRow.data).where(BlobChunkRow.sha256 == sha256, BlobChunkRow.idx == idx)
-        )
-        yield data or b""
+    names = [member.name for member in blobs.list_members(session, blob_sha256)]
+    return check_entry_file(config, names)

@@ -14,6 +14,7 @@ from celery import Celery  # type: ignore[import-untyped]
 
 from muster_server import clock
 from muster_server.db.engine import Database
+from muster_server.live.publisher import Publisher
 from muster_server.services import metrics_compaction
 from muster_server.settings import Settings, get_settings
 from muster_server.tasks.sweep import sweep_once
@@ -75,7 +76,12 @@ def make_celery(settings: Settings) -> Celery:
 @lru_cache(maxsize=1)
 def get_database() -> Database:
     """One engine for the worker's threads."""
-    return Database(get_settings().resolved_database_url())
+    settings = get_settings()
+    redis_url = settings.resolved_redis_url()
+    return Database(
+        settings.resolved_database_url(),
+        on_commit=Publisher(redis_url) if redis_url is not None else None,
+    )
 
 
 celery = make_celery(get_settings())
