@@ -184,10 +184,9 @@ def show(experiment: ExperimentArgument, as_json: JsonOption = False) -> None:
         )
     out.print(shown)
     for trial in trials:
-        reason = trial["reason"] or (
-            trial["pending_reason"] if trial["state"] in ("QUEUED", "RETRY_WAIT") else ""
-        )
-        if reason:
+        waits = trial["state"] in ("QUEUED", "RETRY_WAIT")
+        reason = (trial["pending_reason"] if waits else "") or trial["reason"]
+        if reason and trial["state"] not in ("COMPLETED", "STOPPED_EARLY"):
             out.print(f"trial {trial['no']}: {escape(reason)}")
 
 

@@ -89,16 +89,20 @@ def up(
             _announce(access, time.monotonic() - started)
             if open_:
                 _open_browser(access.sign_in_url)
+            demo_thread = None
             if demo:
                 from .demo import run_demo
 
-                threading.Thread(
+                demo_thread = threading.Thread(
                     target=run_demo,
                     args=(root, access, count, lambda: supervisor.stop_requested),
                     name="demo",
                     daemon=True,
-                ).start()
+                )
+                demo_thread.start()
             supervisor.run()
+            if demo_thread is not None:
+                demo_thread.join(2)  # its table must not be drawn over what follows
             say("\nStopping …")
     except LocalError as error:
         raise Failure(error.message, error.hint, code="local.cannot_start") from None
