@@ -83,7 +83,7 @@ export async function unwrap<T>(answer: Promise<Answer<T>>): Promise<T> {
   return data as T;
 }
 
-/** A GET whose path the typed client cannot express (":stop") or that is not JSON. */
+/** The server did not answer, or only a proxy in its place. */
 export function isUnreachable(error: unknown): boolean {
-  return error instanceof ApiError && error.status === 0;
+  return error instanceof ApiError && (error.status === 0 || (error.status >= 502 && error.status <= 504));
 }

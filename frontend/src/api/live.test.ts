@@ -152,6 +152,24 @@ describe("live client", () => {
     expect(live.getStatus().state).toBe("polling");
   });
 
+  test("not live while REST fails, even if hints arrive; live again with the first answer", () => {
+    const heard = vi.fn();
+    live.subscribe("cluster", heard);
+    live.start();
+    last().accept();
+    live.unreachable();
+    last().say({ topic: "cluster", seq: 2 });
+    expect(live.getStatus().state).toBe("offline");
+    heard.mockClear();
+    vi.advanceTimersByTime(POLL_MS);
+    expect(heard).toHaveBeenCalledTimes(1);
+    live.reached();
+    expect(live.getStatus().state).toBe("live");
+    heard.mockClear();
+    vi.advanceTimersByTime(POLL_MS * 2);
+    expect(heard).not.toHaveBeenCalled();
+  });
+
   test("a hidden tab sleeps and catches up when shown", () => {
     const heard = vi.fn();
     live.subscribe("cluster", heard);

@@ -38,7 +38,10 @@ export class LiveClient {
   private readonly statusListeners = new Set<Listener>();
   private status: LiveStatus = { state: "connecting", lastContactAt: null };
   private failures = 0;
+  /** The last REST request could not be made. */
   private unreached = false;
+  /** The current socket has said something. */
+  private greeted = false;
   private running = false;
   private hidden = false;
   private retryTimer: ReturnType<typeof setTimeout> | null = null;
@@ -98,16 +101,19 @@ export class LiveClient {
     this.unreached = false;
     const now = Date.now();
     const stale = now - (this.status.lastContactAt ?? 0) > 1000;
-    if (this.status.state === "offline") this.set({ state: "polling", lastContactAt: now });
-    else if (stale) this.set({ ...this.status, lastContactAt: now });
+    if (this.status.state === "offline") {
+      if (this.greeted) this.stopPolling();
+      this.set({ state: this.greeted ? "live" : "polling", lastContactAt: now });
+    } else if (stale) this.set({ ...this.status, lastContactAt: now });
   }
 
   /** A REST request could not be made. */
   unreachable(): void {
     this.unreached = true;
-    if (this.status.state !== "live" && this.status.state !== "asleep") {
-      this.set({ ...this.status, state: "offline" });
-    }
+    if (!this.running || this.status.state === "asleep") return;
+    // Hints alone are no data: without REST the page is old, whatever the socket says.
+    this.set({ ...this.status, state: "offline" });
+    this.startPolling();
   }
 
   setHidden(hidden: boolean): void {
@@ -145,6 +151,7 @@ export class LiveClient {
     }
     this.socket = socket;
     this.armSilence();
+    this.greeted = false;
     socket.onopen = () => {
       this.seqs.clear();
       if (this.topics.size > 0) this.send({ subscribe: [...this.topics.keys()] });
@@ -168,15 +175,16 @@ export class LiveClient {
       return;
     }
     if (typeof message !== "object" || message === null) return;
-    const first = this.status.state !== "live";
+    const first = !this.greeted;
     if (first) {
       // Whatever happened while we were away is fetched once.
+      this.greeted = true;
       this.failures = 0;
       this.unreached = false;
       this.stopPolling();
       this.set({ state: "live", lastContactAt: Date.now() });
       this.tellAll();
-    } else {
+    } else if (!this.unreached) {
       this.reached();
     }
     const { topic, seq } = message as { topic?: unknown; seq?: unknown };
@@ -189,6 +197,7 @@ export class LiveClient {
   }
 
   private lost(): void {
+    this.greeted = false;
     if (this.silenceTimer) clearTimeout(this.silenceTimer);
     if (!this.running || this.status.state === "asleep") return;
     this.failures += 1;
@@ -203,6 +212,7 @@ export class LiveClient {
     if (this.silenceTimer) clearTimeout(this.silenceTimer);
     const socket = this.socket;
     this.socket = null;
+    this.greeted = false;
     socket?.close();
   }
 

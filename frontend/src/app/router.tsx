@@ -167,6 +167,9 @@ const settingsRoute = createRoute({
   component: lazyRouteComponent(() => import("../features/settings/Settings"), "Settings"),
 });
 
+/** Whatever else is asked for, inside the frame. */
+const lostRoute = createRoute({ getParentRoute: () => appRoute, path: "$", component: NotFound });
+
 const routeTree = rootRoute.addChildren([
   signInRoute,
   setupRoute,
@@ -180,6 +183,7 @@ const routeTree = rootRoute.addChildren([
     trialRoute,
     submitRoute,
     settingsRoute,
+    lostRoute,
   ]),
 ]);
 

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
 
 import * as format from "../lib/format";
-import { alignTo, type Cell, type Columns, indexAt, nonFinite, smooth, unionSteps } from "../lib/series";
+import { alignTo, type Cell, type Columns, indexAt, logTicks, nonFinite, smooth, unionSteps } from "../lib/series";
 import css from "./chart.module.css";
 import { alpha, lineStyle, type Palette, readPalette } from "./palette";
 import { type Drawing, usePlot } from "./usePlot";
@@ -128,7 +128,7 @@ export function SeriesChart({ id, title, metric, source, log = false, smoothing 
         lines.length === 0
           ? ""
           : coarse > 1
-            ? t("chart.buckets", { n: format.count(main?.columns.step.length), steps: format.count(coarse) })
+            ? t(smoothing > 0 || main?.faint ? "chart.bucketsOnly" : "chart.buckets", { n: format.count(main?.columns.step.length), steps: format.count(coarse) })
             : t("chart.points", { n: format.count(lines.reduce((sum, line) => sum + line.columns.numPoints, 0)) });
     }
   };
@@ -292,7 +292,7 @@ function makeOptions(input: OptionsInput): uPlot.Options {
     },
     axes: [
       { ...axis, grid: { show: false }, size: 24, gap: 4, space: 70, values: (_u, ticks) => ticks.map((v) => (Number.isInteger(v) ? format.si(v, "", 3).replace(" ", "") : "")) },
-      { ...axis, grid: { stroke: palette.grid, width: 1 }, size: 56, gap: 4, space: 34, values: (_u, ticks, _axis, _space, increment) => ticks.map((v) => (v === null ? "" : format.axis(metric, v, log ? 0 : increment))) },
+      { ...axis, grid: { stroke: palette.grid, width: 1 }, size: 56, gap: 4, space: 34, splits: log ? (_u, _axis, min, max) => logTicks(min, max) : undefined, filter: log ? (_u, splits) => splits : undefined, values: (_u, ticks, _axis, _space, increment) => ticks.map((v) => (v === null ? "" : format.axis(metric, v, log ? 0 : increment))) },
     ],
     cursor: {
       drag: { x: true, y: false, setScale: false },

@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
-import { ApiError } from "../api/client";
+import { ApiError, isUnreachable } from "../api/client";
 import { stamp } from "../lib/time";
 import { Notice, Skeleton } from "./basics";
 import { useTimeZone } from "./Time";
@@ -63,10 +63,11 @@ export function QueryView<T>({
     if (query.isError && query.error) return <ErrorNotice error={query.error} onRetry={query.refetch} />;
     return skeleton ?? <Skeleton />;
   }
+  // When the server cannot be reached the top bar says so once; panels only pale.
   const stale = query.isError && query.error;
   return (
     <>
-      {stale ? (
+      {stale && !isUnreachable(query.error) ? (
         <Notice
           tone="warn"
           title={t("error.stale", { time: stamp(query.dataUpdatedAt, zone, "time") })}

@@ -320,6 +320,7 @@ export const en = {
     asChart: "Show as chart",
     points: "{{n}} points",
     buckets: "{{n}} buckets of {{steps}} steps, band is least to greatest",
+    bucketsOnly: "{{n}} buckets of {{steps}} steps",
     smoothing: "smoothing {{factor}}",
     moreLines: "+{{n}} more",
     nonFinite: "{{kind}} at step {{step}}",

@@ -321,6 +321,7 @@ export const zhCN: Translation = {
     asChart: "以图表显示",
     points: "{{n}} 个点",
     buckets: "{{n}} 个区间，每个 {{steps}} 步，色带为最小到最大",
+    bucketsOnly: "{{n}} 个区间，每个 {{steps}} 步",
     smoothing: "平滑 {{factor}}",
     moreLines: "另有 {{n}} 条",
     nonFinite: "第 {{step}} 步出现 {{kind}}",

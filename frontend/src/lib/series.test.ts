@@ -5,6 +5,7 @@ import {
   chartSpecs,
   type Columns,
   indexAt,
+  logTicks,
   mergeTail,
   nonFinite,
   recentMean,
@@ -98,6 +99,12 @@ test("the entry at or before a step", () => {
   expect(indexAt([2, 4, 6], 1)).toBe(-1);
   expect(indexAt([2, 4, 6], 4)).toBe(1);
   expect(indexAt([2, 4, 6], 99)).toBe(2);
+});
+
+test("log ticks are few and inside", () => {
+  expect(logTicks(1e-6, 10)).toEqual([1e-6, 1e-4, 1e-2, 1]);
+  expect(logTicks(0.15, 8)).toEqual([0.2, 0.5, 1, 2, 5]);
+  expect(logTicks(0, 1)).toEqual([]);
 });
 
 test("a recent mean weighs by points and skips NaN", () => {

@@ -182,6 +182,23 @@ export function recentMean(columns: Columns | undefined, buckets: number): numbe
   return weight > 0 ? sum / weight : undefined;
 }
 
+/** Ticks of a log axis: powers of ten, at most six; 1-2-5 between them when there is room. */
+export function logTicks(min: number, max: number): number[] {
+  if (!(min > 0) || !(max > min)) return min > 0 ? [min] : [];
+  const low = Math.floor(Math.log10(min));
+  const high = Math.ceil(Math.log10(max));
+  const every = Math.max(1, Math.ceil((high - low) / 6));
+  const factors = high - low <= 2 ? [1, 2, 5] : [1];
+  const out: number[] = [];
+  for (let power = low; power <= high; power += every) {
+    for (const factor of factors) {
+      const tick = factor * 10 ** power;
+      if (tick >= min && tick <= max) out.push(tick);
+    }
+  }
+  return out;
+}
+
 /** Index of the entry at or before `step`; -1 when all are later. */
 export function indexAt(steps: ArrayLike<number>, step: number): number {
   let low = 0;
