@@ -85,6 +85,32 @@ describe("live client", () => {
     expect(other).not.toHaveBeenCalled();
   });
 
+  test("says when the server's hints are late, from the greeting on and until they are not", () => {
+    const heard = vi.fn();
+    live.subscribe("cluster", heard);
+    live.start();
+    last().readyState = 1;
+    last().onopen?.();
+    last().say({ hello: { server: "x", resumed: false, degraded: true } });
+    expect(live.getStatus().state).toBe("delayed");
+    live.unreachable();
+    last().say({ state: "degraded" });
+    expect(live.getStatus().state).toBe("offline");
+    live.reached();
+    expect(live.getStatus().state).toBe("delayed");
+    last().say({ state: "ok" });
+    expect(live.getStatus().state).toBe("live");
+    last().say({ state: "degraded" });
+    expect(live.getStatus().state).toBe("delayed");
+    heard.mockClear();
+    last().say({ topic: "cluster", seq: 3 });
+    expect(heard).toHaveBeenCalledTimes(1);
+    last().drop();
+    vi.advanceTimersByTime(500);
+    last().accept();
+    expect(live.getStatus().state).toBe("live");
+  });
+
   test("nonsense is ignored", () => {
     live.start();
     last().accept();

@@ -6,7 +6,8 @@
  * POLL_MS instead. A hidden tab closes the socket and tells nobody; becoming visible tells everybody.
  */
 
-export type LiveState = "connecting" | "live" | "reconnecting" | "polling" | "offline" | "asleep";
+/** "delayed": connected, but the server hears of changes by a timer only (its Redis is away). */
+export type LiveState = "connecting" | "live" | "delayed" | "reconnecting" | "polling" | "offline" | "asleep";
 
 export interface LiveStatus {
   state: LiveState;
@@ -31,6 +32,14 @@ const OPEN = 1;
 
 type Listener = () => void;
 
+/** What the server may say; anything else is passed over. */
+interface Message {
+  topic?: unknown;
+  seq?: unknown;
+  hello?: { degraded?: unknown };
+  state?: unknown;
+}
+
 export class LiveClient {
   private socket: Socket | null = null;
   private readonly topics = new Map<string, Set<Listener>>();
@@ -42,6 +51,8 @@ export class LiveClient {
   private unreached = false;
   /** The current socket has said something. */
   private greeted = false;
+  /** The server says that its hints come from a timer. */
+  private degraded = false;
   private running = false;
   private hidden = false;
   private retryTimer: ReturnType<typeof setTimeout> | null = null;
@@ -103,7 +114,7 @@ export class LiveClient {
     const stale = now - (this.status.lastContactAt ?? 0) > 1000;
     if (this.status.state === "offline") {
       if (this.greeted) this.stopPolling();
-      this.set({ state: this.greeted ? "live" : "polling", lastContactAt: now });
+      this.set({ state: this.greeted ? this.connected() : "polling", lastContactAt: now });
     } else if (stale) this.set({ ...this.status, lastContactAt: now });
   }
 
@@ -175,6 +186,9 @@ export class LiveClient {
       return;
     }
     if (typeof message !== "object" || message === null) return;
+    const { topic, seq, hello, state } = message as Message;
+    if (hello) this.degraded = hello.degraded === true;
+    else if (state === "degraded" || state === "ok") this.degraded = state === "degraded";
     const first = !this.greeted;
     if (first) {
       // Whatever happened while we were away is fetched once.
@@ -182,18 +196,22 @@ export class LiveClient {
       this.failures = 0;
       this.unreached = false;
       this.stopPolling();
-      this.set({ state: "live", lastContactAt: Date.now() });
+      this.set({ state: this.connected(), lastContactAt: Date.now() });
       this.tellAll();
     } else if (!this.unreached) {
       this.reached();
+      if (state !== undefined) this.set({ ...this.status, state: this.connected() });
     }
-    const { topic, seq } = message as { topic?: unknown; seq?: unknown };
     if (typeof topic !== "string" || first) return;
     if (typeof seq === "number") {
       if (seq === this.seqs.get(topic)) return; // told already
       this.seqs.set(topic, seq);
     }
     this.tell(topic);
+  }
+
+  private connected(): LiveState {
+    return this.degraded ? "delayed" : "live";
   }
 
   private lost(): void {

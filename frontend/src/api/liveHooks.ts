@@ -1,4 +1,4 @@
-import { type QueryKey, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, type QueryKey, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 
 import { network } from "./client";
@@ -20,6 +20,20 @@ export function useLiveStatus(): LiveStatus {
   return useSyncExternalStore(live.onStatus, live.getStatus);
 }
 
+/** Fetch the visible queries under `key` anew. One that is being fetched may have been answered before
+ * the change, so it is fetched once more afterwards. Ends when all are fetched. */
+export async function refetch(queryClient: QueryClient, key: QueryKey): Promise<void> {
+  const busy = new Set(queryClient.getQueryCache().findAll({ queryKey: key, type: "active", fetchStatus: "fetching" }));
+  const options = { cancelRefetch: false };
+  await Promise.all([
+    queryClient.invalidateQueries({ queryKey: key, predicate: (query) => !busy.has(query) }, options),
+    ...[...busy].map(async (query) => {
+      await query.promise?.catch(() => undefined);
+      await queryClient.invalidateQueries({ queryKey: query.queryKey, exact: true }, options);
+    }),
+  ]);
+}
+
 /** Refetch the visible queries under `keys` whenever `topic` changes. */
 export function useLiveQueries(topic: string | null, ...keys: QueryKey[]): void {
   const queryClient = useQueryClient();
@@ -27,13 +41,7 @@ export function useLiveQueries(topic: string | null, ...keys: QueryKey[]): void 
   useEffect(() => {
     if (topic === null) return undefined;
     const parsed = JSON.parse(stable) as QueryKey[];
-    const refresh = coalesce(() =>
-      Promise.all(
-        parsed.map((queryKey) =>
-          queryClient.invalidateQueries({ queryKey, refetchType: "active" }, { cancelRefetch: false }),
-        ),
-      ),
-    );
+    const refresh = coalesce(() => Promise.all(parsed.map((key) => refetch(queryClient, key))));
     return live.subscribe(topic, refresh);
   }, [topic, stable, queryClient]);
 }

@@ -35,6 +35,7 @@ export const en = {
   live: {
     connecting: "Connecting",
     live: "Live",
+    delayed: "Delayed",
     reconnecting: "Reconnecting",
     polling: "Polling",
     offline: "Offline",
@@ -43,6 +44,7 @@ export const en = {
     hint: {
       connecting: "Opening the live channel.",
       live: "Changes appear as they happen.",
+      delayed: "The server has lost its Redis. Pages are still right but change a few seconds late.",
       reconnecting: "The live channel was lost and is being opened again.",
       polling: "The live channel is not available. Pages are refreshed every 2 seconds.",
       offline: "The server cannot be reached. What you see is the last it sent.",

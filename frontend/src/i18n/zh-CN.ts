@@ -36,6 +36,7 @@ export const zhCN: Translation = {
   live: {
     connecting: "连接中",
     live: "实时",
+    delayed: "有延迟",
     reconnecting: "重新连接中",
     polling: "轮询",
     offline: "离线",
@@ -44,6 +45,7 @@ export const zhCN: Translation = {
     hint: {
       connecting: "正在建立实时通道。",
       live: "变化会立即显示。",
+      delayed: "服务器与 Redis 断开。页面内容仍然正确，但变化会晚几秒显示。",
       reconnecting: "实时通道已断开，正在重新连接。",
       polling: "实时通道不可用，页面每 2 秒刷新一次。",
       offline: "无法连接服务器，当前显示的是最后收到的数据。",
