@@ -25,6 +25,10 @@ BIN = Path(sys.executable).parent
 PYTEST_AREAS = ["unit", "policy", "api", "loops", "agent", "sdk", "integration", "training", "e2e"]
 FAST = ["style", "types", "imports", "unit"]
 BROWSER_AREAS = {"e2e"}
+PARALLEL_AREAS = {"unit", "policy", "api", "loops"}
+"""Their tests share nothing but what their own worker started; the others use both cores at once,
+or measure time."""
+NUM_WORKERS = min(4, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,8 @@ def pytest(areas: list[str], more: list[str], tests: Tests, *, workers: int) -> 
         return True
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        parallel = ["-n", str(workers)] if workers > 1 else []
+        # worksteal gives each worker a contiguous part: few pay for the same module's fixtures.
+        parallel = ["-n", str(workers), "--dist", "worksteal"] if workers > 1 else []
         ok = call("pytest", "-q", *parallel, f"--junit-xml={report}", *folders, *more)
         if report.exists():
             tests.add(report)
@@ -211,7 +216,8 @@ def main() -> int:
         if area in BROWSER_AREAS and not provide_browser():
             outcomes.append(Outcome(area, False, 0.0))
             continue
-        run(area, lambda area=area: pytest([area], more, tests, workers=1))  # type: ignore[misc]
+        workers = NUM_WORKERS if area in PARALLEL_AREAS else 1
+        run(area, lambda a=area, n=workers: pytest([a], more, tests, workers=n))  # type: ignore[misc]
 
     print("\n── summary")
     for outcome in outcomes:

@@ -187,13 +187,15 @@ def test_parts_sum_to_the_step_and_a_pause_is_in_none(run: Run, tmp_path: Path) 
 
 
 def test_fast_steps_are_averaged_into_few_rows(run: Run, tmp_path: Path) -> None:
+    began_ns = collectives.now_ns()
     timer = StepTimer(run=run, max_rows_per_s=20)
     for step in range(1, 201):
         busy(0.5)
         timer.end_step(step, metrics={"train/loss": float(step)})
     timer.flush()
+    took_s = (collectives.now_ns() - began_ns) / 1e9
     written = rows(tmp_path)
-    assert len(written) <= 20
+    assert len(written) <= 20 * took_s + 2
     assert written[-1]["step"] == 200
 
 
