@@ -28,8 +28,7 @@ def run(connection: Connection) -> None:
         connection=connection,
         target_metadata=Base.metadata,
         render_item=render_item,
-        # SQLite alters a table by copying it. The first revision only creates.
-        render_as_batch=not context.config.attributes.get("initial", False),
+        render_as_batch=True,  # SQLite alters a table by copying it
         transaction_per_migration=True,
     )
     with context.begin_transaction():

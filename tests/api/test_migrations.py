@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import inspect
+from sqlalchemy import inspect, select, text
 
 from muster_server.db.engine import Database
 from muster_server.db.migrations import (
@@ -13,7 +13,7 @@ from muster_server.db.migrations import (
     head_revision,
     upgrade,
 )
-from muster_server.db.models import Base
+from muster_server.db.models import Base, ClusterIdentityRow, ProjectRow
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_models_and_migrations_agree(migrated: Database):
 
     with migrated.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, Base.metadata) == [], "run migrations/regenerate.py"
+        assert compare_metadata(context, Base.metadata) == [], "see migrations/README.md"
 
 
 def test_downgrade_removes_every_table_and_upgrade_restores_them(migrated: Database):
@@ -53,3 +53,17 @@ def test_downgrade_removes_every_table_and_upgrade_restores_them(migrated: Datab
 def test_upgrading_an_up_to_date_database_changes_nothing(migrated: Database):
     upgrade(migrated)
     assert current_revision(migrated) == head_revision()
+
+
+def test_a_database_of_the_first_revision_with_data_in_it_can_be_upgraded(migrated: Database):
+    downgrade(migrated, "0001")
+    with migrated.engine.begin() as connection:
+        connection.execute(
+            text("INSERT INTO projects (name, created_at) VALUES ('old', '2026-01-02 03:04:05')")
+        )
+    upgrade(migrated)
+    with migrated.read() as session:
+        project = session.scalars(select(ProjectRow)).one()
+        assert (project.weight, project.quotas, project.exhausted_reason) == (1.0, [], "")
+        (identity,) = session.scalars(select(ClusterIdentityRow))
+        assert len(identity.id) == 16

@@ -1,6 +1,7 @@
 """All tables. A row class ends in `Row`; what the domain sees and what REST shows are other classes."""
 
 from .base import Base, Json, UtcDateTime
+from .budgets import BudgetAlertRow, PoolRow, SpendingRow
 from .cluster import ControllerLeaseRow, NodeRow, NodeSlotRow
 from .data import (
     BlobChunkRow,
@@ -32,6 +33,7 @@ from .identity import (
     SessionRow,
     UserRow,
 )
+from .storage import ClusterIdentityRow, FileDeletionRow
 
 __all__ = [
     "AllocationRow",
@@ -41,10 +43,13 @@ __all__ = [
     "Base",
     "BlobChunkRow",
     "BlobRow",
+    "BudgetAlertRow",
     "CheckpointRow",
+    "ClusterIdentityRow",
     "ControllerLeaseRow",
     "EventRow",
     "ExperimentRow",
+    "FileDeletionRow",
     "IdempotencyRow",
     "JoinTokenRow",
     "Json",
@@ -56,10 +61,12 @@ __all__ = [
     "NodeRow",
     "NodeSlotRow",
     "OneTimeTokenRow",
+    "PoolRow",
     "ProcessGroupRow",
     "ProjectRow",
     "SearchEventRow",
     "SessionRow",
+    "SpendingRow",
     "TrialRow",
     "UserRow",
     "UtcDateTime",

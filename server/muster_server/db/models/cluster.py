@@ -47,6 +47,8 @@ class NodeRow(Base):
     credential_hash: Mapped[str] = mapped_column(String(64), unique=True)
     agent_version: Mapped[str] = mapped_column(String(32), default="")
     inventory: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    storage_id: Mapped[str] = mapped_column(String(64), default="")
+    """Of its storage folder; nodes that share one have the same. "" for an agent that said none."""
     usage: Mapped[dict[str, Any] | None]
     assignments_index: Mapped[int] = mapped_column(default=0)
     """Grows whenever the node's desired set changes; agents long-poll on it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from .base import Base, BigId
@@ -16,6 +16,18 @@ class ProjectRow(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     name: Mapped[str] = mapped_column(String(128), unique=True)
+    weight: Mapped[float] = mapped_column(default=1.0)
+    """Its share of a busy cluster, against the weights of the others."""
+    quotas: Mapped[list[Any]] = mapped_column(default=list)
+    """[{"pool", "slot_type", "slots"}]: slots its trials may hold there at once."""
+    budget: Mapped[dict[str, Any] | None]
+    """domain.budgets.Budget as JSON."""
+    budget_since: Mapped[dt.datetime | None]
+    """When an administrator last let the count begin anew; None: everything counts."""
+    budget_base: Mapped[dict[str, Any] | None]
+    """{"slot_s", "cost"} spent before that moment."""
+    exhausted_reason: Mapped[str] = mapped_column(default="")
+    """Why nothing of it is placed any more; "" while its budget lasts."""
     created_at: Mapped[dt.datetime]
 
 
@@ -31,9 +43,11 @@ class ExperimentRow(Base):
     state: Mapped[str] = mapped_column(String(16), index=True)
     """domain.states.ExperimentState."""
     desired: Mapped[str] = mapped_column(String(8), default="run")
-    """run | pause | stop: what the user wants; the controller makes it so."""
+    """run | pause | stop | kill: what the user wants; the controller makes it so."""
     document: Mapped[str]
     """The YAML or JSON as submitted."""
+    overrides: Mapped[list[Any]] = mapped_column(default=list)
+    """["resources.slots=2", …], applied to the document in this order."""
     config: Mapped[dict[str, Any]]
     """The resolved document: every default filled in."""
     blob_sha256: Mapped[str | None] = mapped_column(String(64))
@@ -50,10 +64,24 @@ class ExperimentRow(Base):
     best_metric: Mapped[float | None]
     reason: Mapped[str] = mapped_column(default="")
     """One sentence: why it is in this state."""
+    termination: Mapped[str | None] = mapped_column(String(32))
+    """domain.states.Termination, where the experiment as a whole ended for one reason."""
+    budget: Mapped[dict[str, Any] | None]
+    """domain.budgets.Budget as JSON: the document's, or what a user set since."""
+    exhausted_reason: Mapped[str] = mapped_column(default="")
+    """The sentence that names the exhausted budget; set, its trials are stopped for good."""
+    parent_id: Mapped[int | None] = mapped_column(index=True)
+    """The experiment it was forked from; that one may be deleted."""
+    source: Mapped[dict[str, Any] | None]
+    """Where it comes from, readable after the parent is gone (services.forks)."""
+    num_continued: Mapped[int] = mapped_column(default=0)
+    """How often it was continued after it had ended."""
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]
     archived_at: Mapped[dt.datetime | None]
+    deleting_at: Mapped[dt.datetime | None]
+    """Set, it is gone for everybody; its rows go piece by piece."""
 
     __table_args__ = (Index("ix_experiments_state_priority", "state", "priority"),)
 
@@ -90,6 +118,10 @@ class TrialRow(Base):
     metric: Mapped[float | None]
     """The searcher's metric: best value so far."""
     latest_checkpoint_id: Mapped[int | None]
+    source_checkpoint_id: Mapped[int | None] = mapped_column(index=True)
+    """A checkpoint of another trial that it starts from while it has none of its own."""
+    num_continued: Mapped[int] = mapped_column(default=0)
+    """How often it was continued after it had ended."""
     reason: Mapped[str] = mapped_column(default="")
     termination: Mapped[str | None] = mapped_column(String(32))
     """domain.states.Termination."""
@@ -159,9 +191,22 @@ class AllocationRow(Base):
     """wire.ExitInfo."""
     spec: Mapped[dict[str, Any]]
     """wire.AllocationSpec as sent."""
+    price_per_slot_hour: Mapped[float] = mapped_column(default=0.0)
+    """Of its pool when the slots were reserved; a later price changes nothing for it."""
     created_at: Mapped[dt.datetime]
+    """When its slots were reserved."""
     state_since: Mapped[dt.datetime]
     ended_at: Mapped[dt.datetime | None]
+    """Of a CLEANED one: when its slots were free again."""
+
+    __table_args__ = (
+        Index(
+            "ix_allocations_held",
+            "observed",
+            sqlite_where=text("observed != 'CLEANED'"),
+            postgresql_where=text("observed != 'CLEANED'"),
+        ),
+    )
 
 
 class WorkerRow(Base):
@@ -225,6 +270,8 @@ class CheckpointRow(Base):
     epoch: Mapped[float | None]
     path: Mapped[str]
     node_name: Mapped[str] = mapped_column(String(128))
+    storage_id: Mapped[str] = mapped_column(String(64), default="")
+    """The storage folder it lies in, which several nodes may share; "" when not known."""
     size_bytes: Mapped[int] = mapped_column(BigInteger)
     files: Mapped[dict[str, Any]]
     metrics: Mapped[dict[str, Any]]

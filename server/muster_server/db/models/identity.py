@@ -110,4 +110,6 @@ class IdempotencyRow(Base):
     key: Mapped[str] = mapped_column(String(128), primary_key=True)
     request_hash: Mapped[str] = mapped_column(String(64))
     experiment_id: Mapped[int | None]
+    answer: Mapped[dict[str, Any] | None]
+    """Of a request that is about more than one experiment."""
     created_at: Mapped[dt.datetime]

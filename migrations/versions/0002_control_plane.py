@@ -1,0 +1,191 @@
+"""Operations on experiments, budgets, projects and pools.
+
+One function per topic; `upgrade` calls them in order, `downgrade` undoes them in reverse.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import postgresql
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+Json = sa.JSON(none_as_null=True).with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
+Timestamp = sa.DateTime(timezone=True)
+
+
+def upgrade() -> None:
+    _add_budgets()
+    _add_operations()
+    _add_storage()
+
+
+def downgrade() -> None:
+    _drop_storage()
+    _drop_operations()
+    _drop_budgets()
+
+
+# ---------------------------------------------------------------- budgets, projects, pools
+
+
+def _add_budgets() -> None:
+    op.create_table(
+        "pools",
+        sa.Column("name", sa.String(length=64), nullable=False),
+        sa.Column("price_per_slot_hour", sa.Double(), nullable=False),
+        sa.Column("changed_at", Timestamp, nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_pools")),
+    )
+    op.create_table(
+        "spending",
+        sa.Column("experiment_id", BigId, autoincrement=False, nullable=False),
+        sa.Column("project_id", sa.BigInteger(), nullable=False),
+        sa.Column("slot_s", sa.Double(), nullable=False),
+        sa.Column("cost", sa.Double(), nullable=False),
+        sa.PrimaryKeyConstraint("experiment_id", name=op.f("pk_spending")),
+    )
+    op.create_index(op.f("ix_spending_project_id"), "spending", ["project_id"], unique=False)
+    op.create_table(
+        "budget_alerts",
+        sa.Column("subject", sa.String(length=48), nullable=False),
+        sa.Column("measure", sa.String(length=16), nullable=False),
+        sa.Column("limit", sa.String(length=40), nullable=False),
+        sa.Column("threshold", sa.Double(), nullable=False),
+        sa.Column("at", Timestamp, nullable=False),
+        sa.PrimaryKeyConstraint(
+            "subject", "measure", "limit", "threshold", name=op.f("pk_budget_alerts")
+        ),
+    )
+    op.add_column("projects", sa.Column("weight", sa.Double(), server_default="1", nullable=False))
+    op.add_column("projects", sa.Column("quotas", Json, server_default="[]", nullable=False))
+    op.add_column("projects", sa.Column("budget", Json, nullable=True))
+    op.add_column("projects", sa.Column("budget_since", Timestamp, nullable=True))
+    op.add_column("projects", sa.Column("budget_base", Json, nullable=True))
+    op.add_column(
+        "projects", sa.Column("exhausted_reason", sa.String(), server_default="", nullable=False)
+    )
+    op.add_column("experiments", sa.Column("budget", Json, nullable=True))
+    op.add_column(
+        "experiments", sa.Column("exhausted_reason", sa.String(), server_default="", nullable=False)
+    )
+    op.add_column(
+        "allocations",
+        sa.Column("price_per_slot_hour", sa.Double(), server_default="0", nullable=False),
+    )
+    op.create_index(
+        "ix_allocations_held",
+        "allocations",
+        ["observed"],
+        unique=False,
+        sqlite_where=sa.text("observed != 'CLEANED'"),
+        postgresql_where=sa.text("observed != 'CLEANED'"),
+    )
+
+
+def _drop_budgets() -> None:
+    op.drop_index("ix_allocations_held", table_name="allocations")
+    op.drop_column("allocations", "price_per_slot_hour")
+    op.drop_column("experiments", "exhausted_reason")
+    op.drop_column("experiments", "budget")
+    for column in (
+        "exhausted_reason", "budget_base", "budget_since", "budget", "quotas", "weight",
+    ):  # fmt: skip
+        op.drop_column("projects", column)
+    op.drop_table("budget_alerts")
+    op.drop_index(op.f("ix_spending_project_id"), table_name="spending")
+    op.drop_table("spending")
+    op.drop_table("pools")
+
+
+# ---------------------------------------------------------------- operations
+
+
+def _add_operations() -> None:
+    op.add_column("experiments", sa.Column("termination", sa.String(length=32), nullable=True))
+    op.add_column("experiments", sa.Column("overrides", Json, server_default="[]", nullable=False))
+    op.add_column("experiments", sa.Column("parent_id", sa.Integer(), nullable=True))
+    op.add_column("experiments", sa.Column("source", Json, nullable=True))
+    op.add_column(
+        "experiments", sa.Column("num_continued", sa.Integer(), server_default="0", nullable=False)
+    )
+    op.add_column("experiments", sa.Column("deleting_at", Timestamp, nullable=True))
+    op.create_index(op.f("ix_experiments_parent_id"), "experiments", ["parent_id"], unique=False)
+    op.add_column("trials", sa.Column("source_checkpoint_id", sa.Integer(), nullable=True))
+    op.add_column(
+        "trials", sa.Column("num_continued", sa.Integer(), server_default="0", nullable=False)
+    )
+    op.create_index(
+        op.f("ix_trials_source_checkpoint_id"), "trials", ["source_checkpoint_id"], unique=False
+    )
+    op.add_column("idempotency_keys", sa.Column("answer", Json, nullable=True))
+
+
+def _drop_operations() -> None:
+    op.drop_column("idempotency_keys", "answer")
+    op.drop_index(op.f("ix_trials_source_checkpoint_id"), table_name="trials")
+    op.drop_column("trials", "num_continued")
+    op.drop_column("trials", "source_checkpoint_id")
+    op.drop_index(op.f("ix_experiments_parent_id"), table_name="experiments")
+    for column in (
+        "deleting_at", "num_continued", "source", "parent_id", "overrides", "termination",
+    ):  # fmt: skip
+        op.drop_column("experiments", column)
+
+
+# ---------------------------------------------------------------- checkpoint files
+
+
+def _add_storage() -> None:
+    identity = op.create_table(
+        "cluster_identity",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_cluster_identity")),
+    )
+    op.bulk_insert(identity, [{"id": secrets.token_hex(8)}])
+    op.create_table(
+        "file_deletions",
+        sa.Column("id", BigId, nullable=False),
+        sa.Column("storage_id", sa.String(length=64), nullable=False),
+        sa.Column("path", sa.String(length=255), nullable=False),
+        sa.Column("experiment_id", sa.Integer(), nullable=False),
+        sa.Column("experiment_name", sa.String(length=200), nullable=False),
+        sa.Column("node_name", sa.String(length=128), nullable=False),
+        sa.Column("size_bytes", sa.BigInteger(), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("message", sa.String(), nullable=False),
+        sa.Column("freed_bytes", sa.BigInteger(), nullable=True),
+        sa.Column("requested_by", sa.String(length=160), nullable=False),
+        sa.Column("requested_at", Timestamp, nullable=False),
+        sa.Column("ended_at", Timestamp, nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_file_deletions")),
+        sa.UniqueConstraint("storage_id", "path", name=op.f("uq_file_deletions_storage_id_path")),
+    )
+    op.create_index(
+        "ix_file_deletions_state_storage_id",
+        "file_deletions",
+        ["state", "storage_id"],
+        unique=False,
+    )
+    op.add_column(
+        "nodes", sa.Column("storage_id", sa.String(length=64), server_default="", nullable=False)
+    )
+    op.add_column(
+        "checkpoints",
+        sa.Column("storage_id", sa.String(length=64), server_default="", nullable=False),
+    )
+
+
+def _drop_storage() -> None:
+    op.drop_column("checkpoints", "storage_id")
+    op.drop_column("nodes", "storage_id")
+    op.drop_index("ix_file_deletions_state_storage_id", table_name="file_deletions")
+    op.drop_table("file_deletions")
+    op.drop_table("cluster_identity")

@@ -1,0 +1,52 @@
+"""What slots cost, what was spent, and which alerts of a budget were given."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy import BigInteger, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from .base import Base, BigId
+
+
+class PoolRow(Base):
+    """What is set for a pool. One without a row is free of charge; nodes make pools by naming them."""
+
+    __tablename__ = "pools"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    price_per_slot_hour: Mapped[float] = mapped_column(default=0.0)
+    """In the currency of the settings."""
+    changed_at: Mapped[dt.datetime]
+
+
+class SpendingRow(Base):
+    """What the allocations of an experiment that have freed their slots cost in all.
+
+    Outlives its experiment: what was spent stays spent, and on SQLite it keeps the ids of deleted
+    experiments from being given out again.
+    """
+
+    __tablename__ = "spending"
+
+    experiment_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    project_id: Mapped[int] = mapped_column(BigInteger, index=True)
+    slot_s: Mapped[float] = mapped_column(default=0.0)
+    """Slots × seconds from reservation to the slots being free again."""
+    cost: Mapped[float] = mapped_column(default=0.0)
+
+
+class BudgetAlertRow(Base):
+    """An alert that was given. Its key makes it once per subject, measure, limit and threshold."""
+
+    __tablename__ = "budget_alerts"
+
+    subject: Mapped[str] = mapped_column(String(48), primary_key=True)
+    """ "experiment:12", "project:3"."""
+    measure: Mapped[str] = mapped_column(String(16), primary_key=True)
+    """slot_hours | cost | deadline."""
+    limit: Mapped[str] = mapped_column(String(40), primary_key=True)
+    """As text: a raised limit alerts anew."""
+    threshold: Mapped[float] = mapped_column(primary_key=True)
+    at: Mapped[dt.datetime]
