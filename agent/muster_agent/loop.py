@@ -13,13 +13,11 @@ import json
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import structlog
 
-import muster
 from muster import lifeline, wire
-from muster_agent.allocations import Allocation, recover
+from muster_agent.allocations import Allocation
 from muster_agent.bundles import BundleCache, BundleUnavailable
 from muster_agent.client import (
     ControlPlane,
@@ -29,9 +27,8 @@ from muster_agent.client import (
     Unreachable,
     persistently,
 )
-from muster_agent.folder import AllocationFolder, ShimOptions
-from muster_agent.inventory import UsageMeter, interface_of, node_address, take_inventory
 from muster_agent.joining import CannotJoin, introduce
+from muster_agent.machine import Machine
 from muster_agent.plan import (
     Action,
     DeclareLost,
@@ -43,7 +40,6 @@ from muster_agent.plan import (
     Stop,
     plan,
 )
-from muster_agent.process import boot_clock, boot_id
 from muster_agent.settings import AgentSettings
 from muster_agent.uploads import Uploader
 
@@ -56,19 +52,27 @@ CREATE_RETRY_S = 5.0
 
 
 class Agent:
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(
+        self,
+        settings: AgentSettings,
+        *,
+        plane: ControlPlane | None = None,
+        machine: Machine | None = None,
+    ) -> None:
+        """plane, machine: the server of the settings and this computer, unless given."""
         self._settings = settings
-        self._home = settings.home
-        self._plane = ControlPlane(
+        self._plane = plane or ControlPlane(
             settings.server_url,
             verify=str(settings.ca_file) if settings.ca_file else True,
             # A proxy meant for the internet must not get what stays on this machine.
             trust_env=not settings.is_server_on_this_machine,
         )
-        self._bundles = BundleCache(self._home / "bundles", limit_bytes=settings.bundle_cache_bytes)
-        self._usage = UsageMeter(self._home)
+        self._machine = machine or Machine(settings)
+        self._bundles = BundleCache(
+            settings.home / "bundles", limit_bytes=settings.bundle_cache_bytes
+        )
         self._instance_id = uuid.uuid4().hex
-        self._allocations = {a.allocation_id: a for a in recover(self._home)}
+        self._allocations = {a.allocation_id: a for a in self._machine.recover()}
         self._desired: dict[str, wire.Assignment] | None = None
         self._forget: set[str] = set()
         self._deadline_boot_s = 0.0
@@ -77,8 +81,6 @@ class Agent:
         self._is_leaving = False
         self._retry_create_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._address = node_address(settings)
-        self._sdk_path = _make_sdk_folder(self._home)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Raises CannotJoin."""
@@ -116,19 +118,19 @@ class Agent:
                 await asyncio.sleep(NAME_TAKEN_PAUSE_S)
 
     async def _register(self) -> Session:
-        inventory = await asyncio.to_thread(take_inventory, self._settings)
+        inventory = await asyncio.to_thread(self._machine.inventory)
         while True:
             request = wire.RegisterRequest(
                 protocol_version=wire.PROTOCOL_VERSION,
                 name=self._settings.name,
                 pool=self._settings.pool,
                 labels=self._settings.labels,
-                boot_id=boot_id(),
+                boot_id=self._machine.boot_id(),
                 instance_id=self._instance_id,
                 inventory=inventory,
                 running=[a.describe() for a in self._allocations.values()],
             )
-            asked_at = boot_clock()
+            asked_at = self._machine.boot_clock()
             try:
                 reply = await introduce(self._plane, self._settings, request)
             except Superseded as error:
@@ -171,11 +173,11 @@ class Agent:
         heartbeat_s = session.heartbeat_s
         await self._renew()
         while True:
-            asked_at = boot_clock()
+            asked_at = self._machine.boot_clock()
             try:
                 # Forgotten ones stay in the list until they are dead and deleted.
                 reply = await self._plane.lease(
-                    session, self._usage.read(), running=list(self._allocations)
+                    session, self._machine.usage(), running=list(self._allocations)
                 )
             except Unreachable as error:
                 log.warning("heartbeat_failed", error=str(error))
@@ -292,13 +294,11 @@ class Agent:
         if time.monotonic() < self._retry_create_at:
             return None
         try:
-            folder = AllocationFolder(self._home, spec.allocation_id)
-            folder.create(spec)
+            allocation = self._machine.create(spec)
         except (OSError, ValueError) as error:
             self._retry_create_at = time.monotonic() + CREATE_RETRY_S
             log.error("allocation_not_created", allocation_id=spec.allocation_id, error=str(error))
             return None
-        allocation = Allocation(folder, spec)
         self._allocations[spec.allocation_id] = allocation
         return allocation
 
@@ -313,28 +313,15 @@ class Agent:
                 )
                 return
         try:
-            allocation.start_shim(self._shim_options(bundle))
+            allocation.start_shim(
+                self._machine.shim_options(bundle=bundle, deadline_boot_s=self._deadline_boot_s)
+            )
         except OSError as error:
             allocation.end_by_ourselves(
                 wire.StateRecord(
                     observed="PREPARE_FAILED", message=f"the shim could not be started: {error}"
                 )
             )
-
-    def _shim_options(self, bundle: str) -> ShimOptions:
-        settings = self._settings
-        return ShimOptions(
-            default_python=settings.python,
-            node_address=self._address,
-            network_interface=interface_of(self._address),
-            storage_dir=str(settings.storage),
-            interpreter_cache=str(self._home / "interpreters"),
-            sdk_path=self._sdk_path,
-            bundle=bundle,
-            deadline_boot_s=self._deadline_boot_s,
-            kill_wait_s=settings.kill_wait_s,
-            spool_limit_bytes=settings.spool_limit_bytes,
-        )
 
     async def _settle(self, allocation: Allocation, reason: str) -> None:
         allocation.end_by_ourselves(
@@ -391,18 +378,3 @@ async def _until(condition: Callable[[], bool], *, timeout_s: float) -> None:
 
 def _plain(rendezvous: wire.Rendezvous | None) -> object:
     return None if rendezvous is None else json.loads(wire.dump(rendezvous))
-
-
-def _make_sdk_folder(home: Path) -> str:
-    """A folder that holds the `muster` package and nothing else.
-
-    Another interpreter's workers get it on their path. Our whole site-packages would shadow theirs.
-    """
-    folder = home / "sdk"
-    folder.mkdir(parents=True, exist_ok=True)
-    link = folder / "muster"
-    target = Path(muster.__file__).parent
-    if not link.is_symlink() or link.readlink() != target:
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)
-    return str(folder)

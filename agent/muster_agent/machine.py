@@ -1,0 +1,81 @@
+"""The computer an agent runs on: all that the agent asks of it, and the allocations on its disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import muster
+from muster import wire
+from muster_agent import inventory, process
+from muster_agent.allocations import Allocation, recover
+from muster_agent.folder import AllocationFolder, ShimOptions
+from muster_agent.settings import AgentSettings
+
+
+class Machine:
+    """This computer. The agent's loop touches it through this class alone, so that the loop can
+    also be run on a computer that is only simulated."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        self._settings = settings
+        self._home = settings.home
+        self._usage = inventory.UsageMeter(self._home)
+        self._address = inventory.node_address(settings)
+        self._sdk_path = _make_sdk_folder(self._home)
+
+    def boot_id(self) -> str:
+        """Changes with every boot."""
+        return process.boot_id()
+
+    def boot_clock(self) -> float:
+        """Seconds since boot, suspended time included."""
+        return process.boot_clock()
+
+    def inventory(self) -> wire.Inventory:
+        """What it offers. Takes a moment: it asks nvidia-smi and the training interpreter."""
+        return inventory.take_inventory(self._settings)
+
+    def usage(self) -> wire.NodeUsage:
+        """How busy it has been since the previous call."""
+        return self._usage.read()
+
+    def recover(self) -> list[Allocation]:
+        """The allocations an earlier agent left here."""
+        return recover(self._home)
+
+    def create(self, spec: wire.AllocationSpec) -> Allocation:
+        """A new allocation, on disk, with nothing started. Raises OSError and ValueError."""
+        folder = AllocationFolder(self._home, spec.allocation_id)
+        folder.create(spec)
+        return Allocation(folder, spec)
+
+    def shim_options(self, *, bundle: str, deadline_boot_s: float) -> ShimOptions:
+        """What a shim started now must know. bundle: path of the downloaded code, or ""."""
+        settings = self._settings
+        return ShimOptions(
+            default_python=settings.python,
+            node_address=self._address,
+            network_interface=inventory.interface_of(self._address),
+            storage_dir=str(settings.storage),
+            interpreter_cache=str(self._home / "interpreters"),
+            sdk_path=self._sdk_path,
+            bundle=bundle,
+            deadline_boot_s=deadline_boot_s,
+            kill_wait_s=settings.kill_wait_s,
+            spool_limit_bytes=settings.spool_limit_bytes,
+        )
+
+
+def _make_sdk_folder(home: Path) -> str:
+    """A folder that holds the `muster` package and nothing else.
+
+    Another interpreter's workers get it on their path. Our whole site-packages would shadow theirs.
+    """
+    folder = home / "sdk"
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / "muster"
+    target = Path(muster.__file__).parent
+    if not link.is_symlink() or link.readlink() != target:
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+    return str(folder)
