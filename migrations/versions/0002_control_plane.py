@@ -1,4 +1,4 @@
-"""Operations on experiments, budgets, projects and pools.
+"""Operations on experiments, budgets, projects and pools; nodes and preflight.
 
 One function per topic; `upgrade` calls them in order, `downgrade` undoes them in reverse.
 """
@@ -25,9 +25,13 @@ def upgrade() -> None:
     _add_budgets()
     _add_operations()
     _add_storage()
+    _add_nodes()
+    _add_preflight()
 
 
 def downgrade() -> None:
+    _drop_preflight()
+    _drop_nodes()
     _drop_storage()
     _drop_operations()
     _drop_budgets()
@@ -189,3 +193,91 @@ def _drop_storage() -> None:
     op.drop_index("ix_file_deletions_state_storage_id", table_name="file_deletions")
     op.drop_table("file_deletions")
     op.drop_table("cluster_identity")
+
+
+def _add_columns(table: str, *columns: sa.Column) -> None:
+    for column in columns:
+        op.add_column(table, column)
+
+
+def _drop_columns(table: str, *columns: str) -> None:
+    for column in columns:
+        op.drop_column(table, column)
+
+
+# ---------------------------------------------------------------- nodes: who they are, and how well
+
+
+def _add_nodes() -> None:
+    _add_columns(
+        "nodes",
+        sa.Column("join_id", sa.String(64), nullable=False, server_default=""),
+        sa.Column("join_token_id", sa.Integer(), nullable=True),
+        sa.Column("old_instances", Json, nullable=False, server_default="[]"),
+        sa.Column("credential_at", Timestamp, nullable=True),
+        sa.Column("next_credential_hash", sa.String(64), nullable=True),
+        sa.Column("problems", Json, nullable=False, server_default="[]"),
+        sa.Column("quarantine_reason", sa.String(), nullable=False, server_default=""),
+        sa.Column("strike_reason", sa.String(), nullable=False, server_default=""),
+        sa.Column("clock_offset_ms", sa.Double(), nullable=True),
+        sa.Column("clock_error_ms", sa.Double(), nullable=True),
+        sa.Column("clock_skew_s", sa.Double(), nullable=True),
+    )
+    op.create_index("ix_nodes_next_credential_hash", "nodes", ["next_credential_hash"], unique=True)
+    op.execute("UPDATE nodes SET quarantine_reason = health_reason WHERE health = 'quarantined'")
+
+
+def _drop_nodes() -> None:
+    op.drop_index("ix_nodes_next_credential_hash", "nodes")
+    _drop_columns(
+        "nodes",
+        "join_id",
+        "join_token_id",
+        "old_instances",
+        "credential_at",
+        "next_credential_hash",
+        "problems",
+        "quarantine_reason",
+        "strike_reason",
+        "clock_offset_ms",
+        "clock_error_ms",
+        "clock_skew_s",
+    )
+
+
+# ---------------------------------------------------------------- what the nodes of a gang try together before it starts, and how soon it must end
+
+
+def _add_preflight() -> None:
+    _add_columns("attempts", sa.Column("preflight", Json, nullable=True))
+    _add_columns(
+        "allocations",
+        sa.Column("stop_grace_s", sa.Double(), nullable=True),
+        sa.Column("facts", Json, nullable=True),
+        sa.Column("preflight", Json, nullable=True),
+    )
+    op.create_table(
+        "node_pairs",
+        sa.Column("node_a", sa.String(32), nullable=False),
+        sa.Column("node_b", sa.String(32), nullable=False),
+        sa.Column("boot_a", sa.String(64), nullable=False),
+        sa.Column("boot_b", sa.String(64), nullable=False),
+        sa.Column("backend", sa.String(8), nullable=False),
+        sa.Column("ok", sa.Boolean(), nullable=False),
+        sa.Column("message", sa.String(), nullable=False),
+        sa.Column("duration_ms", sa.Double(), nullable=True),
+        sa.Column("checked_at", Timestamp, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["node_a"], ["nodes.id"], name=op.f("fk_node_pairs_node_a_nodes"), ondelete="CASCADE"
+        ),
+        sa.ForeignKeyConstraint(
+            ["node_b"], ["nodes.id"], name=op.f("fk_node_pairs_node_b_nodes"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("node_a", "node_b", name=op.f("pk_node_pairs")),
+    )
+
+
+def _drop_preflight() -> None:
+    op.drop_table("node_pairs")
+    _drop_columns("allocations", "stop_grace_s", "facts", "preflight")
+    _drop_columns("attempts", "preflight")

@@ -67,3 +67,38 @@ def test_a_database_of_the_first_revision_with_data_in_it_can_be_upgraded(migrat
         assert (project.weight, project.quotas, project.exhausted_reason) == (1.0, [], "")
         (identity,) = session.scalars(select(ClusterIdentityRow))
         assert len(identity.id) == 16
+
+
+def test_rows_survive_every_revision_up_and_down(migrated: Database):
+    """Altering a table must not delete what refers to it."""
+    downgrade(migrated, "0001")
+    node = {
+        "id": "n1", "name": "n1", "pool": "p", "labels": "{}", "state": "ONLINE",
+        "scheduling": "open", "health": "quarantined", "health_reason": "bad", "strikes": 0,
+        "hostname": "", "address": "", "boot_id": "", "instance_id": "", "session_epoch": 1,
+        "credential_hash": "x", "agent_version": "", "inventory": "{}", "assignments_index": 0,
+        "registered_at": "2026-01-01 00:00:00+00", "last_seen_at": "2026-01-01 00:00:00+00",
+        "lease_expires_at": "2026-01-01 00:00:00+00",
+    }  # fmt: skip
+    columns = ", ".join(node)
+    values = ", ".join(f":{name}" for name in node)
+    with migrated.engine.begin() as connection:
+        connection.execute(text(f"INSERT INTO nodes ({columns}) VALUES ({values})"), node)
+        connection.execute(
+            text(
+                "INSERT INTO node_slots (node_id, idx, slot_type, device) "
+                "VALUES ('n1', 0, 'cpu', '{}')"
+            )
+        )
+
+    def held() -> list[tuple[str, int]]:
+        query = "SELECT n.health_reason, s.idx FROM nodes n JOIN node_slots s ON s.node_id = n.id"
+        with migrated.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(text(query))]
+
+    upgrade(migrated)
+    assert held() == [("bad", 0)]
+    with migrated.engine.connect() as connection:
+        assert connection.scalar(text("SELECT quarantine_reason FROM nodes")) == "bad"
+    downgrade(migrated, "0001")
+    assert held() == [("bad", 0)]

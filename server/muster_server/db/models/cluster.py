@@ -35,16 +35,40 @@ class NodeRow(Base):
     scheduling: Mapped[str] = mapped_column(String(16), default="open")
     """open | cordoned | draining."""
     health: Mapped[str] = mapped_column(String(16), default="ok")
+    """ok | degraded | quarantined: what `problems` and `quarantine_reason` add up to."""
     health_reason: Mapped[str] = mapped_column(default="")
+    problems: Mapped[list[Any]] = mapped_column(default=list)
+    """domain.health.Problem as plain values: what the checks find wrong with it now."""
+    quarantine_reason: Mapped[str] = mapped_column(default="")
+    """Why nothing is placed here until somebody releases it; "" when nobody has to."""
     strikes: Mapped[int] = mapped_column(default=0)
-    """Consecutive prepare failures."""
+    """Consecutive prepare failures that were the node's fault."""
+    strike_reason: Mapped[str] = mapped_column(default="")
+    """The last of them."""
+    clock_offset_ms: Mapped[float | None]
+    """The database's clock (Unix time) minus the node's boot clock; None: not measured yet."""
+    clock_error_ms: Mapped[float | None]
+    """The offset is right to within this: half the round trip it was measured in."""
+    clock_skew_s: Mapped[float | None]
+    """The node's wall clock minus the database's."""
     hostname: Mapped[str] = mapped_column(String(255), default="")
     address: Mapped[str] = mapped_column(String(255), default="")
     boot_id: Mapped[str] = mapped_column(String(64), default="")
     instance_id: Mapped[str] = mapped_column(String(64), default="")
+    old_instances: Mapped[list[Any]] = mapped_column(default=list)
+    """Agent processes that were replaced by a later one, the latest last. While that one is heard
+    none of them may come back: two agents with one identity would replace each other for ever."""
     session_epoch: Mapped[int] = mapped_column(default=0)
     """Fence: a new registration adds one and makes every older session of the node void."""
     credential_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    credential_at: Mapped[dt.datetime | None]
+    """When it was made; it is replaced when it is old."""
+    next_credential_hash: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
+    """Given to the agent and not used by it yet. Both are valid until it is."""
+    join_id: Mapped[str] = mapped_column(String(64), default="")
+    """Of the joining whose credential has not been used yet: its answer may have been lost, and
+    the same joining asked again then uses up nothing."""
+    join_token_id: Mapped[int | None]
     agent_version: Mapped[str] = mapped_column(String(32), default="")
     inventory: Mapped[dict[str, Any]] = mapped_column(default=dict)
     storage_id: Mapped[str] = mapped_column(String(64), default="")
@@ -70,3 +94,26 @@ class NodeSlotRow(Base):
     device: Mapped[dict[str, Any]] = mapped_column(default=dict)
     allocation_id: Mapped[str | None] = mapped_column(String(32), index=True)
     """Taken with `UPDATE … WHERE allocation_id IS NULL`: zero rows means somebody was faster."""
+
+
+class NodePairRow(Base):
+    """What the last preflight between two nodes found. `node_a` < `node_b`."""
+
+    __tablename__ = "node_pairs"
+
+    node_a: Mapped[str] = mapped_column(
+        ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True
+    )
+    node_b: Mapped[str] = mapped_column(
+        ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True
+    )
+    boot_a: Mapped[str] = mapped_column(String(64))
+    """A result is about these boots of the two machines."""
+    boot_b: Mapped[str] = mapped_column(String(64))
+    backend: Mapped[str] = mapped_column(String(8))
+    """Of the all-reduce: gloo | nccl, or none when only the connections were tried."""
+    ok: Mapped[bool]
+    message: Mapped[str] = mapped_column(default="")
+    duration_ms: Mapped[float | None]
+    """Of the all-reduce."""
+    checked_at: Mapped[dt.datetime]

@@ -157,6 +157,8 @@ class AttemptRow(Base):
     root_rank: Mapped[int | None]
     """The earliest failing rank."""
     root_log_tail: Mapped[list[Any]] = mapped_column(default=list)
+    preflight: Mapped[dict[str, Any] | None]
+    """What its nodes were asked to try together before the start; None: nothing."""
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]
@@ -182,6 +184,8 @@ class AllocationRow(Base):
     desired: Mapped[str] = mapped_column(String(8))
     """wire.Desired, or forget."""
     stop_reason: Mapped[str] = mapped_column(default="")
+    stop_grace_s: Mapped[float | None]
+    """Time to end in when it is told to stop; None: the document's `stop_grace_s`."""
     observed: Mapped[str] = mapped_column(String(16))
     """domain.states.AllocationState."""
     acked_seq: Mapped[int] = mapped_column(default=0)
@@ -191,6 +195,10 @@ class AllocationRow(Base):
     """wire.ExitInfo."""
     spec: Mapped[dict[str, Any]]
     """wire.AllocationSpec as sent."""
+    facts: Mapped[dict[str, Any] | None]
+    """wire.NodeFacts, from its READY."""
+    preflight: Mapped[dict[str, Any] | None]
+    """wire.PreflightRecord of the last one it took part in."""
     price_per_slot_hour: Mapped[float] = mapped_column(default=0.0)
     """Of its pool when the slots were reserved; a later price changes nothing for it."""
     created_at: Mapped[dt.datetime]
