@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+TopologyMode = Literal["prefer", "require"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,6 +15,8 @@ class Request:
     """The slots one gang needs, all at once or not at all."""
 
     slots: int
+    min_slots: int | None = None
+    """Elastic: it may run on any number of slots from here to `slots`. None: on `slots` only."""
     slot_type: str = "cpu"
     pool: str = "default"
     nodes: int | None = None
@@ -19,12 +24,46 @@ class Request:
     max_nodes: int | None = None
     uneven: bool = False
     """Allow nodes to carry different numbers of slots."""
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Node labels, with their values, that every node of the gang must have."""
+    allow_nodes: tuple[str, ...] = ()
+    """Names of the only nodes it may use; empty: any."""
+    deny_nodes: tuple[str, ...] = ()
+    """Names of nodes it must not use."""
+    topology_key: str | None = None
+    """A node label (`rack`, `zone`) of which all nodes of the gang should have the same value."""
+    topology_mode: TopologyMode = "prefer"
+    """require: wait rather than spread over several values. prefer: spread when one is not enough."""
+
+    @property
+    def least_slots(self) -> int:
+        """The fewest slots it can start with: `min_slots` of an elastic request, else `slots`."""
+        return self.slots if self.min_slots is None else min(self.min_slots, self.slots)
+
+    @property
+    def elastic(self) -> bool:
+        return self.least_slots < self.slots
 
     def describe(self) -> str:
-        """ "4 cpu slots on exactly 2 nodes in pool default"."""
-        spread = f" on exactly {count(self.nodes, 'node')}" if self.nodes is not None else ""
-        limit = f" on at most {count(self.max_nodes, 'node')}" if self.max_nodes is not None else ""
-        return f"{count(self.slots, f'{self.slot_type} slot')}{spread or limit} in pool {self.pool}"
+        """ "4 cpu slots on exactly 2 nodes in pool default with rack=a"."""
+        slots = count(self.slots, f"{self.slot_type} slot")
+        if self.elastic:
+            slots = f"{self.least_slots:,} to {slots}"
+        where = ""
+        if self.nodes is not None:
+            where = f" on exactly {count(self.nodes, 'node')}"
+        elif self.max_nodes is not None:
+            where = f" on at most {count(self.max_nodes, 'node')}"
+        where += f" in pool {self.pool}"
+        if self.labels:
+            where += f" with {', '.join(f'{k}={v}' for k, v in sorted(self.labels.items()))}"
+        if self.topology_key is not None and self.topology_mode == "require":
+            where += f" within one {self.topology_key}"
+        if self.allow_nodes:
+            where += f" on {_some(self.allow_nodes)} only"
+        if self.deny_nodes:
+            where += f" but not on {_some(self.deny_nodes)}"
+        return slots + where
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +74,9 @@ class SlotView:
     """The allocation that holds it; None: free."""
     experiment_id: int | None = None
     """Whose allocation that is, when known."""
+    free_since: dt.datetime | None = None
+    """Since when nothing holds it; None: held, or not known. Elastic trials grow only into slots
+    that have been free for a while."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +93,7 @@ class NodeView:
     """Machine name: nodes of one host share their local storage."""
     strikes: int = 0
     """Prepare failures in a row; other nodes are preferred while there are any."""
+    labels: Mapping[str, str] = field(default_factory=dict)
     slots: tuple[SlotView, ...] = ()
 
     @property
@@ -68,16 +111,34 @@ class NodeView:
 def request_from_config(config: Mapping[str, Any]) -> Request:
     """The request in a resolved experiment document (absent keys take the document's defaults)."""
     resources = config.get("resources") or {}
+    topology = resources.get("topology") or {}
     return Request(
         slots=int(resources.get("slots") or 1),
+        min_slots=resources.get("min_slots"),
         slot_type=str(resources.get("slot_type") or "cpu"),
         pool=str(resources.get("pool") or "default"),
         nodes=resources.get("nodes"),
         max_nodes=resources.get("max_nodes"),
         uneven=bool(resources.get("uneven", False)),
+        labels=dict(resources.get("labels") or {}),
+        allow_nodes=tuple(sorted(resources.get("allow_nodes") or ())),
+        deny_nodes=tuple(sorted(resources.get("deny_nodes") or ())),
+        topology_key=topology.get("key"),
+        topology_mode=topology.get("mode") or "prefer",
     )
+
+
+def preemptible_from_config(config: Mapping[str, Any]) -> bool:
+    """Whether more important trials may stop this one (with a checkpoint) for its slots."""
+    return bool((config.get("resources") or {}).get("preemptible", True))
 
 
 def count(number: int | None, noun: str) -> str:
     """ "1 slot", "2 slots", "10,000 slots"."""
     return f"{number or 0:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    """ "n1, n2, n3 and 4 more"."""
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more

@@ -6,27 +6,50 @@ import datetime as dt
 from collections import defaultdict
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import (
     AllocationRow,
+    AttemptRow,
     CheckpointRow,
     ExperimentRow,
     NodeRow,
     NodeSlotRow,
+    ProjectRow,
     TrialRow,
     UserRow,
 )
-from muster_server.domain.resources import NodeView, Request, SlotView, request_from_config
-from muster_server.domain.scheduler import QueuedTrial, SchedulerSnapshot, plan, queue_order
+from muster_server.domain.resources import (
+    NodeView,
+    Request,
+    SlotView,
+    preemptible_from_config,
+    request_from_config,
+)
+from muster_server.domain.scheduler import (
+    ProjectView,
+    QueuedTrial,
+    RunningTrial,
+    SchedulerSnapshot,
+    plan,
+    queue_order,
+)
 from muster_server.schemas.cluster import QueueItem
 from muster_server.schemas.experiments import PlannedNode
 
 
 def load_scheduler_snapshot(session: Session) -> SchedulerSnapshot:
-    """Nodes with their slots, and every trial that may be placed now."""
-    return SchedulerSnapshot(nodes=load_nodes(session), queue=tuple(load_queue(session)))
+    """Nodes with their slots, the trials that hold them, and every trial that may be placed now."""
+    return SchedulerSnapshot(
+        nodes=load_nodes(session),
+        queue=tuple(load_queue(session)),
+        running=load_running(session),
+        projects=tuple(
+            ProjectView(id=row.id, name=row.name)
+            for row in session.execute(select(ProjectRow.id, ProjectRow.name))
+        ),
+    )
 
 
 def load_nodes(session: Session) -> tuple[NodeView, ...]:
@@ -61,6 +84,7 @@ def load_nodes(session: Session) -> tuple[NodeView, ...]:
             NodeRow.health,
             NodeRow.hostname,
             NodeRow.strikes,
+            NodeRow.labels,
         ).order_by(NodeRow.name)
     )
     return tuple(
@@ -73,14 +97,68 @@ def load_nodes(session: Session) -> tuple[NodeView, ...]:
             health=node.health,
             host=node.hostname or node.name,
             strikes=node.strikes,
+            labels={str(key): str(value) for key, value in node.labels.items()},
             slots=tuple(slots[node.id]),
         )
         for node in nodes
     )
 
 
+def load_running(session: Session) -> tuple[RunningTrial, ...]:
+    """Every trial whose current attempt holds slots."""
+    shares: dict[int, dict[str, int]] = defaultdict(dict)
+    for attempt_id, node_id, num_slots in session.execute(
+        select(AllocationRow.attempt_id, NodeSlotRow.node_id, func.count())
+        .join(AllocationRow, AllocationRow.id == NodeSlotRow.allocation_id)
+        .group_by(AllocationRow.attempt_id, NodeSlotRow.node_id)
+    ):
+        shares[attempt_id][node_id] = num_slots
+    rows = session.execute(
+        select(
+            AttemptRow.id,
+            AttemptRow.no,
+            AttemptRow.created_at,
+            AttemptRow.started_at,
+            TrialRow.id.label("trial_id"),
+            TrialRow.no.label("trial_no"),
+            TrialRow.experiment_id,
+            ExperimentRow.project_id,
+            ExperimentRow.priority,
+            ExperimentRow.config,
+            CheckpointRow.created_at.label("checkpoint_at"),
+        )
+        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
+        .where(
+            exists().where(
+                AllocationRow.attempt_id == AttemptRow.id,
+                NodeSlotRow.allocation_id == AllocationRow.id,
+            )
+        )
+        .order_by(AttemptRow.id)
+    )
+    return tuple(
+        RunningTrial(
+            trial_id=row.trial_id,
+            trial_no=row.trial_no,
+            attempt_no=row.no,
+            experiment_id=row.experiment_id,
+            project_id=row.project_id,
+            priority=row.priority,
+            request=request_from_config(row.config),
+            shares=shares[row.id],
+            started_at=row.started_at or row.created_at,
+            preemptible=preemptible_from_config(row.config),
+            last_checkpoint_at=row.checkpoint_at,
+        )
+        for row in rows
+    )
+
+
 def load_queue(session: Session) -> list[QueuedTrial]:
     """Trials that wait for slots, in queue order."""
+    configs: dict[int, dict[str, Any]] = {}
     requests: dict[int, Request] = {}
     queue: list[QueuedTrial] = []
     rows = session.execute(
@@ -89,6 +167,7 @@ def load_queue(session: Session) -> list[QueuedTrial]:
             TrialRow.no,
             TrialRow.experiment_id,
             TrialRow.queued_at,
+            ExperimentRow.project_id,
             ExperimentRow.priority,
             NodeRow.hostname,
         )
@@ -104,17 +183,20 @@ def load_queue(session: Session) -> list[QueuedTrial]:
     ).all()
     wanted = {row.experiment_id for row in rows}
     for experiment_id in wanted:
-        config: dict[str, Any] | None = session.scalar(
-            select(ExperimentRow.config).where(ExperimentRow.id == experiment_id)
+        configs[experiment_id] = (
+            session.scalar(select(ExperimentRow.config).where(ExperimentRow.id == experiment_id))
+            or {}
         )
-        requests[experiment_id] = request_from_config(config or {})
+        requests[experiment_id] = request_from_config(configs[experiment_id])
     for row in rows:
         queue.append(
             QueuedTrial(
                 trial_id=row.id,
                 trial_no=row.no,
                 experiment_id=row.experiment_id,
+                project_id=row.project_id,
                 priority=row.priority,
+                preemptible=preemptible_from_config(configs[row.experiment_id]),
                 queued_at=row.queued_at,
                 request=requests[row.experiment_id],
                 preferred_host=row.hostname,

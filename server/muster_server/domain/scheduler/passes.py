@@ -1,6 +1,6 @@
 """Who runs next, where, and what everybody else waits for.
 
-Order: higher priority first, then who queued first, then the lower trial id. A gang gets all its
+Order: higher priority first, then the lower queue number, then the lower trial id. A gang gets all its
 slots or none.
 
 The first trial of the queue that could run on the open nodes but not now is the *head* of its pool
@@ -19,64 +19,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .fitting import even_options, fit
-from .resources import NodeView, Request, count
+from muster_server.domain.fitting import even_options, fit
+from muster_server.domain.resources import NodeView, Request, count
+
+from .decisions import Decision, NodeShare, Place, Wait
+from .views import QueuedTrial, SchedulerPolicy, SchedulerSnapshot
 
 
-@dataclass(frozen=True, kw_only=True)
-class QueuedTrial:
-    trial_id: int
-    trial_no: int
-    experiment_id: int
-    priority: int
-    queued_at: dt.datetime
-    request: Request
-    preferred_host: str | None = None
-    """Where its newest checkpoint lies; taken when it costs no extra node."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SchedulerSnapshot:
-    nodes: tuple[NodeView, ...]
-    queue: tuple[QueuedTrial, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SchedulerPolicy:
-    max_placements: int = 200
-    """Per pass, so that a pass stays short; the rest comes with the next one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeShare:
-    node_id: str
-    node_name: str
-    node_rank: int
-    rank_offset: int
-    slots: tuple[int, ...]
-    """Indexes of the node's slots."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    trial_id: int
-    shares: tuple[NodeShare, ...]
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wait:
-    trial_id: int
-    position: int
-    """1 is next."""
-    reason: str
-
-
-Decision = Place | Wait
-
-
-def queue_order(trial: QueuedTrial) -> tuple[int, dt.datetime, int]:
-    return (-trial.priority, trial.queued_at, trial.trial_id)
+def queue_order(trial: QueuedTrial) -> tuple[int, float, int]:
+    queue_no = trial.queued_at.timestamp() if trial.queue_no is None else trial.queue_no
+    return (-trial.priority, queue_no, trial.trial_id)
 
 
 def schedule(
@@ -127,7 +79,7 @@ def plan(request: Request, nodes: Iterable[NodeView]) -> tuple[tuple[NodeShare, 
         trial_no=0,
         experiment_id=0,
         priority=0,
-        queued_at=dt.datetime.min.replace(tzinfo=dt.UTC),
+        queued_at=dt.datetime.fromtimestamp(0, dt.UTC),
         request=request,
     )
     shares = group.place(trial, {node.id: node for node in all_nodes})

@@ -1,0 +1,34 @@
+"""Who runs next, where, who makes room, and what everybody else waits for.
+
+`schedule` is a pure function of what is running, what waits and the time; see
+docs/concepts/scheduling.md for the rules.
+"""
+
+from .decisions import Decision, NodeShare, Place, Preempt, Resize, Wait
+from .passes import plan, queue_order, schedule
+from .views import (
+    GroupKey,
+    ProjectView,
+    QueuedTrial,
+    RunningTrial,
+    SchedulerPolicy,
+    SchedulerSnapshot,
+)
+
+__all__ = [
+    "Decision",
+    "GroupKey",
+    "NodeShare",
+    "Place",
+    "Preempt",
+    "ProjectView",
+    "QueuedTrial",
+    "Resize",
+    "RunningTrial",
+    "SchedulerPolicy",
+    "SchedulerSnapshot",
+    "Wait",
+    "plan",
+    "queue_order",
+    "schedule",
+]

@@ -1,0 +1,60 @@
+"""What the scheduler decides. Each decision carries the reason that people read."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeShare:
+    node_id: str
+    node_name: str
+    node_rank: int
+    rank_offset: int
+    slots: tuple[int, ...]
+    """Indexes of the node's slots."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Start the trial on these slots, all at once."""
+
+    trial_id: int
+    shares: tuple[NodeShare, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preempt:
+    """Ask a running attempt to save a checkpoint and give up its slots."""
+
+    trial_id: int
+    attempt_no: int
+    for_trial_id: int
+    """Who needs them."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resize:
+    """Ask a running elastic attempt to save a checkpoint and come back with `slots` slots."""
+
+    trial_id: int
+    attempt_no: int
+    slots: int
+    """More than it holds: grow into idle slots. Fewer: shrink, so that others can start."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    trial_id: int
+    position: int
+    """Among those who wait for slots of the same type in the same pool; 1 is next."""
+    reason: str
+    estimated_start_at: dt.datetime | None = None
+    """When it should start if nothing else is submitted; None: no honest estimate."""
+
+
+Decision = Place | Preempt | Resize | Wait

@@ -1,0 +1,107 @@
+"""What the scheduler looks at: the trials that wait, the trials that run, and whose they are."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster_server.domain.resources import NodeView, Request
+
+GroupKey = tuple[str, str]
+"""(pool, slot type): slots of one group can stand in for each other, those of two never."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedTrial:
+    """A trial that waits for slots."""
+
+    trial_id: int
+    trial_no: int
+    experiment_id: int
+    priority: int
+    """Higher is more important."""
+    queued_at: dt.datetime
+    request: Request
+    project_id: int = 0
+    preemptible: bool = True
+    waiting_since: dt.datetime | None = None
+    """Since when it has been waiting without a break; None: since `queued_at`."""
+    queue_no: float | None = None
+    """Its place among the trials of its project and priority, smaller first. A restart or a
+    preemption keeps it, people may change it. None: when it was queued, in seconds since 1970."""
+    expected_s: float | None = None
+    """How long it is expected to run, in seconds; None: nobody knows."""
+    preferred_host: str | None = None
+    """Where its newest checkpoint lies; taken when it costs no extra node."""
+    resize_slots: int | None = None
+    """It was stopped to come back with this many slots: it goes first in its priority, and takes
+    no more. None: it was not."""
+
+    @property
+    def group(self) -> GroupKey:
+        return self.request.pool, self.request.slot_type
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningTrial:
+    """A trial that holds slots."""
+
+    trial_id: int
+    trial_no: int
+    attempt_no: int
+    experiment_id: int
+    project_id: int
+    priority: int
+    request: Request
+    shares: Mapping[str, int]
+    """Node id → slots it holds there."""
+    started_at: dt.datetime
+    preemptible: bool = True
+    queue_no: float | None = None
+    """As in QueuedTrial."""
+    expected_end_at: dt.datetime | None = None
+    """When it is expected to give up its slots; None: nobody knows."""
+    last_checkpoint_at: dt.datetime | None = None
+    """Work since then would be lost, were it killed now; None: it has no checkpoint."""
+    yielding: bool = False
+    """It has been asked to give up its slots and has not done so yet."""
+
+    @property
+    def slots(self) -> int:
+        return sum(self.shares.values())
+
+    @property
+    def group(self) -> GroupKey:
+        return self.request.pool, self.request.slot_type
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectView:
+    id: int
+    name: str
+    weight: float = 1.0
+    """Its part of what several projects want, relative to the others'; > 0."""
+    quotas: Mapping[GroupKey, int] = field(default_factory=dict)
+    """(pool, slot type) → most slots its trials may hold at once; absent: no limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerSnapshot:
+    nodes: tuple[NodeView, ...]
+    queue: tuple[QueuedTrial, ...]
+    running: tuple[RunningTrial, ...] = ()
+    projects: tuple[ProjectView, ...] = ()
+    """A project that is not listed has weight 1 and no quotas."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerPolicy:
+    max_placements: int = 200
+    """Per pass, so that a pass stays short; the rest comes with the next one."""
+    preempt: bool = True
+    """Whether a trial may stop preemptible trials of lower priority for their slots."""
+    max_preemptions: int = 50
+    """Trials asked to give up slots per pass."""
+    grow_after_s: float = 300.0
+    """Slots must have been free, and the trial running, for this long before it grows into them."""
