@@ -311,7 +311,7 @@ export const en = {
     zoomHint: "Drag over a chart to zoom, double-click to reset.",
     waiting: "Waiting for the first step.",
     none: "This trial reported no metrics.",
-    noneHint: "The built-in trainer reports by itself; a script does with muster.report(). Logs work either way.",
+    noneHint: "The built-in trainer reports by itself; a script does with muster.log(). Logs work either way.",
   },
   chart: {
     wait: "Loading",
@@ -339,7 +339,7 @@ export const en = {
   },
   perf: {
     none: "No step times were reported.",
-    noneHint: "The built-in trainer measures every step. In a script of your own, wrap the loop with muster.step().",
+    noneHint: "The built-in trainer measures every step. In a script of your own, use a muster.StepTimer().",
     breakdown: "Where a step's time goes",
     breakdownNote: "mean per bucket of steps, rank 0",
     stepTime: "Step time by part",
@@ -434,7 +434,7 @@ export const en = {
   },
   checkpoints: {
     none: "No checkpoint yet.",
-    noneHint: "The built-in trainer writes one as checkpoints.every says; a script does with muster.save_checkpoint().",
+    noneHint: "The built-in trainer writes one as checkpoints.every says; a script does with muster.checkpoint().",
     step: "Step",
     epoch: "Epoch",
     metrics: "Metrics",

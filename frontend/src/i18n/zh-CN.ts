@@ -312,7 +312,7 @@ export const zhCN: Translation = {
     zoomHint: "在图上拖动可放大，双击复位。",
     waiting: "正在等待第一步。",
     none: "此试验没有上报指标。",
-    noneHint: "内置训练器会自动上报；自己的脚本可调用 muster.report()。日志始终可用。",
+    noneHint: "内置训练器会自动上报；自己的脚本可调用 muster.log()。日志始终可用。",
   },
   chart: {
     wait: "加载中",
@@ -340,7 +340,7 @@ export const zhCN: Translation = {
   },
   perf: {
     none: "没有上报步时间。",
-    noneHint: "内置训练器会测量每一步。自己的脚本可用 muster.step() 包住训练循环。",
+    noneHint: "内置训练器会测量每一步。自己的脚本可使用 muster.StepTimer()。",
     breakdown: "一步的时间花在哪里",
     breakdownNote: "每个区间的平均值，rank 0",
     stepTime: "步时间构成",
@@ -435,7 +435,7 @@ export const zhCN: Translation = {
   },
   checkpoints: {
     none: "还没有检查点。",
-    noneHint: "内置训练器按 checkpoints.every 写检查点；自己的脚本可调用 muster.save_checkpoint()。",
+    noneHint: "内置训练器按 checkpoints.every 写检查点；自己的脚本可调用 muster.checkpoint()。",
     step: "步",
     epoch: "轮",
     metrics: "指标",

@@ -265,4 +265,5 @@ def _report_epoch(
 
 
 def _say(run: Run, text: str) -> None:
-    print(f"[rank {run.info.rank}] {text}", flush=True)  # noqa: T201
+    # Muster keeps the log of every rank apart; a bare torchrun mixes them.
+    print(text if run.is_managed else f"[rank {run.info.rank}] {text}", flush=True)  # noqa: T201
