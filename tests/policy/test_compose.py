@@ -99,7 +99,9 @@ def test_no_secret_is_written_down() -> None:
     assert not re.search(r"(?i)\b\w*(password|secret|token)\s*=\s*[A-Za-z0-9]{6,}", text)
     for service in SERVICES.values():
         for name, value in service.get("environment", {}).items():
-            if re.search("PASSWORD|SECRET|TOKEN|_URL", name) and not name.endswith("SERVER_URL"):
+            if re.search("PASSWORD|SECRET|TOKEN|_URL", name) and not name.endswith(
+                ("SERVER_URL", "PUBLIC_URL")
+            ):
                 assert name.endswith("_FILE")
                 assert str(value).startswith("/run/")
     assert "POSTGRES_PASSWORD:" not in text

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import stat
@@ -189,6 +190,18 @@ def runtime_folder(home: Home) -> Path:
         )
     folder.chmod(0o700)
     return folder
+
+
+def check_address(address: str | None) -> str | None:
+    """The address itself. Raises LocalError for what cannot stand in a link."""
+    if address is not None and not re.fullmatch(
+        r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", address
+    ):
+        raise LocalError(
+            f"{address!r} is neither a host name nor an IPv4 address.",
+            "give the address alone, for example --address 10.0.0.5; the port is --port",
+        )
+    return address
 
 
 def choose_port(host: str, port: int) -> int:

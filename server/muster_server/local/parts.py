@@ -13,6 +13,7 @@ from .processes import MARK
 from .valkey import find_server_binary
 
 HOST = "127.0.0.1"
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - only when asked for by naming an address
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,12 @@ class LocalOptions:
     num_agents: int = 1
     slots_per_agent: int | None = None
     """None lets the agent count: its GPUs, else its CPU cores."""
+    address: str | None = None
+    """Where other machines reach this one, a name or an IPv4 address; None serves this one alone."""
+
+    @property
+    def listen_on(self) -> str:
+        return HOST if self.address is None else EVERYWHERE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +45,8 @@ class Part:
     """How long it may take to end when asked."""
 
 
-def url_of(port: int) -> str:
-    return f"http://{HOST}:{port}"
+def url_of(port: int, address: str | None = None) -> str:
+    return f"http://{address or HOST}:{port}"
 
 
 def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
@@ -62,13 +69,15 @@ def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
     }
 
 
-def server_environment(home: Home, port: int, redis_socket: Path) -> dict[str, str]:
+def server_environment(
+    home: Home, port: int, redis_socket: Path, options: LocalOptions
+) -> dict[str, str]:
     return {
         "MUSTER_DATABASE_URL": f"sqlite:///{home.database}",
         "MUSTER_REDIS_URL": f"unix://{redis_socket}",
-        "MUSTER_HOST": HOST,
+        "MUSTER_HOST": options.listen_on,
         "MUSTER_PORT": str(port),
-        "MUSTER_PUBLIC_URL": url_of(port),
+        "MUSTER_PUBLIC_URL": url_of(port, options.address),
         "MUSTER_DATA_DIR": str(home.data),
         "MUSTER_LOG_FORMAT": os.environ.get("MUSTER_LOG_FORMAT", "console"),
     }
@@ -132,7 +141,8 @@ def agent_parts(home: Home, port: int, options: LocalOptions) -> list[Part]:
             "MUSTER_AGENT_NAME": name,
             "MUSTER_AGENT_HOME": str(home.agent(name)),
             "MUSTER_AGENT_STORAGE_DIR": str(home.storage),
-            "MUSTER_AGENT_ADDRESS": HOST,
+            # Workers of a gang meet here: other machines must find it too when they may join.
+            "MUSTER_AGENT_ADDRESS": options.address or HOST,
         }
         if options.slots_per_agent is not None:
             environment["MUSTER_AGENT_SLOTS"] = str(options.slots_per_agent)

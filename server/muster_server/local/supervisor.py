@@ -21,6 +21,7 @@ from typing import IO, Any
 from .home import (
     Home,
     LocalError,
+    check_address,
     choose_port,
     explain_os_error,
     held,
@@ -60,6 +61,9 @@ class Access:
     """What a first visitor needs. Secrets: print them for the person at the terminal, once."""
 
     url: str
+    """For browsers, also on other machines when Muster serves them."""
+    local_url: str
+    """For programs on this machine."""
     sign_in_url: str
     """Signs in once; the first time it makes the administrator."""
     is_first_time: bool
@@ -83,8 +87,9 @@ class Supervisor:
         self.home = home
         self.options = options
         self.say = say
-        self.port = choose_port(HOST, options.port)
+        self.port = choose_port(options.listen_on, options.port)
         self.url = url_of(self.port)
+        self.public_url = url_of(self.port, check_address(options.address))
         self.running: dict[str, Running] = {}
         self.stop_requested = False
         self.force = False
@@ -102,7 +107,7 @@ class Supervisor:
         leftovers = sweep(self.home.root, grace_s=LEFTOVER_GRACE_S)
         for process in leftovers:
             self.say(f"Stopped a process that an earlier run left behind: {process}")
-        environment = server_environment(self.home, self.port, self._socket)
+        environment = server_environment(self.home, self.port, self._socket, self.options)
         self._socket.unlink(missing_ok=True)
         self._start_part(valkey_part(self.home, self._socket, self._lifeline_read))
         prepared = self._prepare(environment)
@@ -162,11 +167,12 @@ class Supervisor:
     def _access(self, prepared: Mapping[str, Any]) -> Access:
         # The part after # never leaves the browser: no server log or proxy sees the secret.
         if prepared["setup_token"] is not None:
-            link = f"{self.url}/setup#token={prepared['setup_token']}"
+            link = f"{self.public_url}/setup#token={prepared['setup_token']}"
         else:
-            link = f"{self.url}/sign-in#once={prepared['sign_in_token']}"
+            link = f"{self.public_url}/sign-in#once={prepared['sign_in_token']}"
         return Access(
-            url=self.url,
+            url=self.public_url,
+            local_url=self.url,
             sign_in_url=link,
             is_first_time=prepared["setup_token"] is not None,
             cli_token=prepared["cli_token"],

@@ -16,6 +16,7 @@ import pytest
 from muster_server.local.home import (
     Home,
     LocalError,
+    check_address,
     choose_port,
     held,
     make_home,
@@ -116,3 +117,16 @@ def test_a_socket_folder_that_is_a_link_is_refused(
         folder.symlink_to(tmp_path)
         with pytest.raises(LocalError):
             runtime_folder(home)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.5", "muster.example", "node-7"])
+def test_an_address_for_other_machines(address: str) -> None:
+    assert check_address(address) == address
+
+
+@pytest.mark.parametrize("address", ["", "http://a", "a:8470", "::1", "a b", "-a", "a/b", "a@b"])
+def test_an_address_that_cannot_stand_in_a_link_is_refused(address: str) -> None:
+    with pytest.raises(LocalError) as caught:
+        check_address(address)
+    assert repr(address) in caught.value.message
+    assert "--address 10.0.0.5" in str(caught.value.hint)

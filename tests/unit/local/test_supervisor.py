@@ -68,6 +68,18 @@ def options(home: Path) -> LocalOptions:
     return LocalOptions(root=home, port=0, num_agents=0)
 
 
+def test_with_an_address_links_are_for_other_machines_and_programs_here_stay_local(
+    tmp_path: Path, programs: dict[str, str]
+) -> None:
+    chosen = LocalOptions(root=tmp_path, port=0, num_agents=0, address="muster.example")
+    with supervise(chosen, lambda _text: None) as supervisor:
+        access = supervisor.start()
+        assert access.url == f"http://muster.example:{supervisor.port}"
+        assert access.sign_in_url.startswith(f"{access.url}/setup#token=")
+        assert access.local_url == f"http://127.0.0.1:{supervisor.port}"
+        assert json.loads((tmp_path / "cli.json").read_text())["url"] == access.local_url
+
+
 def test_it_starts_says_where_and_leaves_nothing(tmp_path: Path, programs: dict[str, str]) -> None:
     said: list[str] = []
     with supervise(options(tmp_path), said.append) as supervisor:

@@ -40,7 +40,7 @@ def _run(root: Path, access: Access, num_agents: int, is_stopping: Callable[[], 
     if find_spec("torch") is None:
         say("The demo trains with PyTorch, which is not installed here: pip install torch")
         return
-    with Client(Target(access.url, access.cli_token, "muster up")) as client:
+    with Client(Target(access.local_url, access.cli_token, "muster up")) as client:
         ids = _submit_once(client, root)
         if not ids:
             return

@@ -36,6 +36,14 @@ def up(
         int | None,
         typer.Option(min=1, max=1024, help="Slots per node; by default its GPUs, else CPU cores."),
     ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Let other machines in: where they reach this one. Else it serves itself alone.",
+            metavar="HOST",
+            show_default=False,
+        ),
+    ] = None,
     home: HomeOption = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the dashboard in a browser.")] = False,
     demo: Annotated[
@@ -75,6 +83,7 @@ def up(
         port=port,
         num_agents=count,
         slots_per_agent=slots if slots is not None else 2 if demo else None,
+        address=address,
     )
     # The `muster` command run from here on, and the demo, are to talk to this one.
     os.environ["MUSTER_HOME"] = str(root)
