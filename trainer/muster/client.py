@@ -1,11 +1,12 @@
 """A client of the REST service, for the command line, scripts and notebooks.
 
     with Client.from_environment() as muster:
-        experiment = muster.submit(document, code=Path("."))
-        for point in muster.pages("/experiments"):
+        experiment = muster.submit(Path("experiment.yaml").read_text())
+        for line in muster.log_lines(trial_id, follow=True):
             ...
 
-Needs the `cli` extra. Answers are the JSON objects of the API, as they come: docs/reference/rest.md.
+Needs the `cli` extra. Answers are the JSON objects of the API, as they come; the server describes
+them under /docs.
 
 Errors
 
@@ -21,7 +22,8 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -36,8 +38,12 @@ from .bundle import Bundle
 
 RETRY_FOR_S = 15.0
 """How long a call that may be repeated is tried again. A restart of the server takes less."""
+FOLLOW_RETRY_FOR_S = 3600.0
+"""How long somebody who follows waits for a server that has answered before: an upgrade, a reboot."""
 RETRIED_STATUS = frozenset({429, 502, 503, 504})
 PAGE_LIMIT = 100
+LOG_PAGE_LIMIT = 2000
+"""Lines per request: the most the server gives."""
 TERMINAL_EXPERIMENT = frozenset({"COMPLETED", "CANCELED", "FAILED"})
 
 Json = dict[str, Any]
@@ -162,6 +168,7 @@ class Client:
     def __init__(self, target: Target, *, retry_for_s: float = RETRY_FOR_S) -> None:
         self.target = target
         self._retry_for_s = retry_for_s
+        self._on_away: Callable[[ClientError], None] | None = None
         headers = {"User-Agent": f"muster/{__version__}", "Accept": "application/json"}
         if target.token:
             headers["Authorization"] = f"Bearer {target.token}"
@@ -264,12 +271,35 @@ class Client:
             retry=tenacity.retry_if_exception_type(_Retryable),
             stop=tenacity.stop_after_delay(self._retry_for_s),
             wait=_wait,
+            before_sleep=self._say_away,
             reraise=True,
         )
         try:
             return retrying(once)
         except _Retryable as last:
             raise last.error from None
+
+    @contextmanager
+    def patience(self, on_away: Callable[[ClientError], None] | None = None) -> Iterator[None]:
+        """For whoever follows: inside, a server that is away is waited for (FOLLOW_RETRY_FOR_S).
+
+        on_away: told once per call that has to be repeated.
+        """
+        before = self._retry_for_s, self._on_away
+        self._retry_for_s, self._on_away = max(before[0], FOLLOW_RETRY_FOR_S), on_away
+        try:
+            yield
+        finally:
+            self._retry_for_s, self._on_away = before
+
+    def _say_away(self, state: tenacity.RetryCallState) -> None:
+        raised = state.outcome.exception() if state.outcome else None
+        if (
+            self._on_away is not None
+            and state.attempt_number == 1
+            and isinstance(raised, _Retryable)
+        ):
+            self._on_away(raised.error)
 
     def get(self, path: str, **params: Any) -> Json:
         return self._json(self.call("GET", path, params=params))
@@ -357,26 +387,43 @@ class Client:
         follow: bool = False,
         poll_s: float = 0.7,
     ) -> Iterator[Json]:
-        """Log lines in order; with `tail` only that many from the end, with `follow` until the
-        trial's log is complete."""
+        """Log lines in order; with `tail` only that many (at least 1) from the end, with `follow`
+        until the trial's log is complete (see `patience`)."""
         params: dict[str, Any] = {
             "rank": list(ranks) or None,
             "stream": stream,
             "attempt": attempt,
             "q": query,
+            "limit": LOG_PAGE_LIMIT,
         }
         path = f"/trials/{trial_id}/logs"
-        start = {"from": "head"} if tail is None else {"from": "tail", "limit": max(1, tail)}
-        page = self._json(self.call("GET", path, params={**params, **start}))
+
+        def page_at(**place: Any) -> Json:
+            return self._json(self.call("GET", path, params={**params, **place}))
+
+        if tail is None:
+            page = page_at(**{"from": "head"})
+        else:
+            page = self._last_lines(page_at, max(1, tail))
         while True:
             yield from page["lines"]
-            if page["complete"] and not page["lines"]:
-                return
-            if not page["lines"]:
-                if not follow:
+            # Without lines a search may only have used up its time, and goes on.
+            if not page["lines"] and not page.get("search_stopped"):
+                if page["complete"] or not follow:
                     return
                 time.sleep(poll_s)
-            page = self._json(self.call("GET", path, params={**params, "cursor": page["newer"]}))
+            page = page_at(cursor=page["newer"])
+
+    @staticmethod
+    def _last_lines(page_at: Callable[..., Json], count: int) -> Json:
+        """A page with the last `count` lines, which may be several of the server's."""
+        last = page_at(**{"from": "tail", "limit": min(count, LOG_PAGE_LIMIT)})
+        pieces, left, older = [last["lines"]], count - len(last["lines"]), last["older"]
+        while left > 0 and older is not None:
+            page = page_at(cursor=older, limit=min(left, LOG_PAGE_LIMIT))
+            pieces.append(page["lines"])
+            left, older = left - len(page["lines"]), page["older"]
+        return {**last, "lines": [line for piece in reversed(pieces) for line in piece]}
 
     def wait(
         self, experiment_id: int, *, timeout_s: float | None = None, poll_s: float = 0.5

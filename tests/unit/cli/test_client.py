@@ -178,3 +178,55 @@ def test_an_address_that_is_none_is_named(url: str) -> None:
     ):
         client.get("/cluster")
     assert repr(url) in caught.value.message or url in caught.value.message
+
+
+def _log_page(texts: list[str], **more: Any) -> Answer:
+    lines = [{"text": t, "rank": 0} for t in texts]
+    return 200, {}, {"lines": lines, "newer": "c", "older": None, "complete": False, **more}
+
+
+def test_a_search_that_ran_out_of_time_is_continued(stub: Stub, client: Client) -> None:
+    # A page of a search may be empty only because the server stopped looking for a while.
+    pages = iter(
+        [
+            _log_page([], search_stopped=True),
+            _log_page(["found"], search_stopped=True),
+            _log_page([], complete=True, search_stopped=False),
+        ]
+    )
+    stub.answer = lambda _m, _p: next(pages)
+    assert [line["text"] for line in client.log_lines(1, query="found")] == ["found"]
+
+
+def test_the_last_lines_may_be_more_than_one_page(stub: Stub, client: Client) -> None:
+    total = 5000
+
+    def answer(_method: str, path: str) -> Answer:
+        query = dict(part.partition("=")[::2] for part in path.partition("?")[2].split("&"))
+        if query.get("cursor") == "end":
+            return _log_page([], complete=True)
+        end = int(query.get("cursor", total))
+        start = max(0, end - int(query["limit"]))
+        assert int(query["limit"]) <= 2000
+        more = {"older": str(start) if start else None, "newer": "end"}
+        return _log_page([str(n) for n in range(start, end)], **more)
+
+    stub.answer = answer
+    for tail in (1, 2000, 2001, 4500, 9000):
+        texts = [line["text"] for line in client.log_lines(1, tail=tail)]
+        assert texts == [str(n) for n in range(max(0, total - tail), total)]
+
+
+def test_a_follower_outlasts_a_server_that_is_away_for_long(stub: Stub) -> None:
+    away = (503, {"Retry-After": "0"}, {})
+    answers = iter([_log_page(["a"]), *[away] * 4, _log_page(["b"], complete=True)])
+    stub.answer = lambda _m, _p: next(answers, _log_page([], complete=True))
+    said: list[str] = []
+    with Client(Target(stub.url, None, "the test"), retry_for_s=0) as client:
+        with client.patience(lambda error: said.append(error.code)):
+            lines = list(client.log_lines(1, follow=True, poll_s=0))
+        assert [line["text"] for line in lines] == ["a", "b"]
+        assert said == ["http.503"], "once"
+        stub.answer = lambda _m, _p: away
+        with pytest.raises(Refused):
+            client.get("/cluster")

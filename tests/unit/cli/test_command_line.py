@@ -45,7 +45,10 @@ def test_errors_are_json_when_asked_for(tmp_path: Path) -> None:
     [
         (["submit", "no-such-file.yaml"], "no-such-file.yaml cannot be read"),
         (["up", "--no-agents", "--demo"], "--no-agents goes with neither"),
-        (["logs", "1", "--stream", "stdin"], "no stream 'stdin'"),
+        (["logs", "1", "--stream", "stdin"], "'stdout'"),
+        (["logs", "1", "--tail", "0"], "--tail"),
+        (["list", "--state", "walking"], "'running'"),
+        (["token", "create", "x", "--role", "king"], "viewer"),
         (["frobnicate"], "frobnicate"),
         (["show", "twelve"], "valid integer"),
     ],
@@ -90,3 +93,47 @@ def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["show", "twelve"], ["logs", "1", "-n", "0"], ["frobnicate"], ["list", "--nope"]]
+)
+def test_wrong_use_is_json_when_asked_for(tmp_path: Path, arguments: list[str]) -> None:
+    result = muster(*arguments, "--json", home=tmp_path)
+    assert result.returncode == 2
+    error = json.loads(result.stderr)["error"]
+    assert error["code"] == "cli.usage"
+    assert error["message"]
+
+
+def test_states_may_be_written_in_any_case(tmp_path: Path) -> None:
+    result = muster("list", "--state", "running", home=tmp_path)
+    assert result.returncode == 3, result.stderr  # no server, but nothing wrong with the state
+
+
+def test_help_tells_exit_codes_and_how_the_server_is_named(tmp_path: Path) -> None:
+    text = " ".join(muster("--help", home=tmp_path).stdout.split())
+    assert "Queue, run and watch" in text
+    assert "3 no server" in text
+    assert "MUSTER_URL and MUSTER_TOKEN" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("muster lo", "logs"), ("muster list --st", "--state"), ("muster list --state RU", "RUNNING")],
+)
+def test_shells_are_offered_what_fits(words: str, offered: str) -> None:
+    result = subprocess.run(
+        [Path(sys.executable).with_name("muster")],
+        env={
+            **os.environ,
+            "_MUSTER_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert offered in result.stdout.split()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 EXIT_ERROR = 1
@@ -30,16 +29,14 @@ def main() -> None:
         sys.exit(EXIT_ERROR)
     from .output import report_error
 
+    as_json = "--json" in sys.argv
     try:
-        app()
+        # Not standalone: wrong use raises, so that it can be told in JSON, too.
+        code = app(standalone_mode=not as_json)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # `muster logs | head`: the reader has seen enough. Nothing may be flushed into the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except Exception as error:
-        code = report_error(error, as_json="--json" in sys.argv)
+        code = report_error(error, as_json=as_json)
         if code is None:
             raise
-        sys.exit(code)
+    sys.exit(code)

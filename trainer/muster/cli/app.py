@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from . import cluster, experiments, local
 
+
+class Commands(TyperGroup):
+    """A reader that has seen enough (`muster logs 1 | head`) is not an error."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Nothing may be flushed into the pipe when the interpreter ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        return result
+
+
 app = typer.Typer(
     name="muster",
-    help="Queue, run and watch training on your own machines.",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -31,7 +49,9 @@ def _main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """The server is named by MUSTER_URL and MUSTER_TOKEN, or by cli.json in MUSTER_HOME, which
+    """Queue, run and watch training on your own machines.
+
+    The server is named by MUSTER_URL and MUSTER_TOKEN, or by cli.json in MUSTER_HOME, which
     `muster up` and `muster login` write.
 
     Exit codes: 0 well, 1 refused or wrong, 2 usage, 3 no server, 4 the experiment failed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,6 +21,8 @@ from .output import (
 
 if TYPE_CHECKING:
     from ..client import Client
+
+Role = Literal["viewer", "member", "admin"]
 
 agent_app = typer.Typer(no_args_is_help=True, help="Join machines to the cluster.")
 token_app = typer.Typer(no_args_is_help=True, help="Your tokens for the command line and scripts.")
@@ -92,9 +94,7 @@ def agent_token(
 @token_app.command("create")
 def token_create(
     name: Annotated[str, typer.Argument(help="What it is for.")],
-    role: Annotated[
-        str | None, typer.Option(help="viewer, member or admin; yours by default.")
-    ] = None,
+    role: Annotated[Role | None, typer.Option(help="What it may do; your role by default.")] = None,
     days: Annotated[int, typer.Option(min=1, max=3650, help="Days until it expires.")] = 90,
     as_json: JsonOption = False,
 ) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,12 +21,20 @@ from .output import (
     print_json,
     printable,
     say,
+    say_away,
     styled_state,
     table,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..client import Client
+
+ExperimentState = Literal[
+    "QUEUED", "RUNNING", "PAUSED", "STOPPING", "COMPLETED", "CANCELED", "FAILED"
+]
+StreamName = Literal["stdout", "stderr"]
 
 DocumentArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="The experiment document (YAML or JSON); - is stdin.")
@@ -71,7 +80,8 @@ def submit(
         from .follow import follow as follow_progress
         from .follow import print_result
 
-        (ended,) = follow_progress(client, [experiment["id"]])
+        with client.patience(say_away):
+            (ended,) = follow_progress(client, [experiment["id"]])
         if as_json:
             print_json(ended)
         else:
@@ -106,7 +116,9 @@ def validate(
 
 
 def list_(
-    state: Annotated[str | None, typer.Option(help="Only these: RUNNING, COMPLETED, …")] = None,
+    state: Annotated[
+        ExperimentState | None, typer.Option(case_sensitive=False, help="Only these.")
+    ] = None,
     project: Annotated[str | None, typer.Option(help="Only of this project.")] = None,
     query: Annotated[str | None, typer.Option("-q", "--query", help="Part of the name.")] = None,
     archived: Annotated[bool, typer.Option("--archived", help="Also archived ones.")] = False,
@@ -196,41 +208,50 @@ def logs(
     rank: Annotated[
         list[int] | None, typer.Option("--rank", "-r", help="Only this rank; repeatable.")
     ] = None,
-    stream: Annotated[str | None, typer.Option(help="stdout or stderr.", metavar="STREAM")] = None,
+    stream: Annotated[StreamName | None, typer.Option(help="Only this stream.")] = None,
     attempt: Annotated[
         int | None, typer.Option(help="An earlier attempt; the last one by default.")
     ] = None,
     query: Annotated[
         str | None, typer.Option("-q", "--query", help="Only lines that contain this.")
     ] = None,
-    tail: Annotated[int | None, typer.Option("--tail", "-n", help="Only the last N lines.")] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", min=1, help="Only the last N lines.")
+    ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the log is complete.")
+        bool,
+        typer.Option(
+            "--follow",
+            "-f",
+            help="Go on until the log is complete; wait for a server that is away.",
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the log of a trial, lines of all ranks in order."""
     import json
 
-    if stream not in (None, "stdout", "stderr"):
-        raise Failure(f"There is no stream {stream!r}.", "stdout or stderr", exit_code=EXIT_USAGE)
     with _client() as client:
         trial_id = _find_trial(client, experiment, trial)["id"]
-        lines = client.log_lines(
-            trial_id,
-            ranks=rank or [],
-            stream=stream,
-            attempt=attempt,
-            query=query,
-            tail=tail,
-            follow=follow,
-        )
-        for line in lines:
-            if as_json:
-                print(json.dumps(line, ensure_ascii=False), flush=follow)
-            else:
-                who = "launch" if line["rank"] < 0 else f"rank {line['rank']}"
-                print(f"[{who}] {printable(line['text'])}", flush=follow)
+        count = 0
+        with client.patience(say_away) if follow else nullcontext():
+            for line in client.log_lines(
+                trial_id,
+                ranks=rank or [],
+                stream=stream,
+                attempt=attempt,
+                query=query,
+                tail=tail,
+                follow=follow,
+            ):
+                count += 1
+                if as_json:
+                    print(json.dumps(line, ensure_ascii=False), flush=follow)
+                else:
+                    who = "launch" if line["rank"] < 0 else f"rank {line['rank']}"
+                    print(f"[{who}] {printable(line['text'])}", flush=follow)
+        if not count:
+            _say_no_lines(client, trial_id, ranks=rank or [], attempt=attempt, query=query)
 
 
 def stop(
@@ -332,8 +353,32 @@ def _find_trial(client: Client, experiment: int, no: int | None) -> dict[str, An
             return trial
     raise Failure(
         f"Experiment {experiment} has no trial {no}.",
-        f"it has {', '.join(str(t['no']) for t in trials[:20])}" if trials else None,
+        f"it has {_numbers([t['no'] for t in trials])}" if trials else None,
     )
+
+
+def _say_no_lines(
+    client: Client, trial_id: int, *, ranks: list[int], attempt: int | None, query: str | None
+) -> None:
+    """Why nothing was printed. Raises Failure for an attempt or a rank that does not exist."""
+    trial = client.get(f"/trials/{trial_id}")
+    attempts = [a["no"] for a in trial["attempts"]]
+    if attempt is not None and attempt not in attempts:
+        there = f"it has {_numbers(attempts)}" if attempts else "none was started yet"
+        raise Failure(f"There is no attempt {attempt} of this trial.", there)
+    known = {w["rank"] for w in client.pages(f"/trials/{trial_id}/workers")} | {-1}
+    missing = sorted(set(ranks) - known)
+    if missing and len(known) > 1:
+        raise Failure(
+            f"There is no rank {_numbers(missing)} in this trial.",
+            f"it has {_numbers(sorted(known - {-1}))}; -1 is the launcher",
+        )
+    say("No line matches." if query else "No log lines.")
+
+
+def _numbers(numbers: Sequence[int], *, at_most: int = 20) -> str:
+    more = ", …" if len(numbers) > at_most else ""
+    return ", ".join(map(str, numbers[:at_most])) + more
 
 
 def _print_preview(preview: dict[str, Any]) -> None:

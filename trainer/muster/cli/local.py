@@ -55,11 +55,12 @@ def up(
     show_status: Annotated[
         bool, typer.Option("--status", help="Show what runs and what it uses, then end.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run all of Muster on this machine until Ctrl-C."""
     root = _home(home)
     if show_status:
-        _print_status(root, as_json=False)
+        _print_status(root, as_json=as_json)
         return
     if no_agents and (agents or demo):
         raise Failure(
@@ -95,7 +96,8 @@ def up(
                 access = supervisor.start()
             except KeyboardInterrupt:
                 return
-            _announce(access, time.monotonic() - started)
+            announce = _announce_as_json if as_json else _announce
+            announce(access, time.monotonic() - started)
             if open_:
                 _open_browser(access.sign_in_url)
             demo_thread = None
@@ -145,6 +147,22 @@ def _announce(access: Access, seconds: float) -> None:
     )
 
 
+def _announce_as_json(access: Access, seconds: float) -> None:
+    """One line, so that whoever reads it need not wait for the end."""
+    import json
+
+    ready = {
+        "ready": True,
+        "url": access.url,
+        "sign_in_url": access.sign_in_url,
+        "is_first_time": access.is_first_time,
+        "home": os.environ["MUSTER_HOME"],
+        "pid": os.getpid(),
+        "took_s": round(seconds, 3),
+    }
+    print(json.dumps(ready), flush=True)
+
+
 def _command() -> str:
     """How to call this program from where the person is; scripts/muster says its own name."""
     import shlex
@@ -153,7 +171,12 @@ def _command() -> str:
     given = os.environ.get("MUSTER_COMMAND")
     if given:
         return given
-    name = "muster" if shutil.which("muster") else shlex.quote(sys.argv[0])
+    if shutil.which("muster"):
+        name = "muster"
+    elif os.access(sys.argv[0], os.X_OK):
+        name = shlex.quote(sys.argv[0])
+    else:  # started as `python -m muster.cli`
+        name = f"{shlex.quote(sys.executable)} -m muster.cli"
     default = Path.home() / ".muster"
     home = os.environ["MUSTER_HOME"]
     return name if home == str(default) else f"MUSTER_HOME={shlex.quote(home)} {name}"

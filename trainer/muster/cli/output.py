@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from ..client import ClientError
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 STATE_STYLES = {
@@ -55,6 +57,8 @@ class Failure(Exception):
 
 def report_error(error: Exception, *, as_json: bool) -> int | None:
     """Print an expected error and return its exit code; None when it is not one."""
+    from typer.exceptions import TyperException
+
     from ..bundle import BundleError
     from ..client import ClientError, NotConfigured, Unreachable
     from . import EXIT_ERROR, EXIT_UNREACHABLE
@@ -69,6 +73,9 @@ def report_error(error: Exception, *, as_json: bool) -> int | None:
         exit_code = EXIT_UNREACHABLE if gone else EXIT_ERROR
     elif isinstance(error, BundleError):
         message, hint, code, exit_code = error.message, error.hint or None, "cli.code", EXIT_ERROR
+    elif isinstance(error, TyperException):
+        message, hint, code = error.format_message(), None, "cli.usage"
+        exit_code = error.exit_code
     else:
         return None
     if as_json:
@@ -93,6 +100,11 @@ def print_fields(fields: Sequence[Mapping[str, Any]]) -> None:
 def say(text: str) -> None:
     """A remark for people; not data."""
     print(text, file=sys.stderr, flush=True)
+
+
+def say_away(error: ClientError) -> None:
+    """For whoever follows: why nothing comes for a while."""
+    say(f"{error.message} Waiting for it; Ctrl-C ends.")
 
 
 def print_json(value: Any) -> None:
