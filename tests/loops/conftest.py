@@ -2,6 +2,7 @@
 
 import pytest
 
+from muster_server import clock
 from muster_server.loops.runner import Controller
 
 
@@ -18,7 +19,8 @@ def settings(settings):
 
 @pytest.fixture
 def controller(database, settings):
-    return Controller(database, settings)
+    """Its clocks follow time_machine, both of them."""
+    return Controller(database, settings, monotonic=lambda: clock.now().timestamp())
 
 
 @pytest.fixture

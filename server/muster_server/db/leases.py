@@ -31,12 +31,19 @@ class Lease:
 
 
 def acquire(
-    session: Session, *, name: str, holder: str, ttl: dt.timedelta, now: dt.datetime
+    session: Session,
+    *,
+    name: str,
+    holder: str,
+    ttl: dt.timedelta,
+    now: dt.datetime,
+    is_abandoned: bool = False,
 ) -> Lease | None:
     """Become or stay the leader for `ttl`. None: somebody else leads.
 
     A holder that lets its lease expire and asks again gets a new epoch: in between, somebody
-    else may have led.
+    else may have led. is_abandoned: the caller has seen `stamp` stay the same for longer than
+    `ttl` by a clock of its own, so that a holder whose clock is ahead keeps nobody waiting.
     """
     row = session.get(ControllerLeaseRow, name, with_for_update=True)
     if row is None:
@@ -51,12 +58,18 @@ def acquire(
             return None
     elif row.holder == holder and row.expires_at > now:
         row.expires_at = now + ttl
-    elif row.expires_at <= now:
+    elif row.expires_at <= now or (is_abandoned and row.holder != holder):
         row.holder, row.epoch = holder, row.epoch + 1
         row.acquired_at, row.expires_at = now, now + ttl
     else:
         return None
     return Lease(name=name, holder=row.holder, epoch=row.epoch, acquired_at=row.acquired_at)
+
+
+def stamp(session: Session, name: str) -> tuple[int, dt.datetime] | None:
+    """What changes whenever the lease is taken or renewed; None: nobody ever had it."""
+    row = session.get(ControllerLeaseRow, name)
+    return (row.epoch, row.expires_at) if row is not None else None
 
 
 def require(session: Session, lease: Lease) -> None:

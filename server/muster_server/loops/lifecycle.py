@@ -16,6 +16,7 @@ from muster_server.services.lifecycle import apply_step, load_lifecycle_snapshot
 from muster_server.settings import Settings
 
 from .base import Loop
+from .sightings import Sightings
 
 log = structlog.get_logger(__name__)
 
@@ -35,12 +36,17 @@ def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
 class LifecycleLoop(Loop[LifecycleSnapshot, Step]):
     name = "lifecycle"
 
-    def __init__(self, database: Database, policy: LifecyclePolicy) -> None:
+    def __init__(
+        self, database: Database, policy: LifecyclePolicy, sightings: Sightings | None = None
+    ) -> None:
         super().__init__(database)
         self.policy = policy
+        self._sightings = sightings or Sightings()
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> LifecycleSnapshot:
-        return load_lifecycle_snapshot(session, leader_since=lease.acquired_at, now=now)
+        since = self._sightings.leading_since(lease.epoch, now)
+        snapshot = load_lifecycle_snapshot(session, leader_since=since, now=now)
+        return replace(snapshot, nodes=tuple(self._sightings.put_on_our_clock(snapshot.nodes, now)))
 
     def decide(self, snapshot: LifecycleSnapshot, *, now: dt.datetime) -> Sequence[Step]:
         try:

@@ -11,16 +11,18 @@ import os
 import signal
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable
 
 import structlog
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 
 from muster import lifeline
 from muster_server import clock
 from muster_server.db.engine import Database
-from muster_server.db.leases import Lease, LeaseLost, acquire, release
+from muster_server.db.leases import Lease, LeaseLost, acquire, release, stamp
 from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.domain.scheduler import SchedulerPolicy
 from muster_server.live.publisher import Publisher
@@ -31,6 +33,7 @@ from muster_server.settings import Settings
 from .lifecycle import LifecycleLoop, lifecycle_policy
 from .scheduler import SchedulerLoop
 from .search import search_pass
+from .sightings import Sightings
 
 log = structlog.get_logger(__name__)
 
@@ -50,14 +53,21 @@ class Controller:
         *,
         policy: LifecyclePolicy | None = None,
         holder: str | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """monotonic: a clock that nobody can set, in seconds."""
         self.database = database
         self.holder = holder or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.lease: Lease | None = None
         self._ttl = dt.timedelta(seconds=settings.controller_lease_s)
-        self._lifecycle = LifecycleLoop(database, policy or lifecycle_policy(settings))
+        self._monotonic = monotonic
+        self._lifecycle = LifecycleLoop(
+            database, policy or lifecycle_policy(settings), Sightings(monotonic)
+        )
         self._scheduler = SchedulerLoop(database, SchedulerPolicy())
         self._retained_at: dt.datetime | None = None
+        self._others_stamp: tuple[int, dt.datetime] | None = None
+        self._others_stamp_at = 0.0
 
     def tick(self, clock_now: Callable[[], dt.datetime] = clock.now) -> bool:
         """Lead if possible, and work until nothing is left to decide. False: another one leads."""
@@ -88,13 +98,28 @@ class Controller:
 
     def _lead(self, now: dt.datetime) -> bool:
         with self.database.transaction() as session:
-            lease = acquire(session, name=LEASE_NAME, holder=self.holder, ttl=self._ttl, now=now)
+            lease = acquire(
+                session,
+                name=LEASE_NAME,
+                holder=self.holder,
+                ttl=self._ttl,
+                now=now,
+                is_abandoned=self.lease is None and self._is_abandoned(session),
+            )
         if lease is not None and (self.lease is None or self.lease.epoch != lease.epoch):
             log.info("leading", holder=self.holder, epoch=lease.epoch)
         elif lease is None and self.lease is not None:
             log.warning("leadership_lost", holder=self.holder, epoch=self.lease.epoch)
         self.lease = lease
         return lease is not None
+
+    def _is_abandoned(self, session: Session) -> bool:
+        """Whether the leader has not renewed its lease for longer than that holds, whatever the
+        clocks of the two machines say."""
+        now_stamp, at = stamp(session, LEASE_NAME), self._monotonic()
+        if now_stamp != self._others_stamp:
+            self._others_stamp, self._others_stamp_at = now_stamp, at
+        return now_stamp is not None and at - self._others_stamp_at > self._ttl.total_seconds()
 
     def _retain(self, now: dt.datetime) -> None:
         if self._retained_at is None or now - self._retained_at >= RETENTION_EVERY:
