@@ -88,7 +88,11 @@ class ControlPlane:
         self, session: Session, usage: wire.NodeUsage | None, *, running: list[str]
     ) -> wire.LeaseReply:
         request = wire.LeaseRequest(
-            node_id=session.node_id, session_epoch=session.epoch, usage=usage, running=running
+            node_id=session.node_id,
+            session_epoch=session.epoch,
+            usage=usage,
+            running=running,
+            accepts_credential=True,
         )
         response = await self._call("POST", "/lease", body=wire.dump(request), timeout_s=10.0)
         return wire.loads(wire.LeaseReply, response.content)
@@ -187,7 +191,8 @@ class ControlPlane:
         token: str | None = None,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> httpx.Response:
-        headers = self._headers(token if token is not None else self._credential)
+        credential = token if token is not None else self._credential
+        headers = self._headers(credential)
         if body is not None:
             headers["Content-Type"] = content_type
         try:
@@ -196,6 +201,8 @@ class ControlPlane:
             )
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise Unreachable(f"{type(error).__name__}: {error}") from error
+        if response.status_code == 401 and token is None and credential != self._credential:
+            raise Unreachable("the credential was replaced while this was under way")
         _check(response)
         return response
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
+import uuid
 from pathlib import Path
 
 import structlog
@@ -38,9 +40,9 @@ async def introduce(
                 raise
             log.warning("credential_refused", error=error.message)
         else:
-            plane.use_credential(reply.credential or credential)
+            plane.use_credential(credential)
             if reply.credential:
-                _write_credential(settings, reply.credential)
+                take_credential(plane, settings, reply.credential)
             return reply
     try:
         token = settings.read_join_token()
@@ -51,12 +53,33 @@ async def introduce(
             "this agent has no valid credential: make a join token ('muster agent token') and "
             "pass it as MUSTER_AGENT_JOIN_TOKEN or MUSTER_AGENT_JOIN_TOKEN_FILE"
         )
-    reply = await persistently(lambda: plane.register(request, token=token), what="register")
+    # A join token works once. Should the answer to this not reach us, or should we end before it
+    # is on disk, the same joining asked again is given a credential again.
+    joining = dataclasses.replace(request, join_id=_join_id(settings))
+    reply = await persistently(lambda: plane.register(joining, token=token), what="register")
     if reply.credential is None:
         raise CannotJoin("the server gave no credential in exchange for the join token")
-    _write_credential(settings, reply.credential)
-    plane.use_credential(reply.credential)
+    take_credential(plane, settings, reply.credential)
     return reply
+
+
+def take_credential(plane: ControlPlane, settings: AgentSettings, credential: str) -> None:
+    """Use this credential from now on. Raises OSError, and changes nothing, when it cannot be kept."""
+    _write_credential(settings, credential)
+    plane.use_credential(credential)
+    (settings.home / "join_id").unlink(missing_ok=True)
+
+
+def _join_id(settings: AgentSettings) -> str:
+    """Of the joining under way, made when it begins."""
+    path = settings.home / "join_id"
+    with contextlib.suppress(OSError):
+        found = path.read_text().strip()
+        if found:
+            return found
+    made = uuid.uuid4().hex
+    _write_durably(path, made)
+    return made
 
 
 def _path(settings: AgentSettings) -> Path:
@@ -75,12 +98,19 @@ def _read_credential(settings: AgentSettings) -> str:
 
 def _write_credential(settings: AgentSettings, credential: str) -> None:
     """Durable before it is used: the server gives it once."""
-    temporary = settings.home / ".credential.new"
+    _write_durably(
+        _path(settings),
+        json.dumps({"server_url": settings.server_url, "credential": credential}),
+    )
+
+
+def _write_durably(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.new")
     with contextlib.suppress(FileNotFoundError):
         temporary.unlink()
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(fd, "w") as file:
-        json.dump({"server_url": settings.server_url, "credential": credential}, file)
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    temporary.replace(_path(settings))
+    temporary.replace(path)

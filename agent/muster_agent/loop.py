@@ -27,7 +27,7 @@ from muster_agent.client import (
     Unreachable,
     persistently,
 )
-from muster_agent.joining import CannotJoin, introduce
+from muster_agent.joining import CannotJoin, introduce, take_credential
 from muster_agent.machine import Machine
 from muster_agent.plan import (
     Action,
@@ -184,10 +184,20 @@ class Agent:
                 await asyncio.sleep(min(heartbeat_s, 2.0))
                 continue
             heartbeat_s = reply.heartbeat_s
+            if reply.credential:
+                self._take_credential(reply.credential)
             # From before the request: an answer that took long may have expired on its way.
             self._deadline_boot_s = asked_at + reply.lease_s
             await self._renew()
             await asyncio.sleep(heartbeat_s)
+
+    def _take_credential(self, credential: str) -> None:
+        try:
+            take_credential(self._plane, self._settings, credential)
+        except OSError as error:  # the present one stays valid until another one is used
+            log.warning("credential_not_kept", error=str(error))
+        else:
+            log.info("credential_replaced")
 
     async def _renew(self) -> None:
         """Tell the shims that kill at the end of the lease until when it holds now."""
@@ -203,6 +213,9 @@ class Agent:
                 lambda known=index: self._plane.assignments(session, known),  # type: ignore[misc]
                 what="assignments",
             )
+            if index is not None and reply.index < index:
+                # The database is one from before: what it says of this node must be compared.
+                raise Superseded("the server's numbers went backwards")
             self._desired = {a.spec.allocation_id: a for a in reply.assignments}
             self._forget.clear()
             self._wake.set()

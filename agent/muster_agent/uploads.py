@@ -30,6 +30,8 @@ MAX_RECORD_BYTES = 3_500_000  # the server takes 4 MiB, envelope included
 MAX_LOG_BYTES = 1_048_576
 REFUSED_PAUSE_S = 5.0
 NO_PROGRESS_PAUSE_S = 0.5
+UNACCEPTABLE = frozenset({400, 413, 422})
+"""Answers that say that the content is at fault: it would be refused for ever."""
 
 
 class Uploader:
@@ -97,7 +99,7 @@ class Uploader:
         try:
             reply = await persistently(call, what="records")
         except Refused as error:
-            if error.status not in (400, 413, 422):
+            if error.status not in UNACCEPTABLE:
                 raise
             await self._work_around(lines, error)
             return
@@ -165,6 +167,8 @@ class Uploader:
         try:
             next_offset = await persistently(call, what="logs")
         except Refused as error:
+            if error.status not in UNACCEPTABLE:
+                raise
             self._given_up.add(key)  # a log must not keep a trial from ending
             log.error(
                 "log_refused",

@@ -61,6 +61,8 @@ class Settings(BaseSettings):
     """Live connections (browser tabs) of one user to one API server."""
     heartbeat_s: float = Field(default=5.0, gt=0)
     """Least time between two heartbeats of an agent; grows as nodes / 50 s."""
+    agent_credential_max_age_s: float = Field(default=86_400.0, ge=1)
+    """An agent's credential that is older than this is replaced with its next heartbeat."""
     node_suspect_missed: int = Field(default=3, ge=1)
     """Heartbeats a node may miss before it is SUSPECT and gets no new work."""
     node_lost_s: float = Field(default=60.0, gt=0)

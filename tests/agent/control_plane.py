@@ -54,6 +54,13 @@ class TestControlPlane:
         self.registrations: list[dict[str, Any]] = []
         self.log_bytes_at_exit: dict[str, dict[tuple[int, str], int]] = {}
         self.lease_s = 30.0
+        self.credentials = {CREDENTIAL}
+        """Those that are valid now."""
+        self.next_credential: str | None = None
+        """Given with the next heartbeat; the others are void once it has been used."""
+        self.drop_answers = 0
+        """So many answers to registrations are lost on their way."""
+        self.joinings: list[str] = []
         self.is_down = False
         self.refuse_records_with_name: str | None = None
         self.superseded: set[str] = set()
@@ -100,10 +107,12 @@ class TestControlPlane:
 
     def register(self, token: str, body: dict[str, Any]) -> tuple[int, Any]:
         request = wire.load(wire.RegisterRequest, body)
-        if token not in (JOIN_TOKEN, CREDENTIAL):
+        if token != JOIN_TOKEN and not self.accepts(token):
             return 401, _problem("auth.invalid", "no such credential")
         with self.lock:
             self.registrations.append(body)
+            if token == JOIN_TOKEN:
+                self.joinings.append(request.join_id)
             self.epoch += 1
             adopt = [
                 wire.AckState(
@@ -129,6 +138,13 @@ class TestControlPlane:
                 adopt=adopt,
                 forget=forget,
             )
+
+    def accepts(self, token: str) -> bool:
+        """Whether this credential is valid. Its use makes those before it void."""
+        with self.lock:
+            if token == self.next_credential:
+                self.credentials, self.next_credential = {token}, None
+            return token in self.credentials
 
     def get_assignments(self, index: int, wait: float) -> wire.AssignmentsReply:
         with self.changed:
@@ -203,6 +219,9 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
                 status, reply = self.route(body)
             except BrokenPipeError:
                 return
+            except ConnectionAbortedError:
+                self.close_connection = True
+                return
             self.answer(status, reply)
 
         def route(self, body: bytes) -> tuple[int, Any]:
@@ -211,8 +230,12 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
             parts = url.path.removeprefix("/agent/v1/").split("/")
             if parts == ["register"]:
-                return plane.register(token, json.loads(body))
-            if token != CREDENTIAL:
+                answer = plane.register(token, json.loads(body))
+                if plane.drop_answers > 0:
+                    plane.drop_answers -= 1
+                    raise ConnectionAbortedError
+                return answer
+            if not plane.accepts(token):
                 return 401, _problem("auth.invalid", "no such credential")
             if parts[0] == "blobs":
                 blob = plane.blobs.get(parts[1])
@@ -227,7 +250,9 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
             if epoch != plane.epoch:
                 return 410, _problem("agent.session_superseded", "register again")
             if parts == ["lease"]:
-                return 200, wire.LeaseReply(lease_s=plane.lease_s, heartbeat_s=0.3)
+                return 200, wire.LeaseReply(
+                    lease_s=plane.lease_s, heartbeat_s=0.3, credential=plane.next_credential
+                )
             if parts == ["assignments"]:
                 return 200, plane.get_assignments(int(query["index"]), float(query["wait"]))
             if parts[2] == "records":

@@ -112,6 +112,9 @@ class RegisterRequest:
     """Random per agent process: tells a restart of this agent from a clone of it."""
     inventory: Inventory
     running: list[RunningAllocation] = field(default_factory=list)
+    join_id: str = ""
+    """With a join token: random per joining, the same when it is asked again because the answer
+    did not arrive. Then the token is not used up a second time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,12 +169,16 @@ class LeaseRequest:
     running: list[str] | None = None
     """Allocations of which anything may still live here. With it the server frees the slots of
     forgotten ones as soon as they are gone; without it (None) only a while after registration."""
+    accepts_credential: bool = False
+    """The agent takes up a `credential` of the reply."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseReply:
     lease_s: float
     heartbeat_s: float
+    credential: str | None = None
+    """To be used from now on; the former one is void once this one has been used."""
 
 
 # ---------------------------------------------------------------- server → agent: what to run

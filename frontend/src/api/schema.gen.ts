@@ -1743,6 +1743,8 @@ export interface components {
         };
         /** LeaseReply */
         LeaseReply: {
+            /** Credential */
+            credential?: string | null;
             /** Heartbeat S */
             heartbeat_s: number;
             /** Lease S */
@@ -1750,6 +1752,11 @@ export interface components {
         };
         /** LeaseRequest */
         LeaseRequest: {
+            /**
+             * Accepts Credential
+             * @default false
+             */
+            accepts_credential: boolean;
             /** Node Id */
             node_id: string;
             /** Running */
@@ -2330,6 +2337,11 @@ export interface components {
             /** Instance Id */
             instance_id: string;
             inventory: components["schemas"]["Inventory"];
+            /**
+             * Join Id
+             * @default
+             */
+            join_id: string;
             /** Labels */
             labels: {
                 [key: string]: string;

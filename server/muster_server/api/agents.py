@@ -22,7 +22,7 @@ from muster_server import clock
 from muster_server.errors import Forbidden, TooLarge
 from muster_server.live.hub import Hub
 from muster_server.security.principal import Principal
-from muster_server.services import agents, records
+from muster_server.services import agents, records, registration
 from muster_server.services.agents import Fence
 
 from .deps import Agent, Config, Db
@@ -44,8 +44,14 @@ def agent_register(
     database: Db, agent: Agent, settings: Config, request: RegisterRequest
 ) -> RegisterReply:
     """Join with a join token, or start a new session with the node's credential."""
-    with database.transaction() as session:
-        return agents.register(session, agent, request, settings=settings, now=clock.now())
+    now = clock.now()
+    try:
+        with database.transaction() as session:
+            return registration.register(session, agent, request, settings=settings, now=now)
+    except registration.Cloned as refused:
+        with database.transaction() as session:
+            registration.note_clone(session, refused.node_id, now)
+        raise
 
 
 @router.post("/lease", operation_id="agent_lease")
@@ -53,7 +59,7 @@ def agent_lease(database: Db, agent: Agent, settings: Config, request: LeaseRequ
     """Heartbeat. 410: register again."""
     _require_self(agent, request.node_id)
     with database.transaction() as session:
-        return agents.renew_lease(session, request, settings=settings, now=clock.now())
+        return agents.renew_lease(session, agent, request, settings=settings, now=clock.now())
 
 
 @router.get("/assignments", operation_id="agent_assignments")

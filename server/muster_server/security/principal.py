@@ -19,6 +19,8 @@ class Principal:
     session_hash: str | None = None
     """Of a browser session: the key of its row."""
     node_id: str | None = None
+    uses_next_credential: bool = False
+    """Of an agent: it has taken up the credential that replaces its former one."""
     join_token_id: int | None = None
     pool: str | None = None
     """Of a join token: the pool a node may join with it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, Literal
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import EventRow
@@ -41,3 +42,13 @@ def add_event(
             data=data or {},
         )
     )
+
+
+def was_told(session: Session, type: str, *, node_id: str, since: dt.datetime) -> bool:
+    """Whether an event of this type was added for the node at or after `since`."""
+    query = (
+        select(EventRow.id)
+        .where(EventRow.node_id == node_id, EventRow.type == type, EventRow.at >= since)
+        .limit(1)
+    )
+    return session.scalar(query) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import (
@@ -163,19 +163,30 @@ def _of_api_token(session: Session, secret_hash: str, now: dt.datetime) -> Princ
 def _of_agent(session: Session, secret_hash: str) -> Principal | None:
     node = session.scalar(
         select(NodeRow).where(
-            NodeRow.credential_hash == secret_hash, NodeRow.state != NodeState.REMOVED
+            or_(
+                NodeRow.credential_hash == secret_hash,
+                NodeRow.next_credential_hash == secret_hash,
+            ),
+            NodeRow.state != NodeState.REMOVED,
         )
     )
     if node is None:
         return None
-    return Principal(kind="agent", name=node.name, role="agent", node_id=node.id, pool=node.pool)
+    return Principal(
+        kind="agent",
+        name=node.name,
+        role="agent",
+        node_id=node.id,
+        pool=node.pool,
+        uses_next_credential=node.credential_hash != secret_hash,
+    )
 
 
 def _of_join_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:
     token = session.scalar(select(JoinTokenRow).where(JoinTokenRow.secret_hash == secret_hash))
     if token is None or token.revoked_at is not None or token.expires_at <= now:
         return None
-    if token.uses_left < 1:
+    if token.uses_left < 1 and not _is_joining(session, token.id):
         return None
     return Principal(
         kind="join_token",
@@ -184,3 +195,10 @@ def _of_join_token(session: Session, secret_hash: str, now: dt.datetime) -> Prin
         join_token_id=token.id,
         pool=token.pool,
     )
+
+
+def _is_joining(session: Session, token_id: int) -> bool:
+    """Whether a node that joined with this token has yet to use what it was given for it: it may
+    ask once more, which services.credentials decides."""
+    query = select(NodeRow.id).where(NodeRow.join_token_id == token_id, NodeRow.join_id != "")
+    return session.scalar(query.limit(1)) is not None

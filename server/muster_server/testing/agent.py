@@ -16,6 +16,7 @@ from muster.wire import (
     AssignmentsReply,
     ExitInfo,
     Inventory,
+    LeaseReply,
     NumberedRecord,
     Record,
     RecordsReply,
@@ -54,6 +55,7 @@ class FakeAgent:
         self.slots = [
             SlotInfo(index=i, slot_type=slot_type, name=f"share {i}") for i in range(slots)
         ]
+        self.join_id = ""
         self.credential: str | None = None
         self.node_id = ""
         self.epoch = 0
@@ -75,6 +77,7 @@ class FakeAgent:
             labels={},
             boot_id=self.boot_id,
             instance_id=self.instance_id,
+            join_id=self.join_id,
             inventory=Inventory(
                 hostname=f"host-{self.name}",
                 address="127.0.0.1",
@@ -98,9 +101,17 @@ class FakeAgent:
         self.node_id, self.epoch = parsed.node_id, parsed.session_epoch
         return parsed
 
-    def beat(self, *, expect: int = 200, running: list[str] | None = None) -> None:
-        body = {"node_id": self.node_id, "session_epoch": self.epoch, "running": running}
-        self._post("/lease", body, expect)
+    def beat(
+        self, *, expect: int = 200, running: list[str] | None = None, **more: Any
+    ) -> LeaseReply | None:
+        body = {"node_id": self.node_id, "session_epoch": self.epoch, "running": running, **more}
+        reply = self._post("/lease", body, expect)
+        return load(LeaseReply, reply) if reply is not None else None
+
+    def use_credential(self, credential: str) -> None:
+        """Speak with this one from now on."""
+        self.credential = credential
+        self.client = self._connect(credential)
 
     def poll(self, *, wait: float = 0, index: int = -1) -> dict[str, Assignment]:
         """The desired set, by allocation id."""

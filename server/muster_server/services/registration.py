@@ -1,0 +1,344 @@
+"""An agent joins the cluster or comes back to it, and a new session of its node begins.
+
+Fences: a registration adds one to the node's session epoch, and every call of an older session is
+answered 410 (services/agents.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import secrets
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from muster.wire import (
+    PROTOCOL_VERSION,
+    AckState,
+    ExitInfo,
+    LogOffset,
+    RegisterReply,
+    RegisterRequest,
+    RunningAllocation,
+)
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    LogStreamRow,
+    NodeRow,
+    NodeSlotRow,
+    TrialRow,
+)
+from muster_server.errors import Conflict, InvalidRequest, NotSignedIn
+from muster_server.security.principal import Principal
+from muster_server.settings import Settings
+
+from . import credentials
+from .agents import heartbeat_s, lease_s
+from .allocations import clean
+from .events import add_event, was_told
+
+DONE = ("EXITED", "PREPARE_FAILED", "CLEANED", "LOST")
+"""Observed states after which an agent has nothing to do for an allocation."""
+
+OLD_INSTANCES_KEPT = 8
+CLONE_EVENT_EVERY = dt.timedelta(minutes=10)
+
+
+class Cloned(Conflict):
+    """Two agents with one identity. `node_id` says which."""
+
+    def __init__(self, node: NodeRow, now: dt.datetime) -> None:
+        super().__init__(
+            "agent.cloned",
+            f"Another agent has taken the place of this one as {node.name!r}, and is alive.",
+            hint="Two agents share one credential: was this machine's disk copied? Give each "
+            "machine its own MUSTER_AGENT_HOME and let it join with a join token.",
+            retry_after_s=_seconds_left(node, now),
+        )
+        self.node_id = node.id
+
+
+def register(
+    session: Session,
+    principal: Principal,
+    request: RegisterRequest,
+    *,
+    settings: Settings,
+    now: dt.datetime,
+) -> RegisterReply:
+    """Join the cluster, or come back to it. Starts a new session and ends any older one.
+
+    With a join token the node gets a credential, returned this once; the same joining asked again
+    (its answer was lost) uses up nothing. A second machine that uses the name or the credential of
+    a live node is refused with 409, and so is an agent process that a later one has replaced; a
+    restarted agent on the same boot of the same machine is not.
+    """
+    if request.protocol_version != PROTOCOL_VERSION:
+        raise InvalidRequest(
+            "agent.protocol_version",
+            f"This server speaks protocol {PROTOCOL_VERSION}, the agent {request.protocol_version}.",
+            hint="Install the same version of muster on both sides.",
+        )
+    node, credential = (
+        _come_back(session, principal, request, now)
+        if principal.kind == "agent"
+        else _join(session, principal, request, now)
+    )
+    rebooted = bool(node.boot_id) and node.boot_id != request.boot_id
+    is_first = node.session_epoch == 0
+    _describe(node, request, rebooted=rebooted)
+    node.session_epoch += 1
+    node.registered_at = node.last_seen_at = now
+    node.lease_expires_at = now + dt.timedelta(seconds=lease_s(session, settings))
+    session.flush()
+    _update_slots(session, node, request)
+    adopt, forget = _reconcile(session, node, request, rebooted=rebooted, now=now)
+    _enter(session, node, is_first=is_first, rebooted=rebooted, now=now)
+    touch(session, "cluster", f"node:{node.id}", "loops")
+    return RegisterReply(
+        node_id=node.id,
+        session_epoch=node.session_epoch,
+        credential=credential,
+        heartbeat_s=heartbeat_s(session, settings),
+        lease_s=lease_s(session, settings),
+        adopt=adopt,
+        forget=forget,
+    )
+
+
+def note_clone(session: Session, node_id: str, now: dt.datetime) -> None:
+    """Tell people of a refused clone, once in a while: it asks every few seconds."""
+    if not was_told(session, "node.cloned", node_id=node_id, since=now - CLONE_EVENT_EVERY):
+        node = session.get_one(NodeRow, node_id)
+        add_event(
+            session,
+            "node.cloned",
+            f"A second agent says that it is {node.name}; it was refused. "
+            "Was the disk of that machine copied?",
+            now=now,
+            level="error",
+            node_id=node_id,
+        )
+        touch(session, f"node:{node_id}")
+
+
+# ---------------------------------------------------------------- who it is
+
+
+def _come_back(
+    session: Session, principal: Principal, request: RegisterRequest, now: dt.datetime
+) -> tuple[NodeRow, None]:
+    node = session.get(NodeRow, principal.node_id, with_for_update=True)
+    if node is None:
+        raise NotSignedIn("auth.not_signed_in", "This node was removed from the cluster.")
+    _refuse_clone(node, request, now)
+    credentials.note_use(node, principal, now=now)
+    return node, None
+
+
+def _join(
+    session: Session, principal: Principal, request: RegisterRequest, now: dt.datetime
+) -> tuple[NodeRow, str]:
+    if not request.name or len(request.name) > 128:
+        raise InvalidRequest("agent.bad_name", "A node's name has 1 to 128 characters.")
+    if principal.pool is not None and request.pool != principal.pool:
+        raise InvalidRequest(
+            "agent.wrong_pool",
+            f"This join token is for the pool {principal.pool!r}, not {request.pool!r}.",
+            hint=f"Set MUSTER_AGENT_POOL={principal.pool}, or make a join token for that pool.",
+        )
+    assert principal.join_token_id is not None
+    node = session.scalar(select(NodeRow).where(NodeRow.name == request.name).with_for_update())
+    join_id = (request.join_id or request.instance_id)[:64]
+    if node is None or not credentials.is_same_joining(node, join_id, principal.join_token_id):
+        credentials.use_join_token(session, principal.join_token_id, now=now)
+    if node is None:
+        node = NodeRow(
+            id=f"n{secrets.token_hex(8)}",
+            name=request.name,
+            pool=request.pool,
+            state="JOINING",
+            session_epoch=0,
+            boot_id="",
+            instance_id="",
+            old_instances=[],
+            registered_at=now,
+            last_seen_at=now,
+            lease_expires_at=now,
+        )
+        session.add(node)
+    else:
+        _refuse_clone(node, request, now)
+    secret = credentials.issue(node, now=now)
+    node.join_id, node.join_token_id = join_id, principal.join_token_id
+    return node, secret
+
+
+def _refuse_clone(node: NodeRow, request: RegisterRequest, now: dt.datetime) -> None:
+    """A restarted agent replaces its former session. Another machine of that name may not while
+    the node is alive, nor may a process that was replaced itself."""
+    if node.state == "LOST" or node.lease_expires_at <= now:
+        return
+    if node.boot_id != request.boot_id:
+        raise Conflict(
+            "agent.name_in_use",
+            f"A live node is named {node.name!r} already, on another machine or boot.",
+            hint="Give this one another name, or wait until the other's lease has expired.",
+            retry_after_s=_seconds_left(node, now),
+        )
+    if request.instance_id in node.old_instances:
+        raise Cloned(node, now)
+
+
+def _seconds_left(node: NodeRow, now: dt.datetime) -> int:
+    return max(1, round((node.lease_expires_at - now).total_seconds()))
+
+
+def _describe(node: NodeRow, request: RegisterRequest, *, rebooted: bool) -> None:
+    inventory = request.inventory
+    node.pool = request.pool
+    node.labels = dict(request.labels)
+    if node.instance_id and node.instance_id != request.instance_id:
+        others = [i for i in node.old_instances if i != request.instance_id]
+        node.old_instances = [*others, node.instance_id][-OLD_INSTANCES_KEPT:]
+    node.boot_id = request.boot_id
+    node.instance_id = request.instance_id
+    node.hostname = inventory.hostname
+    node.address = inventory.address
+    node.agent_version = inventory.agent_version
+    node.inventory = dataclasses.asdict(inventory)
+    if rebooted:
+        if node.health == "quarantined":
+            node.health, node.health_reason, node.quarantine_reason = "ok", "", ""
+        node.clock_offset_ms = node.clock_error_ms = None  # its boot clock began anew
+
+
+# ---------------------------------------------------------------- what it has and runs
+
+
+def _update_slots(session: Session, node: NodeRow, request: RegisterRequest) -> None:
+    """Slots follow the inventory; one that is gone stays only while something holds it."""
+    known = {
+        row.idx: row
+        for row in session.scalars(select(NodeSlotRow).where(NodeSlotRow.node_id == node.id))
+    }
+    for slot in request.inventory.slots:
+        row = known.pop(slot.index, None)
+        if row is None:
+            row = NodeSlotRow(node_id=node.id, idx=slot.index, slot_type=slot.slot_type)
+            session.add(row)
+        row.slot_type = slot.slot_type
+        row.device = dataclasses.asdict(slot)
+    for row in known.values():
+        if row.allocation_id is None:
+            session.delete(row)
+    session.flush()
+
+
+def _reconcile(
+    session: Session,
+    node: NodeRow,
+    request: RegisterRequest,
+    *,
+    rebooted: bool,
+    now: dt.datetime,
+) -> tuple[list[AckState], list[str]]:
+    """Compare what the agent found with what it should have; what to keep, what to forget."""
+    rows = {
+        row.id: row
+        for row in session.scalars(
+            select(AllocationRow)
+            .where(AllocationRow.node_id == node.id, AllocationRow.observed != "CLEANED")
+            .order_by(AllocationRow.id)
+            .with_for_update()
+        )
+    }
+    current = dict(
+        session.execute(
+            select(TrialRow.id, TrialRow.attempt_no).where(
+                TrialRow.id.in_({row.trial_id for row in rows.values()})
+            )
+        ).all()
+    )
+    adopt: list[AckState] = []
+    forget: list[str] = []
+    for running in request.running:
+        row = rows.pop(running.allocation_id, None)
+        if row is not None and _is_kept(row, running, current.get(row.trial_id)):
+            adopt.append(_ack_state(session, row))
+        else:
+            forget.append(running.allocation_id)
+    for row in rows.values():
+        _settle_missing(session, node, row, rebooted=rebooted, now=now)
+    return adopt, forget
+
+
+def _is_kept(row: AllocationRow, running: RunningAllocation, attempt_no: int | None) -> bool:
+    return (
+        row.attempt_no == running.attempt_no == attempt_no
+        and row.observed not in DONE
+        and row.desired != "forget"
+    )
+
+
+def _settle_missing(
+    session: Session, node: NodeRow, row: AllocationRow, *, rebooted: bool, now: dt.datetime
+) -> None:
+    """An allocation the agent has no trace of: nothing of it runs on that machine."""
+    if row.observed == "LOST":
+        clean(session, row.id, before="LOST", now=now)
+        return
+    if row.observed in ("ASSIGNED", *DONE):
+        return  # not delivered yet, or over: the loops and the next poll see to it
+    info = ExitInfo(
+        cause="node_rebooted" if rebooted else "shim_lost",
+        message=f"{node.name} rebooted while it ran"
+        if rebooted
+        else f"the agent of {node.name} came back without any trace of it",
+    )
+    row.observed, row.state_since = "EXITED", now
+    row.exit, row.message = dataclasses.asdict(info), info.message
+    touch(session, f"trial:{row.trial_id}", "loops")
+
+
+def _ack_state(session: Session, row: AllocationRow) -> AckState:
+    streams = session.scalars(
+        select(LogStreamRow)
+        .where(LogStreamRow.allocation_id == row.id)
+        .order_by(LogStreamRow.local_rank, LogStreamRow.stream)
+    )
+    return AckState(
+        allocation_id=row.id,
+        acked_seq=row.acked_seq,
+        logs=[
+            LogOffset(
+                local_rank=stream.local_rank,
+                stream="stderr" if stream.stream == "stderr" else "stdout",
+                offset=stream.size_bytes,
+            )
+            for stream in streams
+        ],
+    )
+
+
+def _enter(
+    session: Session, node: NodeRow, *, is_first: bool, rebooted: bool, now: dt.datetime
+) -> None:
+    before = node.state
+    if before in ("JOINING", "SUSPECT"):
+        node.state = "ONLINE"
+    elif before == "LOST":
+        node.state = "RECONCILING"
+    what = "joined" if is_first else ("rebooted and is back" if rebooted else "registered again")
+    words = "" if node.state == before else f" It is {node.state}."
+    add_event(
+        session,
+        "node.registered",
+        f"{node.name} {what}.{words}",
+        now=now,
+        level="warning" if rebooted else "info",
+        node_id=node.id,
+        data={"before": before, "after": node.state, "session_epoch": node.session_epoch},
+    )

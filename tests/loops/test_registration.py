@@ -1,0 +1,137 @@
+"""Joining once, coming back, being copied, and changing credentials."""
+
+import datetime as dt
+
+import pytest
+import time_machine
+from sqlalchemy import select, update
+
+from muster_server import clock
+from muster_server.db.models import EventRow, JoinTokenRow, NodeRow
+from muster_server.testing.agent import FakeAgent
+
+
+@pytest.fixture
+def single_use(database, join_token):
+    with database.transaction() as session:
+        session.execute(update(JoinTokenRow).values(uses_left=1))
+    return join_token
+
+
+@pytest.fixture
+def joining(connect, join_token):
+    """An agent that has not joined yet."""
+    return FakeAgent(lambda secret: connect(token=secret), join_token, "node-1")
+
+
+def uses_left(database):
+    with database.read() as session:
+        return session.scalar(select(JoinTokenRow.uses_left))
+
+
+def events(database, kind):
+    with database.read() as session:
+        return session.scalars(select(EventRow.message).where(EventRow.type == kind)).all()
+
+
+# ---- a join token works once, and its lost answer costs nothing
+
+
+def test_a_joining_whose_answer_was_lost_can_be_asked_again(single_use, agent, database):
+    node = agent()  # the token is used up, and say the answer did not arrive
+    lost, node.credential = node.credential, None
+    reply = node.register()
+    assert reply.credential not in (None, lost)
+    assert reply.session_epoch == 2
+    assert uses_left(database) == 0
+    node.beat()
+
+
+def test_it_can_be_asked_again_by_the_next_process_of_that_agent(single_use, joining, database):
+    joining.join_id = "kept on disk"
+    joining.register()
+    joining.credential, joining.instance_id = None, "the next process"
+    assert joining.register().credential is not None
+    assert uses_left(database) == 0
+    joining.credential, joining.join_id = None, "another joining"
+    joining.register(expect=401)
+
+
+def test_a_used_up_token_lets_nobody_else_in(single_use, agent, joining):
+    node = agent()
+    for name in ("node-2", node.name):
+        joining.name = name
+        joining.register(expect=401)
+
+
+def test_a_token_is_used_up_for_good_once_the_credential_was_used(agent, single_use):
+    node = agent()
+    node.beat()
+    node.credential = None
+    node.register(expect=401)
+
+
+# ---- copies
+
+
+def test_an_agent_that_was_replaced_may_not_replace_its_successor(agent, connect, database):
+    node = agent()
+    first = node.instance_id
+    node.instance_id = "later"  # a restart, or a copy of the disk: nobody can tell yet
+    node.register()
+    later_epoch = node.epoch
+    node.instance_id = first
+    node.register(expect=409)  # both are alive, so it was a copy
+    node.register(expect=409)
+    assert len(events(database, "node.cloned")) == 1
+    node.instance_id, node.epoch = "later", later_epoch
+    node.beat()  # the later one was not disturbed
+
+
+def test_a_replaced_agent_may_come_back_when_its_successor_is_gone(agent, database):
+    node = agent()
+    first, node.instance_id = node.instance_id, "later"
+    node.register()
+    with time_machine.travel(clock.now() + dt.timedelta(seconds=60)):
+        node.instance_id = first
+        node.register()
+    with database.read() as session:
+        assert session.scalar(select(NodeRow.old_instances)) == ["later"]
+
+
+# ---- credentials are replaced while they are in use
+
+
+def old_credential(database):
+    with database.transaction() as session:
+        session.execute(update(NodeRow).values(credential_at=clock.now() - dt.timedelta(days=2)))
+
+
+def test_an_old_credential_is_replaced_and_void_once_the_new_one_is_used(agent, database):
+    node = agent()
+    assert node.beat(accepts_credential=True).credential is None
+    old_credential(database)
+    assert node.beat().credential is None  # an agent that would not take it up
+    old = node.credential
+    lost = node.beat(accepts_credential=True).credential
+    new = node.beat(accepts_credential=True).credential  # the answer before was lost
+    assert len({old, lost, new, None}) == 4
+    node.beat()  # until the new one is used the old one works
+    node.use_credential(new)
+    assert node.beat(accepts_credential=True).credential is None
+    node.beat()
+    for void in (old, lost):
+        node.use_credential(void)
+        node.beat(expect=401)
+    node.use_credential(new)
+    node.register()
+
+
+def test_a_new_credential_is_also_taken_into_use_by_registering(agent, database):
+    node = agent()
+    old_credential(database)
+    old = node.credential
+    node.use_credential(node.beat(accepts_credential=True).credential)
+    node.register()
+    node.use_credential(old)
+    node.beat(expect=401)
