@@ -1344,6 +1344,8 @@ export interface components {
             num_trials_queued: number;
             /** Num Trials Running */
             num_trials_running: number;
+            /** Num Trials Throughput */
+            num_trials_throughput: number;
             /** Oldest Queued At */
             oldest_queued_at: string | null;
             /** Samples Per S */

@@ -63,6 +63,8 @@ class ClusterOut(Output):
     oldest_queued_at: dt.datetime | None
     samples_per_s: float | None
     """Sum over running trials of their last throughput/samples_per_s; null when none reports."""
+    num_trials_throughput: int
+    """How many trials that sum is over."""
     comm_overhead_ratio: float | None
     """Mean over running trials of their last comm/overhead_ratio, 0..1."""
     num_trials_comm: int

@@ -67,6 +67,7 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
             .limit(1)
         ),
         samples_per_s=sum(rates) if rates else None,
+        num_trials_throughput=len(rates),
         comm_overhead_ratio=sum(ratios) / len(ratios) if ratios else None,
         num_trials_comm=len(ratios),
         server_version=__version__,

@@ -82,8 +82,8 @@ function Numbers({ cluster: data }: { cluster: Cluster }) {
           tone: data.num_nodes_online < data.num_nodes ? "warn" : undefined,
         },
         { testId: "stat-queue", label: t("overview.queued"), value: format.count(data.num_trials_queued), note: waiting === null ? t("overview.noneWaiting") : t("overview.oldest", { age: format.duration(waiting) }) },
-        { testId: "stat-throughput", label: t("overview.throughput"), value: format.si(data.samples_per_s), note: t("overview.samples", { count: data.num_trials_running }) },
-        { testId: "stat-comm", label: t("overview.comm"), value: format.pct(data.comm_overhead_ratio), note: data.num_trials_comm > 0 ? t("overview.commOver", { count: data.num_trials_comm }) : t("overview.commNone"), tone: (data.comm_overhead_ratio ?? 0) >= 0.3 ? "warn" : undefined },
+        { testId: "stat-throughput", label: t("overview.throughput"), value: format.si(data.samples_per_s), note: data.num_trials_throughput > 0 ? t("overview.samples", { count: data.num_trials_throughput }) : t("overview.noneReports") },
+        { testId: "stat-comm", label: t("overview.comm"), value: format.pct(data.comm_overhead_ratio), note: data.num_trials_comm > 0 ? t("overview.commOver", { count: data.num_trials_comm }) : t("overview.noneReports"), tone: (data.comm_overhead_ratio ?? 0) >= 0.3 ? "warn" : undefined },
       ]}
     />
   );

@@ -1,0 +1,30 @@
+"""GET /api/v1/cluster: every number says over how many trials it is."""
+
+from __future__ import annotations
+
+from muster_server.testing.data import add_experiment, add_trial
+
+
+def test_sums_and_means_say_over_how_many_trials_they_are(database, viewer_client):
+    with database.transaction() as session:
+        experiment = add_experiment(session)
+        reported: list[tuple[str, dict[str, float]]] = [
+            ("RUNNING", {"throughput/samples_per_s": 100.0, "comm/overhead_ratio": 0.25}),
+            ("RUNNING", {"throughput/samples_per_s": 50.0}),
+            ("RUNNING", {}),
+            ("COMPLETED", {"throughput/samples_per_s": 999.0}),
+        ]
+        for no, (state, summary) in enumerate(reported, 1):
+            row = add_trial(session, experiment, no=no)
+            row.state = state
+            row.summary = {name: {"last": value} for name, value in summary.items()}
+    reply = viewer_client.get("/api/v1/cluster").json()
+    assert reply["num_trials_running"] == 3
+    assert (reply["samples_per_s"], reply["num_trials_throughput"]) == (150.0, 2)
+    assert (reply["comm_overhead_ratio"], reply["num_trials_comm"]) == (0.25, 1)
+
+
+def test_without_reports_there_is_no_number(viewer_client):
+    reply = viewer_client.get("/api/v1/cluster").json()
+    assert (reply["samples_per_s"], reply["num_trials_throughput"]) == (None, 0)
+    assert (reply["comm_overhead_ratio"], reply["num_trials_comm"]) == (None, 0)
