@@ -1,4 +1,4 @@
-"""Operations on experiments, budgets, projects and pools; nodes and preflight.
+"""Operations on experiments, budgets, projects and pools; nodes, preflight; giving up slots, queue.
 
 One function per topic; `upgrade` calls them in order, `downgrade` undoes them in reverse.
 """
@@ -27,9 +27,13 @@ def upgrade() -> None:
     _add_storage()
     _add_nodes()
     _add_preflight()
+    _add_yields()
+    _add_queue()
 
 
 def downgrade() -> None:
+    _drop_queue()
+    _drop_yields()
     _drop_preflight()
     _drop_nodes()
     _drop_storage()
@@ -281,3 +285,62 @@ def _drop_preflight() -> None:
     op.drop_table("node_pairs")
     _drop_columns("allocations", "stop_grace_s", "facts", "preflight")
     _drop_columns("attempts", "preflight")
+
+
+# ---------------------------------------------------------------- giving up slots
+
+
+def _add_yields() -> None:
+    op.add_column("attempts", sa.Column("yield_kind", sa.String(length=16), nullable=True))
+    op.add_column(
+        "attempts", sa.Column("yield_reason", sa.String(), nullable=False, server_default="")
+    )
+    op.add_column("attempts", sa.Column("yield_slots", sa.Integer(), nullable=True))
+    op.add_column("attempts", sa.Column("yield_at", Timestamp, nullable=True))
+    op.add_column(
+        "allocations",
+        sa.Column("stop_kind", sa.String(length=16), nullable=False, server_default=""),
+    )
+
+
+def _drop_yields() -> None:
+    op.drop_column("allocations", "stop_kind")
+    for name in ("yield_at", "yield_slots", "yield_reason", "yield_kind"):
+        op.drop_column("attempts", name)
+
+
+# ---------------------------------------------------------------- the order of the queue
+
+
+def _add_queue() -> None:
+    op.add_column(
+        "trials", sa.Column("queue_no", sa.Double(), nullable=False, server_default=sa.text("0"))
+    )
+    op.add_column(
+        "trials",
+        sa.Column(
+            "waiting_since",
+            Timestamp,
+            nullable=False,
+            server_default=sa.text("'1970-01-01 00:00:00'"),
+        ),
+    )
+    op.add_column("trials", sa.Column("estimated_start_at", Timestamp, nullable=True))
+    op.add_column("node_slots", sa.Column("free_since", Timestamp, nullable=True))
+    # Trials that exist keep their order: by the time they were queued.
+    trials = sa.table(
+        "trials",
+        sa.column("queued_at", Timestamp),
+        sa.column("waiting_since", Timestamp),
+        sa.column("queue_no", sa.Double()),
+    )
+    seconds: sa.ColumnElement[float] = sa.extract("epoch", trials.c.queued_at)
+    if op.get_bind().dialect.name == "sqlite":
+        seconds = (sa.func.julianday(trials.c.queued_at) - 2_440_587.5) * 86_400.0
+    op.execute(sa.update(trials).values(queue_no=seconds, waiting_since=trials.c.queued_at))
+
+
+def _drop_queue() -> None:
+    op.drop_column("node_slots", "free_since")
+    for name in ("estimated_start_at", "waiting_since", "queue_no"):
+        op.drop_column("trials", name)

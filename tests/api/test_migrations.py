@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from sqlalchemy import inspect, select, text
 
@@ -13,7 +15,7 @@ from muster_server.db.migrations import (
     head_revision,
     upgrade,
 )
-from muster_server.db.models import Base, ClusterIdentityRow, ProjectRow
+from muster_server.db.models import AttemptRow, Base, ClusterIdentityRow, ProjectRow, TrialRow
 
 
 @pytest.fixture
@@ -102,3 +104,42 @@ def test_rows_survive_every_revision_up_and_down(migrated: Database):
         assert connection.scalar(text("SELECT quarantine_reason FROM nodes")) == "bad"
     downgrade(migrated, "0001")
     assert held() == [("bad", 0)]
+
+
+PROJECT = "INSERT INTO projects (id, name, created_at) VALUES (1, 'p', '2026-01-01 00:00:00.000000{zone}')"
+EXPERIMENT = """INSERT INTO experiments
+  (id, project_id, name, labels, notes, state, desired, document, config, priority,
+   slots_per_trial, search_seq, reason, created_at)
+  VALUES (1, 1, 'e', '{{}}', '', 'RUNNING', 'run', '', '{{}}', 50, 1, 0, '',
+          '2026-01-01 00:00:00.000000{zone}')"""
+TRIAL = """INSERT INTO trials
+  (id, experiment_id, no, hparams, seed, state, desired, flags, queued_at, pending_reason,
+   attempt_no, failures_user, failures_infra, no_progress, step, summary, reason, created_at,
+   logs_complete)
+  VALUES ({id}, 1, {id}, '{{}}', 0, 'QUEUED', 'run', '[]', '{at}{zone}', '', 0, 0, 0, 0, 0, '{{}}', '',
+          '{at}{zone}', false)"""
+ATTEMPT = """INSERT INTO attempts
+  (id, trial_id, no, state, world_size, num_nodes, resume_step, controller_epoch, reason,
+   root_log_tail, created_at)
+  VALUES (1, 1, 1, 'RUNNING', 1, 1, 0, 1, '', '[]', '2026-01-01 00:00:00.000000{zone}')"""
+
+
+def test_rows_of_the_first_version_are_kept_with_their_place_in_the_queue(migrated: Database):
+    downgrade(migrated, "0001")
+    # SQLite keeps no zone.
+    zone = "" if migrated.engine.dialect.name == "sqlite" else "+00"
+    with migrated.engine.connect().execution_options(muster_write=True) as connection:
+        connection.exec_driver_sql(PROJECT.format(zone=zone))
+        connection.exec_driver_sql(EXPERIMENT.format(zone=zone))
+        for number, at in ((1, "2026-01-01 10:00:00.500000"), (2, "2026-01-01 09:00:00.250000")):
+            connection.exec_driver_sql(TRIAL.format(id=number, at=at, zone=zone))
+        connection.exec_driver_sql(ATTEMPT.format(zone=zone))
+        connection.commit()
+    upgrade(migrated)
+    with migrated.read() as session:
+        later, earlier = session.scalars(select(TrialRow).order_by(TrialRow.id)).all()
+        assert later.queue_no - earlier.queue_no == pytest.approx(3600.25, abs=0.002)
+        assert later.waiting_since == dt.datetime(2026, 1, 1, 10, 0, 0, 500_000, tzinfo=dt.UTC)
+        assert later.queue_no == pytest.approx(later.waiting_since.timestamp(), abs=0.002)
+        (attempt,) = session.scalars(select(AttemptRow))
+        assert (attempt.state, attempt.yield_kind, attempt.yield_reason) == ("RUNNING", None, "")

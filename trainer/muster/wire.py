@@ -19,6 +19,7 @@ import json
 import math
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -248,6 +249,22 @@ class Rendezvous:
     run_id: str
 
 
+STOP_KINDS: Mapping[str, str] = {
+    "user": "a user stopped it for good",
+    "early": "the searcher has seen enough of it",
+    "preempt": "its slots are needed for something more important; it continues later",
+    "resize": "it continues at another world size",
+    "pause": "a user paused it; it continues when resumed",
+    "drain": "its node is being drained; it continues elsewhere",
+    "budget": "a budget is used up",
+    "gang": "another worker of the gang has failed or ended",
+    "superseded": "a newer attempt of the trial exists",
+    "node": "its node asked for it: the agent or the machine is shutting down",
+    "signal": "the process got a signal",
+}
+"""Why workers are asked to stop, as far as a program may want to tell apart. A newer server may
+say others."""
+
 Desired = Literal["prepare", "start", "stop", "kill"]
 """What the server wants of an allocation. prepare → start → stop/kill; each includes the one
 before. An allocation that is absent from the set is forgotten: killed if alive, folder deleted."""
@@ -261,6 +278,8 @@ class Assignment:
     """Set from `start` on when num_nodes > 1."""
     stop_reason: str = ""
     """Told to the workers when desired is stop or kill."""
+    stop_kind: str = ""
+    """Likewise: one of STOP_KINDS, or empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -461,6 +480,10 @@ class Control:
     type: Literal["control"] = "control"
     should_stop: bool
     reason: str = ""
+    kind: str = ""
+    """One of STOP_KINDS, or empty."""
+    deadline_boot_s: float | None = None
+    """The shim kills whatever still runs then; by the machine's boot clock (CLOCK_BOOTTIME)."""
 
 
 # ---------------------------------------------------------------- JSON

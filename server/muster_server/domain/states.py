@@ -69,6 +69,16 @@ class NodeState(StrEnum):
     REMOVED = "REMOVED"
 
 
+class YieldKind(StrEnum):
+    """Why an attempt is asked to give up its slots, with a checkpoint, before its training ends."""
+
+    PREEMPT = "preempt"
+    RESIZE = "resize"
+    PAUSE = "pause"
+    DRAIN = "drain"
+    BUDGET = "budget"
+
+
 class RetryClass(StrEnum):
     """Which budget of restarts a failure is charged to."""
 
@@ -96,6 +106,10 @@ class Termination(StrEnum):
     SHIM_LOST = "shim_lost"
     UNKILLABLE = "unkillable"
     PREEMPTED = "preempted"
+    RESIZED = "resized"
+    PAUSED = "paused"
+    DRAINED = "drained"
+    BUDGET_EXHAUSTED = "budget_exhausted"
     NO_PROGRESS = "no_progress"
 
 
@@ -115,8 +129,21 @@ TERMINATIONS: Mapping[Termination, tuple[TrialState, RetryClass]] = {
     Termination.SHIM_LOST: (TrialState.FAILED, RetryClass.INFRA),
     Termination.UNKILLABLE: (TrialState.FAILED, RetryClass.INFRA),
     Termination.PREEMPTED: (TrialState.CANCELED, RetryClass.PREEMPTION),
+    Termination.RESIZED: (TrialState.CANCELED, RetryClass.PREEMPTION),
+    Termination.PAUSED: (TrialState.CANCELED, RetryClass.PREEMPTION),
+    Termination.DRAINED: (TrialState.CANCELED, RetryClass.PREEMPTION),
+    Termination.BUDGET_EXHAUSTED: (TrialState.CANCELED, RetryClass.NONE),
     Termination.NO_PROGRESS: (TrialState.FAILED, RetryClass.NONE),
 }
+
+YIELD_ENDS: Mapping[YieldKind, tuple[AttemptState, Termination]] = {
+    YieldKind.PREEMPT: (AttemptState.PREEMPTED, Termination.PREEMPTED),
+    YieldKind.RESIZE: (AttemptState.RESIZED, Termination.RESIZED),
+    YieldKind.PAUSE: (AttemptState.PREEMPTED, Termination.PAUSED),
+    YieldKind.DRAIN: (AttemptState.PREEMPTED, Termination.DRAINED),
+    YieldKind.BUDGET: (AttemptState.CANCELED, Termination.BUDGET_EXHAUSTED),
+}
+"""How an attempt ends that gave up its slots as asked."""
 
 Transitions = Mapping[tuple[str, str], str]
 """(from, to) → the cause of that edge."""
@@ -128,7 +155,7 @@ EXPERIMENT_TRANSITIONS: Transitions = {
     ("QUEUED", "FAILED"): "the searcher could not create a single trial",
     ("RUNNING", "PAUSED"): "paused by a user; its trials have checkpointed and stopped",
     ("PAUSED", "QUEUED"): "resumed by a user",
-    ("PAUSED", "STOPPING"): "stop requested while paused",
+    ("PAUSED", "STOPPING"): "stop requested while paused, or its trials were stopped one by one",
     ("RUNNING", "STOPPING"): "stop requested",
     ("RUNNING", "COMPLETED"): "the searcher is finished and every trial is terminal",
     ("RUNNING", "FAILED"): "no trial ended well and no restart is left",
@@ -144,24 +171,28 @@ TRIAL_TRANSITIONS: Transitions = {
     ("STARTING", "RUNNING"): "every allocation of the attempt runs",
     ("STARTING", "STOPPING"): "stop requested",
     ("STARTING", "RETRY_WAIT"): "the attempt failed and its restart budget is not used up",
-    ("STARTING", "QUEUED"): "the attempt was preempted before it ran",
+    ("STARTING", "QUEUED"): "the attempt gave up its slots before it ran",
+    ("STARTING", "PAUSED"): "paused by a user before it ran",
     ("STARTING", "COMPLETED"): "it finished before its first report",
     ("STARTING", "FAILED"): "the attempt failed and no restart is left",
-    ("RUNNING", "STOPPING"): "stop requested by a user or the searcher",
+    ("RUNNING", "STOPPING"): "stop requested by a user or the searcher, or its budget is used up",
     ("RUNNING", "PAUSED"): "paused by a user after a checkpoint",
     ("RUNNING", "RETRY_WAIT"): "the attempt failed and its restart budget is not used up",
-    ("RUNNING", "QUEUED"): "the attempt was preempted or resized",
+    ("RUNNING", "QUEUED"): "the attempt gave up its slots: preempted, resized or drained",
     ("RUNNING", "COMPLETED"): "every worker exited with 0 and the log tail is complete",
     ("RUNNING", "FAILED"): "the attempt failed and no restart is left",
-    ("STOPPING", "CANCELED"): "stopped on a user's request; nothing of it runs any more",
+    ("STOPPING", "CANCELED"): "stopped by a user or at the end of its budget; nothing of it runs",
     ("STOPPING", "STOPPED_EARLY"): "stopped on the searcher's request; nothing of it runs any more",
     ("STOPPING", "COMPLETED"): "it finished by itself while being stopped",
     ("STOPPING", "FAILED"): "it failed while being stopped",
     ("RETRY_WAIT", "QUEUED"): "its back-off is over",
+    ("RETRY_WAIT", "PAUSED"): "paused by a user while waiting to restart",
     ("RETRY_WAIT", "CANCELED"): "stopped by a user while waiting to restart",
     ("RETRY_WAIT", "STOPPED_EARLY"): "stopped by the searcher while waiting to restart",
     ("PAUSED", "QUEUED"): "resumed",
+    ("PAUSED", "RETRY_WAIT"): "resumed before its back-off was over",
     ("PAUSED", "CANCELED"): "stopped by a user while paused",
+    ("PAUSED", "STOPPED_EARLY"): "stopped by the searcher while paused",
 }
 
 ATTEMPT_TRANSITIONS: Transitions = {
@@ -170,25 +201,29 @@ ATTEMPT_TRANSITIONS: Transitions = {
     ("PREPARING", "FAILED"): "a node could not prepare, or not in time",
     ("PREPARING", "LOST"): "a node was lost",
     ("PREPARING", "CANCELED"): "stop requested",
-    ("PREPARING", "PREEMPTED"): "a more important gang needs the slots",
+    ("PREPARING", "PREEMPTED"): "asked to give up its slots before it ran",
+    ("PREPARING", "RESIZED"): "another world size is wanted before it ran",
     ("STARTING", "RUNNING"): "every allocation runs its workers",
     ("STARTING", "WINDING_DOWN"): "a first member exited with 0",
     ("STARTING", "SUCCEEDED"): "all members exited with 0",
     ("STARTING", "FAILED"): "a member failed, or did not start in time",
     ("STARTING", "LOST"): "a node was lost",
     ("STARTING", "CANCELED"): "stop requested",
-    ("STARTING", "PREEMPTED"): "a more important gang needs the slots",
+    ("STARTING", "PREEMPTED"): "asked to give up its slots while it started",
+    ("STARTING", "RESIZED"): "another world size is wanted while it started",
     ("RUNNING", "WINDING_DOWN"): "a first member exited with 0",
     ("RUNNING", "SUCCEEDED"): "all members exited with 0",
     ("RUNNING", "FAILED"): "a member failed; the others are stopped at once",
     ("RUNNING", "LOST"): "a node was lost",
     ("RUNNING", "CANCELED"): "stopped on request",
-    ("RUNNING", "PREEMPTED"): "a more important gang needs the slots",
+    ("RUNNING", "PREEMPTED"): "gave up its slots after a checkpoint",
     ("RUNNING", "RESIZED"): "stopped to continue at another world size",
     ("WINDING_DOWN", "SUCCEEDED"): "all members exited with 0",
     ("WINDING_DOWN", "FAILED"): "a member failed, or did not end in time",
     ("WINDING_DOWN", "LOST"): "a node was lost",
     ("WINDING_DOWN", "CANCELED"): "stopped on request",
+    ("WINDING_DOWN", "PREEMPTED"): "asked to give up its slots just before its first member ended",
+    ("WINDING_DOWN", "RESIZED"): "asked for another world size just before its first member ended",
 }
 
 ALLOCATION_TRANSITIONS: Transitions = {

@@ -210,4 +210,5 @@ def _assignment(allocation: AllocationRow, attempt: AttemptRow) -> Assignment:
         desired=wanted,  # type: ignore[arg-type]
         rendezvous=rendezvous,
         stop_reason=allocation.stop_reason,
+        stop_kind=allocation.stop_kind,
     )

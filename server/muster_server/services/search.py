@@ -242,7 +242,7 @@ def run_search(session: Session, experiment_id: int, now: dt.datetime) -> list[s
         return []
     searcher = Searcher.from_state(experiment.search_state)
     decided: list[Action] = []
-    if experiment.desired == "stop":
+    if experiment.desired in ("stop", "kill"):
         decided += searcher.close("stopped by a user")
     for row in rows:
         actions = searcher.apply(event_from_json(row.event))

@@ -21,10 +21,11 @@ from muster_server.domain.lifecycle import (
     SetFlags,
     SetNode,
     SetTrial,
+    SetYield,
     TrialView,
     decide,
 )
-from muster_server.domain.states import TERMINAL_ATTEMPT, TERMINAL_TRIAL
+from muster_server.domain.states import TERMINAL_ATTEMPT, TERMINAL_TRIAL, YieldKind
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 POLICY = LifecyclePolicy(takeover_grace_s=0)
@@ -86,7 +87,9 @@ class Histories(RuleBasedStateMachine):
         else:
             self.nodes[node_id] = dataclasses.replace(node, last_seen_at=self.now)
 
-    @precondition(lambda self: self.trial.state == "QUEUED")
+    @precondition(
+        lambda self: self.trial.state == "QUEUED" and self.trial.experiment_desired == "run"
+    )
     @rule()
     def scheduler_places(self):
         for node in self.nodes:
@@ -142,10 +145,47 @@ class Histories(RuleBasedStateMachine):
         for i in range(self.num_nodes):
             self.agent_reports(i, 0 if not ready else choice, going)
 
-    @rule(desired=st.sampled_from(["stop", "early"]), chance=st.integers(0, 7))
+    @rule()
+    def it_comes_to_run(self):
+        if self.trial.state == "QUEUED" and self.trial.experiment_desired == "run":
+            self.scheduler_places()
+        for _ in range(4):
+            if any(m.desired in ("stop", "kill") for m in self.members.values()):
+                return
+            self.every_agent_goes_on(0, "success")
+            self.a_pass_comes_to_rest()
+
+    @rule(kind=st.sampled_from([YieldKind.PREEMPT, YieldKind.RESIZE]))
+    def scheduler_wants_its_slots(self, kind):
+        if self.attempt is None or self.attempt.yield_kind is not None:
+            return
+        if self.attempt.state in ("PREPARING", "STARTING", "RUNNING"):
+            self.attempt = dataclasses.replace(
+                self.attempt, yield_kind=kind, yield_reason="others", yield_at=self.now
+            )
+
+    @rule(desired=st.sampled_from(["run", "run", "pause"]), chance=st.integers(0, 2))
+    def user_pauses_or_resumes(self, desired, chance):
+        if chance == 2 and self.trial.desired == "run":
+            self.trial = dataclasses.replace(self.trial, experiment_desired=desired)
+
+    @rule(i=st.integers(0, 2), scheduling=st.sampled_from(["open"] * 5 + ["draining"]))
+    def admin_drains_or_opens(self, i, scheduling):
+        if i < self.num_nodes:
+            self.nodes[f"n{i}"] = dataclasses.replace(self.nodes[f"n{i}"], scheduling=scheduling)
+
+    @rule(
+        desired=st.sampled_from(["stop", "early", "kill"]),
+        chance=st.integers(0, 7),
+    )
     def somebody_stops_it(self, desired, chance=7):
         if self.trial.desired == "run" and chance == 7:
             self.trial = dataclasses.replace(self.trial, desired=desired)
+
+    @rule(chance=st.integers(0, 15))
+    def its_budget_is_used_up(self, chance):
+        if chance == 15:
+            self.trial = dataclasses.replace(self.trial, exhausted_reason="used up")
 
     # the controller
 
@@ -197,6 +237,12 @@ class Histories(RuleBasedStateMachine):
                 member = self.members[action.allocation_id]
                 assert member.desired == action.before
                 self.members[member.id] = dataclasses.replace(member, desired=action.after)
+            case SetYield():
+                assert self.attempt.state == action.before
+                assert self.attempt.yield_kind is None
+                self.attempt = dataclasses.replace(
+                    self.attempt, yield_kind=action.kind, yield_at=self.now
+                )
             case SetAttempt():
                 assert self.attempt.state == action.before
                 values = {"state": action.after, "reason": action.reason}
@@ -214,7 +260,7 @@ class Histories(RuleBasedStateMachine):
                     if getattr(action, name) is not None:
                         values[name] = getattr(action, name)
                 self.trial = dataclasses.replace(self.trial, **values)
-                if action.after in TERMINAL_TRIAL or action.after == "RETRY_WAIT":
+                if action.after in ("QUEUED", "PAUSED", "RETRY_WAIT", *TERMINAL_TRIAL):
                     # Nothing of the attempt runs any more, as far as can be known.
                     states = {m.observed for m in self.members.values()}
                     assert states <= {"CLEANED", "LOST"}

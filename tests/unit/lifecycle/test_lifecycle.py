@@ -379,6 +379,8 @@ def test_a_lost_node_does_not_keep_a_stopped_trial_waiting():
         ("RETRY_WAIT", "stop", "CANCELED"),
         ("RETRY_WAIT", "early", "STOPPED_EARLY"),
         ("PAUSED", "stop", "CANCELED"),
+        ("PAUSED", "early", "STOPPED_EARLY"),
+        ("QUEUED", "kill", "CANCELED"),
     ],
 )
 def test_a_waiting_trial_is_stopped_on_the_spot(state, desired, after):
@@ -477,6 +479,18 @@ def test_a_silent_node_flags_its_trials_and_a_heard_one_unflags_them():
         ("STOPPING", "stop", True, {"CANCELED": 1, "COMPLETED": 1}, ["CANCELED"]),
         ("STOPPING", "stop", True, {"COMPLETED": 2}, ["COMPLETED"]),
         ("COMPLETED", "stop", True, {"COMPLETED": 2}, []),
+        ("RUNNING", "kill", False, {"RUNNING": 1}, ["STOPPING"]),
+        ("QUEUED", "pause", True, {"QUEUED": 1}, []),
+        ("QUEUED", "pause", True, {"PAUSED": 1}, ["PAUSED"]),
+        ("RUNNING", "pause", True, {"RUNNING": 1, "PAUSED": 1}, []),
+        ("RUNNING", "pause", True, {"COMPLETED": 1, "PAUSED": 1}, ["PAUSED"]),
+        ("RUNNING", "pause", False, {"COMPLETED": 1}, ["PAUSED"]),
+        ("RUNNING", "pause", True, {"COMPLETED": 1}, ["COMPLETED"]),
+        ("PAUSED", "pause", True, {"PAUSED": 1}, []),
+        ("PAUSED", "run", True, {"PAUSED": 1}, ["QUEUED"]),
+        ("PAUSED", "run", True, {"PAUSED": 1, "COMPLETED": 1}, ["QUEUED", "RUNNING"]),
+        ("PAUSED", "pause", True, {"CANCELED": 1}, ["STOPPING", "CANCELED"]),
+        ("PAUSED", "kill", True, {"CANCELED": 1}, ["STOPPING", "CANCELED"]),
     ],
 )
 def test_experiments_follow_their_trials(state, desired, finished, trials, path):

@@ -94,6 +94,8 @@ class NodeSlotRow(Base):
     device: Mapped[dict[str, Any]] = mapped_column(default=dict)
     allocation_id: Mapped[str | None] = mapped_column(String(32), index=True)
     """Taken with `UPDATE … WHERE allocation_id IS NULL`: zero rows means somebody was faster."""
+    free_since: Mapped[dt.datetime | None]
+    """Since when nothing holds it; null: held."""
 
 
 class NodePairRow(Base):

@@ -86,6 +86,12 @@ class ExperimentRow(Base):
     __table_args__ = (Index("ix_experiments_state_priority", "state", "priority"),)
 
 
+def _given(context: Any, name: str) -> dt.datetime:
+    """Another value of the row that is being inserted."""
+    value: dt.datetime = context.get_current_parameters()[name]
+    return value
+
+
 class TrialRow(Base):
     __tablename__ = "trials"
 
@@ -98,10 +104,22 @@ class TrialRow(Base):
     state: Mapped[str] = mapped_column(String(16))
     """domain.states.TrialState."""
     desired: Mapped[str] = mapped_column(String(8), default="run")
-    """run | stop (by the user) | early (by the searcher)."""
+    """run | stop or kill (by the user) | early (by the searcher)."""
     flags: Mapped[list[Any]] = mapped_column(default=list)
     """Of STALLED, DEGRADED, UNREACHABLE: shown beside the state, never instead of it."""
     queued_at: Mapped[dt.datetime]
+    """When it was created and first queued."""
+    queue_no: Mapped[float] = mapped_column(
+        default=lambda context: _given(context, "queued_at").timestamp()
+    )
+    """Place in the queue among equals, smaller first. Kept over restarts, preemptions and pauses;
+    users move it. First it is `queued_at`, in seconds since 1970."""
+    waiting_since: Mapped[dt.datetime] = mapped_column(
+        default=lambda context: _given(context, "queued_at")
+    )
+    """When it last became QUEUED."""
+    estimated_start_at: Mapped[dt.datetime | None]
+    """Of the last pass that looked at it; null: no honest estimate."""
     not_before: Mapped[dt.datetime | None]
     pending_reason: Mapped[str] = mapped_column(default="")
     attempt_no: Mapped[int] = mapped_column(default=0)
@@ -159,6 +177,12 @@ class AttemptRow(Base):
     root_log_tail: Mapped[list[Any]] = mapped_column(default=list)
     preflight: Mapped[dict[str, Any] | None]
     """What its nodes were asked to try together before the start; None: nothing."""
+    yield_kind: Mapped[str | None] = mapped_column(String(16))
+    """domain.states.YieldKind: it was asked to give up its slots; null: it was not."""
+    yield_reason: Mapped[str] = mapped_column(default="")
+    yield_slots: Mapped[int | None]
+    """The world size a resize is for."""
+    yield_at: Mapped[dt.datetime | None]
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]
@@ -186,6 +210,8 @@ class AllocationRow(Base):
     stop_reason: Mapped[str] = mapped_column(default="")
     stop_grace_s: Mapped[float | None]
     """Time to end in when it is told to stop; None: the document's `stop_grace_s`."""
+    stop_kind: Mapped[str] = mapped_column(String(16), default="")
+    """wire.STOP_KINDS."""
     observed: Mapped[str] = mapped_column(String(16))
     """domain.states.AllocationState."""
     acked_seq: Mapped[int] = mapped_column(default=0)

@@ -20,11 +20,12 @@ from .actions import (
     SetFlags,
     SetNode,
     SetTrial,
+    SetYield,
     Step,
 )
 from .experiments import decide_experiment
 from .nodes import decide_lost, decide_node, heartbeat_interval_s
-from .trials import TrialCase
+from .trials import decide_trial
 from .views import (
     AllocationView,
     AttemptView,
@@ -53,6 +54,7 @@ __all__ = [
     "SetFlags",
     "SetNode",
     "SetTrial",
+    "SetYield",
     "Step",
     "TrialView",
     "decide",
@@ -75,10 +77,9 @@ def decide(snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePo
             node, snapshot, clean=node.id not in lost_nodes, now=now, policy=policy
         )
     for trial in snapshot.trials:
-        case = TrialCase(trial, nodes, now, policy)
-        case.run()
-        if case.actions:
-            steps.append(Step(subject=f"trial:{trial.id}", actions=tuple(case.actions)))
+        actions = decide_trial(trial, nodes, now, policy)
+        if actions:
+            steps.append(Step(subject=f"trial:{trial.id}", actions=actions))
     for experiment in snapshot.experiments:
         actions = decide_experiment(experiment)
         if actions:

@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Literal
 
-from ..states import Termination, Transitions, is_legal
+from ..states import Termination, Transitions, YieldKind, is_legal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,18 @@ class SetDesired:
     node_id: str
     before: str
     after: Literal["start", "stop", "kill"]
+    reason: str
+    kind: str = ""
+    """Of a stop or kill: wire.STOP_KINDS, for the workers to read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetYield:
+    """Ask an attempt in `before`, which is not asked yet, to give up its slots."""
+
+    attempt_id: int
+    before: str
+    kind: YieldKind
     reason: str
 
 
@@ -90,6 +102,7 @@ Action = (
     | QuarantineNode
     | SetAllocation
     | SetDesired
+    | SetYield
     | SetAttempt
     | SetTrial
     | SetFlags

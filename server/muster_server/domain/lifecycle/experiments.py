@@ -15,6 +15,7 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
     num_trials = sum(num.values())
     num_open = sum(n for s, n in num.items() if s not in TERMINAL_TRIAL)
     num_well = num.get("COMPLETED", 0) + num.get("STOPPED_EARLY", 0)
+    num_paused = num.get("PAUSED", 0)
     over = experiment.search_finished and num_open == 0
     actions: list[Action] = []
 
@@ -26,8 +27,12 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
         )
         state = after
 
-    if experiment.desired == "stop" and state != "STOPPING":
+    if experiment.desired in ("stop", "kill") and state != "STOPPING":
         go("STOPPING", "stop requested")
+    if state == "PAUSED" and over:
+        go("STOPPING", "all its trials were stopped")
+    elif state == "PAUSED" and experiment.desired == "run":
+        go("QUEUED", "resumed by a user")
     if state == "STOPPING":
         if num_open == 0 and over and num_well == num_trials > 0:
             go("COMPLETED", "it had finished by itself before the stop took effect")
@@ -37,7 +42,7 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
     if state == "QUEUED":
         if num_trials == 0 and experiment.search_finished:
             go("FAILED", "the searcher could not create a single trial")
-        elif num_trials > num.get("QUEUED", 0):
+        elif num_trials > num.get("QUEUED", 0) + num_paused:
             go("RUNNING", "its first trial started")
     if state == "RUNNING" and over:
         if num_well:
@@ -47,4 +52,7 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
         else:
             go("STOPPING", "all its trials were stopped")
             go("CANCELED", "all its trials were stopped")
+    # Only what is left open counts: a search goes on with trials that do not exist yet.
+    if state in ("QUEUED", "RUNNING") and experiment.desired == "pause" and num_paused == num_open:
+        go("PAUSED", "paused by a user; nothing of it runs")
     return tuple(actions)

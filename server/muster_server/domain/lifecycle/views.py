@@ -10,6 +10,7 @@ from typing import Literal
 from muster.wire import ExitInfo
 
 from ..restarts import RestartPolicy
+from ..states import YieldKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,7 @@ class NodeLease:
     last_seen_at: dt.datetime
     registered_at: dt.datetime
     health: str = "ok"
+    scheduling: str = "open"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,12 @@ class AttemptView:
     termination: str | None = None
     reason: str = ""
     root_rank: int | None = None
+    yield_kind: YieldKind | None = None
+    """Set when it was asked to give up its slots; the first to ask stands."""
+    yield_reason: str = ""
+    yield_slots: int | None = None
+    """The world size a resize is for."""
+    yield_at: dt.datetime | None = None
     allocations: tuple[AllocationView, ...] = ()
 
 
@@ -80,7 +88,11 @@ class TrialView:
     experiment_id: int
     state: str
     desired: str = "run"
+    """run | stop and kill (by a user) | early (by the searcher)."""
     experiment_desired: str = "run"
+    """run | pause | stop | kill."""
+    exhausted_reason: str = ""
+    """The sentence that names the budget it has used up; empty while there is some left."""
     not_before: dt.datetime | None = None
     failures_user: int = 0
     failures_infra: int = 0
@@ -96,11 +108,20 @@ class TrialView:
     """The current one."""
 
     @property
-    def stop_wanted(self) -> Literal["stop", "early"] | None:
-        """Who wants it stopped: "stop" a user, "early" the searcher."""
-        if self.desired == "stop" or self.experiment_desired == "stop":
+    def stop_wanted(self) -> Literal["stop", "kill", "early", "budget"] | None:
+        """Why it is to end for good: a user wants it ("kill": without the grace), the searcher
+        does ("early"), or a budget is used up. A user's word goes first."""
+        if "kill" in (self.desired, self.experiment_desired):
+            return "kill"
+        if "stop" in (self.desired, self.experiment_desired):
             return "stop"
+        if self.exhausted_reason:
+            return "budget"
         return "early" if self.desired == "early" else None
+
+    @property
+    def pause_wanted(self) -> bool:
+        return self.experiment_desired == "pause"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +139,7 @@ class ExperimentView:
     id: int
     state: str
     desired: str = "run"
+    """run | pause | stop | kill."""
     search_finished: bool = False
     num_by_state: Mapping[str, int] = field(default_factory=dict)
     """Trials per state."""

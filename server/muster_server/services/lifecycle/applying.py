@@ -1,20 +1,17 @@
-"""The lifecycle's two ends: the present state out of the tables, decided steps back into them."""
+"""The lifecycle's other end: decided steps, back into the tables."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
 from typing import Any
 
-from sqlalchemy import and_, func, or_, select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from muster.wire import ExitInfo, load
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
     AttemptRow,
-    CheckpointRow,
     ExperimentRow,
     NodeRow,
     TrialRow,
@@ -22,12 +19,6 @@ from muster_server.db.models import (
 )
 from muster_server.domain.lifecycle import (
     Action,
-    AllocationView,
-    AttemptView,
-    ExperimentView,
-    LifecycleSnapshot,
-    LostAllocation,
-    NodeLease,
     QuarantineNode,
     SetAllocation,
     SetAttempt,
@@ -36,212 +27,14 @@ from muster_server.domain.lifecycle import (
     SetFlags,
     SetNode,
     SetTrial,
+    SetYield,
     Step,
-    TrialView,
 )
-from muster_server.domain.states import (
-    TERMINAL_ATTEMPT,
-    TERMINAL_EXPERIMENT,
-    TERMINAL_TRIAL,
-)
+from muster_server.domain.states import TERMINAL_ATTEMPT, TERMINAL_EXPERIMENT, TERMINAL_TRIAL
 from muster_server.services import search
-
-from .allocations import bump_assignments, clean, require_one
-from .events import Level, add_event
-
-ACTIVE = ("STARTING", "RUNNING", "STOPPING")
-WAITING = ("QUEUED", "RETRY_WAIT", "PAUSED")
-
-# ---------------------------------------------------------------- out of the tables
-
-
-def load_lifecycle_snapshot(
-    session: Session, *, leader_since: dt.datetime, now: dt.datetime
-) -> LifecycleSnapshot:
-    """Everything the lifecycle decides on. Waiting trials only where something is due."""
-    experiments = _load_experiments(session)
-    return LifecycleSnapshot(
-        leader_since=leader_since,
-        nodes=tuple(
-            NodeLease(
-                id=node.id,
-                name=node.name,
-                state=node.state,
-                last_seen_at=node.last_seen_at,
-                registered_at=node.registered_at,
-                health=node.health,
-            )
-            for node in session.execute(
-                select(
-                    NodeRow.id,
-                    NodeRow.name,
-                    NodeRow.state,
-                    NodeRow.last_seen_at,
-                    NodeRow.registered_at,
-                    NodeRow.health,
-                ).order_by(NodeRow.name)
-            )
-        ),
-        trials=tuple(_load_trials(session, now)),
-        lost=tuple(
-            LostAllocation(id=row.id, node_id=row.node_id)
-            for row in session.execute(
-                select(AllocationRow.id, AllocationRow.node_id)
-                .where(AllocationRow.observed == "LOST")
-                .order_by(AllocationRow.id)
-            )
-        ),
-        experiments=tuple(experiments),
-    )
-
-
-def _load_trials(session: Session, now: dt.datetime) -> list[TrialView]:
-    attempts = _load_attempts(session)
-    due = and_(
-        TrialRow.state.in_(WAITING),
-        or_(
-            TrialRow.desired != "run",
-            ExperimentRow.desired == "stop",
-            and_(
-                TrialRow.state == "RETRY_WAIT",
-                or_(TrialRow.not_before.is_(None), TrialRow.not_before <= now),
-            ),
-        ),
-    )
-    rows = session.execute(
-        select(TrialRow, ExperimentRow, CheckpointRow.step)
-        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-        .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
-        .where(or_(TrialRow.state.in_(ACTIVE), due))
-        .order_by(TrialRow.id)
-    )
-    return [
-        _trial_view(trial, experiment, checkpoint_step, attempts.get(trial.id))
-        for trial, experiment, checkpoint_step in rows
-    ]
-
-
-def _trial_view(
-    trial: TrialRow,
-    experiment: ExperimentRow,
-    checkpoint_step: int | None,
-    attempt: AttemptView | None,
-) -> TrialView:
-    restarts = experiment.config.get("restarts") or {}
-    return TrialView(
-        id=trial.id,
-        no=trial.no,
-        experiment_id=trial.experiment_id,
-        state=trial.state,
-        desired=trial.desired,
-        experiment_desired=experiment.desired,
-        not_before=trial.not_before,
-        failures_user=trial.failures_user,
-        failures_infra=trial.failures_infra,
-        no_progress=trial.no_progress,
-        budget_user=int(restarts.get("user", 0)),
-        budget_infra=int(restarts.get("infra", 3)),
-        stop_grace_s=float(experiment.config.get("stop_grace_s", 30.0)),
-        on_disconnect=experiment.config.get("on_disconnect") or "continue",
-        checkpoint_step=checkpoint_step,
-        flags=tuple(trial.flags),
-        attempt=attempt,
-    )
-
-
-def _load_attempts(session: Session) -> dict[int, AttemptView]:
-    """Trial id → its current attempt, of trials that have one under way."""
-    members: dict[int, list[AllocationView]] = defaultdict(list)
-    current = and_(TrialRow.id == AttemptRow.trial_id, TrialRow.attempt_no == AttemptRow.no)
-    allocations = session.scalars(
-        select(AllocationRow)
-        .join(AttemptRow, AttemptRow.id == AllocationRow.attempt_id)
-        .join(TrialRow, current)
-        .where(TrialRow.state.in_(ACTIVE))
-        .order_by(AllocationRow.node_rank)
-    )
-    for row in allocations:
-        members[row.attempt_id].append(
-            AllocationView(
-                id=row.id,
-                node_id=row.node_id,
-                node_name=row.node_name,
-                node_rank=row.node_rank,
-                observed=row.observed,
-                desired=row.desired,
-                state_since=row.state_since,
-                message=row.message,
-                exit=load(ExitInfo, row.exit) if row.exit is not None else None,
-            )
-        )
-    attempts = session.scalars(
-        select(AttemptRow).join(TrialRow, current).where(TrialRow.state.in_(ACTIVE))
-    )
-    return {
-        row.trial_id: AttemptView(
-            id=row.id,
-            no=row.no,
-            state=row.state,
-            num_nodes=row.num_nodes,
-            created_at=row.created_at,
-            started_at=row.started_at,
-            ended_at=row.ended_at,
-            resume_step=row.resume_step,
-            has_rendezvous=row.rendezvous_port is not None,
-            termination=row.termination,
-            reason=row.reason,
-            root_rank=row.root_rank,
-            allocations=tuple(members[row.id]),
-        )
-        for row in attempts
-    }
-
-
-def _load_experiments(session: Session) -> list[ExperimentView]:
-    is_open = ExperimentRow.state.not_in(TERMINAL_EXPERIMENT)
-    counts: dict[int, dict[str, int]] = defaultdict(dict)
-    grouped = session.execute(
-        select(TrialRow.experiment_id, TrialRow.state, func.count())
-        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-        .where(is_open)
-        .group_by(TrialRow.experiment_id, TrialRow.state)
-    )
-    for experiment_id, state, num in grouped:
-        counts[experiment_id][state] = num
-    rows = session.execute(
-        select(
-            ExperimentRow.id,
-            ExperimentRow.state,
-            ExperimentRow.desired,
-            ExperimentRow.search_state["finished"].as_boolean().label("finished"),
-        )
-        .where(is_open)
-        .order_by(ExperimentRow.id)
-    ).all()
-    return [
-        ExperimentView(
-            id=row.id,
-            state=row.state,
-            desired=row.desired,
-            search_finished=bool(row.finished),
-            num_by_state=counts[row.id],
-            failure=_first_failure(session, row.id) if counts[row.id].get("FAILED") else "",
-        )
-        for row in rows
-    ]
-
-
-def _first_failure(session: Session, experiment_id: int) -> str:
-    row = session.execute(
-        select(TrialRow.no, TrialRow.reason)
-        .where(TrialRow.experiment_id == experiment_id, TrialRow.state == "FAILED")
-        .order_by(TrialRow.no)
-        .limit(1)
-    ).one_or_none()
-    return f"trial {row.no}: {row.reason}" if row is not None else ""
-
-
-# ---------------------------------------------------------------- back into the tables
+from muster_server.services.allocations import bump_assignments, clean, require_one
+from muster_server.services.events import Level, add_event
+from muster_server.services.yielding import ask_to_yield
 
 
 def apply_step(session: Session, step: Step, *, now: dt.datetime) -> None:
@@ -281,20 +74,17 @@ def _apply(session: Session, action: Action, now: dt.datetime) -> set[str]:
         case SetAllocation():
             return _set_allocation(session, action, now)
         case SetDesired():
-            require_one(
-                session,
-                update(AllocationRow)
-                .where(
-                    AllocationRow.id == action.allocation_id,
-                    AllocationRow.desired == action.before,
-                )
-                .values(
-                    desired=action.after,
-                    **({} if action.after == "start" else {"stop_reason": action.reason}),
-                ),
-                f"allocation {action.allocation_id} is not wanted {action.before} any more",
-            )
+            _set_desired(session, action)
             return {action.node_id}
+        case SetYield():
+            ask_to_yield(
+                session,
+                action.attempt_id,
+                kind=action.kind,
+                reason=action.reason,
+                before=(action.before,),
+                now=now,
+            )
         case SetAttempt():
             _set_attempt(session, action, now)
         case SetTrial():
@@ -357,6 +147,22 @@ def _set_allocation(session: Session, action: SetAllocation, now: dt.datetime) -
     return set()
 
 
+def _set_desired(session: Session, action: SetDesired) -> None:
+    values: dict[str, Any] = {"desired": action.after}
+    if action.after != "start":
+        values |= {"stop_reason": action.reason, "stop_kind": action.kind}
+    require_one(
+        session,
+        update(AllocationRow)
+        .where(
+            AllocationRow.id == action.allocation_id,
+            AllocationRow.desired == action.before,
+        )
+        .values(**values),
+        f"allocation {action.allocation_id} is not wanted {action.before} any more",
+    )
+
+
 def _set_attempt(session: Session, action: SetAttempt, now: dt.datetime) -> None:
     attempt = session.get_one(AttemptRow, action.attempt_id)
     values: dict[str, Any] = {"state": action.after, "reason": action.reason}
@@ -401,10 +207,13 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
         "reason": action.reason,
         "not_before": action.not_before,
         "pending_reason": "",
+        "estimated_start_at": None,
     }
     for counter in ("failures_user", "failures_infra", "no_progress"):
         if (value := getattr(action, counter)) is not None:
             values[counter] = value
+    if action.after == "QUEUED":
+        values["waiting_since"] = now
     is_over = action.after in TERMINAL_TRIAL
     if action.after == "RUNNING" or (action.after == "COMPLETED"):
         values["started_at"] = func.coalesce(TrialRow.started_at, now)

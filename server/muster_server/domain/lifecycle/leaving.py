@@ -1,0 +1,207 @@
+"""An attempt that must leave before its training is done: stopped for good, or giving up its slots.
+
+A *stop* ends the trial: a user wants it, the searcher does, or a budget is used up. A *yield* ends
+only the attempt: its trial goes on later from the checkpoint, at whatever size fits then.
+Either way the members are told to stop, get the trial's grace to save a checkpoint, and are killed
+after it. How the trial goes on is decided when the last of them is gone.
+
+The first yield to be asked for stands. What is wanted beside it (a pause while it is preempted)
+shows as soon as the trial waits; a stop goes before any yield.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Literal
+
+from ..outcomes import Outcome, root_cause
+from ..states import YIELD_ENDS, Termination, YieldKind
+from .case import TrialCase
+from .views import AllocationView
+
+YIELDING = ("PREPARING", "STARTING", "RUNNING")
+"""An attempt in these states may be asked to give up its slots. One whose first member has ended
+well is nearly done: it is let finish."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a stopped trial ends, and in whose name."""
+
+    kind: str
+    """wire.STOP_KINDS."""
+    who: str
+    state: Literal["CANCELED", "STOPPED_EARLY"]
+    termination: Termination
+
+
+STOPS = {
+    "stop": Ending(kind="user", who="a user", state="CANCELED", termination=Termination.CANCELED),
+    "kill": Ending(kind="user", who="a user", state="CANCELED", termination=Termination.CANCELED),
+    "early": Ending(
+        kind="early",
+        who="the searcher",
+        state="STOPPED_EARLY",
+        termination=Termination.STOPPED_EARLY,
+    ),
+    "budget": Ending(
+        kind="budget",
+        who="the budget",
+        state="CANCELED",
+        termination=Termination.BUDGET_EXHAUSTED,
+    ),
+}
+
+
+def is_leaving(case: TrialCase) -> bool:
+    """Whether it is to leave before its training is done."""
+    return case.trial.stop_wanted is not None or case.yield_kind is not None
+
+
+def note_yield(case: TrialCase) -> None:
+    """Record that the attempt is asked to give up its slots, where something new asks for it.
+
+    Preemptions and resizes are recorded by whoever decided them.
+    """
+    if case.yield_kind is not None or case.attempt_state not in YIELDING:
+        return
+    draining = [
+        a.node_name
+        for a in case.members
+        if (node := case.nodes.get(a.node_id)) is not None
+        and node.scheduling == "draining"
+        and not case.is_finished(a)
+    ]
+    if case.trial.stop_wanted == "budget":
+        case.set_yield(YieldKind.BUDGET, case.trial.exhausted_reason)
+    elif case.trial.stop_wanted is None and case.trial.pause_wanted:
+        case.set_yield(YieldKind.PAUSE, "paused by a user")
+    elif case.trial.stop_wanted is None and draining:
+        verb = "is" if len(draining) == 1 else "are"
+        case.set_yield(YieldKind.DRAIN, f"{', '.join(draining)} {verb} being drained")
+
+
+def tell_members(case: TrialCase) -> None:
+    """Whatever of the gang lives although it should not is told to stop, and later to die."""
+    if not case.is_over and (not is_leaving(case) or case.attempt_state == "PREPARING"):
+        return
+    kind, reason = why_told(case)
+    grace = dt.timedelta(seconds=case.trial.stop_grace_s + case.policy.kill_margin_s)
+    for member in case.members:
+        state = case.observed[member.id]
+        if case.is_finished(member):
+            continue
+        never_ran = state in ("ASSIGNED", "PREPARING", "READY")
+        since = member.state_since if state == "STOPPING" else None
+        since = since or case.attempt_ended_at or case.yield_at
+        overdue = since is not None and case.now > since + grace
+        at_once = never_ran or overdue or case.trial.stop_wanted == "kill"
+        want: Literal["stop", "kill"] = "kill" if at_once else "stop"
+        current = case.wanted[member.id]
+        if current != want and current not in ("kill", "forget"):
+            case.set_desired(member, want, reason, kind=kind)
+        unstarted = dt.timedelta(seconds=case.policy.unstarted_grace_s)
+        if (
+            state == "ASSIGNED"
+            and case.attempt_ended_at is not None
+            and case.now > case.attempt_ended_at + unstarted
+        ):
+            case.set_allocation(member, "EXITED", "no agent ever took it up")
+
+
+def why_told(case: TrialCase) -> tuple[str, str]:
+    """(kind, reason) of a stop request, as the workers get to read it."""
+    stop = case.trial.stop_wanted
+    if stop == "budget":
+        return "budget", case.trial.exhausted_reason
+    if stop is not None:
+        return STOPS[stop].kind, f"stop requested by {STOPS[stop].who}"
+    if case.yield_kind is not None:
+        return case.yield_kind.value, case.yield_reason
+    return "gang", "another member of the gang ended"
+
+
+def decide_leaving(
+    case: TrialCase, outcomes: list[Outcome], unfinished: list[AllocationView]
+) -> Outcome | None:
+    """End the attempt once everything of it has; returns the failure when it ended by one.
+
+    A member that fails while others leave as asked has most likely lost its peers in the middle of
+    a collective: that is a consequence of the request and charged to nobody. When nobody left as
+    asked, or a node was lost, it is a failure like any other.
+    """
+    after, termination, reason = _end(case)
+    if case.attempt_state == "PREPARING":
+        case.set_attempt(after, f"{reason}; it had not started", termination=termination)
+        return None
+    if unfinished:
+        return None
+    cause = root_cause(outcomes)
+    was_lost = any(o.lost for o in outcomes)
+    if case.trial.stop_wanted is not None:
+        is_failure = all(o.failed for o in outcomes) and not was_lost
+    else:
+        is_failure = was_lost or not any(o.stopped for o in outcomes)
+    if all(o.succeeded for o in outcomes):
+        sentence = "it finished by itself while being stopped"
+        case.set_attempt("SUCCEEDED", sentence, termination=Termination.SUCCESS)
+    elif cause is not None and is_failure:
+        return cause
+    else:
+        also = f" ({cause.sentence}, while it left)" if cause is not None else ""
+        case.set_attempt(after, f"{reason}{also}", termination=termination)
+    return None
+
+
+def finish_yielded(case: TrialCase) -> None:
+    """The attempt has given up its slots: its trial waits for new ones, or is paused."""
+    progressed = (case.trial.checkpoint_step or 0) > case.attempt.resume_step
+    no_progress = 0 if progressed else None
+    if case.yield_kind is YieldKind.PAUSE:
+        case.set_trial("PAUSED", "paused by a user", no_progress=no_progress)
+    else:
+        case.set_trial("QUEUED", case.attempt_reason, no_progress=no_progress)
+
+
+def finish_stopped(
+    case: TrialCase, termination: Termination, reason: str, *, logs_complete: bool
+) -> None:
+    stop = case.trial.stop_wanted or "stop"
+    if case.state in ("STARTING", "RUNNING"):
+        case.set_trial("STOPPING", stop_sentence(case))
+    if case.attempt_state == "FAILED" and termination is not Termination.PREPARE_FAILED:
+        case.set_trial(
+            "FAILED",
+            f"{reason}; it was being stopped",
+            termination=termination,
+            logs_complete=logs_complete,
+        )
+        return
+    ending = STOPS[stop]
+    case.set_trial(
+        ending.state,
+        case.trial.exhausted_reason if stop == "budget" else f"stopped on request of {ending.who}",
+        termination=ending.termination,
+        logs_complete=logs_complete,
+    )
+
+
+def stop_sentence(case: TrialCase) -> str:
+    stop = case.trial.stop_wanted or "stop"
+    return (
+        case.trial.exhausted_reason if stop == "budget" else f"stop requested by {STOPS[stop].who}"
+    )
+
+
+def _end(case: TrialCase) -> tuple[str, Termination, str]:
+    """(attempt state, termination, reason) of an attempt that leaves as asked."""
+    stop = case.trial.stop_wanted
+    if stop == "budget":
+        return "CANCELED", Termination.BUDGET_EXHAUSTED, case.trial.exhausted_reason
+    if stop is not None:
+        reason = f"stopped on request of {STOPS[stop].who}"
+        return "CANCELED", STOPS[stop].termination, reason
+    assert case.yield_kind is not None
+    after, termination = YIELD_ENDS[case.yield_kind]
+    return after.value, termination, f"gave up its slots: {case.yield_reason}"
