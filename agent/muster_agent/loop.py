@@ -269,9 +269,9 @@ class Agent:
             case Start(allocation_id=allocation_id, rendezvous=rendezvous):
                 allocation = self._allocations[allocation_id]
                 work = self._tell(allocation, "start", rendezvous=_plain(rendezvous))
-            case Stop(allocation_id=allocation_id, reason=reason):
+            case Stop(allocation_id=allocation_id, reason=reason, kind=kind):
                 allocation = self._allocations[allocation_id]
-                work = self._tell(allocation, "stop", reason=reason)
+                work = self._tell(allocation, "stop", reason=reason, kind=kind)
             case Kill(allocation_id=allocation_id, reason=reason):
                 allocation = self._allocations[allocation_id]
                 work = self._tell(allocation, "kill", reason=reason)

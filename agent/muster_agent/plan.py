@@ -50,6 +50,8 @@ class Start:
 class Stop:
     allocation_id: str
     reason: str
+    kind: str = ""
+    """wire.STOP_KINDS, for the workers to read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +142,7 @@ def _next_action(desired: Mapping[str, Assignment] | None, item: Local) -> Actio
         if "stop" in item.asked:
             return None
         reason = wanted.stop_reason or "stopped by the control plane"
-        return Stop(allocation_id=item.allocation_id, reason=reason)
+        return Stop(allocation_id=item.allocation_id, reason=reason, kind=wanted.stop_kind)
     if wanted.desired == "start" and item.observed == "READY" and "start" not in item.asked:
         needs_rendezvous = wanted.spec.num_nodes > 1
         if needs_rendezvous and wanted.rendezvous is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -39,6 +40,14 @@ def wanted(make_spec: Any) -> Any:
         return {"a1": assignment}
 
     return build
+
+
+def test_the_kind_of_a_stop_is_passed_on(wanted: Any) -> None:
+    (assignment,) = wanted("stop").values()
+    asked = dataclasses.replace(assignment, stop_reason="n1 is being drained", stop_kind="drain")
+    (stop,) = plan({"a1": asked}, [local()])
+    assert isinstance(stop, Stop)
+    assert (stop.kind, stop.reason) == ("drain", "n1 is being drained")
 
 
 def kinds(actions: list[Any]) -> list[type]:

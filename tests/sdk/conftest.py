@@ -59,7 +59,7 @@ class FakeShim:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
-    def send(self, message: wire.Control) -> None:
+    def send(self, message: wire.Control | dict[str, Any]) -> None:
         for connection in self._connections:
             connection.sendall((wire.dump(message) + "\n").encode())
 

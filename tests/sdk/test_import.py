@@ -29,7 +29,7 @@ def test_works_with_the_standard_library_alone() -> None:
         "print(muster.should_stop(), muster.hparams()['lr'], muster.rank_info().world_size)\n"
         "print(sorted(m for m in ('torch', 'numpy', 'yaml', 'httpx') if m in sys.modules))\n"
     )
-    assert out.split("\n")[:2] == ["False 0.1 1", "[]"]
+    assert out.split("\n")[:2] == ["None 0.1 1", "[]"]
 
 
 def test_import_loads_nothing_slow() -> None:

@@ -121,13 +121,39 @@ def test_a_stop_request_is_seen(shim: Any, make_run: MakeRun, until: Until) -> N
     shim.start()
     run = make_run(agent_sink(shim.path))
     until(lambda: shim.num_connections)
-    assert not run.should_stop()
-    shim.send(wire.Control(should_stop=True, reason="behind at rung 1"))
+    assert run.should_stop() is None
+    deadline = time.clock_gettime(time.CLOCK_BOOTTIME) + 30
+    shim.send(
+        wire.Control(
+            should_stop=True, reason="behind at rung 1", kind="early", deadline_boot_s=deadline
+        )
+    )
     until(run.should_stop)
-    assert run.stop_reason == "behind at rung 1"
-    assert run.should_stop()
+    notice = run.should_stop()
+    assert notice is not None
+    assert (notice.kind, notice.reason, run.stop_reason) == (
+        "early",
+        "behind at rung 1",
+        "behind at rung 1",
+    )
+    assert notice.seconds_left is not None
+    assert 0 < notice.seconds_left <= 30
+    assert not notice.continues
     shim.drain(run)
     assert len(shim.of("stopping")) == 1  # said once: the agent then leaves it time to save
+
+
+def test_a_stop_of_an_older_shim_has_no_kind_and_no_deadline(
+    shim: Any, make_run: MakeRun, until: Until
+) -> None:
+    shim.start()
+    run = make_run(agent_sink(shim.path))
+    until(lambda: shim.num_connections)
+    shim.send({"type": "control", "should_stop": True, "reason": "", "from": "the future"})
+    until(run.should_stop)
+    notice = run.should_stop()
+    assert notice is not None
+    assert (notice.kind, notice.reason, notice.seconds_left) == ("", "asked to stop", None)
 
 
 def test_reconnects_and_loses_and_repeats_nothing(

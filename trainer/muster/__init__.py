@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         resume_from,
         should_stop,
     )
+    from muster.stops import StopNotice
     from muster.timing import StepTimer
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ __all__ = [
     "RankInfo",
     "Run",
     "StepTimer",
+    "StopNotice",
     "__version__",
     "backend",
     "checkpoint",
@@ -63,6 +65,7 @@ _HOME = {
     "RankInfo": "muster.env",
     "rank_info": "muster.env",
     "StepTimer": "muster.timing",
+    "StopNotice": "muster.stops",
 }
 """Where a public name lives; the others are in `muster.run`."""
 

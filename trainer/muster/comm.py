@@ -71,10 +71,15 @@ def agree_any(flag: bool) -> bool:
 
     Uses a group of its own that is not measured, so that asking does not count as communication.
     """
+    return agree_max(int(flag)) > 0
+
+
+def agree_max(value: int) -> int:
+    """The largest `value` of all ranks, on each of them. Every rank must call it; without a
+    process group it is this one's."""
     if not (dist.is_available() and dist.is_initialized()):
-        return flag
-    pending = start_agreement(flag)
-    return finish_agreement(pending)
+        return value
+    return finish_agreement(start_agreement(value))
 
 
 def control_group() -> Any:
@@ -96,17 +101,17 @@ def _forget_control_group() -> None:
     _control_group = None
 
 
-def start_agreement(flag: bool) -> tuple[Any, torch.Tensor]:
-    """Begin `agree_any` without waiting. Every rank must call it, and `finish_agreement` then."""
-    vote = torch.tensor([1 if flag else 0], dtype=torch.int32)
+def start_agreement(value: int) -> tuple[Any, torch.Tensor]:
+    """Begin `agree_max` without waiting. Every rank must call it, and `finish_agreement` then."""
+    vote = torch.tensor([value], dtype=torch.int32)
     work = dist.all_reduce(vote, op=dist.ReduceOp.MAX, group=control_group(), async_op=True)
     return work, vote
 
 
-def finish_agreement(pending: tuple[Any, torch.Tensor]) -> bool:
+def finish_agreement(pending: tuple[Any, torch.Tensor]) -> int:
     work, vote = pending
     work.wait()
-    return bool(vote.item())
+    return int(vote.item())
 
 
 def _create(options: Any, backend_options: Any) -> Any:

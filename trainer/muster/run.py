@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from muster import checkpoints, wire
+from muster import checkpoints, stops, wire
 from muster.env import RankInfo, Surroundings, TrialConfig, read_config, surroundings
 from muster.metrics import Row, clean_values
 from muster.sinks import AgentSink, FileSink, NullSink, Sink, warn
+from muster.stops import StopNotice
 
 EXIT_FLUSH_S = 5.0
 """How long a process that ends waits for its last reports to be taken."""
@@ -52,7 +53,7 @@ class Run:
         self._pid = os.getpid()
         self._next_step = 0
         self._described: tuple[str, str, str] | None = None
-        self._locally_stopped = ""
+        self._own_stop: StopNotice | None = None
         self._is_stopping = False
         self.before_checkpoint: list[Callable[[], None]] = []
         """Called before a checkpoint is registered, so that averaged rows are sent first."""
@@ -176,21 +177,22 @@ class Run:
             )
         )
 
-    def should_stop(self, *, agree: bool = False) -> bool:
-        """Whether Muster wants this worker to finish its step, checkpoint and exit 0.
+    def should_stop(self, *, agree: bool = False) -> StopNotice | None:
+        """A notice when Muster wants this worker to finish its step, save a checkpoint and exit 0;
+        it says why (`kind`, `reason`) and how long there is (`seconds_left`). None otherwise.
 
         agree: ask all ranks together and give all of them the same answer (a small blocking
             all-reduce: every rank must call it). Without it ranks may see the request one step
             apart, and the one that goes on waits for the others until the timeout.
         """
-        wanted = bool(self.stop_reason)
+        notice = self.stop_notice
         if agree and self.info.world_size > 1:
-            from muster.comm import agree_any
+            from muster.comm import agree_max
 
-            wanted = agree_any(wanted)
-        if wanted:
+            notice = stops.from_vote(agree_max(stops.as_vote(notice)), notice)
+        if notice is not None:
             self.acknowledge_stop()
-        return wanted
+        return notice
 
     @_never_raises
     def acknowledge_stop(self) -> None:
@@ -201,16 +203,19 @@ class Run:
             self._sink.record({"type": "stopping"})
 
     @property
+    def stop_notice(self) -> StopNotice | None:
+        """What this worker alone was told, without acknowledging it; None: nothing."""
+        return stops.from_control(self._sink.control) or self._own_stop
+
+    @property
     def stop_reason(self) -> str:
         """Why to stop; empty while nobody wants it."""
-        control = self._sink.control
-        if control.should_stop:
-            return control.reason or "asked to stop"
-        return self._locally_stopped
+        notice = self.stop_notice
+        return notice.reason if notice is not None else ""
 
-    def request_stop(self, reason: str) -> None:
-        """Make `should_stop` true from inside, for example from a signal handler."""
-        self._locally_stopped = reason or "asked to stop"
+    def request_stop(self, reason: str, *, kind: str = "signal") -> None:
+        """Make `should_stop` answer from inside, for example from a signal handler."""
+        self._own_stop = StopNotice(kind=kind, reason=reason or "asked to stop")
 
     def flush(self, timeout_s: float = EXIT_FLUSH_S) -> bool:
         """Wait until the agent has everything reported so far. False when time ran out."""
@@ -309,8 +314,8 @@ def resume_from() -> Path | None:
     return init().resume_from
 
 
-def should_stop(*, agree: bool = False) -> bool:
-    """Whether to finish the step, checkpoint and exit 0; see `Run.should_stop`."""
+def should_stop(*, agree: bool = False) -> StopNotice | None:
+    """Whether, why and by when to finish the step, checkpoint and exit 0; see `Run.should_stop`."""
     return init().should_stop(agree=agree)
 
 

@@ -1,6 +1,7 @@
 """How the agent commands a shim: one JSON object per line over a private unix socket.
 
-{"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "..."} ·
+{"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "...",
+"kind": "preempt"} ·
 {"command": "kill", "reason": "..."} (both with "by_node": true when the server did not ask for it) · {"command": "renew", "deadline_boot_s": 1234.5} ·
 {"command": "status"}. Each is answered with {"ok": true, "observed": ...} or {"error": ...}.
 All are idempotent; a kill overrides a stop, nothing overrides a kill.
@@ -30,6 +31,8 @@ class Commands:
         self.rendezvous: wire.Rendezvous | None = None
         self.stop: str | None = None
         """Reason of the stop request."""
+        self.stop_kind = ""
+        """wire.STOP_KINDS: why, for a program."""
         self.kill: str | None = None
         self.asked_at_ms = 0
         """Unix time of the first stop or kill."""
@@ -63,7 +66,11 @@ class Commands:
                         self.rendezvous = wire.load(wire.Rendezvous, rendezvous)
                     self.is_started = True
             case "stop":
-                self.ask_stop(str(message.get("reason", "")), by_node=bool(message.get("by_node")))
+                self.ask_stop(
+                    str(message.get("reason", "")),
+                    kind=str(message.get("kind", "")),
+                    by_node=bool(message.get("by_node")),
+                )
             case "kill":
                 self.ask_kill(str(message.get("reason", "")), by_node=bool(message.get("by_node")))
             case "renew":
@@ -74,10 +81,11 @@ class Commands:
                 raise ValueError(f"unknown command {other!r}")
         self.changed.set()
 
-    def ask_stop(self, reason: str, *, by_node: bool = False) -> None:
+    def ask_stop(self, reason: str, *, kind: str = "", by_node: bool = False) -> None:
         self._note_first(by_node)
         if self.stop is None:
             self.stop = reason
+            self.stop_kind = kind or ("node" if by_node else "")
         self.changed.set()
 
     def ask_kill(self, reason: str, *, by_node: bool = False) -> None:

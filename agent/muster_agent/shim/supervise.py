@@ -293,8 +293,15 @@ class Shim:
         Others get SIGTERM at once.
         """
         self._enter("STOPPING", message=self.commands.reason)
-        self.reports.push(wire.Control(should_stop=True, reason=self.commands.reason))
         grace_s = self.spec.stop_grace_s
+        self.reports.push(
+            wire.Control(
+                should_stop=True,
+                reason=self.commands.reason,
+                kind=self.commands.stop_kind,
+                deadline_boot_s=boot_clock() + grace_s,
+            )
+        )
         began = time.monotonic()
         patience_s = grace_s * 0.5 if self.reports.workers else 0.0
         was_terminated = False

@@ -190,6 +190,8 @@ def train(
         if ended and run.info.rank == 0:
             run.log({"val/loss": floor + 1.0 / step}, step=step, epoch=epoch)
         stop = run.should_stop()
+        if stop:
+            print(f"stopping at step {step} ({stop.kind}): {stop.reason}", flush=True)  # noqa: T201
         if stop or (ended and int(epoch) % checkpoint_every_epochs == 0):
             save(run, step, epoch, {"val/loss": floor + 1.0 / step})
         if stop:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from muster import comm
+from muster import comm, stops
 from muster.run import Run
 from muster.timing import StepTimer
 from muster.training import data, models, state
@@ -69,7 +69,8 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
         if stop:
             break
         # The vote of all ranks runs beside the step and is read at its end.
-        vote = comm.start_agreement(run.should_stop()) if world_size > 1 else None
+        notice = run.should_stop()
+        vote = comm.start_agreement(stops.as_vote(notice)) if world_size > 1 else None
         loss, accuracy = _step(config, parallel, training, timer, x, y, rank)
         training.step += 1
         timer.end_step(
@@ -84,7 +85,10 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
             num_steps_planned=num_steps,
         )
         training.scheduler.step()
-        stop = comm.finish_agreement(vote) if vote is not None else run.should_stop()
+        if vote is not None:
+            stop = stops.from_vote(comm.finish_agreement(vote), notice)
+        else:
+            stop = run.should_stop()
         if stop:
             run.acknowledge_stop()
 
@@ -99,9 +103,7 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
                 state.save(run, training, last_val)
 
     if stop:
-        _say(
-            run, f"stopped at step {training.step} of {num_steps}: {run.stop_reason or 'asked to'}"
-        )
+        _say(run, f"stopped at step {training.step} of {num_steps}: {stop.reason}")
     timer.flush()
 
 
