@@ -14,10 +14,15 @@ from .base import SafeStr
 
 MAX_SLOTS = 4096
 MAX_TRIALS = 100_000
+MAX_NAMED_NODES = 256
+MAX_NODE_LABELS = 32
 
 Name = Annotated[SafeStr, Field(min_length=1, max_length=200, pattern=r"\S")]
 Identifier = Annotated[SafeStr, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Text = Annotated[SafeStr, Field(min_length=1, max_length=4096)]
+LabelKey = Annotated[SafeStr, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]
+LabelValue = Annotated[SafeStr, Field(max_length=256)]
+NodeName = Annotated[SafeStr, Field(min_length=1, max_length=128)]
 Positive = Annotated[int, Field(ge=1, le=2**53)]
 
 
@@ -64,7 +69,8 @@ class Trainer(Section):
     steps: Positive | None = None
     """Training length in optimizer steps, in place of `epochs`."""
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 32
-    """Samples per slot and micro-batch. Global batch = batch_size × slots × accumulate."""
+    """Samples per slot and micro-batch. Global batch = batch_size × `resources.slots` ×
+    accumulate, also while an elastic trial runs on fewer slots."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """Optimizer."""
     lr: Annotated[float, Field(ge=0, le=1000)] = 2e-3
@@ -91,11 +97,25 @@ class Trainer(Section):
     """Further settings of the trainer, checked when it starts (`{rows_per_s: 20}`)."""
 
 
+class Topology(Section):
+    """Nodes that are close to each other, by a label of theirs."""
+
+    key: LabelKey
+    """Node label (`rack`, `zone`) of which all nodes of a trial should have the same value."""
+    mode: Literal["prefer", "require"] = "prefer"
+    """`prefer`: several values only when the slots of one are not enough. `require`: wait rather
+    than spread over several."""
+
+
 class Resources(Section):
     """What one trial needs. All its slots are granted together (gang scheduling)."""
 
     slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = 1
     """Slots of one trial; one worker runs on each."""
+    min_slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
+    """Makes the trial elastic: it may run on any number of slots from here to `slots`. It shrinks
+    rather than be preempted and grows when slots stay idle; each time it saves a checkpoint and
+    goes on from it with another world size."""
     slot_type: Literal["cpu", "cuda"] = "cpu"
     """Kind of slot."""
     pool: Identifier = "default"
@@ -104,8 +124,21 @@ class Resources(Section):
     """Spread the slots evenly over exactly this many nodes. Default: as few as possible."""
     max_nodes: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
     """Wait rather than spread over more nodes than this."""
+    uneven: bool = False
+    """Allow nodes to carry different numbers of workers: 12 slots on two nodes of 8."""
     priority: Annotated[int, Field(ge=0, le=100)] = 50
     """Place in the queue, higher is more urgent."""
+    preemptible: bool = True
+    """Whether it may be asked to save a checkpoint and give up its slots to a trial of higher
+    priority. It goes on later, and no restart is charged."""
+    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=MAX_NODE_LABELS)] = {}
+    """Labels, with their values, that a node must have (`{gpu: h100}`)."""
+    allow_nodes: Annotated[list[NodeName], Field(max_length=MAX_NAMED_NODES)] = []
+    """Names of the only nodes it may run on. Empty: any."""
+    deny_nodes: Annotated[list[NodeName], Field(max_length=MAX_NAMED_NODES)] = []
+    """Names of nodes it must not run on."""
+    topology: Topology | None = None
+    """Whether its nodes must be close to each other."""
 
 
 class Strategy(Section):

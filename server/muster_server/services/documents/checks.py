@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
-from muster_server.schemas.document import Document, Length
+from muster_server.schemas.document import Document, Length, Resources
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED_PREFIXES = ("MUSTER_", "TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
@@ -70,12 +70,18 @@ def _what_runs(document: Document) -> Iterator[FieldProblem]:
 def _resources(document: Document) -> Iterator[FieldProblem]:
     resources, nodes = document.resources, document.resources.nodes
     if nodes is not None:
-        if resources.slots % nodes:
+        if resources.slots < nodes:
+            yield FieldProblem(
+                "resources.slots",
+                f"{resources.slots} slots are too few for {nodes} nodes",
+                f"use at least {nodes} slots, or leave nodes out",
+            )
+        elif resources.slots % nodes and not resources.uneven:
             near = max(resources.slots // nodes, 1) * nodes
             yield FieldProblem(
                 "resources.slots",
                 f"{resources.slots} slots cannot be divided evenly over {nodes} nodes",
-                f"use {near} or {near + nodes} slots, or leave nodes out",
+                f"use {near} or {near + nodes} slots, allow uneven: true, or leave nodes out",
             )
         if resources.max_nodes is not None and resources.max_nodes < nodes:
             yield FieldProblem(
@@ -88,6 +94,43 @@ def _resources(document: Document) -> Iterator[FieldProblem]:
             "strategy.kind",
             f"single uses one worker, but resources.slots is {resources.slots}",
             "use ddp, or one slot",
+        )
+    yield from _elastic(resources)
+    yield from _where(resources)
+
+
+def _elastic(resources: Resources) -> Iterator[FieldProblem]:
+    least = resources.min_slots
+    if least is None:
+        return
+    if least > resources.slots:
+        yield FieldProblem(
+            "resources.min_slots",
+            f"is {least}, more than resources.slots, which is {resources.slots}",
+            f"use at most {resources.slots}",
+        )
+    elif resources.nodes is not None and least < resources.nodes:
+        yield FieldProblem(
+            "resources.min_slots",
+            f"is {least}, but resources.nodes asks for {resources.nodes} nodes with a slot each",
+            f"use at least {resources.nodes}, or max_nodes instead of nodes",
+        )
+
+
+def _where(resources: Resources) -> Iterator[FieldProblem]:
+    allowed, denied = set(resources.allow_nodes), set(resources.deny_nodes)
+    for name in sorted(allowed & denied):
+        yield FieldProblem(
+            "resources.deny_nodes",
+            f"{name!r} is also in allow_nodes",
+            "keep it in one of them",
+        )
+    needed = resources.nodes or 1
+    if 0 < len(allowed - denied) < needed:
+        yield FieldProblem(
+            "resources.allow_nodes",
+            f"names {len(allowed - denied)} usable nodes, but resources.nodes asks for {needed}",
+            "name more nodes, or ask for fewer",
         )
 
 
