@@ -1,0 +1,385 @@
+"""Budgets: what was spent, which alert is due, and what follows when a limit is reached.
+
+An allocation costs its slots from the moment they are reserved for it until they are free again:
+while code is fetched, while checkpoints are written and while a lost node still holds them, because
+in all that time nobody else can have them. Cost is slot-hours times the price its pool had when
+the slots were reserved.
+
+An experiment whose own budget is used up ends: what runs is asked to stop with a checkpoint, what
+waits never starts, its search keeps the best so far. A project whose budget is used up ends those
+of its experiments that run; what waits goes on waiting, and starts when the budget is raised.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .states import TERMINAL_EXPERIMENT
+
+Measure = Literal["slot_hours", "cost", "deadline"]
+SubjectKind = Literal["experiment", "project"]
+DEFAULT_ALERTS = (0.5, 0.9)
+EXHAUSTED = 1.0
+"""The threshold every budget has beside its own."""
+
+AlertKey = tuple[str, str, float]
+"""(measure, limit as text, threshold): what an alert is given once for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Limits, each of which may be absent (None)."""
+
+    slot_hours: float | None = None
+    cost: float | None = None
+    deadline_at: dt.datetime | None = None
+    alert_at: tuple[float, ...] = DEFAULT_ALERTS
+    """Shares of a limit, above 0 and below 1, at which an event tells of it."""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.slot_hours is None and self.cost is None and self.deadline_at is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holding:
+    """Slots that one allocation holds now."""
+
+    since: dt.datetime
+    slots: int
+    price_per_slot_hour: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What something has cost so far, and what it costs now."""
+
+    slot_s: float = 0.0
+    """Slots × seconds."""
+    cost: float = 0.0
+    slots: int = 0
+    """Held at this moment: slot-hours per hour."""
+    cost_per_hour: float = 0.0
+
+    @property
+    def slot_hours(self) -> float:
+        return self.slot_s / 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """One limit of a budget and how much of it is gone."""
+
+    measure: Measure
+    unit: str
+    """"slot-hours", the currency, or "h"."""
+    limit: float
+    limit_text: str
+    """Tells this limit from another one of the same measure."""
+    limit_at: dt.datetime | None
+    """Of a deadline."""
+    spent: float
+    share: float
+    """spent / limit; may be above 1."""
+    exhausted_at: dt.datetime | None
+    """When it would be used up if the slots held now stayed held; None: nothing is held, or it is."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        return self.share >= EXHAUSTED
+
+
+def slot_seconds(since: dt.datetime, until: dt.datetime, slots: int) -> float:
+    """Slots × seconds between two moments; 0 when a clock went backwards in between."""
+    return slots * max(0.0, (until - since).total_seconds())
+
+
+def spending(
+    settled_slot_s: float, settled_cost: float, holdings: Iterable[Holding], now: dt.datetime
+) -> Spending:
+    """What ended allocations have cost (settled) and what the present ones cost until now."""
+    slot_s, cost, slots, cost_per_hour = settled_slot_s, settled_cost, 0, 0.0
+    for held in holdings:
+        used = slot_seconds(held.since, now, held.slots)
+        slot_s += used
+        cost += used / 3600.0 * held.price_per_slot_hour
+        slots += held.slots
+        cost_per_hour += held.slots * held.price_per_slot_hour
+    return Spending(slot_s=slot_s, cost=cost, slots=slots, cost_per_hour=cost_per_hour)
+
+
+def assess(
+    budget: Budget, spent: Spending, *, since: dt.datetime, now: dt.datetime, currency: str
+) -> tuple[Usage, ...]:
+    """Every limit of a budget. `since` is where the time to the deadline counts from."""
+    found: list[Usage] = []
+    if budget.slot_hours is not None:
+        found.append(
+            _usage(
+                "slot_hours", "slot-hours", budget.slot_hours, spent.slot_hours, spent.slots, now
+            )
+        )
+    if budget.cost is not None:
+        found.append(_usage("cost", currency, budget.cost, spent.cost, spent.cost_per_hour, now))
+    if budget.deadline_at is not None:
+        limit = max(0.0, (budget.deadline_at - since).total_seconds() / 3600.0)
+        gone = max(0.0, (now - since).total_seconds() / 3600.0)
+        is_past = now >= budget.deadline_at
+        share = gone / limit if limit > 0 else math.inf
+        found.append(
+            Usage(
+                measure="deadline",
+                unit="h",
+                limit=limit,
+                limit_text=budget.deadline_at.astimezone(dt.UTC).isoformat(timespec="milliseconds"),
+                limit_at=budget.deadline_at,
+                spent=gone,
+                share=max(share, EXHAUSTED) if is_past else min(share, math.nextafter(1.0, 0.0)),
+                exhausted_at=None if is_past else budget.deadline_at,
+            )
+        )
+    return tuple(found)
+
+
+def _usage(
+    measure: Measure, unit: str, limit: float, spent: float, rate_per_h: float, now: dt.datetime
+) -> Usage:
+    share = spent / limit if limit > 0 else math.inf
+    left_h = (limit - spent) / rate_per_h if rate_per_h > 0 and share < EXHAUSTED else None
+    exhausted_at = None
+    if left_h is not None and left_h < 24 * 3650:
+        exhausted_at = now + dt.timedelta(hours=left_h)
+    return Usage(
+        measure=measure,
+        unit=unit,
+        limit=limit,
+        limit_text=repr(float(limit)),
+        limit_at=None,
+        spent=spent,
+        share=share,
+        exhausted_at=exhausted_at,
+    )
+
+
+def exhausted_sentence(usages: Sequence[Usage], whose: str) -> str:
+    """Why there is nothing left: names the budget, its limit and what was spent; "" while there is.
+
+    whose: "its budget", "the budget of project vision".
+    """
+    for usage in usages:
+        if not usage.is_exhausted:
+            continue
+        if usage.limit_at is not None:
+            return f"the deadline of {whose}, {moment(usage.limit_at)}, has passed"
+        return (
+            f"{whose} of {amount(usage.limit)} {usage.unit} is used up: "
+            f"{amount(usage.spent)} {usage.unit} spent"
+        )
+    return ""
+
+
+def amount(value: float) -> str:
+    """ "12,345.5", "0.00123": two decimals, or three figures of what is below 1."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    decimals = 2 if abs(value) >= 1 else min(9, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def moment(at: dt.datetime) -> str:
+    return f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+# ---------------------------------------------------------------- what follows
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentBudget:
+    """An experiment that has not ended and that some budget is about."""
+
+    id: int
+    project_id: int
+    state: str
+    desired: str = "run"
+    budget: Budget | None = None
+    spent: Spending = Spending()
+    since: dt.datetime
+    alerted: frozenset[AlertKey] = frozenset()
+    num_active: int = 0
+    """Trials with an attempt under way."""
+    exhausted_reason: str = ""
+    """Set once it was decided that it ends."""
+    going_on: tuple[int, ...] = ()
+    """With an exhausted_reason: its trials that have not ended and were not told to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectBudget:
+    id: int
+    name: str
+    budget: Budget | None = None
+    spent: Spending = Spending()
+    """Since its count began."""
+    since: dt.datetime
+    alerted: frozenset[AlertKey] = frozenset()
+    exhausted_reason: str = ""
+    """Set while nothing of it is placed."""
+    untold: tuple[int, ...] = ()
+    """Its queued trials that do not say so yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetSnapshot:
+    experiments: tuple[ExperimentBudget, ...] = ()
+    projects: tuple[ProjectBudget, ...] = ()
+    currency: str = "USD"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alert:
+    kind: SubjectKind
+    subject_id: int
+    measure: Measure
+    limit_text: str
+    threshold: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndExperiment:
+    """Close its search and tell its trials to end: what runs gives up its slots after a
+    checkpoint, what waits never starts."""
+
+    experiment_id: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndTrials:
+    """Tell trials of such an experiment to end that came into being meanwhile."""
+
+    experiment_id: int
+    trial_ids: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetProject:
+    """Keep what waits in a project from being placed, or let it go on ("")."""
+
+    project_id: int
+    before: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TellWaiting:
+    """Write down why queued trials of a project are not placed."""
+
+    project_id: int
+    trial_ids: tuple[int, ...]
+    reason: str
+
+
+Decision = Alert | EndExperiment | EndTrials | SetProject | TellWaiting
+
+
+def decide_budgets(snapshot: BudgetSnapshot, *, now: dt.datetime) -> list[Decision]:
+    """Everything that follows from the budgets now. Level-triggered: safe to decide twice."""
+    decisions: list[Decision] = []
+    used_up: dict[int, str] = {}
+    for project in snapshot.projects:
+        whose = f"the budget of project {project.name}"
+        usages = _usages(project.budget, project.spent, project.since, now, snapshot.currency)
+        decisions += _alerts("project", project.id, project.budget, usages, project.alerted, whose)
+        reason = exhausted_sentence(usages, whose)
+        if reason:
+            used_up[project.id] = reason
+        # The figure in the sentence grows while what runs winds down; the first one stays.
+        if bool(reason) != bool(project.exhausted_reason):
+            decisions.append(
+                SetProject(project_id=project.id, before=project.exhausted_reason, reason=reason)
+            )
+        if project.untold and (words := project.exhausted_reason or reason):
+            decisions.append(
+                TellWaiting(project_id=project.id, trial_ids=project.untold, reason=words)
+            )
+    for experiment in snapshot.experiments:
+        decisions += _decide_experiment(
+            experiment, used_up.get(experiment.project_id, ""), now, snapshot.currency
+        )
+    return decisions
+
+
+def _decide_experiment(
+    experiment: ExperimentBudget, project_reason: str, now: dt.datetime, currency: str
+) -> Iterator[Decision]:
+    if experiment.state in TERMINAL_EXPERIMENT:
+        return
+    usages = _usages(experiment.budget, experiment.spent, experiment.since, now, currency)
+    yield from _alerts(
+        "experiment", experiment.id, experiment.budget, usages, experiment.alerted, "its budget"
+    )
+    if experiment.exhausted_reason:
+        if experiment.going_on:
+            yield EndTrials(
+                experiment_id=experiment.id,
+                trial_ids=experiment.going_on,
+                reason=experiment.exhausted_reason,
+            )
+        return
+    if experiment.desired in ("stop", "kill"):
+        return  # it ends anyway, and not for lack of budget
+    own = exhausted_sentence(usages, "its budget")
+    if own:
+        yield EndExperiment(experiment_id=experiment.id, reason=own)
+    elif project_reason and experiment.num_active:
+        yield EndExperiment(experiment_id=experiment.id, reason=project_reason)
+
+
+def _usages(
+    budget: Budget | None, spent: Spending, since: dt.datetime, now: dt.datetime, currency: str
+) -> tuple[Usage, ...]:
+    if budget is None:
+        return ()
+    return assess(budget, spent, since=since, now=now, currency=currency)
+
+
+def _alerts(
+    kind: SubjectKind,
+    subject_id: int,
+    budget: Budget | None,
+    usages: Sequence[Usage],
+    alerted: frozenset[AlertKey],
+    whose: str,
+) -> Iterator[Alert]:
+    for usage in usages:
+        for threshold in sorted({*(budget.alert_at if budget else ()), EXHAUSTED}):
+            key = (usage.measure, usage.limit_text, threshold)
+            if usage.share < threshold or key in alerted:
+                continue
+            yield Alert(
+                kind=kind,
+                subject_id=subject_id,
+                measure=usage.measure,
+                limit_text=usage.limit_text,
+                threshold=threshold,
+                reason=_alert_sentence(usage, threshold, whose),
+            )
+
+
+def _alert_sentence(usage: Usage, threshold: float, whose: str) -> str:
+    if threshold >= EXHAUSTED:
+        return exhausted_sentence([usage], whose)
+    passed = f"{threshold * 100:.4g} %"
+    if usage.limit_at is not None:
+        return f"{passed} of the time until the deadline of {whose}, {moment(usage.limit_at)}, has passed"
+    return (
+        f"{passed} of {whose} of {amount(usage.limit)} {usage.unit} is spent: "
+        f"{amount(usage.spent)} {usage.unit}"
+    )

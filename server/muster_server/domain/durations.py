@@ -1,0 +1,42 @@
+"""Lengths of time and moments as people write them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+UNITS_S = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+MAX_DURATION = dt.timedelta(days=3650)
+_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(s|min|h|d|w)")
+_DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,6})?(?:s|min|h|d|w))+")
+EXAMPLES = "write a length of time such as 6h, 90min or 1d12h, or a moment with its time zone such as 2026-03-01T18:00Z"
+
+
+def parse_deadline(text: str, start: dt.datetime) -> dt.datetime:
+    """The moment that `text` names: "6h" counts from `start`, "2026-03-01T18:00Z" is absolute.
+
+    Lengths add up ("1d12h") in s, min, h, d and w, more than 0 and at most ten years. Moments are
+    ISO 8601 with a time zone. Raises ValueError with what is wrong.
+    """
+    text = text.strip()
+    if _DURATION.fullmatch(text):
+        seconds = sum(float(number) * UNITS_S[unit] for number, unit in _PART.findall(text))
+        if seconds <= 0:
+            raise ValueError("must be longer than nothing")
+        if seconds > MAX_DURATION.total_seconds():
+            raise ValueError(f"must be at most {MAX_DURATION.days} days")
+        return start + dt.timedelta(seconds=seconds)
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("is neither a length of time nor a moment") from None
+    if moment.tzinfo is None:
+        raise ValueError("has no time zone")
+    if abs(moment - start) > MAX_DURATION:
+        raise ValueError(f"must be within {MAX_DURATION.days} days")
+    return moment.astimezone(dt.UTC)
+
+
+def is_relative(text: str) -> bool:
+    """Whether `text` is a length of time, not a moment."""
+    return _DURATION.fullmatch(text.strip()) is not None
