@@ -1,8 +1,8 @@
 """Budgets: what was spent, which alert is due, and what follows when a limit is reached.
 
-An allocation costs its slots from the moment they are reserved for it until they are free again:
-while code is fetched, while checkpoints are written and while a lost node still holds them, because
-in all that time nobody else can have them. Cost is slot-hours times the price its pool had when
+An allocation costs its slots from the moment they are reserved for it until they are free again,
+also while code is fetched and while the last checkpoint is written, because in all that time nobody
+else can have them. On a node that is lost it ends with the loss. Cost is slot-hours times the price its pool had when
 the slots were reserved.
 
 An experiment whose own budget is used up ends: what runs is asked to stop with a checkpoint, what
@@ -50,6 +50,8 @@ class Holding:
     """Slots that one allocation holds now."""
 
     since: dt.datetime
+    until: dt.datetime | None = None
+    """When their node was lost; None: they are of use still."""
     slots: int
     price_per_slot_hour: float = 0.0
 
@@ -104,9 +106,11 @@ def spending(
     """What ended allocations have cost (settled) and what the present ones cost until now."""
     slot_s, cost, slots, cost_per_hour = settled_slot_s, settled_cost, 0, 0.0
     for held in holdings:
-        used = slot_seconds(held.since, now, held.slots)
+        used = slot_seconds(held.since, held.until or now, held.slots)
         slot_s += used
         cost += used / 3600.0 * held.price_per_slot_hour
+        if held.until is not None:
+            continue
         slots += held.slots
         cost_per_hour += held.slots * held.price_per_slot_hour
     return Spending(slot_s=slot_s, cost=cost, slots=slots, cost_per_hour=cost_per_hour)

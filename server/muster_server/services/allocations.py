@@ -22,6 +22,8 @@ from muster_server.db.models import (
 )
 from muster_server.domain.scheduler import NodeShare
 
+from .spending import settle
+
 BUILT_IN_TRAINER = ("-m", "muster.training")
 
 
@@ -114,11 +116,12 @@ def bump_assignments(session: Session, node_ids: Iterable[str]) -> None:
 
 
 def clean(session: Session, allocation_id: str, *, before: str, now: dt.datetime) -> str:
-    """`before` → CLEANED: free the slots, drop it from its node's set. Returns the node's id.
+    """`before` → CLEANED: free the slots, settle what they cost, drop it from its node's set.
 
-    Raises Outdated when it is not in `before` any more. The caller bumps the node.
+    Returns the node's id; the caller bumps it. Raises Outdated when it is not in `before` any more.
     """
     allocation = session.get(AllocationRow, allocation_id)
+    lost_at = allocation.ended_at if allocation is not None and before == "LOST" else None
     require_one(
         session,
         update(AllocationRow)
@@ -137,6 +140,7 @@ def clean(session: Session, allocation_id: str, *, before: str, now: dt.datetime
         .values(ended_at=now)
     )
     assert allocation is not None
+    settle(session, allocation, until=lost_at or now)
     touch(session, "cluster", f"trial:{allocation.trial_id}", "loops")
     return allocation.node_id
 

@@ -24,6 +24,7 @@ from muster_server.domain.scheduler import NodeShare, Place, Wait
 
 from .allocations import Outdated, build_spec, changed, require_one, resume_checkpoint
 from .events import add_event
+from .spending import price_of
 
 MAX_REASONS_PER_PASS = 1000
 """Pending reasons rewritten in one pass; the front of the queue comes first."""
@@ -71,6 +72,7 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
     )
     session.add(attempt)
     session.flush()
+    price = price_of(session, (experiment.config.get("resources") or {}).get("pool", "default"))
     # Rows of nodes are always locked in the order of their ids.
     for share in sorted(decision.shares, key=lambda s: s.node_id):
         allocation = AllocationRow(
@@ -86,6 +88,7 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
             desired="prepare",
             observed="ASSIGNED",
             spec={},
+            price_per_slot_hour=price,
             created_at=now,
             state_since=now,
         )

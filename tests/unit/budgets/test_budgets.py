@@ -83,6 +83,12 @@ def test_held_slots_cost_from_their_reservation_until_now():
     assert (spent.slots, spent.cost_per_hour) == (6, 2.0)
 
 
+def test_slots_of_a_lost_node_cost_until_it_was_lost():
+    lost = Holding(since=at(0), until=at(1), slots=4, price_per_slot_hour=1.0)
+    spent = spending(0.0, 0.0, [lost], at(10))
+    assert (spent.slot_hours, spent.cost, spent.slots, spent.cost_per_hour) == (4, 4.0, 0, 0.0)
+
+
 def test_a_clock_that_went_backwards_costs_nothing_and_gives_nothing_back():
     assert slot_seconds(at(1), at(0), 8) == 0.0
     assert spending(0.0, 0.0, [Holding(since=at(1), slots=8)], at(0)).slot_s == 0.0
