@@ -112,6 +112,13 @@ class ControlPlane:
         )
         return wire.loads(wire.AssignmentsReply, response.content)
 
+    async def deletions(self, session: Session, results: list[wire.DeletionResult]) -> None:
+        """Say how requested deletions of files went."""
+        request = wire.DeletionsRequest(
+            node_id=session.node_id, session_epoch=session.epoch, results=results
+        )
+        await self._call("POST", "/deletions", body=wire.dump(request))
+
     async def records(
         self, session: Session, allocation_id: str, attempt_no: int, lines: Sequence[Line]
     ) -> wire.RecordsReply:

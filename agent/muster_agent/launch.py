@@ -34,6 +34,8 @@ class Place:
     checkpoint_dir: str
     resume_from: str
     """Absolute path, or "" for a fresh start."""
+    weights_from: str
+    """Absolute path of a checkpoint whose weights are to be taken over, or ""."""
     cache_dir: str
     """Compiler caches. Per allocation: a worker killed while compiling leaves a truncated file
     behind, which would break every later run that shares the cache."""
@@ -164,6 +166,7 @@ def _environment(spec: AllocationSpec, place: Place) -> dict[str, str]:
         "MUSTER_RESUME_STEP": str(spec.resume_step),
         "MUSTER_TRIAL_ID": str(spec.trial_id),
         "MUSTER_TRIAL_NO": str(spec.trial_no),
+        "MUSTER_WEIGHTS_FROM": place.weights_from,
     }
     users = {k: v for k, v in spec.environment.items() if not _belongs_to_launcher(k)}
     merged = {**place.inherited, **defaults, **users, **ours}

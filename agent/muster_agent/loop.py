@@ -27,6 +27,7 @@ from muster_agent.client import (
     Unreachable,
     persistently,
 )
+from muster_agent.deletions import Deleter
 from muster_agent.joining import CannotJoin, introduce, take_credential
 from muster_agent.machine import Machine
 from muster_agent.plan import (
@@ -41,6 +42,7 @@ from muster_agent.plan import (
     plan,
 )
 from muster_agent.settings import AgentSettings
+from muster_agent.storage import is_within
 from muster_agent.uploads import Uploader
 
 log = structlog.get_logger("muster.agent")
@@ -106,9 +108,16 @@ class Agent:
         while True:
             session = await self._register()
             try:
+                deleter = Deleter(
+                    self._plane,
+                    session,
+                    delete=self._machine.delete_files,
+                    in_use=self._is_in_use,
+                )
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._heartbeats(session))
-                    group.create_task(self._follow(session))
+                    group.create_task(self._follow(session, deleter))
+                    group.create_task(deleter.run())
                     group.create_task(self._reconcile(session, group))
             except* Superseded:
                 log.warning("session_superseded", epoch=session.epoch)
@@ -205,7 +214,7 @@ class Agent:
             if allocation.spec.on_disconnect == "stop" and allocation.liveness() == "alive":
                 await allocation.command("renew", deadline_boot_s=self._deadline_boot_s)
 
-    async def _follow(self, session: Session) -> None:
+    async def _follow(self, session: Session, deleter: Deleter) -> None:
         """Keep `_desired` what the server wants."""
         index: int | None = None
         while True:
@@ -219,9 +228,16 @@ class Agent:
             self._desired = {a.spec.allocation_id: a for a in reply.assignments}
             self._forget.clear()
             self._wake.set()
+            deleter.want(reply.deletions)
             if index is not None and reply.index != index:
                 await asyncio.sleep(0.02)  # a burst of changes becomes one answer
             index = reply.index
+
+    def _is_in_use(self, path: str) -> bool:
+        """Whether an allocation here works with a path of the storage."""
+        specs = [a.spec for a in self._allocations.values() if not a.has_ended]
+        paths = [p for s in specs for p in (s.checkpoint_dir, s.resume_from, s.weights_from) if p]
+        return any(is_within(used, path) for used in paths)
 
     # ------------------------------------------------------------ from wanted to done
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import muster
@@ -10,6 +11,7 @@ from muster_agent import inventory, process
 from muster_agent.allocations import Allocation, recover
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.settings import AgentSettings
+from muster_agent.storage import Storage
 
 
 class Machine:
@@ -19,6 +21,7 @@ class Machine:
     def __init__(self, settings: AgentSettings) -> None:
         self._settings = settings
         self._home = settings.home
+        self._storage = Storage(settings.storage)
         self._usage = inventory.UsageMeter(self._home)
         self._address = inventory.node_address(settings)
         self._sdk_path = _make_sdk_folder(self._home)
@@ -33,7 +36,8 @@ class Machine:
 
     def inventory(self) -> wire.Inventory:
         """What it offers. Takes a moment: it asks nvidia-smi and the training interpreter."""
-        return inventory.take_inventory(self._settings)
+        found = inventory.take_inventory(self._settings)
+        return dataclasses.replace(found, storage_id=self._storage.id())
 
     def usage(self) -> wire.NodeUsage:
         """How busy it has been since the previous call."""
@@ -48,6 +52,15 @@ class Machine:
         folder = AllocationFolder(self._home, spec.allocation_id)
         folder.create(spec)
         return Allocation(folder, spec)
+
+    def delete_files(self, wanted: wire.Deletion) -> int:
+        """Delete a folder of the storage; the bytes freed. Raises RefusedPath and OSError."""
+        return self._storage.delete(
+            wanted.path,
+            request=wanted.id,
+            storage_id=wanted.storage_id,
+            cluster_id=wanted.cluster_id,
+        )
 
     def shim_options(self, *, bundle: str, deadline_boot_s: float) -> ShimOptions:
         """What a shim started now must know. bundle: path of the downloaded code, or ""."""

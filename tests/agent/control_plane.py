@@ -50,6 +50,8 @@ class TestControlPlane:
         self.assignments: dict[str, wire.Assignment] = {}
         self.index = 1
         self.epoch = 0
+        self.deletions: dict[int, wire.Deletion] = {}
+        self.deletion_results: list[wire.DeletionResult] = []
         self.blobs: dict[str, bytes] = {}
         self.registrations: list[dict[str, Any]] = []
         self.log_bytes_at_exit: dict[str, dict[tuple[int, str], int]] = {}
@@ -90,6 +92,12 @@ class TestControlPlane:
             self.assignments[spec.allocation_id] = wire.Assignment(
                 spec=spec, desired=desired, rendezvous=rendezvous, stop_reason=reason
             )
+            self.index += 1
+            self.changed.notify_all()
+
+    def want_deleted(self, deletion: wire.Deletion) -> None:
+        with self.changed:
+            self.deletions[deletion.id] = deletion
             self.index += 1
             self.changed.notify_all()
 
@@ -150,8 +158,21 @@ class TestControlPlane:
         with self.changed:
             self.changed.wait_for(lambda: self.index != index or self.is_down, timeout=wait)
             return wire.AssignmentsReply(
-                index=self.index, assignments=list(self.assignments.values())
+                index=self.index,
+                assignments=list(self.assignments.values()),
+                deletions=list(self.deletions.values()),
             )
+
+    def take_deletions(self, body: dict[str, Any]) -> wire.DeletionsReply:
+        request = wire.load(wire.DeletionsRequest, body)
+        with self.changed:
+            self.deletion_results += request.results
+            for result in request.results:
+                if result.outcome != "failed":
+                    self.deletions.pop(result.id, None)
+            self.index += 1
+            self.changed.notify_all()
+            return wire.DeletionsReply(num_taken=len(request.results))
 
     def take_records(self, allocation_id: str, body: dict[str, Any]) -> tuple[int, Any]:
         request = wire.load(wire.RecordsRequest, body)
@@ -255,6 +276,8 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
                 )
             if parts == ["assignments"]:
                 return 200, plane.get_assignments(int(query["index"]), float(query["wait"]))
+            if parts == ["deletions"]:
+                return 200, plane.take_deletions(content)
             if parts[2] == "records":
                 return plane.take_records(parts[1], content)
             return 200, plane.take_log(

@@ -17,6 +17,7 @@ PLACE = Place(
     config_file="/a/config.json",
     checkpoint_dir="/storage/trial-7",
     resume_from="",
+    weights_from="",
     cache_dir="/a/cache",
     node_address="10.0.0.5",
     network_interface="eth1",
@@ -141,6 +142,7 @@ def test_worker_environment(make_spec: Any) -> None:
         "MUSTER_RESUME_STEP": "0",
         "MUSTER_TRIAL_ID": "7",
         "MUSTER_TRIAL_NO": "2",
+        "MUSTER_WEIGHTS_FROM": "",
     }
 
 

@@ -164,7 +164,7 @@ def test_a_repeated_submission_with_the_same_key_counts_once(member_client, admi
     assert submit(member_client, key="abc")["id"] == first["id"]
     assert submit(admin_client, key="abc")["id"] != first["id"], "keys belong to their user"
     body = submit(member_client, ASHA, key="abc", status=409)
-    assert body["error"]["code"] == "experiments.idempotency_key_reused"
+    assert body["error"]["code"] == "request.idempotency_key_reused"
 
 
 def test_a_refused_submission_does_not_use_up_its_key(member_client):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         report_group,
         resume_from,
         should_stop,
+        weights_from,
     )
     from muster.stops import StopNotice
     from muster.timing import StepTimer
@@ -56,6 +57,7 @@ __all__ = [
     "resume_from",
     "should_stop",
     "verify_checkpoint",
+    "weights_from",
 ]
 
 _HOME = {

@@ -40,6 +40,7 @@ class Surroundings:
     """Empty when Muster gave none; checkpoints then go to ./checkpoints."""
     resume_from: str = ""
     resume_step: int = 0
+    weights_from: str = ""
 
 
 def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
@@ -75,6 +76,7 @@ def surroundings(environ: Mapping[str, str] | None = None) -> Surroundings:
         checkpoint_dir=env.get("MUSTER_CHECKPOINT_DIR", ""),
         resume_from=env.get("MUSTER_RESUME_FROM", ""),
         resume_step=_int(env, "MUSTER_RESUME_STEP", 0),
+        weights_from=env.get("MUSTER_WEIGHTS_FROM", ""),
     )
 
 

@@ -93,6 +93,11 @@ class Run:
         """The checkpoint to continue from, or None for a fresh start."""
         return Path(self._around.resume_from) if self._around.resume_from else None
 
+    @property
+    def weights_from(self) -> Path | None:
+        """A checkpoint of another trial whose weights to begin with, at step 0; or None."""
+        return Path(self._around.weights_from) if self._around.weights_from else None
+
     # ------------------------------------------------ reporting
 
     @_never_raises
@@ -312,6 +317,11 @@ def checkpoint(
 def resume_from() -> Path | None:
     """The checkpoint folder to continue from, or None for a fresh start."""
     return init().resume_from
+
+
+def weights_from() -> Path | None:
+    """The checkpoint folder whose weights to begin with, at step 0; or None."""
+    return init().weights_from
 
 
 def should_stop(*, agree: bool = False) -> StopNotice | None:

@@ -87,6 +87,8 @@ class Inventory:
     """Of the default training interpreter; empty when torch is not installed there."""
     cuda_version: str = ""
     driver_version: str = ""
+    storage_id: str = ""
+    """Of the storage folder; nodes that share one say the same. Empty: nothing can be kept there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,12 +234,16 @@ class AllocationSpec:
     checkpoint_dir: str
     """Storage of this trial's checkpoints; relative paths are under the agent's storage folder."""
     resume_from: str | None
-    """Path of the checkpoint to continue from."""
+    """Path of the checkpoint to continue from, under the storage folder."""
     resume_step: int
     stop_grace_s: float
     on_disconnect: Literal["continue", "stop"]
     log_limit_bytes: int
     """Per worker and stream; past it the log is cut with a marker that says so."""
+    weights_from: str | None = None
+    """Path of a checkpoint of which only the model's weights are taken over."""
+    cluster_id: str = ""
+    """Of the server: marks its folders in the storage, which another server may have used too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,11 +289,50 @@ class Assignment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Deletion:
+    """Files of a deleted experiment. Asked of one node that has the storage, until it says how it
+    went; doing it twice is harmless."""
+
+    id: int
+    storage_id: str
+    """The storage meant; a node that has another one by now refuses."""
+    path: str
+    """Relative to the storage folder."""
+    cluster_id: str
+    """The mark that the experiment's folder must carry."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeletionResult:
+    id: int
+    outcome: Literal["done", "refused", "failed"]
+    """refused: not ours to delete, for good. failed: it did not work this time, and is tried again."""
+    freed_bytes: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeletionsRequest:
+    """`POST /agent/v1/deletions`."""
+
+    node_id: str
+    session_epoch: int
+    results: list[DeletionResult]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeletionsReply:
+    num_taken: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class AssignmentsReply:
     index: int
     """Pass it back as `index`; the call then waits until something has changed."""
     assignments: list[Assignment]
     """The COMPLETE set this node should have."""
+    deletions: list[Deletion] = field(default_factory=list)
+    """All folders this node should delete from its storage; each stays here until it is reported."""
 
 
 # ---------------------------------------------------------------- the record stream of an allocation

@@ -15,6 +15,7 @@ from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.interpreters import Interpreter, InterpreterError, describe
 from muster_agent.launch import Place, inheritable
 from muster_agent.shim.bundle import BundleError, extract_bundle
+from muster_agent.storage import RefusedPath, Storage
 
 
 class PrepareFailed(Exception):
@@ -61,7 +62,8 @@ def prepare(
             report_socket=str(report_socket),
             config_file=str(folder.config),
             checkpoint_dir=str(checkpoint_dir),
-            resume_from=_find_resume(spec, options, checkpoint_dir),
+            resume_from=_find(spec.resume_from, options, checkpoint_dir),
+            weights_from=_find(spec.weights_from, options, checkpoint_dir),
             cache_dir=str(folder.cache),
             node_address=options.node_address,
             network_interface=options.network_interface,
@@ -142,7 +144,11 @@ def _listing(work_dir: Path) -> str:
 def _make_checkpoint_dir(spec: wire.AllocationSpec, options: ShimOptions) -> Path:
     path = Path(options.storage_dir) / spec.checkpoint_dir  # an absolute one replaces it
     try:
+        if spec.cluster_id and not Path(spec.checkpoint_dir).is_absolute():
+            Storage(Path(options.storage_dir)).claim(spec.checkpoint_dir, spec.cluster_id)
         path.mkdir(parents=True, exist_ok=True)
+    except RefusedPath as error:
+        raise PrepareFailed(str(error)) from error
     except OSError as error:
         raise PrepareFailed(
             f"the checkpoint folder {path} cannot be made: {error.strerror}"
@@ -152,15 +158,15 @@ def _make_checkpoint_dir(spec: wire.AllocationSpec, options: ShimOptions) -> Pat
     return path
 
 
-def _find_resume(spec: wire.AllocationSpec, options: ShimOptions, checkpoint_dir: Path) -> str:
-    """The checkpoint to continue from: absolute, in the trial's folder, or in the storage."""
-    if not spec.resume_from:
+def _find(wanted: str | None, options: ShimOptions, checkpoint_dir: Path) -> str:
+    """A checkpoint to start from: absolute, in the trial's folder, or in the storage; "" for none."""
+    if not wanted:
         return ""
     for base in (checkpoint_dir, Path(options.storage_dir)):
-        if (base / spec.resume_from).exists():
-            return str(base / spec.resume_from)
+        if (base / wanted).exists():
+            return str(base / wanted)
     raise PrepareFailed(
-        f"the checkpoint {spec.resume_from} to continue from is not on this node; nodes that share "
+        f"the checkpoint {wanted} to continue from is not on this node; nodes that share "
         "trials need a shared storage folder (MUSTER_AGENT_STORAGE_DIR)"
     )
 

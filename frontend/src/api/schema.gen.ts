@@ -81,6 +81,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/agent/v1/deletions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Agent Deletions
+         * @description How the deletions of files went that the node was asked for.
+         */
+        post: operations["agent_deletions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/agent/v1/lease": {
         parameters: {
             query?: never;
@@ -1099,6 +1119,11 @@ export interface components {
             attempt_no: number;
             /** Checkpoint Dir */
             checkpoint_dir: string;
+            /**
+             * Cluster Id
+             * @default
+             */
+            cluster_id: string;
             code: components["schemas"]["CodeSpec"];
             /** Config */
             config: {
@@ -1157,6 +1182,8 @@ export interface components {
             trial_id: number;
             /** Trial No */
             trial_no: number;
+            /** Weights From */
+            weights_from?: string | null;
             /** World Size */
             world_size: number;
         };
@@ -1179,6 +1206,8 @@ export interface components {
         AssignmentsReply: {
             /** Assignments */
             assignments: components["schemas"]["Assignment"][];
+            /** Deletions */
+            deletions?: components["schemas"]["Deletion"][];
             /** Index */
             index: number;
         };
@@ -1373,6 +1402,58 @@ export interface components {
              * @default
              */
             sha256: string;
+        };
+        /**
+         * Deletion
+         * @description Files of a deleted experiment. Asked of one node that has the storage, until it says how it
+         *     went; doing it twice is harmless.
+         */
+        Deletion: {
+            /** Cluster Id */
+            cluster_id: string;
+            /** Id */
+            id: number;
+            /** Path */
+            path: string;
+            /** Storage Id */
+            storage_id: string;
+        };
+        /** DeletionResult */
+        DeletionResult: {
+            /**
+             * Freed Bytes
+             * @default 0
+             */
+            freed_bytes: number;
+            /** Id */
+            id: number;
+            /**
+             * Message
+             * @default
+             */
+            message: string;
+            /**
+             * Outcome
+             * @enum {string}
+             */
+            outcome: "done" | "refused" | "failed";
+        };
+        /** DeletionsReply */
+        DeletionsReply: {
+            /** Num Taken */
+            num_taken: number;
+        };
+        /**
+         * DeletionsRequest
+         * @description `POST /agent/v1/deletions`.
+         */
+        DeletionsRequest: {
+            /** Node Id */
+            node_id: string;
+            /** Results */
+            results: components["schemas"]["DeletionResult"][];
+            /** Session Epoch */
+            session_epoch: number;
         };
         /** EventOut */
         EventOut: {
@@ -1673,6 +1754,11 @@ export interface components {
             python_version: string;
             /** Slots */
             slots: components["schemas"]["SlotInfo"][];
+            /**
+             * Storage Id
+             * @default
+             */
+            storage_id: string;
             /**
              * Torch Version
              * @default
@@ -3203,6 +3289,75 @@ export interface operations {
                 };
                 content: {
                     "application/gzip": unknown;
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    agent_deletions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeletionsRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionsReply"];
                 };
             };
             /** @description Not signed in */

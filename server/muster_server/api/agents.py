@@ -10,6 +10,8 @@ from starlette.concurrency import run_in_threadpool
 
 from muster.wire import (
     AssignmentsReply,
+    DeletionsReply,
+    DeletionsRequest,
     LeaseReply,
     LeaseRequest,
     LogsReply,
@@ -142,6 +144,14 @@ async def agent_logs(
         return LogsReply(next_offset=next_offset)
 
     return await run_in_threadpool(store)
+
+
+@router.post("/deletions", operation_id="agent_deletions")
+def agent_deletions(database: Db, agent: Agent, request: DeletionsRequest) -> DeletionsReply:
+    """How the deletions of files went that the node was asked for."""
+    _require_self(agent, request.node_id)
+    with database.transaction() as session:
+        return agents.take_deletions(session, request, now=clock.now())
 
 
 def _require_self(agent: Principal, node_id: str) -> None:

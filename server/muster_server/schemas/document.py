@@ -24,6 +24,7 @@ LabelKey = Annotated[SafeStr, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z
 LabelValue = Annotated[SafeStr, Field(max_length=256)]
 NodeName = Annotated[SafeStr, Field(min_length=1, max_length=128)]
 Positive = Annotated[int, Field(ge=1, le=2**53)]
+Id = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 class Section(BaseModel):
@@ -151,6 +152,43 @@ class Strategy(Section):
     """Micro-batches per optimizer step."""
 
 
+class Budget(Section):
+    """What an experiment may cost. When one of the limits is reached, its trials save a checkpoint
+    and end, and the experiment is CANCELED with the reason; more can be given with `muster
+    continue`. Slots cost from their reservation until they are free again."""
+
+    slot_hours: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """Slots × hours of all its trials together."""
+    cost: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    """Money: slot-hours times the price of the pool (`muster pool list`)."""
+    deadline: Text | None = None
+    """A length of time since the submission (`6h`, `90min`, `1d12h`) or a moment with its time
+    zone (`2026-03-01T18:00Z`)."""
+    alert_at: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], Field(max_length=10)] = [
+        0.5,
+        0.9,
+    ]
+    """Shares of each limit at which an event tells of it, once."""
+
+
+class From(Section):
+    """A checkpoint of another experiment that every trial starts from: `checkpoint`, `trial` or
+    `experiment`, one of the three."""
+
+    checkpoint: Id | None = None
+    """Id of a checkpoint."""
+    trial: Id | None = None
+    """Id of a trial; `pick` says which of its checkpoints."""
+    experiment: Id | None = None
+    """Id of an experiment: of its only trial, or of its best one."""
+    pick: Literal["latest", "best"] = "latest"
+    """Of a trial's checkpoints, the newest, or the best by the search metric."""
+    load: Literal["all", "weights"] = "all"
+    """`all`: go on from there, step count and optimizer included; code finds it as
+    `muster.resume_from()`. `weights`: begin at step 0 with the model's weights alone, which code
+    finds as `muster.weights_from()`."""
+
+
 class Search(Section):
     """How trials are chosen from `hyperparameters`."""
 
@@ -249,6 +287,10 @@ class Document(Section):
     is the number of values a grid takes of it."""
     search: Search = Search()
     """How trials are chosen."""
+    budget: Budget | None = None
+    """What it may cost. Default: as much as its project."""
+    from_: Annotated[From | None, Field(alias="from")] = None
+    """Start from a checkpoint of another experiment (warm start, fine-tuning)."""
     restarts: Restarts = Restarts()
     """How failures are retried."""
     checkpoints: Checkpoints = Checkpoints()

@@ -90,6 +90,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "agent_records": "agent",
     "agent_logs": "agent",
     "agent_get_blob": "agent",
+    "agent_deletions": "agent",
     # description of the API
     "openapi": "self",
     "docs": "self",

@@ -18,6 +18,8 @@ from muster.wire import (
     AllocationSpec,
     Assignment,
     AssignmentsReply,
+    DeletionsReply,
+    DeletionsRequest,
     LeaseReply,
     LeaseRequest,
     Rendezvous,
@@ -30,7 +32,7 @@ from muster_server.errors import Superseded
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
-from . import credentials
+from . import credentials, file_deletions
 from .allocations import changed, clean
 from .events import add_event
 
@@ -192,7 +194,16 @@ def get_assignments(session: Session, fence: Fence) -> AssignmentsReply:
     return AssignmentsReply(
         index=index,
         assignments=[_assignment(allocation, attempt) for allocation, attempt in rows],
+        deletions=file_deletions.wanted_of(session, session.get_one(NodeRow, fence.node_id)),
     )
+
+
+def take_deletions(
+    session: Session, request: DeletionsRequest, *, now: dt.datetime
+) -> DeletionsReply:
+    """How deletions of files went that this node was asked for. Raises Superseded."""
+    node = require_session(session, request.node_id, request.session_epoch)
+    return file_deletions.take_results(session, node, request, now=now)
 
 
 def _assignment(allocation: AllocationRow, attempt: AttemptRow) -> Assignment:

@@ -6,14 +6,13 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import Any, cast
 
-from sqlalchemy import CursorResult, Executable, select, update
+from sqlalchemy import CursorResult, Executable, update
 from sqlalchemy.orm import Session
 
 from muster.wire import AllocationSpec, CodeSpec
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
-    CheckpointRow,
     ExperimentRow,
     NodeRow,
     NodeSlotRow,
@@ -22,6 +21,7 @@ from muster_server.db.models import (
 )
 from muster_server.domain.scheduler import NodeShare
 
+from .checkpoints import Start, trial_folder
 from .spending import settle
 
 BUILT_IN_TRAINER = ("-m", "muster.training")
@@ -52,12 +52,13 @@ def build_spec(
     share: NodeShare,
     num_nodes: int,
     world_size: int,
-    checkpoint: CheckpointRow | None,
+    start: Start | None,
+    cluster_id: str,
 ) -> AllocationSpec:
     """Everything an agent needs to run its part of an attempt."""
     config = experiment.config
     environment = config.get("environment") or {}
-    checkpoint_dir = checkpoint_folder(experiment.id, trial.no)
+    resumes = start is not None and not start.weights_only
     return AllocationSpec(
         allocation_id=allocation_id,
         experiment_id=experiment.id,
@@ -80,27 +81,14 @@ def build_spec(
         hparams=trial.hparams,
         config=config,
         seed=trial.seed,
-        checkpoint_dir=checkpoint_dir,
-        resume_from=f"{checkpoint_dir}/{checkpoint.path}" if checkpoint is not None else None,
-        resume_step=checkpoint.step if checkpoint is not None else 0,
+        cluster_id=cluster_id,
+        checkpoint_dir=trial_folder(experiment.id, trial.no),
+        resume_from=start.path if start is not None and resumes else None,
+        resume_step=start.step if start is not None else 0,
+        weights_from=start.path if start is not None and not resumes else None,
         stop_grace_s=float(config.get("stop_grace_s", 30.0)),
         on_disconnect=config.get("on_disconnect") or "continue",
         log_limit_bytes=int(config.get("log_limit_mb") or 100) * 1_000_000,
-    )
-
-
-def checkpoint_folder(experiment_id: int, trial_no: int) -> str:
-    """A trial's folder under the agents' storage: the same for all its attempts and nodes."""
-    return f"experiment-{experiment_id}/trial-{trial_no}"
-
-
-def resume_checkpoint(session: Session, trial: TrialRow) -> CheckpointRow | None:
-    """The newest checkpoint a next attempt can continue from."""
-    return session.scalar(
-        select(CheckpointRow)
-        .where(CheckpointRow.trial_id == trial.id, CheckpointRow.state == "complete")
-        .order_by(CheckpointRow.step.desc(), CheckpointRow.attempt_no.desc())
-        .limit(1)
     )
 
 

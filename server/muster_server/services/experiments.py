@@ -217,13 +217,13 @@ def _claim_key(
         row = session.get_one(IdempotencyRow, (user_id, key), populate_existing=True)
     if row.request_hash != request_hash:
         raise Conflict(
-            "experiments.idempotency_key_reused",
+            "request.idempotency_key_reused",
             "This Idempotency-Key was used for a different submission.",
             hint="Use a new key for a new submission.",
         )
     if row.experiment_id is None or session.get(ExperimentRow, row.experiment_id) is None:
         raise Conflict(
-            "experiments.idempotency_key_reused",
+            "request.idempotency_key_reused",
             "This Idempotency-Key belongs to an experiment that was deleted.",
             hint="Use a new key to submit it again.",
         )

@@ -7,14 +7,14 @@ import datetime as dt
 import secrets
 from collections.abc import Sequence
 
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
     AttemptRow,
-    CheckpointRow,
+    ClusterIdentityRow,
     ExperimentRow,
     NodeRow,
     NodeSlotRow,
@@ -22,7 +22,8 @@ from muster_server.db.models import (
 )
 from muster_server.domain.scheduler import NodeShare, Place, Wait
 
-from .allocations import Outdated, build_spec, changed, require_one, resume_checkpoint
+from .allocations import Outdated, build_spec, changed, require_one
+from .checkpoints import Start, start_of
 from .events import add_event
 from .spending import price_of
 
@@ -55,7 +56,7 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
     )
     trial = session.get_one(TrialRow, decision.trial_id, populate_existing=True)
     experiment = session.get_one(ExperimentRow, trial.experiment_id)
-    checkpoint = resume_checkpoint(session, trial)
+    start = start_of(session, experiment, trial)
     world_size = sum(len(share.slots) for share in decision.shares)
     attempt = AttemptRow(
         trial_id=trial.id,
@@ -63,8 +64,8 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
         state="PREPARING",  # PLANNED until this very commit, which reserves the slots
         world_size=world_size,
         num_nodes=len(decision.shares),
-        resume_checkpoint_id=checkpoint.id if checkpoint is not None else None,
-        resume_step=checkpoint.step if checkpoint is not None else 0,
+        resume_checkpoint_id=start.checkpoint.id if start is not None else None,
+        resume_step=start.step if start is not None else 0,
         controller_epoch=controller_epoch,
         reason=f"placed: {decision.reason}",
         root_log_tail=[],
@@ -72,6 +73,7 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
     )
     session.add(attempt)
     session.flush()
+    cluster_id = session.scalars(select(ClusterIdentityRow.id)).one()
     price = price_of(session, (experiment.config.get("resources") or {}).get("pool", "default"))
     # Rows of nodes are always locked in the order of their ids.
     for share in sorted(decision.shares, key=lambda s: s.node_id):
@@ -101,7 +103,8 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
             share=share,
             num_nodes=len(decision.shares),
             world_size=world_size,
-            checkpoint=checkpoint,
+            start=start,
+            cluster_id=cluster_id,
         )
         allocation.spec = dataclasses.asdict(spec)
         session.add(allocation)
@@ -111,7 +114,7 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
         session,
         now=now,
         type="trial.placed",
-        message=_sentence(trial, decision, checkpoint, decision.shares),
+        message=_sentence(trial, decision, start, decision.shares),
         experiment_id=trial.experiment_id,
         trial_id=trial.id,
         attempt_no=attempt.no,
@@ -166,13 +169,17 @@ def _take(session: Session, share: NodeShare, allocation_id: str) -> None:
 def _sentence(
     trial: TrialRow,
     decision: Place,
-    checkpoint: CheckpointRow | None,
+    start: Start | None,
     shares: Sequence[NodeShare],
 ) -> str:
     words = f"Attempt {trial.attempt_no} got {decision.reason}"
-    if checkpoint is None:
+    if start is None:
         return f"{words}."
-    words += f"; continues from the checkpoint of step {checkpoint.step:,}"
+    checkpoint = start.checkpoint
+    verb = "starts with the weights of" if start.weights_only else "continues from"
+    words += f"; {verb} the checkpoint of step {checkpoint.step:,}"
+    if not start.is_own:
+        words += f" of trial {checkpoint.trial_id}"
     if checkpoint.node_name not in {share.node_name for share in shares}:
         words += f", which {checkpoint.node_name} wrote: both must share their storage"
     return f"{words}."

@@ -188,6 +188,7 @@ def _apply_checkpoint(
     record: CheckpointRecord,
     now: dt.datetime,
 ) -> None:
+    storage_id = session.scalar(select(NodeRow.storage_id).where(NodeRow.id == allocation.node_id))
     row = session.scalar(
         select(CheckpointRow).where(
             CheckpointRow.trial_id == trial.id,
@@ -207,6 +208,7 @@ def _apply_checkpoint(
     row.epoch = record.epoch
     row.path = record.path
     row.node_name = allocation.node_name
+    row.storage_id = storage_id or ""
     row.size_bytes = record.size_bytes
     row.files = dict(record.files)
     row.metrics = dict(record.metrics)

@@ -209,6 +209,7 @@ def _describe(node: NodeRow, request: RegisterRequest, *, rebooted: bool) -> Non
     node.address = inventory.address
     node.agent_version = inventory.agent_version
     node.inventory = dataclasses.asdict(inventory)
+    node.storage_id = inventory.storage_id[:64]
     if rebooted:
         if node.health == "quarantined":
             node.health, node.health_reason, node.quarantine_reason = "ok", "", ""

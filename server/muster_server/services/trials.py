@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -34,6 +33,7 @@ from muster_server.schemas.experiments import (
     WorkerOut,
 )
 
+from . import checkpoints
 from .events import add_event
 from .paging import decode_cursor, encode_cursor
 
@@ -197,7 +197,7 @@ def list_checkpoints(
     if key is not None:
         query = query.where(CheckpointRow.id < key[0])
     rows = list(session.scalars(query))
-    best = _best_checkpoint_id(session, trial)
+    best = checkpoints.best_id(session, trial)
     items = [
         CheckpointOut(
             id=row.id,
@@ -337,23 +337,3 @@ def _attempts(session: Session, trial_id: int) -> list[AttemptOut]:
         )
         for row in rows
     ]
-
-
-def _best_checkpoint_id(session: Session, trial: TrialRow) -> int | None:
-    """The complete checkpoint with the best finite value of the search metric; ties: the latest."""
-    experiment = session.get_one(ExperimentRow, trial.experiment_id)
-    if experiment.metric_name is None:
-        return None
-    sign = -1 if experiment.metric_goal == "max" else 1
-    best: tuple[float, int] | None = None
-    for row_id, metrics in session.execute(
-        select(CheckpointRow.id, CheckpointRow.metrics).where(
-            CheckpointRow.trial_id == trial.id, CheckpointRow.state == "complete"
-        )
-    ):
-        if experiment.metric_name not in metrics:
-            continue
-        value = decode_number(metrics[experiment.metric_name])
-        if math.isfinite(value) and (best is None or (sign * value, -row_id) < best):
-            best = (sign * value, -row_id)
-    return -best[1] if best else None

@@ -14,6 +14,10 @@ from muster.wire import (
     PROTOCOL_VERSION,
     Assignment,
     AssignmentsReply,
+    Deletion,
+    DeletionResult,
+    DeletionsReply,
+    DeletionsRequest,
     ExitInfo,
     Inventory,
     LeaseReply,
@@ -45,12 +49,15 @@ class FakeAgent:
         pool: str = "default",
         slot_type: Any = "cpu",
         boot_id: str = "boot-1",
+        storage_id: str | None = None,
     ) -> None:
+        """storage_id: of its storage folder; None: one of its own."""
         self._connect = connect
         self._join_token = join_token
         self.name = name
         self.pool = pool
         self.boot_id = boot_id
+        self.storage_id = f"storage-{name}" if storage_id is None else storage_id
         self.instance_id = uuid.uuid4().hex
         self.slots = [
             SlotInfo(index=i, slot_type=slot_type, name=f"share {i}") for i in range(slots)
@@ -88,6 +95,7 @@ class FakeAgent:
                 slots=self.slots,
                 python_version="3",
                 agent_version="0",
+                storage_id=self.storage_id,
             ),
             running=running or [],
         )
@@ -154,6 +162,21 @@ class FakeAgent:
         }
         reply = self._post(f"/allocations/{allocation_id}/records", body, expect)
         return load(RecordsReply, reply) if reply is not None else None
+
+    def deletions(self) -> list[Deletion]:
+        """The folders it is asked to delete now."""
+        reply = self.client.get(
+            "/agent/v1/assignments",
+            params={"node_id": self.node_id, "session_epoch": self.epoch, "wait": 0},
+        )
+        assert reply.status_code == 200, reply.text
+        return load(AssignmentsReply, reply.json()).deletions
+
+    def report_deletions(self, *results: DeletionResult) -> int:
+        request = DeletionsRequest(
+            node_id=self.node_id, session_epoch=self.epoch, results=list(results)
+        )
+        return load(DeletionsReply, self._post("/deletions", request, 200)).num_taken
 
     # shortcuts
 

@@ -37,7 +37,6 @@ def test_a_moment_is_what_it_says(text):
         ("0h", "longer than nothing"),
         ("9999w", "at most 3650 days"),
         ("2026-01-02T06:00:00", "no time zone"),
-        ("2099-01-02T06:00:00Z", "within 3650 days"),
         ("9" * 40 + "h", "neither"),
     ],
 )

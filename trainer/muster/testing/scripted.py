@@ -163,7 +163,7 @@ def train(
     nan_at_step: int | None = None,
 ) -> None:
     """A loop with the shape of a training: a loss per step, val/loss and a checkpoint per epoch,
-    continues from MUSTER_RESUME_FROM, ends early when asked.
+    continues from MUSTER_RESUME_FROM or begins with MUSTER_WEIGHTS_FROM, ends early when asked.
 
     The loss falls towards |log10(lr / best_lr)| of the hyperparameter `lr`, so that a search has
     something to find and the best trial is known beforehand. fail_at_step: exit 1 there, in the
@@ -175,6 +175,9 @@ def train(
         with contextlib.suppress(FileNotFoundError):
             step = int(json.loads((run.resume_from / "state.json").read_text("utf-8"))["step"])
         print(f"resumed at step {step}", flush=True)  # noqa: T201
+    elif run.weights_from is not None:
+        taken = json.loads((run.weights_from / "state.json").read_text("utf-8"))
+        print(f"weights of step {taken['step']}", flush=True)  # noqa: T201
     num_steps = epochs * steps_per_epoch
     while step < num_steps:
         time.sleep(step_s)

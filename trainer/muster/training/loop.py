@@ -53,12 +53,16 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
     # Ranks draw different dropout masks from here on; the model above is the same on all of them.
     torch.manual_seed(config.seed * 1_000_003 + rank)
     resumed = state.restore(run, training)
+    took_weights = not resumed and state.take_weights(run, training)
     parallel: nn.Module = model
     if world_size > 1:
         parallel = DistributedDataParallel(
             model, device_ids=[device.index] if device.type == "cuda" else None
         )
-    _announce(run, config, training, num_steps, resumed=resumed)
+    how = f"resumed at step {training.step}" if resumed else "starting"
+    if took_weights:
+        how += f" with the weights of {run.weights_from}"
+    _announce(run, config, training, num_steps, how=how)
 
     timer = StepTimer(run=run, max_rows_per_s=config.rows_per_s)
     last_val: dict[str, float] = {}
@@ -237,10 +241,9 @@ def _delay(config: TrainConfig, rank: int, phase: str) -> None:
 
 
 def _announce(
-    run: Run, config: TrainConfig, training: state.TrainState, num_steps: int, *, resumed: bool
+    run: Run, config: TrainConfig, training: state.TrainState, num_steps: int, *, how: str
 ) -> None:
     num_params = sum(p.numel() for p in training.model.parameters())
-    how = f"resumed at step {training.step}" if resumed else "starting"
     _say(
         run,
         f"{how}: {config.model} with {num_params:,} parameters on {config.data}, "

@@ -90,6 +90,30 @@ def restore(run: Run, state: TrainState) -> bool:
     return True
 
 
+def take_weights(run: Run, state: TrainState) -> bool:
+    """Begin with the model of run.weights_from, everything else fresh. False when there is none.
+
+    Raises ConfigError when that checkpoint is damaged, is not one of this trainer, or is of a
+    model of another shape.
+    """
+    if run.weights_from is None:
+        return False
+    try:
+        checkpoints.verify_checkpoint(run.weights_from)
+        state.model.load_state_dict(_load(run.weights_from / "model.pt"))
+    except checkpoints.CheckpointDamaged as error:
+        raise ConfigError(f"the checkpoint to start from is damaged: {error}") from error
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{run.weights_from} holds no model.pt: another program made it"
+        ) from None
+    except RuntimeError as error:
+        raise ConfigError(
+            f"the checkpoint to start from is of another model: {str(error)[:500]}"
+        ) from error
+    return True
+
+
 def gather_rng(run: Run) -> list[torch.Tensor]:
     """Every rank's CPU generator state, on every rank."""
     mine = torch.get_rng_state()

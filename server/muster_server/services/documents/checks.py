@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator
 
+from muster_server.domain.durations import EXAMPLES, parse_deadline
 from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document, Length, Resources
@@ -40,6 +42,8 @@ def check(document: Document, parameters: list[sampling.Parameter]) -> list[Fiel
         *_lengths(document),
         *_search(document, parameters),
         *_variables(document),
+        *_budget(document),
+        *_from(document),
     ]
 
 
@@ -229,3 +233,28 @@ def _variables(document: Document) -> Iterator[FieldProblem]:
                 "is reserved: Muster and torchrun set it, or it would change every process",
                 "use another name",
             )
+
+
+def _budget(document: Document) -> Iterator[FieldProblem]:
+    budget = document.budget
+    if budget is None or budget.deadline is None:
+        return
+    try:
+        # The form alone: whether a moment has passed already is for the submission to say.
+        parse_deadline(budget.deadline, dt.datetime.min.replace(tzinfo=dt.UTC))
+    except ValueError as problem:
+        yield FieldProblem("budget.deadline", str(problem), EXAMPLES)
+
+
+def _from(document: Document) -> Iterator[FieldProblem]:
+    source = document.from_
+    if source is None:
+        return
+    named = [n for n in ("checkpoint", "trial", "experiment") if getattr(source, n) is not None]
+    if len(named) != 1:
+        what = "names nothing" if not named else f"names {' and '.join(named)}"
+        yield FieldProblem(
+            "from", what, "name one of checkpoint, trial and experiment by its id: {trial: 57}"
+        )
+    if named == ["checkpoint"] and source.pick != "latest":
+        yield FieldProblem("from.pick", "has no effect with checkpoint", "leave it out")

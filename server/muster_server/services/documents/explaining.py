@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from muster_server.errors import FieldProblem
@@ -81,9 +82,14 @@ def known_keys(schema: type[BaseModel], loc: Sequence[Any]) -> list[str]:
     """Field names of the section at `loc`; empty when there is none."""
     section: type[BaseModel] | None = schema
     for part in loc:
-        info = section.model_fields.get(str(part)) if section else None
+        info = fields_of(section).get(str(part)) if section else None
         section = section_of(info.annotation) if info else None
-    return sorted(section.model_fields) if section else []
+    return sorted(fields_of(section)) if section else []
+
+
+def fields_of(section: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The fields of a section by the keys they have in a document (`from` is no name in Python)."""
+    return {info.alias or name: info for name, info in section.model_fields.items()}
 
 
 def section_of(annotation: Any) -> type[BaseModel] | None:

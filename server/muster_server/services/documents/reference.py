@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 from muster_server.schemas.document import MAX_SLOTS, Document
 
 from .checks import RESERVED_PREFIXES, RESERVED_VARIABLES
-from .explaining import section_of
+from .explaining import fields_of, section_of
 from .reading import MAX_BYTES, MAX_DEPTH
 
 _INTRO = f"""# The experiment document
@@ -61,7 +61,7 @@ def render() -> str:
 
 
 def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
-    for name, info in model.model_fields.items():
+    for name, info in fields_of(model).items():
         section = section_of(info.annotation)
         if section is not None:
             here = f"{path}.{name}" if path else name
@@ -72,7 +72,7 @@ def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[Bas
 def _table(model: type[BaseModel], path: str) -> Iterator[str]:
     yield "| key | value | default | meaning |"
     yield "|---|---|---|---|"
-    for name, info in model.model_fields.items():
+    for name, info in fields_of(model).items():
         here = f"{path}.{name}" if path else name
         meaning = " ".join((info.description or "").split()).replace("|", "\\|")
         yield f"| `{here}` | {_kind(info)} | {_default(info)} | {meaning} |"

@@ -45,7 +45,7 @@ def resolve(text: str, overrides: Sequence[str] = ()) -> Resolved:
         problems += checks.check(document, parameters)
     if problems or document is None or parameters is None:
         return Resolved(problems=tuple(problems[:MAX_PROBLEMS]))
-    config = document.model_dump(mode="json")
+    config = document.model_dump(mode="json", by_alias=True)
     _fill_in(config, parameters)
     return Resolved(config=config, origins=dict(_origins(config, raw, overridden)))
 

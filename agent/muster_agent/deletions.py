@@ -1,0 +1,91 @@
+"""Deleting files the server asks for, until it has heard how that went."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from muster import wire
+from muster_agent.client import ControlPlane, Refused, Session, persistently
+from muster_agent.storage import RefusedPath
+
+log = structlog.get_logger("muster.agent")
+
+RETRY_S = 60.0
+"""After a deletion that did not work, or whose files are in use here."""
+
+
+class Deleter:
+    """The deletions of one session. `want` takes the complete set as often as it comes."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        session: Session,
+        *,
+        delete: Callable[[wire.Deletion], int],
+        in_use: Callable[[str], bool],
+    ) -> None:
+        """delete: blocks; the bytes freed, or RefusedPath or OSError. in_use: whether something
+        on this node works with a path."""
+        self._plane = plane
+        self._session = session
+        self._delete = delete
+        self._in_use = in_use
+        self._wanted: dict[int, wire.Deletion] = {}
+        self._not_before: dict[int, float] = {}
+        self._reported: set[int] = set()
+        self._wake = asyncio.Event()
+
+    def want(self, deletions: Sequence[wire.Deletion]) -> None:
+        self._wanted = {d.id: d for d in deletions}
+        self._reported &= self._wanted.keys()
+        if self._wanted.keys() - self._reported:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """For as long as the session lasts. Raises Superseded."""
+        while True:
+            now = time.monotonic()
+            for wanted in list(self._wanted.values()):
+                if wanted.id in self._reported or self._not_before.get(wanted.id, 0.0) > now:
+                    continue
+                await self._do(wanted)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_S / 2 if self._wanted else None):
+                    await self._wake.wait()
+            self._wake.clear()
+
+    async def _do(self, wanted: wire.Deletion) -> None:
+        result = await self._try(wanted)
+        log.info("deletion", path=wanted.path, outcome=result.outcome, message=result.message)
+        if result.outcome == "failed":
+            self._not_before[wanted.id] = time.monotonic() + RETRY_S
+        try:
+            await persistently(
+                lambda: self._plane.deletions(self._session, [result]), what="deletions"
+            )
+        except Refused as error:
+            log.warning("deletion_not_taken", id=wanted.id, error=str(error))
+            self._not_before[wanted.id] = time.monotonic() + RETRY_S
+            return
+        if result.outcome != "failed":
+            self._reported.add(wanted.id)
+
+    async def _try(self, wanted: wire.Deletion) -> wire.DeletionResult:
+        if self._in_use(wanted.path):
+            return wire.DeletionResult(
+                id=wanted.id, outcome="failed", message="something that uses it still runs here"
+            )
+        try:
+            freed = await asyncio.to_thread(self._delete, wanted)
+        except RefusedPath as error:
+            return wire.DeletionResult(id=wanted.id, outcome="refused", message=str(error))
+        except OSError as error:
+            reason = f"{error.strerror or error}"
+            return wire.DeletionResult(id=wanted.id, outcome="failed", message=reason)
+        return wire.DeletionResult(id=wanted.id, outcome="done", freed_bytes=freed)

@@ -1,0 +1,165 @@
+"""Checkpoint files of deleted experiments: which agent is to delete them, and how that went.
+
+One row per experiment and storage folder, wanted until an agent that has the storage reports that
+it is done. Nothing is asked of an agent by a call: the row is part of what the node should do, and
+is said again with every answer until it is reported.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy import exists, func, select
+from sqlalchemy.orm import Session
+
+from muster.wire import Deletion, DeletionsReply, DeletionsRequest
+from muster_server.db.models import (
+    ClusterIdentityRow,
+    ExperimentRow,
+    FileDeletionRow,
+    NodeRow,
+)
+from muster_server.errors import Conflict, NotFound
+from muster_server.schemas.base import Page
+from muster_server.schemas.operations import FileDeletionOut
+
+from .allocations import bump_assignments
+from .events import add_event
+from .paging import decode_cursor, encode_cursor
+
+WANTED_AT_ONCE = 100
+"""Deletions asked of one node at a time; the next ones follow as these are reported."""
+MAX_MESSAGE_CHARS = 1000
+
+
+def wanted_of(session: Session, node: NodeRow) -> list[Deletion]:
+    """What this node should delete now: empty unless it is the one asked for its storage."""
+    if not node.storage_id:
+        return []
+    rows = session.scalars(
+        select(FileDeletionRow)
+        .where(
+            FileDeletionRow.state == "pending",
+            FileDeletionRow.storage_id == node.storage_id,
+            # An experiment that can be seen has its files, whatever this table says.
+            ~exists().where(
+                ExperimentRow.id == FileDeletionRow.experiment_id,
+                ExperimentRow.deleting_at.is_(None),
+            ),
+        )
+        .order_by(FileDeletionRow.id)
+        .limit(WANTED_AT_ONCE)
+    ).all()
+    if not rows:
+        return []
+    # Of several that share the storage one is enough: the first by name of those that are heard.
+    first = session.scalar(
+        select(func.min(NodeRow.name)).where(
+            NodeRow.storage_id == node.storage_id, NodeRow.state == "ONLINE"
+        )
+    )
+    if first != node.name:
+        return []
+    cluster_id = session.scalars(select(ClusterIdentityRow.id)).one()
+    return [
+        Deletion(id=row.id, storage_id=row.storage_id, path=row.path, cluster_id=cluster_id)
+        for row in rows
+    ]
+
+
+def take_results(
+    session: Session, node: NodeRow, request: DeletionsRequest, *, now: dt.datetime
+) -> DeletionsReply:
+    """Note what an agent reports. Said twice, or about something settled, it changes nothing."""
+    num_taken = 0
+    for result in request.results[:WANTED_AT_ONCE]:
+        row = session.get(FileDeletionRow, result.id, with_for_update=True)
+        if row is None or row.storage_id != node.storage_id or row.state != "pending":
+            continue
+        num_taken += 1
+        message = result.message[:MAX_MESSAGE_CHARS]
+        if result.outcome == "failed":
+            row.message = f"{node.name}: {message}"
+            continue
+        row.state, row.ended_at = result.outcome, now
+        row.message = f"{node.name}: {message}" if message else ""
+        row.freed_bytes = max(0, result.freed_bytes)
+        is_done = result.outcome == "done"
+        add_event(
+            session,
+            "storage.deleted" if is_done else "storage.deletion_refused",
+            f"{node.name} deleted {row.path} of its storage, {row.freed_bytes:,} bytes, requested "
+            f"by {row.requested_by}."
+            if is_done
+            else f"{node.name} refused to delete {row.path} of its storage: {message}.",
+            now=now,
+            level="info" if is_done else "warning",
+            node_id=node.id,
+            data={"experiment_id": row.experiment_id, "freed_bytes": row.freed_bytes},
+        )
+    if num_taken:
+        session.flush()
+        bump_assignments(session, [node.id])
+    return DeletionsReply(num_taken=num_taken)
+
+
+def wake_nodes(session: Session, storage_ids: set[str]) -> None:
+    """Let the nodes that have these storages look at what is wanted now."""
+    if storage_ids:
+        bump_assignments(
+            session,
+            session.scalars(select(NodeRow.id).where(NodeRow.storage_id.in_(storage_ids))),
+        )
+
+
+def list_deletions(
+    session: Session, *, pending_only: bool, cursor: str | None, limit: int
+) -> Page[FileDeletionOut]:
+    """Newest first."""
+    query = select(FileDeletionRow).order_by(FileDeletionRow.id.desc()).limit(limit + 1)
+    key = decode_cursor(cursor, int)
+    if key is not None:
+        query = query.where(FileDeletionRow.id < key[0])
+    if pending_only:
+        query = query.where(FileDeletionRow.state.in_(("pending", "refused")))
+    rows = list(session.scalars(query))
+    items = [_out(session, row) for row in rows[:limit]]
+    return Page(items=items, next=encode_cursor(items[-1].id) if rows[limit:] else None)
+
+
+def dismiss(session: Session, deletion_id: int, now: dt.datetime) -> FileDeletionOut:
+    """Give up on files that cannot be deleted by an agent; they stay where they are.
+
+    Raises NotFound, and Conflict for one that is done.
+    """
+    row = session.get(FileDeletionRow, deletion_id, with_for_update=True)
+    if row is None:
+        raise NotFound("deletions.not_found", f"There is no deletion {deletion_id}.")
+    if row.state == "done":
+        raise Conflict("deletions.done", f"Deletion {deletion_id} is done.")
+    if row.state != "dismissed":
+        row.state, row.ended_at = "dismissed", now
+        session.flush()
+        wake_nodes(session, {row.storage_id})
+    return _out(session, row)
+
+
+def _out(session: Session, row: FileDeletionRow) -> FileDeletionOut:
+    waits_for = ""
+    if row.state == "pending":
+        nodes = session.execute(
+            select(NodeRow.name, NodeRow.state)
+            .where(NodeRow.storage_id == row.storage_id)
+            .order_by(NodeRow.name)
+        ).all()
+        if not nodes:
+            waits_for = f"no node has this storage any more; it was that of {row.node_name}"
+        elif all(state != "ONLINE" for _, state in nodes):
+            names = ", ".join(f"{name} ({state})" for name, state in nodes[:3])
+            waits_for = f"the nodes that have this storage are not heard: {names}"
+        else:
+            waits_for = next(name for name, state in nodes if state == "ONLINE")
+    fields = {
+        name: getattr(row, name) for name in FileDeletionOut.model_fields if hasattr(row, name)
+    }
+    return FileDeletionOut.model_validate({**fields, "waits_for": waits_for})

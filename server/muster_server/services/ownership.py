@@ -1,0 +1,35 @@
+"""Who may do what with an experiment, beyond what a role allows at all.
+
+Everybody who is signed in may look at every experiment. Members may submit, and fork what they can
+see. Only its owner and administrators may change one: pause, resume, stop, kill, continue, archive
+and delete it, and edit its name, notes, labels, priority and budget. One whose owner was removed is
+for administrators. Projects and pools are changed by administrators.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import ExperimentRow, UserRow
+from muster_server.errors import Forbidden
+from muster_server.security.principal import Principal
+
+
+def is_in_charge(principal: Principal, owner_id: int | None) -> bool:
+    """Whether a caller may change an experiment of this owner."""
+    if principal.role == "admin":
+        return True
+    return principal.user_id is not None and principal.user_id == owner_id
+
+
+def require_charge(session: Session, principal: Principal, experiment: ExperimentRow) -> None:
+    """Raises Forbidden, naming the owner, unless the caller may change this experiment."""
+    if is_in_charge(principal, experiment.owner_id):
+        return
+    owner = session.get(UserRow, experiment.owner_id) if experiment.owner_id else None
+    whose = f"belongs to {owner.username}" if owner is not None else "has no owner any more"
+    raise Forbidden(
+        "experiments.not_yours",
+        f"Experiment {experiment.id} {whose}; its owner and administrators may change it.",
+        hint="Fork it to work on a copy of your own.",
+    )
