@@ -39,7 +39,8 @@ from the dashboard. Browsers use the session cookie. Tokens are never taken from
 the same other parameters, until `next` is null.
 
 **Numbers** that are not finite travel as `"NaN"`, `"Infinity"` and `"-Infinity"`. Requests are
-strict: an unknown field is an error, and text is not turned into a number.
+strict: an unknown field or parameter is an error, and text is not turned into a number. `HEAD`
+answers wherever `GET` does.
 
 **Errors** have one form, with a [stable code](errors.md):
 

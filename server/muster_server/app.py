@@ -27,6 +27,7 @@ from muster_server.api import (
 )
 from muster_server.api.dashboard import dashboard_route
 from muster_server.api.guard import Gate, confirm_operation, operations_of
+from muster_server.api.parameters import parameters_of, refuse_unknown_parameters
 from muster_server.db.engine import Database
 from muster_server.live.hub import Hub
 from muster_server.middleware.browser import BrowserGuard
@@ -80,7 +81,7 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         # A redirect would send the caller to whatever the Host header says.
         redirect_slashes=False,
-        dependencies=[Depends(confirm_operation)],
+        dependencies=[Depends(confirm_operation), Depends(refuse_unknown_parameters)],
         responses=errors.ERROR_RESPONSES,
     )
     app.state.settings = settings
@@ -96,6 +97,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(description.router)
     app.router.routes.append(dashboard_route())  # last: it answers to every other path
     app.state.operations = operations_of(app)
+    app.state.parameters = parameters_of(app)
 
     # The last one added is the outermost. Every answer is hardened; a request is named, and
     # answered for whatever happens; its page of origin and its size are checked; its sender is

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from muster_server.errors import MusterError
 from muster_server.schemas.base import FieldError, Problem, ProblemBody
+from muster_server.schemas.complaints import sentence
 
 log = structlog.get_logger(__name__)
 
@@ -39,15 +40,16 @@ _HTTP_MESSAGES = {
     405: "This address does not answer to that method.",
 }
 
+_DESCRIPTIONS: dict[int | str, str] = {
+    401: "Not signed in",
+    403: "Signed in, but not allowed",
+    422: "The request cannot work as sent",
+    429: "Too many requests; see Retry-After",
+    503: "The database does not answer; see Retry-After",
+    "default": "Whatever else may be wrong; the code says what",
+}
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": description}
-    for status, description in {
-        401: "Not signed in",
-        403: "Signed in, but not allowed",
-        422: "The request cannot work as sent",
-        429: "Too many requests; see Retry-After",
-        503: "The database does not answer; see Retry-After",
-    }.items()
+    status: {"model": Problem, "description": text} for status, text in _DESCRIPTIONS.items()
 }
 """What any route may answer, for its description."""
 
@@ -100,7 +102,7 @@ def render(exc: Exception, *, request_id: str | None) -> Response:
                 503,
                 "server.database_unavailable",
                 "The database does not answer at the moment.",
-                hint="Try again shortly; nothing was changed.",
+                hint="Try again shortly.",
                 request_id=request_id,
                 headers={"Retry-After": str(DATABASE_RETRY_AFTER_S)},
             )
@@ -171,10 +173,7 @@ def _validation_error(exc: RequestValidationError, request_id: str | None) -> Re
     errors = exc.errors()
     if any(error["type"] == "json_invalid" for error in errors):
         return problem(400, "request.invalid_json", "The body is not JSON.", request_id=request_id)
-    fields = [
-        FieldError(path=_path(error["loc"]), message=_message(error))
-        for error in errors[:MAX_FIELDS]
-    ]
+    fields = [_field_error(error) for error in errors[:MAX_FIELDS]]
     return problem(
         422,
         "request.invalid",
@@ -182,6 +181,16 @@ def _validation_error(exc: RequestValidationError, request_id: str | None) -> Re
         fields=fields,
         request_id=request_id,
     )
+
+
+def _field_error(error: Mapping[str, Any]) -> FieldError:
+    path, kind = _path(error["loc"]), error["type"]
+    if kind == "extra_forbidden":
+        return FieldError(path=path, message="there is no such field")
+    if kind == "model_attributes_type" and path == "body":
+        return FieldError(path=path, message="must be a JSON object")
+    message, hint = sentence(error)
+    return FieldError(path=path, message=message, hint=hint)
 
 
 _ROOTS = {"body", "query", "path", "header", "cookie"}
@@ -195,12 +204,6 @@ def _path(loc: Sequence[int | str]) -> str:
     # The name of an unknown field is the caller's own text: bounded, and printable.
     text = ".".join(part[:64] for part in parts)[:_MAX_PATH]
     return text.encode("unicode_escape").decode() if not text.isprintable() else text
-
-
-def _message(error: Mapping[str, Any]) -> str:
-    if error["type"] == "extra_forbidden":
-        return "There is no such field."
-    return str(error["msg"])[:300]
 
 
 def _http_exception(exc: HTTPException, request_id: str | None) -> Response:

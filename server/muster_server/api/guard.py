@@ -18,9 +18,10 @@ import structlog
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster_server import clock
 from muster_server.db.engine import Database
@@ -113,7 +114,10 @@ class Gate:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        operation = _match(scope["app"].state.operations, scope)
+        operations = scope["app"].state.operations
+        operation = _match(operations, scope)
+        if operation is not None and scope["type"] == "http":
+            scope, send = _head_as_get(operation, scope, send)
         if operation is not None and operation.permission == "public":
             # Public routes know their caller all the same when it is cheap to say: it is not,
             # so they do not. /auth/state is asked before anybody has signed in.
@@ -124,7 +128,7 @@ class Gate:
         if principal is None:
             raise NotSignedIn(
                 "auth.not_signed_in",
-                "Sign in, or send an API token as 'Authorization: Bearer mst_usr_…'.",
+                _why_nobody(HTTPConnection(scope)),
             )
         if operation is not None:
             if not allows(principal.role, operation.permission):
@@ -134,7 +138,9 @@ class Gate:
                     f"which the role {principal.role!r} does not have.",
                 )
             scope[_OPERATION] = operation.id
-        # Without an operation the router has nothing either, and answers 404 or 405.
+        if operation is None and (allowed := _methods_at(operations, scope)):
+            raise HTTPException(405, headers={"Allow": ", ".join(sorted(allowed))})
+        # Without an operation the router has nothing either, and answers 404.
         scope.setdefault("state", {})["principal"] = principal
         structlog.contextvars.bind_contextvars(actor=principal.actor)
         await self.app(scope, receive, send)
@@ -178,7 +184,43 @@ def _match(operations: Iterable[Operation], scope: Scope) -> Operation | None:
             continue
         if kind == "websocket" or scope["method"] in operation.methods:
             return operation
+        if scope["method"] == "HEAD" and "GET" in operation.methods:
+            return operation
     return None
+
+
+def _head_as_get(operation: Operation, scope: Scope, send: Send) -> tuple[Scope, Send]:
+    """HEAD of whatever can be read: the route answers as for GET, and its body is dropped."""
+    if scope["method"] != "HEAD" or "HEAD" in operation.methods:
+        return scope, send
+
+    async def send_head(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return {**scope, "method": "GET"}, send_head
+
+
+def _methods_at(operations: Iterable[Operation], scope: Scope) -> set[str]:
+    """What the address of an HTTP request answers to; empty when there is nothing."""
+    allowed: set[str] = set()
+    for operation in operations:
+        if operation.kind == scope["type"] == "http" and operation.pattern.match(scope["path"]):
+            # The page for every other address is not what somebody meant who found another route.
+            if operation.id == "dashboard" and allowed:
+                continue
+            allowed |= operation.methods
+    return allowed | {"HEAD"} if "GET" in allowed else allowed
+
+
+def _why_nobody(connection: HTTPConnection) -> str:
+    bearer = _bearer(connection)
+    if bearer is None:
+        return "Sign in, or send an API token as 'Authorization: Bearer mst_usr_…'."
+    if not bearer:
+        return "The Authorization header must be 'Bearer mst_usr_…', once."
+    return "The token is not valid: mistyped, expired or revoked."
 
 
 def _bearer(connection: HTTPConnection) -> str | None:

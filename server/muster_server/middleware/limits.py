@@ -21,7 +21,8 @@ QUERY_PARAMETERS_MAX = 200
 BLOB_TIMEOUT_FACTOR = 60
 """An upload of a blob gets this many times longer than a request, as long as it never pauses."""
 
-_BLOBS = "/api/v1/blobs/"
+BLOBS = "/api/v1/blobs/"
+"""Where archives are sent, the one thing of people that is not JSON."""
 _AGENTS = "/agent/"
 
 
@@ -71,7 +72,7 @@ class RequestLimits:
     def _limits(self, path: str) -> tuple[int, float, float]:
         """Most bytes, most seconds in all, and most seconds between two pieces."""
         timeout_s = self._settings.request_timeout_s
-        if path.startswith(_BLOBS):
+        if path.startswith(BLOBS):
             return self._settings.blob_max_bytes, timeout_s * BLOB_TIMEOUT_FACTOR, timeout_s
         if path.startswith(_AGENTS):
             return self._settings.agent_body_max_bytes, timeout_s, timeout_s

@@ -11,9 +11,11 @@ import math
 from typing import Any
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster_server.errors import Malformed
+from muster_server.middleware.limits import BLOBS
 
 DEPTH_MAX = 64
 INTEGER_MAX = 2**63 - 1
@@ -34,6 +36,15 @@ class StrictJson:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not _applies(scope):
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if not _is_json(headers):
+            if _has_body(headers):
+                # `curl -d` sends a form unless told otherwise.
+                raise HTTPException(
+                    415, "Send JSON, with the header Content-Type: application/json."
+                )
             await self.app(scope, receive, send)
             return
         body = bytearray()
@@ -131,7 +142,14 @@ def _bounded(text: str) -> int:
 def _applies(scope: Scope) -> bool:
     if scope["type"] != "http" or scope["method"] not in _METHODS:
         return False
-    if not scope["path"].startswith("/api/"):
-        return False
-    content_type = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+    path = scope["path"]
+    return path.startswith("/api/") and not path.startswith(BLOBS)
+
+
+def _is_json(headers: Headers) -> bool:
+    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     return content_type == "application/json" or content_type.endswith("+json")
+
+
+def _has_body(headers: Headers) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers

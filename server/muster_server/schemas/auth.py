@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from .base import Input, Output, SafeStr
+from .base import Identifier, Input, Output, SafeStr
 
 Role = Literal["admin", "member", "viewer"]
 Username = Annotated[
@@ -97,7 +97,7 @@ class TokenCreated(TokenOut):
 
 
 class JoinTokenIn(Input):
-    pool: Annotated[SafeStr, Field(min_length=1, max_length=64)] = "default"
+    pool: Identifier = "default"
     uses: Annotated[int, Field(ge=1, le=10_000)] = 1
     expires_in_s: Annotated[int, Field(ge=60, le=7 * 86_400)] = 600
 

@@ -8,9 +8,10 @@ surrogate, numbers are finite. Output floats that are not finite travel as "NaN"
 from __future__ import annotations
 
 import math
+import unicodedata
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from muster.wire import encode_number
 
@@ -22,6 +23,25 @@ def _clean(text: str) -> str:
 
 
 SafeStr = Annotated[str, AfterValidator(_clean)]
+
+_JOINERS = frozenset("\u200c\u200d")
+"""Invisible, but part of how some scripts and emoji are written."""
+
+
+def _one_line(text: str) -> str:
+    kinds = {unicodedata.category(c) for c in text if c not in _JOINERS}
+    # Line breaks, control and direction characters would let a name pass for something else.
+    if kinds & {"Cc", "Cf", "Co", "Zl", "Zp"} or kinds <= {"Zs"}:
+        raise ValueError("must be one line of visible characters")
+    return text
+
+
+Name = Annotated[
+    SafeStr, Field(min_length=1, max_length=200, pattern=r"\S"), AfterValidator(_one_line)
+]
+"""What people call a thing: one line, in any language."""
+Identifier = Annotated[SafeStr, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+"""A name that is also written in documents and addresses."""
 
 WireFloat = Annotated[
     float,

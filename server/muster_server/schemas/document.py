@@ -10,15 +10,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .base import SafeStr
+from .base import Identifier, Name, SafeStr
 
 MAX_SLOTS = 4096
 MAX_TRIALS = 100_000
 MAX_NAMED_NODES = 256
 MAX_NODE_LABELS = 32
 
-Name = Annotated[SafeStr, Field(min_length=1, max_length=200, pattern=r"\S")]
-Identifier = Annotated[SafeStr, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Text = Annotated[SafeStr, Field(min_length=1, max_length=4096)]
 LabelKey = Annotated[SafeStr, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]
 LabelValue = Annotated[SafeStr, Field(max_length=256)]

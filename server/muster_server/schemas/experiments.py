@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from .base import FieldError, Input, Output, SafeStr, WireFloat
+from .base import FieldError, Input, Name, Output, SafeStr, WireFloat
 
 
 class ExperimentIn(Input):
@@ -92,7 +92,7 @@ class ExperimentDetail(ExperimentOut):
 
 
 class ExperimentPatch(Input):
-    name: Annotated[SafeStr, Field(min_length=1, max_length=200)] | None = None
+    name: Name | None = None
     notes: Annotated[SafeStr, Field(max_length=100_000)] | None = None
     labels: dict[SafeStr, SafeStr] | None = None
     priority: Annotated[int, Field(ge=0, le=100)] | None = None

@@ -23,6 +23,9 @@ from muster_server.errors import InvalidRequest, NotFound, TooLarge
 
 CHUNK_BYTES = 1 << 20
 MEMBERS_MAX = 20_000
+PATH_MAX_CHARS = 1_000
+NAME_MAX_BYTES = 255
+"""Of one part of a path: what file systems take."""
 UNPACKED_MAX_BYTES = 2 << 30
 _READ_MAX_BYTES = 4 << 20
 """One read while checking; a longer one would be a header that claims to be that long."""
@@ -93,10 +96,12 @@ def check_bundle(body: IO[bytes]) -> list[Member]:
     """The regular files of a tar.gz that is safe to unpack anywhere.
 
     Refused, with InvalidRequest or TooLarge: what is no tar.gz, absolute paths and .., links that
-    lead outside, devices, more than MEMBERS_MAX members, more than UNPACKED_MAX_BYTES unpacked.
+    lead outside, devices, paths that no file system takes or that are there twice, more than
+    MEMBERS_MAX members, more than UNPACKED_MAX_BYTES unpacked.
     Reads the archive once, in bounded memory, whatever its headers claim.
     """
     members: list[Member] = []
+    seen = _Paths()
     total = 0
     try:
         with (
@@ -110,7 +115,9 @@ def check_bundle(body: IO[bytes]) -> list[Member]:
                         f"The bundle holds more than {MEMBERS_MAX:,} files.",
                         hint="Leave out data and environments with .musterignore.",
                     )
-                _check_member(member)
+                problem = _problem(member) or seen.add(member)
+                if problem:
+                    raise _unsafe(member, problem)
                 total += member.size
                 if total > UNPACKED_MAX_BYTES:
                     raise _too_large()
@@ -168,11 +175,45 @@ class Upload:
             )
 
 
-def _check_member(member: tarfile.TarInfo) -> None:
-    problem = None
+class _Paths:
+    """What a bundle holds so far: no path twice, and nothing inside of a file."""
+
+    def __init__(self) -> None:
+        self._files: set[str] = set()
+        self._folders: set[str] = set()
+
+    def add(self, member: tarfile.TarInfo) -> str | None:
+        """What is wrong with adding this one, if anything."""
+        path = posixpath.normpath(member.name)
+        folders = []
+        parent = posixpath.dirname(path)
+        while parent and parent not in self._folders:
+            folders.append(parent)
+            parent = posixpath.dirname(parent)
+        if any(folder in self._files for folder in folders):
+            return "it is inside of something that is a file"
+        self._folders.update(folders)
+        if member.isdir():
+            if path in self._files:
+                return "it is there twice"
+            self._folders.add(path)
+            return None
+        if path in self._folders:
+            return "something else is inside of it, which is a file"
+        if path in self._files:
+            return "it is there twice"
+        self._files.add(path)
+        return None
+
+
+def _problem(member: tarfile.TarInfo) -> str | None:
     if _leads_outside(member.name):
-        problem = "its path leads outside the bundle"
-    elif (
+        return "its path leads outside the bundle"
+    if len(member.name) > PATH_MAX_CHARS:
+        return f"its path is longer than {PATH_MAX_CHARS:,} characters"
+    if any(len(part.encode(errors="replace")) > NAME_MAX_BYTES for part in member.name.split("/")):
+        return f"a name in its path is longer than {NAME_MAX_BYTES} bytes"
+    if (
         member.issym()
         and _leads_outside(
             posixpath.join(posixpath.dirname(member.name), member.linkname)
@@ -180,12 +221,15 @@ def _check_member(member: tarfile.TarInfo) -> None:
             else member.linkname
         )
     ) or (member.islnk() and _leads_outside(member.linkname)):
-        problem = "it links to something outside the bundle"
-    elif not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        problem = "it is neither a file, a folder nor a link"
-    if problem:
-        shown = "".join(c if c.isprintable() else "?" for c in member.name[:120])
-        raise InvalidRequest("blobs.unsafe_member", f"The bundle is refused: {shown!r}: {problem}.")
+        return "it links to something outside the bundle"
+    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        return "it is neither a file, a folder nor a link"
+    return None
+
+
+def _unsafe(member: tarfile.TarInfo, problem: str) -> InvalidRequest:
+    shown = "".join(c if c.isprintable() else "?" for c in member.name[:120])
+    return InvalidRequest("blobs.unsafe_member", f"The bundle is refused: {shown!r}: {problem}.")
 
 
 def _leads_outside(path: str) -> bool:

@@ -8,8 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from muster_server.errors import FieldProblem
-
-from .reading import type_name
+from muster_server.schemas.complaints import type_name
 
 PATH = "entrypoint"
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")

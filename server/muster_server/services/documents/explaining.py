@@ -5,7 +5,6 @@ Text the user wrote is not repeated, since documents may hold secrets; numbers a
 
 from __future__ import annotations
 
-import difflib
 import types
 import typing
 from collections.abc import Sequence
@@ -16,25 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from muster_server.errors import FieldProblem
-
-from .reading import type_name
-
-_EXPECTED = {
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-}
-_LIMITS = {
-    "greater_than_equal": ("at least", "ge"),
-    "greater_than": ("above", "gt"),
-    "less_than_equal": ("at most", "le"),
-    "less_than": ("below", "lt"),
-}
+from muster_server.schemas.complaints import sentence, unknown_name
 
 
 def explain(error: ErrorDetails, schema: type[BaseModel]) -> FieldProblem:
@@ -42,40 +23,18 @@ def explain(error: ErrorDetails, schema: type[BaseModel]) -> FieldProblem:
     loc = [part for part in error["loc"] if part != "[key]"]
     path = dotted(loc)
     kind = error["type"]
-    given = error.get("input")
-    context = error.get("ctx", {})
     if kind == "extra_forbidden":
         return unknown_key(path, str(loc[-1]), known_keys(schema, loc[:-1]))
     if kind == "missing":
         return FieldProblem(path, "is missing", f"add `{loc[-1]}:`")
-    if kind in _EXPECTED:
-        message = f"must be {_EXPECTED[kind]}, not {type_name(given)}"
-        return FieldProblem(path, message, _type_hint(kind, given))
-    if kind in _LIMITS:
-        words, key = _LIMITS[kind]
-        return FieldProblem(path, f"must be {words} {context[key]}, got {given}")
-    if kind == "literal_error":
-        expected = str(context["expected"])
-        options = [o.strip().strip("'") for o in expected.replace(" or ", ", ").split(",")]
-        return FieldProblem(path, f"must be {expected}", _nearest(given, options))
     if kind == "string_pattern_mismatch":
-        return FieldProblem(path, _pattern_message(str(context["pattern"])))
-    if kind in ("string_too_short", "string_too_long", "too_short", "too_long"):
-        at = context.get("min_length", context.get("max_length"))
-        bound = "at least" if "short" in kind else "at most"
-        noun = "characters" if kind.startswith("string") else "entries"
-        return FieldProblem(path, f"must have {bound} {at} {noun}")
-    if kind == "finite_number":
-        return FieldProblem(path, "must be a finite number")
-    return FieldProblem(path, error["msg"].removeprefix("Value error, "))
+        return FieldProblem(path, _pattern_message(str(error["ctx"]["pattern"])))
+    return FieldProblem(path, *sentence(error))
 
 
 def unknown_key(path: str, key: str, known: Sequence[str]) -> FieldProblem:
     """A key that does not exist here, with the nearest that does."""
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    if near:
-        return FieldProblem(path, "unknown key", f"did you mean {near[0]!r}?")
-    return FieldProblem(path, "unknown key", f"known here: {', '.join(known)}" if known else None)
+    return FieldProblem(path, "unknown key", unknown_name(key, known))
 
 
 def known_keys(schema: type[BaseModel], loc: Sequence[Any]) -> list[str]:
@@ -112,29 +71,6 @@ def dotted(loc: Sequence[Any]) -> str:
         else:
             path += f".{part}" if path else str(part)
     return path
-
-
-def _type_hint(kind: str, given: Any) -> str | None:
-    if kind == "string_type" and isinstance(given, bool | int | float):
-        return "put it in quotes"
-    if kind == "int_type" and isinstance(given, float) and given.is_integer():
-        return f"write {int(given)}"
-    if kind in ("int_type", "float_type") and isinstance(given, str):
-        try:
-            float(given)
-        except ValueError:
-            return None
-        return "write it without quotes"
-    if kind == "bool_type" and isinstance(given, str):
-        return "write true or false, without quotes"
-    return None
-
-
-def _nearest(given: Any, options: list[str]) -> str | None:
-    if not isinstance(given, str):
-        return None
-    near = difflib.get_close_matches(given.lower(), options, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else None
 
 
 def _pattern_message(pattern: str) -> str:

@@ -6,7 +6,9 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from .reading import Unreadable, read_value, type_name
+from muster_server.schemas.complaints import type_name
+
+from .reading import Unreadable, read_value
 
 
 def apply_overrides(

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import yaml
 
+from muster_server.schemas.complaints import type_name
+
 MAX_BYTES = 262_144
 MAX_DEPTH = 32
 MAX_INT = 2**63 - 1
@@ -68,23 +70,6 @@ def read_value(text: str) -> Any:
         return _Builder().build(text)
     except yaml.YAMLError as error:
         raise _syntax_error(error) from None
-
-
-def type_name(value: Any) -> str:
-    """What `value` is, in the words a document's author would use."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, int):
-        return "a whole number"
-    if isinstance(value, float):
-        return "a number"
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, list):
-        return "a list"
-    return "a mapping"
 
 
 def _read_json(text: str) -> Any:

@@ -1,0 +1,66 @@
+"""Refuses parameters of an address that a route does not know: a mistyped filter would match all."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+
+from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.requests import HTTPConnection
+
+from muster_server.errors import FieldProblem, InvalidRequest
+from muster_server.schemas.complaints import unknown_name
+
+SHOWN_MAX = 64
+"""Characters of the caller's own text that are repeated."""
+
+
+async def refuse_unknown_parameters(connection: HTTPConnection) -> None:
+    """Raise InvalidRequest for a parameter that does not exist, or is repeated where one is used."""
+    route = connection.scope["route"]
+    if not connection.scope.get("query_string") or not isinstance(route, APIRoute):
+        return
+    if connection.scope["path"].startswith("/agent/"):
+        return  # an agent of the next version may say more
+    known = connection.app.state.parameters[route.operation_id]
+    problems = []
+    for name in connection.query_params:
+        if name not in known:
+            hint = unknown_name(name, sorted(known)) or "none are known here"
+            problems.append(FieldProblem(_shown(name), "there is no such parameter", hint))
+        elif not known[name] and len(connection.query_params.getlist(name)) > 1:
+            problems.append(FieldProblem(name, "is there twice, and takes one value"))
+    if problems:
+        raise InvalidRequest(
+            "request.invalid", "Some of what was sent cannot work.", fields=problems[:20]
+        )
+
+
+def parameters_of(app: FastAPI) -> dict[str, dict[str, bool]]:
+    """Operation id → name of each parameter → whether it may be given more than once."""
+    routes = (context.original_route for context in iter_route_contexts(app.router.routes))
+    return {
+        str(route.operation_id): dict(_parameters(route.dependant))
+        for route in routes
+        if isinstance(route, APIRoute)
+    }
+
+
+def _parameters(dependant: Dependant) -> Iterator[tuple[str, bool]]:
+    for field in dependant.query_params:
+        yield field.alias, _is_list(field.field_info.annotation)
+    for inner in dependant.dependencies:
+        yield from _parameters(inner)
+
+
+def _is_list(annotation: object) -> bool:
+    if typing.get_origin(annotation) is list:
+        return True
+    return any(_is_list(part) for part in typing.get_args(annotation))
+
+
+def _shown(name: str) -> str:
+    short = name[:SHOWN_MAX]
+    return short if short.isprintable() else short.encode("unicode_escape").decode()
