@@ -189,7 +189,7 @@ export const en = {
     cordon: "Cordon",
     cordonHint: "Place nothing new here; what runs goes on.",
     drain: "Drain",
-    drainHint: "Place nothing new here and let what runs end.",
+    drainHint: "Place nothing new here; what runs saves a checkpoint and goes on elsewhere.",
     open: "Open for trials",
     remove: "Remove",
     removeTitle: "Remove this node?",

@@ -190,7 +190,7 @@ export const zhCN: Translation = {
     cordon: "停止调度",
     cordonHint: "不再放置新任务，正在运行的继续。",
     drain: "排空",
-    drainHint: "不再放置新任务，等待正在运行的结束。",
+    drainHint: "不再放置新任务；正在运行的试验保存检查点后转到其他节点继续。",
     open: "恢复调度",
     remove: "移除",
     removeTitle: "移除此节点？",
