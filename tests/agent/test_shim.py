@@ -268,6 +268,32 @@ def test_reporting_workers_hear_of_a_stop_before_any_signal(shims: Any) -> None:
     assert [w.exit_code for w in info.workers] == [0, 0]
 
 
+def test_survivors_of_a_failed_gang_are_ended_at_once(shims: Any) -> None:
+    # Deaf to the request, as a rank is that waits in a collective for one that died elsewhere.
+    shim = shims(REPORTER + "time.sleep(600)\n", stop_grace_s=300.0)
+    shim.start()
+    shim.wait_state("RUNNING")
+    _wait_for_records(shim, wire.MetricsRecord, 2)
+    shim.command("stop", reason="another member of the gang ended", kind="gang")
+    info = shim.wait_exit()
+    assert info.cause == "stopped"
+    assert {w.signal for w in info.workers} == {signal.SIGTERM}
+
+
+def test_survivors_of_a_failed_gang_that_ignore_it_are_killed_soon(shims: Any) -> None:
+    shim = shims(
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('up', flush=True)\ntime.sleep(600)\n",
+        stop_grace_s=300.0,
+    )
+    shim.start()
+    shim.wait_state("RUNNING")
+    _wait_for_text(shim.log(0), "up")
+    _wait_for_text(shim.log(1), "up")
+    shim.command("stop", reason="another member of the gang ended", kind="gang")
+    assert shim.wait_exit(timeout_s=60).cause == "killed"
+
+
 def test_report_line_of_10_mb_is_refused_and_the_next_one_taken(shims: Any) -> None:
     shim = shims(
         REPORTER + 's.sendall(b"x" * 10_000_000 + b"\\n")\n'

@@ -290,10 +290,14 @@ class Shim:
 
         Workers that report hear of it on their socket and get half of the grace to end by
         themselves (nearly all of it once they say that they are winding down); then SIGTERM.
-        Others get SIGTERM at once.
+        Others get SIGTERM at once. So do all of a gang that has failed elsewhere: nobody goes on
+        from what they would still do, and they are given no longer than failed siblings.
         """
         self._enter("STOPPING", message=self.commands.reason)
         grace_s = self.spec.stop_grace_s
+        has_failed = self.commands.stop_kind == "gang"
+        if has_failed:
+            grace_s = min(grace_s, SIBLING_GRACE_S)
         self.reports.push(
             wire.Control(
                 should_stop=True,
@@ -303,7 +307,7 @@ class Shim:
             )
         )
         began = time.monotonic()
-        patience_s = grace_s * 0.5 if self.reports.workers else 0.0
+        patience_s = grace_s * 0.5 if self.reports.workers and not has_failed else 0.0
         was_terminated = False
         workers_gone_at: float | None = None
         while not self._has_ended() and self.commands.kill is None:
@@ -311,7 +315,7 @@ class Shim:
             if elapsed_s >= grace_s:
                 self.is_forced = True
                 return
-            if self.reports.all_are_stopping:
+            if self.reports.all_are_stopping and not has_failed:
                 patience_s = grace_s * 0.9
             if self.launcher is not None and not self.workers.are_all_known:
                 self.workers.discover(self.launcher.pid)

@@ -26,6 +26,8 @@ CAUSES: Mapping[str, Termination] = {
     "killed": Termination.KILLED_BY_SIGNAL,
 }
 """wire.ExitInfo.cause → why an attempt ends when that is its root cause."""
+_NODES_DOING = frozenset({"shim_lost", "node_rebooted"})
+"""The workers died of it: what became of each says nothing about the cause."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,13 +111,14 @@ def root_cause(outcomes: Sequence[Outcome]) -> Outcome | None:
 def _failure(exit_info: ExitInfo, node_name: str) -> Outcome:
     first = exit_info.first_failure
     at_ms = float(first.at_ms) if first is not None and first.at_ms > 0 else math.inf
-    where = f"rank {first.rank} on {node_name}" if first is not None else node_name
-    words = (first.message if first is not None else "") or exit_info.message
+    blamed = None if exit_info.cause in _NODES_DOING else first
+    where = f"rank {blamed.rank} on {node_name}" if blamed is not None else node_name
+    words = (blamed.message if blamed is not None else "") or exit_info.message
     return Outcome(
         node_name=node_name,
         failed=True,
         at_ms=at_ms,
-        rank=first.rank if first is not None else None,
+        rank=blamed.rank if blamed is not None else None,
         termination=CAUSES[exit_info.cause],
         sentence=f"{where}: {words}" if words else f"{where} failed ({exit_info.cause})",
         log_tail=tuple(exit_info.log_tail),

@@ -265,6 +265,17 @@ def test_a_failure_before_the_node_vanished_stays_the_users():
     assert one(actions, SetTrial).termination is Termination.USER_ERROR
 
 
+def test_workers_that_their_node_killed_are_not_blamed():
+    # `muster up` was killed: its shims killed their workers, and reported once it was back.
+    words = "ended by its node (the process that started this node's agent has ended)"
+    killed = WorkerExit(
+        local_rank=0, rank=0, signal=9, at_ms=5, message="was killed by SIGKILL (often …)"
+    )
+    exit_info = ExitInfo(cause="shim_lost", message=words, first_failure=killed, workers=[killed])
+    actions = actions_of(trial(attempt(member(0, "EXITED", exit=exit_info))))
+    assert one(actions, SetAttempt).reason == f"n0: {words}"
+
+
 def test_a_lost_node_ends_the_attempt_and_keeps_its_slots():
     gone = lease("n1", "LOST", silent_s=70)
     actions = actions_of(trial(attempt(member(0), member(1))), gone)
