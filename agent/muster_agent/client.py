@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import json
 import ssl
@@ -73,6 +74,7 @@ class ControlPlane:
             limits=httpx.Limits(max_connections=64, keepalive_expiry=60.0),
         )
         self._credential = ""
+        self._num_registrations = 0
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -81,8 +83,14 @@ class ControlPlane:
         self._credential = credential
 
     async def register(self, request: wire.RegisterRequest, *, token: str) -> wire.RegisterReply:
-        response = await self._call("POST", "/register", token=token, body=wire.dump(request))
+        body = wire.dump(self._numbered(request))
+        response = await self._call("POST", "/register", token=token, body=body)
         return wire.loads(wire.RegisterReply, response.content)
+
+    def _numbered(self, request: wire.RegisterRequest) -> wire.RegisterRequest:
+        """Each time it is sent it gets a number of its own, so that a late one can be told."""
+        self._num_registrations += 1
+        return dataclasses.replace(request, number=self._num_registrations)
 
     async def lease(
         self, session: Session, usage: wire.NodeUsage | None, *, running: list[str]

@@ -7,7 +7,7 @@ import time_machine
 from sqlalchemy import select, update
 
 from muster_server import clock
-from muster_server.db.models import EventRow, JoinTokenRow, NodeRow
+from muster_server.db.models import AllocationRow, EventRow, JoinTokenRow, NodeRow
 from muster_server.testing.agent import FakeAgent
 
 
@@ -69,6 +69,37 @@ def test_a_token_is_used_up_for_good_once_the_credential_was_used(agent, single_
     node.beat()
     node.credential = None
     node.register(expect=401)
+
+
+# ---- late and repeated requests
+
+
+def test_a_registration_that_arrives_late_changes_nothing(agent, submit, controller, database):
+    node = agent()
+    before_it_ran = node.last_registration
+    submit(slots=1)
+    controller.tick()
+    allocation_id = node.only().spec.allocation_id
+    node.get_ready(allocation_id)
+    credential = node.credential
+    node.register_late(before_it_ran, expect=410)
+    node.credential = credential
+    node.beat()  # neither the session nor the credential was replaced
+    node.register(running=[node.running(allocation_id, "READY")])
+    between = node.last_registration
+    node.register(running=[node.running(allocation_id, "READY")])
+    node.register_late(between, expect=410)
+    node.beat()
+    with database.read() as session:
+        assert session.scalar(select(AllocationRow.observed)) == "READY"
+
+
+def test_the_numbers_of_the_next_process_begin_anew(agent):
+    node = agent()
+    node.register()
+    node.instance_id, node.num_registrations = "the next process", 0
+    node.register()
+    node.beat()
 
 
 # ---- copies

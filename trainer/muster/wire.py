@@ -115,6 +115,9 @@ class RegisterRequest:
     """Random per agent process: tells a restart of this agent from a clone of it."""
     inventory: Inventory
     running: list[RunningAllocation] = field(default_factory=list)
+    number: int = 0
+    """1, 2, 3, … with every registration this process sends: one that arrives after a later one
+    is refused, for what it says of `running` is not true any more. 0: not counted."""
     join_id: str = ""
     """With a join token: random per joining, the same when it is asked again because the answer
     did not arrive. Then the token is not used up a second time."""

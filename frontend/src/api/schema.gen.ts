@@ -2441,6 +2441,11 @@ export interface components {
             };
             /** Name */
             name: string;
+            /**
+             * Number
+             * @default 0
+             */
+            number: number;
             /** Pool */
             pool: string;
             /** Protocol Version */
@@ -3439,6 +3444,15 @@ export interface operations {
             };
             /** @description The database does not answer; see Retry-After */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -30,7 +30,7 @@ from muster_server.db.models import (
     NodeSlotRow,
     TrialRow,
 )
-from muster_server.errors import Conflict, InvalidRequest, NotSignedIn
+from muster_server.errors import Conflict, InvalidRequest, NotSignedIn, Superseded
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
@@ -73,7 +73,8 @@ def register(
     With a join token the node gets a credential, returned this once; the same joining asked again
     (its answer was lost) uses up nothing. A second machine that uses the name or the credential of
     a live node is refused with 409, and so is an agent process that a later one has replaced; a
-    restarted agent on the same boot of the same machine is not.
+    restarted agent on the same boot of the same machine is not. A request that arrives after a
+    later one of the same process is answered 410.
     """
     if request.protocol_version != PROTOCOL_VERSION:
         raise InvalidRequest(
@@ -133,6 +134,7 @@ def _come_back(
     node = session.get(NodeRow, principal.node_id, with_for_update=True)
     if node is None:
         raise NotSignedIn("auth.not_signed_in", "This node was removed from the cluster.")
+    _refuse_late(node, request)
     _refuse_clone(node, request, now)
     credentials.note_use(node, principal, now=now)
     return node, None
@@ -151,6 +153,8 @@ def _join(
         )
     assert principal.join_token_id is not None
     node = session.scalar(select(NodeRow).where(NodeRow.name == request.name).with_for_update())
+    if node is not None:
+        _refuse_late(node, request)
     join_id = (request.join_id or request.instance_id)[:64]
     if node is None or not credentials.is_same_joining(node, join_id, principal.join_token_id):
         credentials.use_join_token(session, principal.join_token_id, now=now)
@@ -163,6 +167,7 @@ def _join(
             session_epoch=0,
             boot_id="",
             instance_id="",
+            registration_no=0,
             old_instances=[],
             registered_at=now,
             last_seen_at=now,
@@ -174,6 +179,17 @@ def _join(
     secret = credentials.issue(node, now=now)
     node.join_id, node.join_token_id = join_id, principal.join_token_id
     return node, secret
+
+
+def _refuse_late(node: NodeRow, request: RegisterRequest) -> None:
+    """A request that was long under way, or arrives twice, after a later one of the same process:
+    what it says of `running` would make us believe that what was started since had ended."""
+    if request.instance_id == node.instance_id and 0 < request.number <= node.registration_no:
+        raise Superseded(
+            "agent.registration_superseded",
+            f"Registration {request.number} of {node.name} arrived after a later one.",
+            hint="Register again.",
+        )
 
 
 def _refuse_clone(node: NodeRow, request: RegisterRequest, now: dt.datetime) -> None:
@@ -205,6 +221,7 @@ def _describe(node: NodeRow, request: RegisterRequest, *, rebooted: bool) -> Non
         node.old_instances = [*others, node.instance_id][-OLD_INSTANCES_KEPT:]
     node.boot_id = request.boot_id
     node.instance_id = request.instance_id
+    node.registration_no = request.number
     node.hostname = inventory.hostname
     node.address = inventory.address
     node.agent_version = inventory.agent_version

@@ -70,6 +70,8 @@ class FakeAgent:
         self.streams: dict[str, list[NumberedRecord]] = {}
         self.specs: dict[str, Assignment] = {}
         self.client = connect(join_token)
+        self.num_registrations = 0
+        self.last_registration: RegisterRequest | None = None
 
     # the protocol, call by call
 
@@ -77,13 +79,15 @@ class FakeAgent:
         self, *, running: list[RunningAllocation] | None = None, expect: int = 200
     ) -> RegisterReply | None:
         self.client = self._connect(self.credential or self._join_token)
-        request = RegisterRequest(
+        self.num_registrations += 1
+        self.last_registration = request = RegisterRequest(
             protocol_version=PROTOCOL_VERSION,
             name=self.name,
             pool=self.pool,
             labels={},
             boot_id=self.boot_id,
             instance_id=self.instance_id,
+            number=self.num_registrations,
             join_id=self.join_id,
             inventory=Inventory(
                 hostname=f"host-{self.name}",
@@ -108,6 +112,10 @@ class FakeAgent:
         self.client = self._connect(self.credential or "")
         self.node_id, self.epoch = parsed.node_id, parsed.session_epoch
         return parsed
+
+    def register_late(self, request: RegisterRequest, *, expect: int) -> None:
+        """A registration of a while ago arrives only now, or again."""
+        self._post("/register", request, expect)
 
     def beat(
         self, *, expect: int = 200, running: list[str] | None = None, **more: Any

@@ -55,6 +55,8 @@ class NodeRow(Base):
     address: Mapped[str] = mapped_column(String(255), default="")
     boot_id: Mapped[str] = mapped_column(String(64), default="")
     instance_id: Mapped[str] = mapped_column(String(64), default="")
+    registration_no: Mapped[int] = mapped_column(default=0)
+    """RegisterRequest.number of the last one that was accepted."""
     old_instances: Mapped[list[Any]] = mapped_column(default=list)
     """Agent processes that were replaced by a later one, the latest last. While that one is heard
     none of them may come back: two agents with one identity would replace each other for ever."""
