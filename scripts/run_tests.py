@@ -22,7 +22,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-PYTEST_AREAS = ["unit", "policy", "api", "loops", "agent", "sdk", "integration", "training", "e2e"]
+PYTEST_AREAS = [
+    "unit",
+    "policy",
+    "api",
+    "loops",
+    "simulation",
+    "agent",
+    "sdk",
+    "integration",
+    "training",
+    "e2e",
+]
 FAST = ["style", "types", "imports", "unit"]
 BROWSER_AREAS = {"e2e"}
 PARALLEL_AREAS = {"unit", "policy", "api", "loops"}

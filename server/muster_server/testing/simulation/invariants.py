@@ -1,0 +1,225 @@
+"""What must hold when everything has come to rest."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from muster import wire
+from muster_server.db.queries.metrics_codec import decode_batch
+from muster_server.domain.states import (
+    TERMINAL_ATTEMPT,
+    TERMINAL_EXPERIMENT,
+    TERMINAL_TRIAL,
+    TERMINATIONS,
+    RetryClass,
+    Termination,
+)
+from muster_server.services import metrics_series
+
+from .shim import METRIC
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+def is_at_rest(world: World) -> bool:
+    """Every experiment has ended, and nothing of any is left anywhere."""
+    if len(world.submitted) < len(world.scenario.submissions):
+        return False
+    if any(computer.specs for computer in world.computers) or world.witness.num_living:
+        return False
+    terminal = ", ".join(f"'{state}'" for state in sorted(TERMINAL_EXPERIMENT))
+    (num_open,) = world.witness.rows(
+        f"SELECT (SELECT count(*) FROM experiments WHERE state NOT IN ({terminal})) "
+        "+ (SELECT count(*) FROM node_slots WHERE allocation_id IS NOT NULL)"
+    )[0]
+    return bool(num_open == 0)
+
+
+def judge(world: World) -> None:
+    """Find every promise that was broken."""
+    _everything_has_ended(world)
+    _every_slot_is_free(world)
+    _nothing_lives(world)
+    _every_acknowledged_record_is_there_once(world)
+    _every_curve_is_the_true_one(world)
+    _every_log_is_whole(world)
+    _budgets_are_exact(world)
+    _every_change_has_its_event(world)
+
+
+def _everything_has_ended(world: World) -> None:
+    rows = world.witness.rows(
+        "SELECT t.id, t.state, t.desired, t.reason, t.pending_reason, e.id, e.state FROM trials t "
+        "JOIN experiments e ON e.id = t.experiment_id ORDER BY t.id"
+    )
+    outcomes: dict[str, int] = defaultdict(int)
+    for trial, state, desired, reason, pending, experiment, experiment_state in rows:
+        outcomes[state] += 1
+        if state not in TERMINAL_TRIAL:
+            world.violation(
+                f"trial {trial} is still {state} ({desired} wanted): {pending or reason}"
+            )
+        elif experiment_state not in TERMINAL_EXPERIMENT:
+            world.violation(f"experiment {experiment} is still {experiment_state}")
+    world.history.outcomes = dict(outcomes)
+    for attempt, state in world.witness.rows("SELECT id, state FROM attempts"):
+        if state not in TERMINAL_ATTEMPT:
+            world.violation(f"attempt {attempt} is still {state}")
+    num = len(world.witness.rows("SELECT id FROM experiments"))
+    if num != len(world.scenario.submissions):
+        world.violation(
+            f"{len(world.scenario.submissions)} experiments were submitted, there are {num}"
+        )
+
+
+def _every_slot_is_free(world: World) -> None:
+    for node, idx, allocation in world.witness.rows(
+        "SELECT node_id, idx, allocation_id FROM node_slots WHERE allocation_id IS NOT NULL"
+    ):
+        world.violation(f"slot {idx} of {node} is still held by {allocation}")
+    for allocation, observed in world.witness.rows(
+        "SELECT id, observed FROM allocations WHERE observed <> 'CLEANED'"
+    ):
+        world.violation(f"allocation {allocation} is still {observed}")
+
+
+def _nothing_lives(world: World) -> None:
+    for computer in world.computers:
+        for shim in computer.living():
+            world.violation(f"workers of {shim.gang.key} still live on {computer.name}")
+        for allocation_id in computer.specs:
+            world.violation(f"{computer.name} still keeps {allocation_id}")
+
+
+def _every_acknowledged_record_is_there_once(world: World) -> None:
+    stored: dict[tuple[str, int], tuple[list[int], list[float]]] = {}
+    for allocation, seq, body in world.witness.rows(
+        "SELECT allocation_id, seq, body FROM metric_batches"
+    ):
+        points = decode_batch(body)[METRIC]
+        stored[allocation, seq] = (points.steps.tolist(), points.values.tolist())
+    acked_at_server = dict(world.witness.rows("SELECT id, acked_seq FROM allocations"))
+    for (allocation, seq), numbered in world.witness.sent.items():
+        if seq > acked_at_server.get(allocation, 0):
+            world.violation(f"record {seq} of {allocation} was acknowledged and is forgotten")
+        if isinstance(numbered.record, wire.MetricsRecord):
+            (series,) = numbered.record.series
+            if stored.get((allocation, seq)) != (series.steps, series.values):
+                world.violation(
+                    f"points {series.steps} (record {seq} of {allocation}) were acknowledged; "
+                    f"stored is {stored.get((allocation, seq))}"
+                )
+
+
+def _every_curve_is_the_true_one(world: World) -> None:
+    """What people see: each step once, with its true value, from the first to the last."""
+    rows = world.witness.rows(
+        "SELECT t.id, t.state, t.termination, e.name FROM trials t "
+        "JOIN experiments e ON e.id = t.experiment_id"
+    )
+    for trial, state, _, name in rows:
+        with world.database.read() as session:
+            reply = metrics_series.series(session, trial, names=[METRIC], ranks=[0])
+        steps = list(reply.series[0].step) if reply.series else []
+        values = list(reply.series[0].last) if reply.series else []
+        if steps != list(range(1, len(steps) + 1)):
+            world.violation(f"trial {trial} shows steps {steps}")
+        elif values != [world.loss(trial, step) for step in steps]:
+            world.violation(f"trial {trial} shows wrong values")
+        elif state == "COMPLETED" and len(steps) != world.scripts[name].num_steps:
+            world.violation(
+                f"trial {trial} is COMPLETED with {len(steps)} of "
+                f"{world.scripts[name].num_steps} steps"
+            )
+
+
+def _every_log_is_whole(world: World) -> None:
+    """A stream marked complete holds every byte that was written."""
+    for allocation, size, is_complete in world.witness.rows(
+        "SELECT allocation_id, size_bytes, is_complete FROM log_streams"
+    ):
+        written = world.witness.logged[allocation]
+        if is_complete and size != len(written):
+            world.violation(
+                f"the log of {allocation} is complete with {size} of {len(written)} bytes"
+            )
+
+
+def _budgets_are_exact(world: World) -> None:
+    """Every failed attempt is charged to one budget, none twice, and no budget is overdrawn."""
+    charged: dict[int, dict[RetryClass, int]] = defaultdict(lambda: defaultdict(int))
+    for trial, termination, no, last_no, trial_state in world.witness.rows(
+        "SELECT a.trial_id, a.termination, a.no, t.attempt_no, t.state FROM attempts a "
+        "JOIN trials t ON t.id = a.trial_id WHERE a.state IN ('FAILED', 'LOST')"
+    ):
+        if no == last_no and trial_state != "FAILED":
+            continue  # its trial was stopped meanwhile: nobody asked for a restart
+        charged[trial][TERMINATIONS[Termination(termination)][1]] += 1
+    for trial, state, termination, user, infra, desired, config in world.witness.rows(
+        "SELECT t.id, t.state, t.termination, t.failures_user, t.failures_infra, "
+        "t.desired, e.config FROM trials t JOIN experiments e ON e.id = t.experiment_id"
+    ):
+        allowed = json.loads(config)["restarts"]
+        if desired != "run":
+            continue
+        for retry_class, used, budget in (
+            (RetryClass.USER, user, allowed["user"]),
+            (RetryClass.INFRA, infra, allowed["infra"]),
+        ):
+            num = charged[trial][retry_class]
+            if used != num:
+                world.violation(
+                    f"trial {trial} was charged {used} {retry_class.value} failures, {num} happened"
+                )
+            if used > budget + (state == "FAILED"):
+                world.violation(
+                    f"trial {trial} used {used} of {budget} {retry_class.value} restarts"
+                )
+        if state == "FAILED" and termination != "no_progress":
+            over = user > allowed["user"] or infra > allowed["infra"]
+            if not over and TERMINATIONS[Termination(termination)][1] is not RetryClass.NONE:
+                world.violation(f"trial {trial} FAILED although restarts were left")
+
+
+_EVENTS = {
+    "trial.state": "trial",
+    "attempt.state": "attempt",
+    "experiment.state": "experiment",
+    "node.state": "node",
+    "node.registered": "node",
+}
+
+
+def _every_change_has_its_event(world: World) -> None:
+    """What people read tells every change of state, in order, without a gap."""
+    attempts = {
+        (trial, no): str(attempt)
+        for attempt, trial, no in world.witness.rows("SELECT id, trial_id, no FROM attempts")
+    }
+    told: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for kind, experiment, trial, no, node, data in world.witness.rows(
+        "SELECT type, experiment_id, trial_id, attempt_no, node_id, data FROM events ORDER BY id"
+    ):
+        if kind == "trial.placed":
+            told["trial", str(trial)].append(("QUEUED", "STARTING"))
+        elif kind in _EVENTS:
+            fields = json.loads(data)
+            what = _EVENTS[kind]
+            subject = {
+                "trial": str(trial),
+                "attempt": attempts.get((trial, no), ""),
+                "experiment": str(experiment),
+                "node": str(node),
+            }[what]
+            if fields["before"] != fields["after"]:
+                told[what, subject].append((fields["before"], fields["after"]))
+    happened: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for change in world.witness.changes:
+        if change.before is not None and change.what in _EVENTS.values():
+            happened[change.what, change.subject].append((change.before, change.after))
+    for key in sorted({*told, *happened}):
+        if told[key] != happened[key]:
+            world.violation(f"{' '.join(key)} went {happened[key]}, its events tell {told[key]}")
