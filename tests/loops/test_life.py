@@ -100,7 +100,7 @@ def test_a_failing_member_stops_the_other_and_names_the_first_rank(controller, a
     assert (trial["state"], trial["termination"]) == ("FAILED", "user_error")
     assert trial["attempts"][0]["root_rank"] == 1
     assert trial["attempts"][0]["root_log_tail"] == ["KeyError: 'x'"]
-    assert trial["reason"].startswith("rank 1 on node-2: KeyError: 'x'")
+    assert trial["reason"].startswith("rank 1 on node-2 exited with code 1: KeyError: 'x'")
     experiment = show(f"/experiments/{experiment_id}")
     assert (experiment["state"], "KeyError" in experiment["reason"]) == ("FAILED", True)
 

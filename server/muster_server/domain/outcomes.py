@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.wire import ExitInfo
+from muster.wire import ExitInfo, WorkerExit
 
 from .states import Termination
 
@@ -112,14 +112,23 @@ def _failure(exit_info: ExitInfo, node_name: str) -> Outcome:
     first = exit_info.first_failure
     at_ms = float(first.at_ms) if first is not None and first.at_ms > 0 else math.inf
     blamed = None if exit_info.cause in _NODES_DOING else first
-    where = f"rank {blamed.rank} on {node_name}" if blamed is not None else node_name
-    words = (blamed.message if blamed is not None else "") or exit_info.message
     return Outcome(
         node_name=node_name,
         failed=True,
         at_ms=at_ms,
         rank=blamed.rank if blamed is not None else None,
         termination=CAUSES[exit_info.cause],
-        sentence=f"{where}: {words}" if words else f"{where} failed ({exit_info.cause})",
+        sentence=_sentence(exit_info, blamed, node_name),
         log_tail=tuple(exit_info.log_tail),
     )
+
+
+def _sentence(exit_info: ExitInfo, first: WorkerExit | None, node_name: str) -> str:
+    """Who failed and how: "rank 3 on n1 exited with code 7: ValueError: bad batch"."""
+    who = f"rank {first.rank} on {node_name}" if first is not None else node_name
+    if first is not None and first.exit_code is not None:
+        how = f"exited with code {first.exit_code}"
+        # A worker that said nothing has how it ended for its words.
+        return f"{who} {how}" if first.message in ("", how) else f"{who} {how}: {first.message}"
+    words = (first.message if first is not None else "") or exit_info.message
+    return f"{who}: {words}" if words else f"{who} failed ({exit_info.cause})"

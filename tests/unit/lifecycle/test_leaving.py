@@ -219,7 +219,7 @@ def test_who_fails_because_its_peers_left_is_not_charged_but_named():
     broken = attempt(gone("stopped", 0), gone("user_error", 1), kind="preempt")
     actions = actions_of(trial(broken, budget_user=0))
     assert one(actions, SetAttempt).after == "PREEMPTED"
-    assert "rank 1 on n1: boom, while it left" in one(actions, SetAttempt).reason
+    assert "rank 1 on n1 exited with code 1: boom, while it left" in one(actions, SetAttempt).reason
     assert one(actions, SetTrial).after == "QUEUED"
 
 

@@ -211,7 +211,7 @@ def test_the_first_failure_stops_all_others_at_once():
     )
     actions = actions_of(trial(failed))
     assert one(actions, SetAttempt).after == "FAILED"
-    assert one(actions, SetAttempt).reason == "rank 0 on n0: KeyError: 'x'"
+    assert one(actions, SetAttempt).reason == "rank 0 on n0 exited with code 1: KeyError: 'x'"
     assert one(actions, SetDesired).after == "stop"
     assert only(actions, SetTrial) == []  # not before the others have ended
 
@@ -235,7 +235,7 @@ def test_the_root_cause_is_the_earliest_rank_not_the_first_report():
     sharper = one(actions, SetAttempt)
     assert (sharper.before, sharper.after) == ("FAILED", "FAILED")
     assert (sharper.root_rank, sharper.root_log_tail) == (0, ("Traceback", "boom"))
-    assert one(actions, SetTrial).reason.startswith("rank 0 on n0: boom")
+    assert one(actions, SetTrial).reason.startswith("rank 0 on n0 exited with code 1: boom")
 
 
 def test_a_peer_that_failed_because_its_node_vanished_is_charged_to_infra():
