@@ -520,3 +520,44 @@ def test_progress_counts_the_work_of_running_trials(member_client, database):
     out = get(member_client, f"/experiments/{experiment_id}", ExperimentDetail)
     assert out.progress is not None
     assert math.isclose(out.progress, 1.5 / 9)
+
+
+def test_a_failed_experiment_came_as_far_as_its_steps(member_client, database):
+    experiment_id = submit(member_client)["id"]
+    with database.transaction() as session:
+        session.scalars(select(ExperimentRow)).one().state = "FAILED"
+        trial = session.scalars(select(TrialRow)).one()
+        trial.state, trial.step, trial.num_steps_planned = "FAILED", 25, 100
+    out = get(member_client, f"/experiments/{experiment_id}", ExperimentDetail)
+    assert out.progress == 0.25
+
+
+def test_a_single_running_trial_says_which_metric_is_not_finite(member_client, database):
+    single, searching = submit(member_client)["id"], submit(member_client, ASHA)["id"]
+
+    def report(state: str, **last: float | str) -> None:
+        with database.transaction() as session:
+            for trial in session.scalars(select(TrialRow)):
+                trial.state = state
+                trial.summary = {
+                    name.replace("_", "/"): {
+                        "last": value,
+                        "min": 0,
+                        "max": 1,
+                        "count": 1,
+                        "step": 1,
+                    }
+                    for name, value in last.items()
+                }
+
+    def shown() -> tuple[str | None, ...]:
+        page = get(member_client, "/experiments", Page[ExperimentOut])
+        by_id = {item.id: item.non_finite_metric for item in page.items}
+        return by_id[single], by_id[searching]
+
+    report("RUNNING", train_loss=0.5)
+    assert shown() == (None, None)
+    report("RUNNING", train_grad="Infinity", train_loss="NaN")
+    assert shown() == ("train/loss", None)
+    report("COMPLETED", train_loss="NaN")
+    assert shown() == (None, None)

@@ -1548,6 +1548,8 @@ export interface components {
             metric_name: string | null;
             /** Name */
             name: string;
+            /** Non Finite Metric */
+            non_finite_metric: string | null;
             /** Notes */
             notes: string;
             /** Num Trials */
@@ -1622,6 +1624,8 @@ export interface components {
             metric_name: string | null;
             /** Name */
             name: string;
+            /** Non Finite Metric */
+            non_finite_metric: string | null;
             /** Notes */
             notes: string;
             /** Num Trials */

@@ -68,6 +68,9 @@ class ExperimentOut(Output):
     metric_goal: str | None
     best_metric: WireFloat | None
     best_trial_id: int | None
+    non_finite_metric: str | None
+    """Of a single running trial: a metric whose last value is NaN or infinite, a loss first. Null
+    for searches, in which such trials are ordinary."""
     num_trials: int
     num_trials_by_state: dict[str, int]
     num_trials_planned: int | None

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
 from muster_server.domain.search import Searcher
-from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState
+from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
 from muster_server.errors import NotFound
 from muster_server.schemas.base import Page
 from muster_server.schemas.experiments import (
@@ -141,18 +141,43 @@ class _Trials:
     by_state: dict[str, int] = field(default_factory=dict)
     first_id: int | None = None
     done: float = 0.0
-    """Trials' worth of finished work."""
+    """Trials' worth of finished work; a trial that ended counts whole, however it ended."""
+    worked: float = 0.0
+    """The same, but failed and canceled trials count for the steps they took."""
     num_measurable: int = 0
     """Trials that have ended or say how many steps they plan."""
 
 
 def _fields(session: Session, rows: Sequence[Found]) -> list[dict[str, Any]]:
     trials = _count_trials(session, [row[0].id for row in rows])
-    return [_experiment(*row, trials.get(row[0].id, _Trials())) for row in rows]
+    alone = [row[0].id for row in rows if row[0].config["search"]["trials"] == 1]
+    diverged = _non_finite_metrics(session, alone)
+    return [
+        _experiment(*row, trials.get(row[0].id, _Trials()), diverged.get(row[0].id)) for row in rows
+    ]
+
+
+def _non_finite_metrics(session: Session, experiment_ids: Sequence[int]) -> dict[int, str]:
+    """Of running trials: by experiment, the metric whose last value is NaN or infinite (a loss
+    before others, then by name)."""
+    query = select(TrialRow.experiment_id, TrialRow.summary).where(
+        TrialRow.experiment_id.in_(experiment_ids), TrialRow.state == TrialState.RUNNING
+    )
+    found: dict[int, str] = {}
+    for experiment_id, summary in session.execute(query):
+        # Numbers that JSON cannot hold are stored as text.
+        names = [name for name, entry in summary.items() if isinstance(entry["last"], str)]
+        if names:
+            found[experiment_id] = min(names, key=lambda name: (not name.endswith("loss"), name))
+    return found
 
 
 def _experiment(
-    row: ExperimentRow, project: str, owner: str | None, trials: _Trials
+    row: ExperimentRow,
+    project: str,
+    owner: str | None,
+    trials: _Trials,
+    non_finite_metric: str | None,
 ) -> dict[str, Any]:
     search, resources = row.config["search"], row.config["resources"]
     planned: int | None = search["trials"]
@@ -170,6 +195,7 @@ def _experiment(
         "metric_goal": row.metric_goal,
         "best_metric": row.best_metric,
         "best_trial_id": row.best_trial_id,
+        "non_finite_metric": non_finite_metric,
         "num_trials": sum(trials.by_state.values()),
         "num_trials_by_state": trials.by_state,
         "num_trials_planned": planned,
@@ -191,6 +217,8 @@ def _progress(state: str, planned: int | None, trials: _Trials) -> float | None:
         return 1.0
     if not planned:
         return None
+    if state in (ExperimentState.FAILED, ExperimentState.CANCELED):
+        return min(trials.worked / planned, 1.0)
     running = sum(n for s, n in trials.by_state.items() if s not in (*TERMINAL_TRIAL, "QUEUED"))
     if trials.num_measurable == 0 and running:
         return None
@@ -199,11 +227,10 @@ def _progress(state: str, planned: int | None, trials: _Trials) -> float | None:
 
 def _count_trials(session: Session, experiment_ids: Sequence[int]) -> dict[int, _Trials]:
     ended = TrialRow.state.in_(TERMINAL_TRIAL)
+    finished = TrialRow.state.in_((TrialState.COMPLETED, TrialState.STOPPED_EARLY))
     share = TrialRow.step * 1.0 / TrialRow.num_steps_planned
-    done = case(
-        (ended, 1.0),
-        (TrialRow.num_steps_planned > 0, case((share > 1.0, 1.0), else_=share)),
-        else_=0.0,
+    worked = case(
+        (TrialRow.num_steps_planned > 0, case((share > 1.0, 1.0), else_=share)), else_=0.0
     )
     measurable = case((ended, 1), (TrialRow.num_steps_planned > 0, 1), else_=0)
     query = (
@@ -212,7 +239,8 @@ def _count_trials(session: Session, experiment_ids: Sequence[int]) -> dict[int, 
             TrialRow.state,
             func.count(),
             func.min(TrialRow.id),
-            func.sum(done),
+            func.sum(case((ended, 1.0), else_=worked)),
+            func.sum(case((finished, 1.0), else_=worked)),
             func.sum(measurable),
         )
         .where(TrialRow.experiment_id.in_(experiment_ids))
@@ -220,10 +248,11 @@ def _count_trials(session: Session, experiment_ids: Sequence[int]) -> dict[int, 
         .order_by(TrialRow.experiment_id, TrialRow.state)
     )
     counted: dict[int, _Trials] = {}
-    for experiment_id, state, count, first_id, finished, num_measurable in session.execute(query):
+    for experiment_id, state, count, first_id, done, part, num_measurable in session.execute(query):
         trials = counted.setdefault(experiment_id, _Trials())
         trials.by_state[state] = count
         trials.first_id = first_id if trials.first_id is None else min(trials.first_id, first_id)
-        trials.done += float(finished)
+        trials.done += float(done)
+        trials.worked += float(part)
         trials.num_measurable += num_measurable
     return counted
