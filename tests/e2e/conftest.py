@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from muster.testing.stack import Stack
 
@@ -62,6 +70,29 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     context.set_default_timeout(20_000)
     yield context
     context.close()
+
+
+@pytest.fixture(scope="session")
+def password() -> str:
+    """Of the first administrator."""
+    return "correct horse battery staple"
+
+
+@pytest.fixture(scope="session")
+def signed_in(stack: Stack, context: BrowserContext, password: str) -> BrowserContext:
+    """Through the set-up link that `muster up` printed."""
+    page = context.new_page()
+    page.goto(stack.sign_in_url)
+    form = page.get_by_test_id("setup-form")
+    expect(form).to_be_visible()
+    expect(page).not_to_have_url(re.compile("mst_once"))  # it does not stay in the address bar
+    form.locator("input[name=username]").fill("ada")
+    form.locator("input[name=new-password]").fill(password)
+    form.locator("input[name=again]").fill(password)
+    form.locator("button[type=submit]").click()
+    expect(page.get_by_test_id("user-menu").first).to_be_visible()
+    page.close()
+    return context
 
 
 @pytest.fixture

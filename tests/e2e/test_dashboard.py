@@ -13,7 +13,6 @@ from muster.testing.stack import Stack, wait_for
 
 pytestmark = pytest.mark.browser
 
-PASSWORD = "correct horse battery staple"
 DOCUMENT = """\
 name: in-the-browser
 entrypoint:
@@ -30,23 +29,6 @@ def picture(page: Page, name: str) -> None:
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=Path(folder) / f"{name}.png")
-
-
-@pytest.fixture(scope="module")
-def signed_in(stack: Stack, context: BrowserContext) -> BrowserContext:
-    """Through the set-up link that `muster up` printed."""
-    page = context.new_page()
-    page.goto(stack.sign_in_url)
-    form = page.get_by_test_id("setup-form")
-    expect(form).to_be_visible()
-    expect(page).not_to_have_url(re.compile("mst_once"))  # it does not stay in the address bar
-    form.locator("input[name=username]").fill("ada")
-    form.locator("input[name=new-password]").fill(PASSWORD)
-    form.locator("input[name=again]").fill(PASSWORD)
-    form.locator("button[type=submit]").click()
-    expect(page.get_by_test_id("user-menu").first).to_be_visible()
-    page.close()
-    return context
 
 
 def test_the_overview_shows_the_nodes(signed_in: BrowserContext, stack: Stack, page: Page) -> None:
@@ -124,14 +106,14 @@ def test_a_wrong_document_is_explained_before_it_is_sent(
 
 
 def test_signing_out_and_in_again_with_the_password(
-    signed_in: BrowserContext, stack: Stack, page: Page
+    signed_in: BrowserContext, stack: Stack, page: Page, password: str
 ) -> None:
     page.goto(stack.url)
     page.get_by_test_id("user-menu").first.click()
     page.get_by_test_id("sign-out").click()
     form = page.get_by_test_id("sign-in-form")
     form.locator("input[name=username]").fill("ada")
-    form.locator("input[name=password]").fill(PASSWORD)
+    form.locator("input[name=password]").fill(password)
     form.locator("button[type=submit]").click()
     expect(page.get_by_test_id("user-menu").first).to_be_visible()
     expect(page.get_by_test_id("slot-strip").first).to_be_visible()

@@ -38,10 +38,12 @@ const last = (): FakeSocket => {
 };
 
 let live: LiveClient;
+const probe = vi.fn();
 beforeEach(() => {
+  probe.mockReset();
   vi.useFakeTimers();
   FakeSocket.all = [];
-  live = new LiveClient(() => new FakeSocket(), () => 1);
+  live = new LiveClient(() => new FakeSocket(), () => 1, probe);
 });
 afterEach(() => {
   live.stop();
@@ -131,6 +133,8 @@ describe("live client", () => {
     vi.advanceTimersByTime(500);
     expect(FakeSocket.all).toHaveLength(2);
     last().drop();
+    expect(live.getStatus().state).toBe("reconnecting"); // nothing was answered yet
+    live.reached();
     expect(live.getStatus().state).toBe("polling");
     vi.advanceTimersByTime(1000);
     expect(FakeSocket.all).toHaveLength(3);
@@ -178,6 +182,24 @@ describe("live client", () => {
     expect(live.getStatus().state).toBe("polling");
   });
 
+  test("a dead server is found out at once, then asked for alone, and everything told when it answers", () => {
+    const heard = vi.fn();
+    live.subscribe("cluster", heard);
+    live.start();
+    last().accept();
+    heard.mockClear();
+    probe.mockImplementation(() => live.unreachable());
+    last().drop();
+    expect(probe).toHaveBeenCalledTimes(1);
+    expect(live.getStatus().state).toBe("offline");
+    vi.advanceTimersByTime(POLL_MS);
+    expect(probe.mock.calls.length).toBeGreaterThan(1);
+    expect(heard).not.toHaveBeenCalled();
+    live.reached();
+    expect(live.getStatus().state).toBe("polling");
+    expect(heard).toHaveBeenCalledTimes(1);
+  });
+
   test("not live while REST fails, even if hints arrive; live again with the first answer", () => {
     const heard = vi.fn();
     live.subscribe("cluster", heard);
@@ -186,9 +208,9 @@ describe("live client", () => {
     live.unreachable();
     last().say({ topic: "cluster", seq: 2 });
     expect(live.getStatus().state).toBe("offline");
-    heard.mockClear();
+    probe.mockClear();
     vi.advanceTimersByTime(POLL_MS);
-    expect(heard).toHaveBeenCalledTimes(1);
+    expect(probe).toHaveBeenCalledTimes(1);
     live.reached();
     expect(live.getStatus().state).toBe("live");
     heard.mockClear();

@@ -3,7 +3,9 @@
  *
  * Guarantees: a subscriber is told at least once after every change it could have missed, also over
  * reconnects (a new connection tells every topic). While the socket is away, every topic is told each
- * POLL_MS instead. A hidden tab closes the socket and tells nobody; becoming visible tells everybody.
+ * POLL_MS instead; while the server cannot be reached at all, it is only asked whether it is back, and
+ * its first answer tells every topic. A hidden tab closes the socket and tells nobody; becoming visible
+ * tells everybody.
  */
 
 /** "delayed": connected, but the server hears of changes by a timer only (its Redis is away). */
@@ -63,6 +65,8 @@ export class LiveClient {
   constructor(
     private readonly open: () => Socket,
     private readonly random: () => number = Math.random,
+    /** Asks the server for anything; its outcome comes back as `reached` or `unreachable`. */
+    private readonly probe: () => void = () => {},
   ) {}
 
   start(): void {
@@ -112,9 +116,13 @@ export class LiveClient {
     this.unreached = false;
     const now = Date.now();
     const stale = now - (this.status.lastContactAt ?? 0) > 1000;
-    if (this.status.state === "offline") {
+    const { state } = this.status;
+    if (state === "offline") {
       if (this.greeted) this.stopPolling();
       this.set({ state: this.greeted ? this.connected() : "polling", lastContactAt: now });
+      this.tellAll();
+    } else if (state === "reconnecting" && this.failures > 1) {
+      this.set({ state: "polling", lastContactAt: now });
     } else if (stale) this.set({ ...this.status, lastContactAt: now });
   }
 
@@ -219,9 +227,11 @@ export class LiveClient {
     if (this.silenceTimer) clearTimeout(this.silenceTimer);
     if (!this.running || this.status.state === "asleep") return;
     this.failures += 1;
-    const state: LiveState = this.unreached ? "offline" : this.failures > 1 ? "polling" : "reconnecting";
-    this.set({ ...this.status, state });
+    // "polling" is said by the first answer that polling gets, not before.
+    const isPolling = this.status.state === "polling";
+    this.set({ ...this.status, state: this.unreached ? "offline" : isPolling ? "polling" : "reconnecting" });
     this.startPolling();
+    if (!this.hidden) this.probe();
     const base = BACKOFF_MS[Math.min(this.failures, BACKOFF_MS.length) - 1] ?? 8000;
     this.retryTimer = setTimeout(() => this.connect(), base * (0.5 + this.random() / 2));
   }
@@ -245,7 +255,9 @@ export class LiveClient {
   private startPolling(): void {
     if (this.pollTimer) return;
     this.pollTimer = setInterval(() => {
-      if (!this.hidden) this.tellAll();
+      if (this.hidden) return;
+      if (this.status.state === "offline") this.probe();
+      else this.tellAll();
     }, POLL_MS);
   }
 

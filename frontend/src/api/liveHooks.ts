@@ -1,14 +1,18 @@
 import { type QueryClient, type QueryKey, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 
-import { network } from "./client";
+import { client, network } from "./client";
 import { coalesce, LiveClient, type LiveStatus } from "./live";
 
-export const live = new LiveClient(() => {
-  const url = new URL("/api/v1/live", location.href);
-  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-  return new WebSocket(url) as unknown as ReturnType<ConstructorParameters<typeof LiveClient>[0]>;
-});
+export const live = new LiveClient(
+  () => {
+    const url = new URL("/api/v1/live", location.href);
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    return new WebSocket(url) as unknown as ReturnType<ConstructorParameters<typeof LiveClient>[0]>;
+  },
+  Math.random,
+  () => void client.GET("/api/v1/auth/state").catch(() => undefined),
+);
 
 network.onReached = () => live.reached();
 network.onUnreached = () => live.unreachable();

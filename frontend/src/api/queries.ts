@@ -229,15 +229,17 @@ export const trialGroups = (id: number, attempt?: number) =>
   });
 
 export const trialCheckpoints = (id: number) =>
-  queryOptions({
+  infiniteQueryOptions({
     queryKey: ["trial", id, "checkpoints"],
-    queryFn: ({ signal }) =>
+    queryFn: ({ signal, pageParam }) =>
       unwrap(
         client.GET("/api/v1/trials/{trial_id}/checkpoints", {
-          params: { path: { trial_id: id }, query: { limit: 200 } },
+          params: { path: { trial_id: id }, query: { limit: PAGE, cursor: pageParam } },
           signal,
         }),
       ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
   });
 
 export const trialEvents = (id: number) =>

@@ -33,9 +33,12 @@ import { LANGUAGES, setLanguage, type Language } from "../i18n";
 import { readPref, writePref } from "../lib/prefs";
 import { stamp } from "../lib/time";
 import { Crumbs } from "./Crumbs";
+import { preloadPages } from "./lazyPage";
 import css from "./shell.module.css";
 
 const CommandMenu = lazy(() => import("./CommandMenu"));
+
+const PRELOAD_MS = 3000;
 
 const NAV = [
   { to: "/", key: "overview", icon: IconLayoutDashboard },
@@ -151,7 +154,12 @@ export function Shell() {
 
   useEffect(() => {
     live.start();
-    return () => live.stop();
+    // What is on the screen comes first; then the other pages, so that they open without the server.
+    const timer = setTimeout(() => void preloadPages(), PRELOAD_MS);
+    return () => {
+      clearTimeout(timer);
+      live.stop();
+    };
   }, []);
   useLiveQueries("cluster", ["cluster"]);
   useEffect(() => setDrawer(false), [location.pathname]);

@@ -1,23 +1,43 @@
-import { Link, useRouter } from "@tanstack/react-router";
+import { type ErrorComponentProps, Link, useRouter } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
 import { useTranslation } from "react-i18next";
 
-import { Empty, Skeleton } from "../components/basics";
+import { client } from "../api/client";
+import { useLiveStatus } from "../api/liveHooks";
+import { PageHead, Skeleton } from "../components/basics";
 import { ErrorNotice } from "../components/QueryView";
+import { PageLoadError } from "./lazyPage";
 
 export function NotFound() {
   const { t } = useTranslation();
   return (
-    <div style={{ padding: 24 }}>
-      <Empty title={t("error.notFound")} action={<Link to="/">{t("nav.overview")}</Link>} />
-    </div>
+    <PageHead title={t("error.notFound")} sub={<Link to="/">{t("nav.overview")}</Link>} />
   );
 }
 
-export function PageError({ error }: { error: unknown }) {
+export function PageError({ error, reset }: ErrorComponentProps) {
+  const { t } = useTranslation();
   const router = useRouter();
+  const isCode = error instanceof PageLoadError;
+  const { state } = useLiveStatus();
+  const away = useRef(state === "offline");
+  const again = async (): Promise<void> => {
+    const isThere = isCode && (await client.GET("/api/v1/auth/state").then(() => true, () => false));
+    if (isThere) return location.reload();
+    reset();
+    return router.invalidate();
+  };
+  useEffect(() => {
+    if (!isCode) return;
+    if (state === "offline") away.current = true;
+    else if (away.current && state !== "reconnecting") {
+      // Back again. Browsers may remember a failed import, and nothing is on this page to be lost.
+      location.reload();
+    }
+  }, [state, isCode]);
   return (
     <div style={{ padding: 24 }}>
-      <ErrorNotice error={error instanceof Error ? error : new Error(String(error))} onRetry={() => router.invalidate()} />
+      <ErrorNotice error={error instanceof Error ? error : new Error(String(error))} title={isCode ? t("error.pageCode") : undefined} onRetry={again} />
     </div>
   );
 }

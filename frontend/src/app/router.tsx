@@ -3,7 +3,7 @@ import {
   createRootRouteWithContext,
   createRoute,
   createRouter,
-  lazyRouteComponent,
+  notFound,
   redirect,
 } from "@tanstack/react-router";
 
@@ -11,6 +11,7 @@ import { ApiError } from "../api/client";
 import { authState, me } from "../api/queries";
 import { EXPERIMENT_STATES } from "../lib/states";
 import { NotFound, PageError, PagePending } from "./fallbacks";
+import { lazyPage } from "./lazyPage";
 import { Shell } from "./Shell";
 
 const text = (value: unknown): string | undefined => {
@@ -25,6 +26,11 @@ const positive = (value: unknown): number | undefined => {
 const rootRoute = createRootRouteWithContext<{ queryClient: QueryClient }>()({
   notFoundComponent: NotFound,
 });
+
+/** Ids of experiments and trials are numbers; another address leads nowhere. */
+const numeric = (id: string): void => {
+  if (!/^[1-9]\d{0,14}$/.test(id)) throw notFound();
+};
 
 /** Everything inside needs a signed-in user; without one the address is kept and sign-in shown. */
 const appRoute = createRoute({
@@ -47,33 +53,33 @@ const signInRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/sign-in",
   validateSearch: (search: Record<string, unknown>): { to?: string } => ({ to: text(search["to"]) }),
-  component: lazyRouteComponent(() => import("../features/auth/SignIn"), "SignIn"),
+  component: lazyPage(() => import("../features/auth/SignIn"), "SignIn"),
 });
 const setupRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/setup",
-  component: lazyRouteComponent(() => import("../features/auth/Setup"), "Setup"),
+  component: lazyPage(() => import("../features/auth/Setup"), "Setup"),
 });
 
 const overviewRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/",
-  component: lazyRouteComponent(() => import("../features/cluster/Overview"), "Overview"),
+  component: lazyPage(() => import("../features/cluster/Overview"), "Overview"),
 });
 const nodesRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/nodes",
-  component: lazyRouteComponent(() => import("../features/cluster/Nodes"), "Nodes"),
+  component: lazyPage(() => import("../features/cluster/Nodes"), "Nodes"),
 });
 const nodeRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/nodes/$nodeId",
-  component: lazyRouteComponent(() => import("../features/cluster/NodePage"), "NodePage"),
+  component: lazyPage(() => import("../features/cluster/NodePage"), "NodePage"),
 });
 const queueRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/queue",
-  component: lazyRouteComponent(() => import("../features/cluster/Queue"), "Queue"),
+  component: lazyPage(() => import("../features/cluster/Queue"), "Queue"),
 });
 
 export interface ExperimentsSearch {
@@ -96,7 +102,7 @@ const experimentsRoute = createRoute({
       archived: search["archived"] === true || search["archived"] === "true" ? true : undefined,
     };
   },
-  component: lazyRouteComponent(() => import("../features/experiments/Experiments"), "Experiments"),
+  component: lazyPage(() => import("../features/experiments/Experiments"), "Experiments"),
 });
 
 export interface ExperimentSearch {
@@ -108,6 +114,7 @@ export interface ExperimentSearch {
 const experimentRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/experiments/$experimentId",
+  beforeLoad: ({ params }) => numeric(params.experimentId),
   validateSearch: (search: Record<string, unknown>): ExperimentSearch => {
     const sort = text(search["sort"]);
     return {
@@ -117,7 +124,7 @@ const experimentRoute = createRoute({
       metric: text(search["metric"]),
     };
   },
-  component: lazyRouteComponent(() => import("../features/experiments/ExperimentPage"), "ExperimentPage"),
+  component: lazyPage(() => import("../features/experiments/ExperimentPage"), "ExperimentPage"),
 });
 
 export interface TrialSearch {
@@ -134,6 +141,7 @@ export interface TrialSearch {
 const trialRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/trials/$trialId",
+  beforeLoad: ({ params }) => numeric(params.trialId),
   validateSearch: (search: Record<string, unknown>): TrialSearch => {
     const smooth = Number(search["smooth"]);
     return {
@@ -148,7 +156,7 @@ const trialRoute = createRoute({
       q: text(search["q"]),
     };
   },
-  component: lazyRouteComponent(() => import("../features/trials/TrialPage"), "TrialPage"),
+  component: lazyPage(() => import("../features/trials/TrialPage"), "TrialPage"),
 });
 
 const submitRoute = createRoute({
@@ -158,13 +166,13 @@ const submitRoute = createRoute({
     from: positive(search["from"]),
     template: text(search["template"]),
   }),
-  component: lazyRouteComponent(() => import("../features/submit/Submit"), "Submit"),
+  component: lazyPage(() => import("../features/submit/Submit"), "Submit"),
 });
 const settingsRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/settings",
   validateSearch: (search: Record<string, unknown>): { tab?: string } => ({ tab: text(search["tab"]) }),
-  component: lazyRouteComponent(() => import("../features/settings/Settings"), "Settings"),
+  component: lazyPage(() => import("../features/settings/Settings"), "Settings"),
 });
 
 /** Whatever else is asked for, inside the frame. */
@@ -193,6 +201,7 @@ export function createAppRouter(queryClient: QueryClient) {
     context: { queryClient },
     defaultPreload: "intent",
     defaultPreloadStaleTime: 0,
+    defaultNotFoundComponent: NotFound,
     defaultErrorComponent: PageError,
     defaultPendingComponent: PagePending,
     defaultPendingMs: 200,

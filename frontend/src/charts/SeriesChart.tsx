@@ -47,6 +47,10 @@ interface Props {
 
 const MAX_KEYS = 6;
 const TABLE_ROWS = 200;
+const DOTS_MAX = 30;
+
+/** Few points are shown as such: a single one has no line. */
+const hasDots = (line: Line): boolean => !line.faint && line.columns.step.length <= DOTS_MAX;
 
 export function SeriesChart({ id, title, metric, source, log = false, smoothing = 0, syncKey, height = 210, xLabel, onZoom }: Props) {
   const { t } = useTranslation();
@@ -80,7 +84,7 @@ export function SeriesChart({ id, title, metric, source, log = false, smoothing 
       if (smoothed) data.push(alignTo(x, columns.step, columns.mean, log));
       else if (band) data.push(alignTo(x, columns.step, columns.max, log), alignTo(x, columns.step, columns.min, log));
     }
-    const signature = JSON.stringify([lines.map((l) => [l.key, l.color, l.faint]), bands, smoothed, log, height, metric, syncKey, restarts.length, xLabel]);
+    const signature = JSON.stringify([lines.map((l) => [l.key, l.color, l.faint, hasDots(l)]), bands, smoothed, log, height, metric, syncKey, restarts.length, xLabel]);
     return {
       signature,
       data: data as unknown as uPlot.AlignedData,
@@ -93,6 +97,7 @@ export function SeriesChart({ id, title, metric, source, log = false, smoothing 
         root.dataset["lastStep"] = String(last);
         root.dataset["numPoints"] = String(lines.reduce((sum, line) => sum + line.columns.numPoints, 0));
         root.dataset["numSeries"] = String(lines.length);
+        root.dataset["restarts"] = restarts.join(",");
         root.dataset["from"] = String(range.from ?? "");
         root.dataset["drawnAt"] = String(Date.now());
         writeLegend(plot.cursor.idx ?? null);
@@ -123,13 +128,14 @@ export function SeriesChart({ id, title, metric, source, log = false, smoothing 
         : title,
     );
     if (foot.current) {
+      const total = lines.reduce((sum, line) => sum + line.columns.numPoints, 0);
       const coarse = Math.max(...lines.map((line) => line.columns.bucketSteps), 1);
       foot.current.textContent =
         lines.length === 0
           ? ""
           : coarse > 1
             ? t(smoothing > 0 || main?.faint ? "chart.bucketsOnly" : "chart.buckets", { n: format.count(main?.columns.step.length), steps: format.count(coarse) })
-            : t("chart.points", { n: format.count(lines.reduce((sum, line) => sum + line.columns.numPoints, 0)) });
+            : t("chart.points", { count: total, n: format.count(total) });
     }
   };
 
@@ -151,6 +157,7 @@ export function SeriesChart({ id, title, metric, source, log = false, smoothing 
       const where = at === null ? line.columns.step.length - 1 : indexAt(line.columns.step, at);
       value.textContent = where < 0 ? format.MISSING : format.metric(metric, line.columns.mean[where] as number);
       key.append(mark, line.label, value);
+      key.title = line.label;
       element.append(key);
     }
     if (lines.length > MAX_KEYS) element.append(t("chart.moreLines", { n: lines.length - MAX_KEYS }));
@@ -245,12 +252,13 @@ function makeOptions(input: OptionsInput): uPlot.Options {
   lines.forEach((line, i) => {
     const { stroke, dash } = lineStyle(line.color, palette);
     const shown = line.faint ? alpha(stroke, 0.35) : stroke;
-    const dots = line.columns.step.length <= 60 && !line.faint;
+    const dots = hasDots(line);
     series.push({
       stroke: shown,
       width: line.faint ? 1 : smoothed ? 1.75 : 1.5,
       dash,
-      points: { show: dots ? undefined : false, size: 4, fill: stroke },
+      // A key that is there, even undefined, takes the place of uPlot's own choice.
+      points: dots ? { show: true, size: 4, fill: stroke } : { show: false },
     });
     if (smoothed) {
       series.push({ stroke: alpha(stroke, 0.25), width: 1, points: { show: false } });
@@ -383,10 +391,12 @@ function PointTable({ source, metric, height }: { source: Source; metric: string
   const lines = source.lines();
   const x = unionSteps(lines.map((line) => line.columns));
   const steps = Array.from(x.slice(-TABLE_ROWS)).toReversed();
+  const cut = x.length > steps.length ? <caption>{t("chart.newest", { n: format.count(steps.length), all: format.count(x.length) })}</caption> : null;
   return (
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
     <div className={css["table"]} style={{ height }} tabIndex={0}>
       <table>
+        {cut}
         <thead>
           <tr>
             <th scope="col">{t("chart.step")}</th>

@@ -121,7 +121,7 @@ export function StackedSteps({ store, title, syncKey }: { store: SeriesStore; ti
         <h3>{title}</h3>
         <span className="dim">ms</span>
       </div>
-      <div className={css["legend"]} ref={legend} data-all />
+      <div className={css["legend"]} ref={legend} />
       <div className={css["plot"]} ref={box} style={{ height: HEIGHT }} />
     </figure>
   );

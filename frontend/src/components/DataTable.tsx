@@ -11,8 +11,12 @@ export interface Column<T> {
   align?: "right";
   /** On a phone the lead cell is the card's title. */
   lead?: boolean;
+  /** Left out of the card on a phone. */
+  phone?: false;
   sort?: { direction: "asc" | "desc" | null; toggle: () => void };
   width?: number;
+  /** The header is for screen readers only. */
+  quiet?: true;
 }
 
 /** A table that becomes cards on a phone (or scrolls in its own box, with cards={false}). */
@@ -63,6 +67,8 @@ export function DataTable<T>({
                       <IconArrowsSort size={12} aria-hidden opacity={0.5} />
                     )}
                   </button>
+                ) : column.quiet ? (
+                  <span className="srOnly">{column.header}</span>
                 ) : (
                   column.header
                 )}
@@ -76,8 +82,9 @@ export function DataTable<T>({
               {columns.map((column) => (
                 <td
                   key={column.id}
-                  data-label={column.header}
+                  data-label={column.quiet ? "" : column.header}
                   data-lead={column.lead || undefined}
+                  data-phone={column.phone === false ? "off" : undefined}
                   className={column.align === "right" ? css["right"] : undefined}
                 >
                   {column.cell(row)}

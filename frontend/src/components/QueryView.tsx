@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { ApiError, isUnreachable } from "../api/client";
 import { stamp } from "../lib/time";
-import { Notice, Skeleton } from "./basics";
+import { Notice, PageHead, Skeleton } from "./basics";
 import { useTimeZone } from "./Time";
 import css from "./ui.module.css";
 
@@ -60,6 +60,7 @@ export function QueryView<T>({
   const { t } = useTranslation();
   const zone = useTimeZone();
   if (query.data === undefined) {
+    if (query.error instanceof ApiError && query.error.status === 404) return <PageHead title={query.error.message} sub={query.error.hint} />;
     if (query.isError && query.error) return <ErrorNotice error={query.error} onRetry={query.refetch} />;
     return skeleton ?? <Skeleton />;
   }

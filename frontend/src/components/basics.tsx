@@ -8,14 +8,25 @@ import { lookOf, TRIAL_STATES } from "../lib/states";
 import { stateWord } from "./StateBadge";
 import css from "./ui.module.css";
 
+const LONG_TITLE = 60;
+
 export function PageHead({ title, badge, actions, sub }: { title: ReactNode; badge?: ReactNode; actions?: ReactNode; sub?: ReactNode }) {
   return (
     <header className={css["head"]}>
-      <h1>{title}</h1>
+      <h1 data-long={(typeof title === "string" && title.length > LONG_TITLE) || undefined}>{title}</h1>
       {badge}
       {actions ? <div className={css["headActions"]}>{actions}</div> : null}
       {sub ? <div className={css["headSub"]}>{sub}</div> : null}
     </header>
+  );
+}
+
+/** At most two lines of a name that may be long; all of it in the tooltip. */
+export function Clamped({ text }: { text: string }) {
+  return (
+    <span className={css["clamp"]} title={text}>
+      {text}
+    </span>
   );
 }
 
@@ -50,7 +61,7 @@ export function Notice({ tone = "run", title, children, action }: { tone?: "run"
 export function Empty({ title, children, action }: { title: ReactNode; children?: ReactNode; action?: ReactNode }) {
   return (
     <div className={css["empty"]} data-testid="empty">
-      <h3>{title}</h3>
+      <div className={css["emptyTitle"]}>{title}</div>
       {children}
       {action ? <div className={css["emptyAction"]}>{action}</div> : null}
     </div>

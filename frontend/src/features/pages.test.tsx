@@ -11,6 +11,7 @@ import { ApiError, toApiError } from "../api/client";
 import { initI18n } from "../i18n";
 import { safeTarget } from "./auth/SignIn";
 import { attention } from "./cluster/attention";
+import { lastEnded } from "./cluster/recent";
 import { layoutRungs } from "./experiments/rungs";
 import { rolesUpTo } from "./settings/roles";
 
@@ -69,17 +70,23 @@ test("a token's role is never above its owner's", () => {
 
 const NOW = Date.parse("2026-01-02T00:00:00Z");
 const nodeOf = (patch: Partial<Node>): Node => ({ id: "n1", name: "n1", state: "ONLINE", health: "ok", health_reason: "", last_seen_at: "2026-01-01T23:59:00Z", ...patch }) as Node;
-const experimentOf = (patch: Partial<Experiment>): Experiment => ({ id: 1, name: "e", state: "RUNNING", reason: "", best_metric: null, only_trial_id: null, ended_at: null, ...patch }) as Experiment;
+const experimentOf = (patch: Partial<Experiment>): Experiment => ({ id: 1, name: "e", state: "RUNNING", reason: "", best_metric: null, non_finite_metric: null, only_trial_id: null, ended_at: null, ...patch }) as Experiment;
 
 test("attention: worst first, and nothing when all is well", () => {
   expect(attention(undefined, [nodeOf({})], [experimentOf({})], NOW)).toEqual([]);
   const items = attention(
     { oldest_queued_at: "2026-01-01T23:00:00Z" } as Cluster,
     [nodeOf({ state: "SUSPECT" }), nodeOf({ id: "n2", state: "LOST" })],
-    [experimentOf({ state: "FAILED", ended_at: "2026-01-01T20:00:00Z" }), experimentOf({ id: 2, state: "FAILED", ended_at: "2025-12-01T00:00:00Z" })],
+    [experimentOf({ state: "FAILED", ended_at: "2026-01-01T20:00:00Z" }), experimentOf({ id: 2, state: "FAILED", ended_at: "2025-12-01T00:00:00Z" }), experimentOf({ id: 3, non_finite_metric: "train/loss" })],
     NOW,
   );
-  expect(items.map((item) => `${item.tone}:${item.kind}`)).toEqual(["bad:node", "bad:failed", "warn:node", "warn:wait"]);
+  expect(items.map((item) => `${item.tone}:${item.kind}`)).toEqual(["bad:node", "bad:failed", "bad:diverged", "warn:node", "warn:wait"]);
+});
+
+test("what ended last stands first, whatever was submitted last", () => {
+  const ended = (id: number, at: string | null) => experimentOf({ id, ended_at: at });
+  const items = [ended(3, "2026-01-01T01:00:00Z"), ended(2, null), ended(1, "2026-01-01T02:00:00Z"), ended(4, "2026-01-01T00:00:00Z")];
+  expect(lastEnded(items, 2).map((item) => item.id)).toEqual([1, 3]);
 });
 
 const search = (metrics: (number | "NaN" | null)[]): Search => ({

@@ -48,3 +48,11 @@ test("every key is used", () => {
   });
   expect(unused).toEqual([]);
 });
+
+test("every function of the SDK that a text names exists", () => {
+  const source = readFileSync(path.resolve(import.meta.dirname, "../../../trainer/muster/__init__.py"), "utf8");
+  const names = new Set([...(/__all__ = \[([^\]]*)\]/.exec(source)?.[1] ?? "").matchAll(/"(\w+)"/g)].map((match) => match[1]));
+  const named = [...english, ...chinese].flatMap(([key, text]) => [...text.matchAll(/\bmuster\.(\w+)\(/g)].map((match) => [key, match[1]] as const));
+  expect(named.length).toBeGreaterThan(2);
+  expect(named.filter(([, name]) => !names.has(name))).toEqual([]);
+});

@@ -47,7 +47,7 @@ function NodeView({ node }: { node: Node }) {
       />
       {node.state === "LOST" || node.state === "SUSPECT" ? (
         <Notice tone={node.state === "LOST" ? "bad" : "warn"} title={t("nodes.lostTitle")}>
-          {t("nodes.lostHint")}
+          {t(node.state === "LOST" ? "nodes.lostHint" : "nodes.suspectHint")}
         </Notice>
       ) : null}
       {node.health === "ok" ? null : <Notice tone="warn" title={node.health}>{node.health_reason}</Notice>}
@@ -70,7 +70,7 @@ function NodeView({ node }: { node: Node }) {
               </h3>
               <div className="dim">{slot.name || format.MISSING}{slot.memory_bytes > 0 ? ` · ${format.bytes(slot.memory_bytes)}` : ""}</div>
               {slot.trial_id === null ? (
-                <div className="dim">{t("slot.free")}</div>
+                <div className="dim">{t(node.state === "ONLINE" && node.scheduling === "open" ? "slot.free" : "slot.closed")}</div>
               ) : (
                 <Link to="/trials/$trialId" params={{ trialId: String(slot.trial_id) }}>
                   {slot.experiment_name ?? `#${slot.experiment_id}`} · {slot.rank === null ? t("slot.trial", { id: slot.trial_id }) : t("rank.no", { rank: slot.rank })}

@@ -37,12 +37,12 @@ export function Nodes() {
     },
     { id: "state", header: t("nodes.state"), cell: (node) => <NodeState node={node} /> },
     { id: "slots", header: t("nodes.slots"), width: 130, cell: (node) => <Meter value={node.num_slots ? node.num_slots_used / node.num_slots : null} text={`${node.num_slots_used}/${node.num_slots}`} label={t("nodes.slots")} /> },
-    { id: "type", header: t("nodes.type"), cell: (node) => node.slots[0]?.slot_type ?? format.MISSING },
+    { id: "type", phone: false, header: t("nodes.type"), cell: (node) => node.slots[0]?.slot_type ?? format.MISSING },
     { id: "pool", header: t("nodes.pool"), cell: (node) => node.pool },
     { id: "cpu", header: t("nodes.cpu"), width: 120, cell: (node) => <Meter value={usageOf(node)?.cpu ?? null} label={t("nodes.cpu")} /> },
     { id: "memory", header: t("nodes.memory"), width: 120, cell: (node) => <Meter value={usageOf(node)?.memory ?? null} label={t("nodes.memory")} /> },
-    { id: "net", header: t("nodes.network"), align: "right", cell: (node) => (usageOf(node) ? `${format.bytes(usageOf(node)?.net ?? null)}/s` : format.MISSING) },
-    { id: "agent", header: t("nodes.agent"), cell: (node) => <span className="mono">{node.agent_version}</span> },
+    { id: "net", phone: false, header: t("nodes.network"), align: "right", cell: (node) => (usageOf(node) ? `${format.bytes(usageOf(node)?.net ?? null)}/s` : format.MISSING) },
+    { id: "agent", phone: false, header: t("nodes.agent"), cell: (node) => <span className="mono">{node.agent_version}</span> },
     { id: "seen", header: t("nodes.seen"), align: "right", cell: (node) => <Ago at={node.last_seen_at} /> },
   ];
   return (

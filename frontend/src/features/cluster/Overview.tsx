@@ -7,6 +7,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { type Cluster, cluster, type Experiment, experiments, type Node, nodes } from "../../api/queries";
 import { Code, Empty, Meter, PageHead, Section, Skeleton, Stats, TrialsBar } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
+import { ExperimentLink } from "../../components/ExperimentLink";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
@@ -16,6 +17,7 @@ import * as format from "../../lib/format";
 import { elapsedS } from "../../lib/time";
 import { attention } from "./attention";
 import css from "./cluster.module.css";
+import { lastEnded } from "./recent";
 import { SlotStrip } from "./SlotStrip";
 
 export function Overview() {
@@ -41,7 +43,7 @@ export function Overview() {
           {(data) => (data.length === 0 ? <Empty title={t("nodes.empty")}>{t("nodes.emptyHint")}</Empty> : <SlotStrip nodes={data} />)}
         </QueryView>
       </Section>
-      <Section title={t("overview.running")} note={<Link to="/experiments">{t("overview.all")}</Link>}>
+      <Section title={t("overview.running")} note={<Link to="/experiments">{active.hasNextPage ? t("overview.allOf", { count: state.data?.num_experiments_running ?? 0 }) : t("overview.all")}</Link>}>
         <QueryView query={active}>
           {(data) => {
             const items = data.pages.flatMap((page) => page.items);
@@ -55,7 +57,7 @@ export function Overview() {
       </Section>
       {recentItems.some((item) => item.ended_at !== null) ? (
         <Section title={t("overview.recent")}>
-          <RecentTable items={recentItems.filter((item) => item.ended_at !== null).slice(0, 6)} />
+          <RecentTable items={lastEnded(recentItems, 6)} />
         </Section>
       ) : null}
     </>
@@ -89,6 +91,8 @@ function Numbers({ cluster: data }: { cluster: Cluster }) {
   );
 }
 
+const MAX_ATTENTION = 8;
+
 function AttentionList(props: { cluster: Cluster | undefined; nodes: Node[]; experiments: Experiment[] }) {
   const { t } = useTranslation();
   const now = useNow();
@@ -96,7 +100,7 @@ function AttentionList(props: { cluster: Cluster | undefined; nodes: Node[]; exp
   if (items.length === 0) return null;
   return (
     <ul className={css["attention"]} aria-label={t("attention.label")} data-testid="attention">
-      {items.slice(0, 8).map((item) => (
+      {items.slice(0, MAX_ATTENTION).map((item) => (
         <li key={item.key} data-tone={item.tone}>
           {item.tone === "bad" ? <IconCircleX size={15} aria-hidden /> : <IconAlertTriangle size={15} aria-hidden />}
           <div>
@@ -106,20 +110,15 @@ function AttentionList(props: { cluster: Cluster | undefined; nodes: Node[]; exp
           {item.at ? <Ago at={item.at} /> : <span />}
         </li>
       ))}
+      {items.length > MAX_ATTENTION ? (
+        <li>
+          <span />
+          <span className="dim">{t("overview.moreAttention", { count: items.length - MAX_ATTENTION })}</span>
+        </li>
+      ) : null}
     </ul>
   );
 }
-
-export const experimentLink = (item: Experiment) =>
-  item.only_trial_id ? (
-    <Link to="/trials/$trialId" params={{ trialId: String(item.only_trial_id) }}>
-      {item.name}
-    </Link>
-  ) : (
-    <Link to="/experiments/$experimentId" params={{ experimentId: String(item.id) }}>
-      {item.name}
-    </Link>
-  );
 
 function RunningTable({ items }: { items: Experiment[] }) {
   const { t } = useTranslation();
@@ -136,12 +135,12 @@ function RunningTable({ items }: { items: Experiment[] }) {
       label={t("overview.running")}
       testId="running"
       columns={[
-        { id: "name", header: t("experiments.name"), lead: true, cell: experimentLink },
+        { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
         { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
         { id: "progress", header: t("experiments.progress"), width: 190, cell: (item) => <Meter value={item.progress} label={t("experiments.progress")} /> },
-        { id: "trials", header: t("experiments.trials"), width: 120, cell: (item) => (item.only_trial_id ? "1" : <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />) },
+        { id: "trials", header: t("experiments.trials"), phone: false, width: 120, cell: (item) => (item.only_trial_id ? "1" : <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />) },
         { id: "best", header: t("experiments.best"), align: "right", cell: (item) => (item.metric_name ? <span title={item.metric_name}>{format.num(item.best_metric)}</span> : format.MISSING) },
-        { id: "slots", header: t("experiments.slots"), align: "right", cell: (item) => `${item.slots_per_trial} ${item.slot_type}` },
+        { id: "slots", header: t("experiments.slots"), phone: false, align: "right", cell: (item) => `${item.slots_per_trial} ${item.slot_type}` },
         { id: "for", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
         { id: "eta", header: t("experiments.eta"), align: "right", cell: eta },
       ]}
@@ -157,7 +156,7 @@ function RecentTable({ items }: { items: Experiment[] }) {
       rowKey={(item) => item.id}
       label={t("overview.recent")}
       columns={[
-        { id: "name", header: t("experiments.name"), lead: true, cell: experimentLink },
+        { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
         { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
         { id: "best", header: t("experiments.best"), align: "right", cell: (item) => format.num(item.best_metric) },
         { id: "for", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },

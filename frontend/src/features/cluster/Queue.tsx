@@ -50,8 +50,8 @@ export function Queue() {
                   { id: "reason", header: t("queue.reason"), cell: (item) => <span data-testid="pending-reason">{item.pending_reason || t("queue.noReason")}</span> },
                   { id: "slots", header: t("queue.asks"), cell: (item) => t("queue.slots", { count: item.num_slots, type: item.slot_type, pool: item.pool }) },
                   { id: "priority", header: t("queue.priority"), align: "right", cell: (item) => item.priority },
-                  { id: "owner", header: t("queue.owner"), cell: (item) => item.owner ?? "–" },
-                  { id: "state", header: t("queue.state"), cell: (item) => <StateBadge state={item.state} plain /> },
+                  { id: "owner", phone: false, header: t("queue.owner"), cell: (item) => item.owner ?? "–" },
+                  { id: "state", phone: false, header: t("queue.state"), cell: (item) => <StateBadge state={item.state} plain /> },
                   { id: "since", header: t("queue.waiting"), align: "right", cell: (item) => <Ago at={item.queued_at} short /> },
                 ]}
               />

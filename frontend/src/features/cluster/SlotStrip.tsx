@@ -3,10 +3,12 @@ import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import type { Node, Slot } from "../../api/queries";
+import { Clamped } from "../../components/basics";
 import { stateWord } from "../../components/StateBadge";
 import { seriesIndex } from "../../lib/states";
 import css from "./cluster.module.css";
 
+const MAX_KEYS = 12;
 const dashed = (id: number): boolean => Math.floor(id / 6) % 2 === 1;
 
 /** Every node a row, every slot a cell in the colour of the experiment that holds it. */
@@ -39,14 +41,15 @@ export function SlotStrip({ nodes }: { nodes: Node[] }) {
       </div>
       {running.size > 0 ? (
         <div className={css["legend"]}>
-          {[...running].slice(0, 12).map(([id, name]) => (
+          {[...running].slice(0, MAX_KEYS).map(([id, name]) => (
             <span key={id}>
               <i style={{ background: `var(--series-${seriesIndex(id)})` }} />
               <Link to="/experiments/$experimentId" params={{ experimentId: String(id) }}>
-                {name}
+                <Clamped text={name} />
               </Link>
             </span>
           ))}
+          {running.size > MAX_KEYS ? <span>{t("chart.moreLines", { n: running.size - MAX_KEYS })}</span> : null}
           <span>
             <i style={{ background: "var(--free)", border: "1px solid var(--line-strong)" }} />
             {t("slot.free")}

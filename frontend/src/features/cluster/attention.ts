@@ -30,8 +30,8 @@ export function attention(cluster: Cluster | undefined, nodes: readonly Node[], 
     const to = experiment.only_trial_id ? `/trials/${experiment.only_trial_id}` : `/experiments/${experiment.id}`;
     if (experiment.state === "FAILED" && ended !== null && now - ended < DAY_MS) {
       out.push({ key: `e${experiment.id}`, kind: "failed", tone: "bad", to, name: experiment.name, detail: experiment.reason, at: experiment.ended_at });
-    } else if (experiment.state === "RUNNING" && typeof experiment.best_metric === "string") {
-      out.push({ key: `d${experiment.id}`, kind: "diverged", tone: "bad", to, name: experiment.name, detail: experiment.best_metric, at: null });
+    } else if (experiment.state === "RUNNING" && experiment.non_finite_metric !== null) {
+      out.push({ key: `d${experiment.id}`, kind: "diverged", tone: "bad", to, name: experiment.name, detail: experiment.non_finite_metric, at: null });
     }
   }
   const oldest = parseAt(cluster?.oldest_queued_at);

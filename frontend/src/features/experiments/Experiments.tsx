@@ -2,7 +2,7 @@ import { Button, Switch, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconPlus, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -10,6 +10,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { type Experiment, experiments } from "../../api/queries";
 import { Empty, LoadMore, Meter, PageHead, TrialsBar } from "../../components/basics";
 import { type Column, DataTable } from "../../components/DataTable";
+import { ExperimentLink } from "../../components/ExperimentLink";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge, stateWord } from "../../components/StateBadge";
@@ -104,30 +105,22 @@ function ExperimentTable({ items, onProject }: { items: Experiment[]; onProject:
       header: t("experiments.name"),
       lead: true,
       cell: (item) => (
-        <>
-          {item.only_trial_id ? (
-            <Link to="/trials/$trialId" params={{ trialId: String(item.only_trial_id) }}>
-              {item.name}
-            </Link>
-          ) : (
-            <Link to="/experiments/$experimentId" params={{ experimentId: String(item.id) }}>
-              {item.name}
-            </Link>
-          )}{" "}
+        <span className={uiCss["named"]}>
+          <ExperimentLink item={item} />
           <span className="dim num">#{item.id}</span>
-        </>
+        </span>
       ),
     },
     { id: "state", header: t("experiments.state"), cell: (item) => <span title={item.reason}><StateBadge state={item.state} /></span> },
-    { id: "searcher", header: t("experiments.searcher"), cell: (item) => t(`searcher.${item.searcher}` as "searcher.asha", { defaultValue: item.searcher }) },
+    { id: "searcher", header: t("experiments.searcher"), phone: false, cell: (item) => <span className={uiCss["tight"]}>{t(`searcher.${item.searcher}` as "searcher.asha", { defaultValue: item.searcher })}</span> },
     {
       id: "trials",
       header: t("experiments.trials"),
       width: 150,
-      cell: (item) => (
+      cell: (item) => item.only_trial_id ? <span className="num">1</span> : (
         <span style={{ display: "inline-flex", gap: 8, alignItems: "center", width: "100%", minWidth: 110 }}>
           <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />
-          <span className="num dim">
+          <span className="num dim" style={{ whiteSpace: "nowrap" }}>
             {item.num_trials}
             {item.num_trials_planned !== null && item.num_trials_planned > item.num_trials ? `/${item.num_trials_planned}` : ""}
           </span>
@@ -148,17 +141,18 @@ function ExperimentTable({ items, onProject }: { items: Experiment[]; onProject:
         ),
     },
     { id: "progress", header: t("experiments.progress"), width: 130, cell: (item) => <Meter value={item.progress} tone={item.state === "COMPLETED" ? "ok" : item.state === "FAILED" ? "bad" : "run"} label={t("experiments.progress")} /> },
-    { id: "slots", header: t("experiments.slots"), align: "right", cell: (item) => `${item.slots_per_trial} ${item.slot_type}` },
+    { id: "slots", header: t("experiments.slots"), phone: false, align: "right", cell: (item) => `${item.slots_per_trial} ${item.slot_type}` },
     {
       id: "project",
       header: t("experiments.project"),
+      phone: false,
       cell: (item) => (
         <button type="button" className={uiCss["sort"]} onClick={() => onProject(item.project)} title={t("experiments.onlyProject", { project: item.project })}>
           {item.project}
         </button>
       ),
     },
-    { id: "owner", header: t("experiments.owner"), cell: (item) => item.owner ?? format.MISSING },
+    { id: "owner", header: t("experiments.owner"), phone: false, cell: (item) => item.owner ?? format.MISSING },
     { id: "elapsed", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
     { id: "created", header: t("experiments.created"), align: "right", cell: (item) => <Ago at={item.created_at} /> },
   ];

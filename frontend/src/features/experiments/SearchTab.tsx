@@ -48,7 +48,7 @@ class TrialCurves implements Source {
     private readonly experimentId: number,
     private readonly metric: string,
     private readonly best: number | null,
-    private readonly label: (no: number) => string,
+    private readonly label: (no: number, isBest: boolean) => string,
   ) {}
 
   read = async (): Promise<void> => {
@@ -60,9 +60,11 @@ class TrialCurves implements Source {
       );
       this.shown = reply.items.length;
       this.all = reply.num_trials;
-      this.held = reply.items.map((item) => ({
+      // The best comes first in the legend, which names only a few.
+      const items = reply.items.toSorted((a, b) => Number(b.trial_id === this.best) - Number(a.trial_id === this.best));
+      this.held = items.map((item) => ({
         key: String(item.trial_id),
-        label: this.label(item.trial_no),
+        label: this.label(item.trial_no, item.trial_id === this.best),
         columns: toColumns(item.series as WireSeries),
         color: item.trial_no,
         faint: reply.items.length > 6 && item.trial_id !== this.best,
@@ -92,7 +94,7 @@ function Curves({ experiment, metric }: { experiment: ExperimentDetail; metric: 
   const sample = experiment.best_trial_id;
   const names = useQuery({ ...trialMetrics(sample ?? 0), enabled: sample !== null }).data?.names ?? [];
   const curves = useMemo(
-    () => new TrialCurves(experiment.id, chosen, experiment.best_trial_id, (no) => t("trial.no", { no })),
+    () => new TrialCurves(experiment.id, chosen, experiment.best_trial_id, (no, isBest) => `${t("trial.no", { no })}${isBest ? " ★" : ""}`),
     [experiment.id, chosen, experiment.best_trial_id, t],
   );
   const [note, setNote] = useState({ shown: 0, all: 0 });

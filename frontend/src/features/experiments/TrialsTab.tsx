@@ -14,6 +14,7 @@ import uiCss from "../../components/ui.module.css";
 import * as format from "../../lib/format";
 import { pickStates, TRIAL_STATES } from "../../lib/states";
 
+const MAX_HPARAMS = 8;
 const value = (raw: unknown): string => (typeof raw === "number" ? format.num(raw) : typeof raw === "string" ? raw : JSON.stringify(raw));
 
 export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }) {
@@ -63,7 +64,8 @@ type Sort = "no" | "-no" | "metric" | "-metric";
 
 function TrialTable({ items, experiment, sort, onSort }: { items: Trial[]; experiment: ExperimentDetail; sort: Sort; onSort: (sort: Sort) => void }) {
   const { t } = useTranslation();
-  const hparams = [...new Set(items.flatMap((item) => Object.keys(item.hparams)))].slice(0, 8);
+  const all = [...new Set(items.flatMap((item) => Object.keys(item.hparams)))];
+  const hparams = all.slice(0, MAX_HPARAMS);
   const sorter = (key: "no" | "metric") => ({
     direction: sort === key ? ("asc" as const) : sort === `-${key}` ? ("desc" as const) : null,
     toggle: () => onSort(sort === key ? `-${key}` : key),
@@ -105,7 +107,12 @@ function TrialTable({ items, experiment, sort, onSort }: { items: Trial[]; exper
     { id: "restarts", header: t("trial.stat.restarts"), align: "right", cell: (item) => (item.num_restarts > 0 ? item.num_restarts : "") },
     { id: "elapsed", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
   ];
-  return <DataTable rows={items} columns={columns} rowKey={(item) => item.id} label={t("experiments.trials")} testId="trials" />;
+  return (
+    <>
+      {all.length > hparams.length ? <p className="dim">{t("trials.someHparams", { shown: hparams.length, all: all.length })}</p> : null}
+      <DataTable rows={items} columns={columns} rowKey={(item) => item.id} label={t("experiments.trials")} testId="trials" />
+    </>
+  );
 }
 
 export function BestTrial({ experiment }: { experiment: ExperimentDetail }) {

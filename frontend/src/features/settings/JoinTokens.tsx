@@ -68,7 +68,7 @@ export function JoinTokens() {
                   { id: "pool", header: t("nodes.pool"), cell: (token) => token.pool },
                   { id: "uses", header: t("join.usesLeft"), align: "right", cell: (token) => token.uses_left },
                   { id: "expires", header: t("tokens.expires"), cell: (token) => <Stamp at={token.expires_at} /> },
-                  { id: "revoke", header: "", align: "right", cell: (token) => <Button variant="subtle" color="red" size="compact-xs" onClick={() => revoke.mutate(token.id)}>{t("tokens.revoke")}</Button> },
+                  { id: "revoke", header: t("common.rowActions"), quiet: true, align: "right", cell: (token) => <Button variant="subtle" color="red" size="compact-xs" onClick={() => revoke.mutate(token.id)}>{t("tokens.revoke")}</Button> },
                 ]}
               />
             )

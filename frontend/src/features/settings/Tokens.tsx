@@ -81,7 +81,7 @@ export function Tokens() {
                   { id: "created", header: t("tokens.created"), cell: (token) => <Ago at={token.created_at} /> },
                   { id: "used", header: t("tokens.used"), cell: (token) => (token.last_used_at ? <Ago at={token.last_used_at} /> : t("tokens.never")) },
                   { id: "expires", header: t("tokens.expires"), cell: (token) => (token.expires_at ? <Stamp at={token.expires_at} /> : t("tokens.never")) },
-                  { id: "revoke", header: "", align: "right", cell: (token) => <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRevoking(token)}>{t("tokens.revoke")}</Button> },
+                  { id: "revoke", header: t("common.rowActions"), quiet: true, align: "right", cell: (token) => <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRevoking(token)}>{t("tokens.revoke")}</Button> },
                 ]}
               />
             )

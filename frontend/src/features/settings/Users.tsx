@@ -78,7 +78,8 @@ export function Users() {
                 { id: "seen", header: t("users.lastLogin"), cell: (user) => (user.last_login_at ? <Ago at={user.last_login_at} /> : t("tokens.never")) },
                 {
                   id: "toggle",
-                  header: "",
+                  header: t("common.rowActions"),
+                  quiet: true,
                   align: "right",
                   cell: (user) =>
                     user.id === self?.id ? (

@@ -1,9 +1,9 @@
 import { Badge } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
 import { trialCheckpoints, type TrialDetail } from "../../api/queries";
-import { Empty } from "../../components/basics";
+import { Empty, LoadMore } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
@@ -11,15 +11,16 @@ import * as format from "../../lib/format";
 
 export function Checkpoints({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
-  const query = useQuery(trialCheckpoints(trial.id));
+  const query = useInfiniteQuery(trialCheckpoints(trial.id));
   return (
     <QueryView query={query}>
-      {(data) =>
-        data.items.length === 0 ? (
-          <Empty title={t("checkpoints.none")}>{t("checkpoints.noneHint")}</Empty>
-        ) : (
+      {(data) => {
+        const items = data.pages.flatMap((page) => page.items);
+        if (items.length === 0) return <Empty title={t("checkpoints.none")}>{t("checkpoints.noneHint")}</Empty>;
+        return (
+          <>
           <DataTable
-            rows={data.items}
+            rows={items}
             rowKey={(c) => c.id}
             label={t("trial.tab.checkpoints")}
             testId="checkpoints"
@@ -36,27 +37,29 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
                   </>
                 ),
               },
-              { id: "epoch", header: t("checkpoints.epoch"), align: "right", cell: (c) => format.num(c.epoch, 3) },
+              { id: "epoch", phone: false, header: t("checkpoints.epoch"), align: "right", cell: (c) => format.num(c.epoch, 3) },
               {
                 id: "metrics",
                 header: t("checkpoints.metrics"),
                 cell: (c) => (
                   <span className="mono">
-                    {Object.entries(c.metrics).slice(0, 3).map(([name, value]) => `${name} ${format.num(value)}`).join("  ") || format.MISSING}
+                    {Object.entries(c.metrics).map(([name, value]) => `${name} ${format.num(value)}`).join("  ") || format.MISSING}
                   </span>
                 ),
               },
               { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
-              { id: "files", header: t("checkpoints.files"), align: "right", cell: (c) => format.count(c.num_files) },
+              { id: "files", phone: false, header: t("checkpoints.files"), align: "right", cell: (c) => format.count(c.num_files) },
               { id: "node", header: t("ranks.node"), cell: (c) => c.node_name },
               { id: "state", header: t("checkpoints.state"), cell: (c) => c.state.toLowerCase() },
-              { id: "attempt", header: t("ranks.attempt"), align: "right", cell: (c) => c.attempt_no },
+              { id: "attempt", phone: false, header: t("ranks.attempt"), align: "right", cell: (c) => c.attempt_no },
               { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
               { id: "path", header: t("checkpoints.path"), cell: (c) => <span className="mono" style={{ overflowWrap: "anywhere" }}>{c.path}</span> },
             ]}
           />
-        )
-      }
+          <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
+          </>
+        );
+      }}
     </QueryView>
   );
 }

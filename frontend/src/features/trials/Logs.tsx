@@ -1,4 +1,4 @@
-import { Button, MultiSelect, SegmentedControl, Select, TextInput } from "@mantine/core";
+import { Button, MultiSelect, SegmentedControl, Select, Switch, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconArrowDown, IconDownload, IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -16,6 +16,7 @@ import { ErrorNotice } from "../../components/QueryView";
 import { useTimeZone } from "../../components/Time";
 import { parseAnsi } from "../../lib/ansi";
 import * as format from "../../lib/format";
+import { usePref } from "../../lib/prefs";
 import { isTerminal, seriesIndex } from "../../lib/states";
 import { stamp } from "../../lib/time";
 import { LogFeed, type LogLine, MAX_LINES } from "./logFeed";
@@ -27,6 +28,8 @@ export function Logs({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
   const search = useSearch({ from: "/app/trials/$trialId" });
   const navigate = useNavigate({ from: "/trials/$trialId" });
+  const [wrapPref, setWrapPref] = usePref("log-wrap");
+  const wrap = wrapPref === "on";
   const [text, setText] = useState(search.q ?? "");
   const [debounced] = useDebouncedValue(text, 300);
   const set = (change: Partial<typeof search>): void => {
@@ -94,11 +97,12 @@ export function Logs({ trial }: { trial: TrialDetail }) {
           w={220}
           data-testid="log-filter"
         />
+        <Switch label={t("logs.wrap")} checked={wrap} onChange={(e) => setWrapPref(e.currentTarget.checked ? "on" : null)} />
         <Button variant="default" component="a" href={`/api/v1/trials/${trial.id}/logs/download?${downloadQuery}`} download leftSection={<IconDownload size={14} />}>
           {t("logs.download")}
         </Button>
       </div>
-      <LogView key={JSON.stringify([search.rank, search.stream, search.attempt, search.q])} trial={trial} ranks={ranks} stream={search.stream} attempt={search.attempt} q={search.q} rankName={rankName} onClear={() => { setText(""); set({ rank: undefined, stream: undefined, attempt: undefined, q: undefined }); }} />
+      <LogView key={JSON.stringify([search.rank, search.stream, search.attempt, search.q, wrap])} trial={trial} wrap={wrap} ranks={ranks} stream={search.stream} attempt={search.attempt} q={search.q} rankName={rankName} onClear={() => { setText(""); set({ rank: undefined, stream: undefined, attempt: undefined, q: undefined }); }} />
     </>
   );
 }
@@ -109,11 +113,13 @@ interface ViewProps {
   stream?: string;
   attempt?: number;
   q?: string;
+  /** Long lines are broken; otherwise the box scrolls sideways. */
+  wrap: boolean;
   rankName: (rank: number) => string;
   onClear: () => void;
 }
 
-function LogView({ trial, ranks, stream, attempt, q, rankName, onClear }: ViewProps) {
+function LogView({ trial, ranks, stream, attempt, q, wrap, rankName, onClear }: ViewProps) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   // One feed per mount: another filter is another mount (see `key` above).
@@ -152,13 +158,15 @@ function LogView({ trial, ranks, stream, attempt, q, rankName, onClear }: ViewPr
     getScrollElement: () => box.current,
     estimateSize: () => LINE_PX,
     overscan: 20,
+    getItemKey: (index) => lineKey(lines[index], index),
   });
   const total = lines.length;
+  const height = virtual.getTotalSize(); // of wrapped lines it is known only once they were drawn
   useEffect(() => {
     if (!following || total === 0) return;
-    if (box.current) box.current.scrollTop = total * LINE_PX;
+    if (box.current) box.current.scrollTop = height;
     setSeen(total);
-  }, [following, total]);
+  }, [following, total, height]);
 
   const onScroll = (): void => {
     const element = box.current;
@@ -167,8 +175,12 @@ function LogView({ trial, ranks, stream, attempt, q, rankName, onClear }: ViewPr
     if (atEnd !== following) setFollowing(atEnd);
     if (!atEnd && following) setSeen(total);
     if (element.scrollTop < LINE_PX * 10 && feed.hasOlder && !atEnd) {
+      const top = virtual.getVirtualItemForOffset(element.scrollTop)?.index ?? 0;
       void feed.loadOlder().then((added) => {
-        if (added > 0 && box.current) box.current.scrollTop += added * LINE_PX;
+        if (added > 0 && box.current) {
+          if (wrap) virtual.scrollToIndex(top + added, { align: "start" });
+          else box.current.scrollTop += added * LINE_PX;
+        }
         setSeen((n) => n + added);
       });
     }
@@ -204,10 +216,10 @@ function LogView({ trial, ranks, stream, attempt, q, rankName, onClear }: ViewPr
         <div className={css["logWrap"]}>
           {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable */}
           <div className={css["logBox"]} ref={box} onScroll={onScroll} tabIndex={0} role="log" aria-live="off" aria-label={t("trial.tab.logs")} data-testid="log" data-num-lines={total} data-following={following} data-complete={feed.complete}>
-            <div style={{ height: virtual.getTotalSize(), position: "relative", minWidth: "100%" }}>
+            <div style={{ height, position: "relative", minWidth: "100%" }}>
               {virtual.getVirtualItems().map((item) => {
                 const line = lines[item.index];
-                return line ? <Line key={`${line.stream_id}:${line.no}`} line={line} top={item.start} time={stamp(line.time_ms, zone, "time")} rank={line.rank < 0 ? "–" : `r${line.rank}`} title={`${rankName(line.rank)} · ${line.node_name} · ${line.stream} · #${line.no}`} /> : null;
+                return line ? <Line key={item.key} index={item.index} measure={wrap ? virtual.measureElement : undefined} line={line} top={item.start} time={stamp(line.time_ms, zone, "time")} rank={line.rank < 0 ? "–" : `r${line.rank}`} title={`${rankName(line.rank)} · ${line.node_name} · ${line.stream} · #${line.no}`} /> : null;
               })}
             </div>
           </div>
@@ -228,12 +240,13 @@ function LogView({ trial, ranks, stream, attempt, q, rankName, onClear }: ViewPr
 }
 
 const EMPTY: LogLine[] = [];
+const lineKey = (line: LogLine | undefined, index: number): string => (line ? `${line.stream_id}:${line.no}` : String(index));
 const noSubscription = (): (() => void) => () => {};
 const zero = (): number => 0;
 
-function Line({ line, top, time, rank, title }: { line: LogLine; top: number; time: string; rank: string; title: string }) {
+function Line({ line, index, measure, top, time, rank, title }: { line: LogLine; index: number; measure?: (element: Element | null) => void; top: number; time: string; rank: string; title: string }) {
   return (
-    <div className={css["line"]} style={{ top }} data-stream={line.stream} data-testid="log-line" title={title}>
+    <div ref={measure} data-index={index} className={css["line"]} data-wrap={measure !== undefined || undefined} style={{ top }} data-stream={line.stream} data-testid="log-line" title={title}>
       <span className={css["when"]}>{time}</span>
       <span className={css["rank"]} style={{ borderLeftColor: line.rank < 0 ? "var(--line-strong)" : `var(--series-${seriesIndex(line.rank)})` }}>
         {rank}

@@ -91,7 +91,7 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
       </div>
       {groups.map((group) => (
         <section key={group} className={css["group"]}>
-          <h3>{group}/</h3>
+          <h2>{group}/</h2>
           <div className={chartCss["grid"]}>
             {specs
               .filter((spec) => spec.group === group)

@@ -7,7 +7,7 @@ import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
 import { me, trial, type TrialDetail, trialMetrics } from "../../api/queries";
-import { Code, KeyValues, Notice, PageHead, Section, Stats } from "../../components/basics";
+import { Code, KeyValues, Notice, PageHead, Section, type StatItem, Stats } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
@@ -97,7 +97,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
         }
       />
       <Why trial={data} />
-      <HeaderStrip trial={data} />
+      {data.attempts.length > 0 ? <HeaderStrip trial={data} /> : null}
       <Tabs active={tab} label={title} tabs={TABS.map((name) => ({ id: name, label: t(`trial.tab.${name}`) }))} />
       <ErrorBoundary resetKey={tab}>
         {tab === "metrics" ? <Metrics trial={data} /> : null}
@@ -135,26 +135,36 @@ function HparamLine({ hparams }: { hparams: Record<string, unknown> }) {
 function Why({ trial: data }: { trial: TrialDetail }) {
   const { t } = useTranslation();
   const attempt = data.attempts.at(-1);
-  if (data.state === "FAILED") {
+  if (data.state === "FAILED" || data.state === "RETRY_WAIT") {
     const tail = attempt?.root_log_tail ?? [];
+    const failed = data.state === "FAILED";
     return (
       <Notice
-        tone="bad"
-        title={data.reason || t("trial.failed")}
+        tone={failed ? "bad" : "warn"}
+        title={failed ? data.reason || t("trial.failed") : t("trial.retry")}
         action={
           attempt?.root_rank !== null && attempt?.root_rank !== undefined ? (
-            <Link to="." search={{ tab: "logs", rank: String(attempt.root_rank) }} data-testid="root-cause">
+            <Link to="." search={{ tab: "logs", rank: String(attempt.root_rank), attempt: attempt.no }} data-testid="root-cause">
               {t("trial.rankLog", { rank: attempt.root_rank })}
             </Link>
           ) : null
         }
       >
-        {tail.length > 0 ? <div className={css["tail"]}><Code text={tail.join("\n")} /></div> : null}
+        {failed ? null : data.reason}
+        {tail.length > 0 ? <div className={css["tail"]}><Code text={tail.join("\n")} testId="last-lines" /></div> : null}
       </Notice>
     );
   }
   if (data.state === "QUEUED" && data.pending_reason) return <Notice title={t("trial.pending")}>{data.pending_reason}</Notice>;
-  if (data.state === "RETRY_WAIT") return <Notice tone="warn" title={t("trial.retry")}>{data.reason}</Notice>;
+  const diverged = Object.entries(data.summary).find(([name, entry]) => name.endsWith("loss") && typeof entry.last === "string");
+  if ((data.state === "RUNNING" || data.state === "COMPLETED") && diverged) {
+    const [name, entry] = diverged;
+    return (
+      <Notice tone="bad" title={t("trial.diverged", { name, value: format.num(entry.last), step: format.count(entry.step) })}>
+        {t("trial.divergedHint")}
+      </Notice>
+    );
+  }
   if (data.state === "STARTING" && attempt) {
     return (
       <Notice title={t("trial.starting", { nodes: attempt.nodes.join(", "), world: attempt.world_size })}>
@@ -183,40 +193,38 @@ function HeaderStrip({ trial: data }: { trial: TrialDetail }) {
   const planned = data.num_steps_planned;
   const nonFinite = metrics?.items.reduce((sum, item) => sum + (item.name === lossName ? item.num_non_finite : 0), 0) ?? 0;
   const tail = data.state === "RUNNING" ? data.last_report_at : (data.last_report_at ?? null);
-  return (
-    <Stats
-      compact
-      items={[
-        {
-          testId: "stat-loss",
-          label: lossName ?? t("trial.stat.loss"),
-          value: format.num(loss?.last),
-          note: nonFinite > 0 ? t("trial.stat.nonFinite", { n: nonFinite }) : loss ? t("trial.stat.best", { value: format.num(loss.min) }) : t("trial.stat.none"),
-          tone: nonFinite > 0 ? "bad" : undefined,
-        },
-        ...(val && valName && valName !== lossName
-          ? [{ testId: "stat-val", label: valName, value: format.num(val.last), note: t("trial.stat.best", { value: format.num(data.metric_goal === "max" ? val.max : val.min) }) }]
-          : []),
-        { testId: "stat-throughput", label: t("trial.stat.throughput"), value: format.si(throughput, "", 4), note: last("throughput/tokens_per_s") !== undefined && last("throughput/samples_per_s") === undefined ? "tokens/s" : t("trial.stat.samples") },
-        { testId: "stat-comm", label: t("trial.stat.comm"), value: format.pct(comm), note: t("trial.stat.ofStep"), tone: comm !== null && comm >= 0.3 ? "warn" : undefined },
-        { testId: "stat-data", label: t("trial.stat.data"), value: format.pct(wait), note: t("trial.stat.ofStep"), tone: wait !== null && wait >= 0.2 ? "warn" : undefined },
-        { testId: "stat-step-time", label: t("trial.stat.stepTime"), value: format.ms(step), note: data.summary["time/step_ms"]?.min !== undefined ? t("trial.stat.least", { value: format.ms(data.summary["time/step_ms"]?.min) }) : "" },
-        {
-          testId: "stat-step",
-          label: t("trial.stat.step"),
-          value: (
-            <>
-              {format.count(data.step)}
-              {planned ? <small> / {format.count(planned)}</small> : null}
-            </>
-          ),
-          note: data.epoch === null ? "" : t("trial.stat.epoch", { epoch: format.num(data.epoch, 3) }),
-        },
-        { testId: "stat-restarts", label: t("trial.stat.restarts"), value: format.count(data.num_restarts), note: t("trial.stat.attempt", { no: data.attempt_no }) },
-        { testId: "stat-age", label: t("trial.stat.age"), value: <Ago at={tail} short />, note: data.logs_complete ? t("trial.stat.complete") : "" },
-      ]}
-    />
-  );
+  // While it runs a value may still come, and the strip must not jump; afterwards a dash says nothing.
+  const over = isTerminal(data.state);
+  const items: StatItem[] = [
+    {
+      testId: "stat-loss",
+      label: lossName ?? t("trial.stat.loss"),
+      value: format.num(loss?.last),
+      note: nonFinite > 0 ? t("trial.stat.nonFinite", { n: nonFinite }) : loss ? t("trial.stat.best", { value: format.num(loss.min) }) : t("trial.stat.none"),
+      tone: nonFinite > 0 ? "bad" : undefined,
+    },
+    ...(val && valName && valName !== lossName
+      ? [{ testId: "stat-val", label: valName, value: format.num(val.last), note: t("trial.stat.best", { value: format.num(data.metric_goal === "max" ? val.max : val.min) }) }]
+      : []),
+    { testId: "stat-throughput", label: t("trial.stat.throughput"), value: format.si(throughput, "", 4), note: last("throughput/tokens_per_s") !== undefined && last("throughput/samples_per_s") === undefined ? "tokens/s" : t("trial.stat.samples") },
+    { testId: "stat-comm", label: t("trial.stat.comm"), value: format.pct(comm), note: t("trial.stat.ofStep"), tone: comm !== null && comm >= 0.3 ? "warn" : undefined },
+    { testId: "stat-data", label: t("trial.stat.data"), value: format.pct(wait), note: t("trial.stat.ofStep"), tone: wait !== null && wait >= 0.2 ? "warn" : undefined },
+    { testId: "stat-step-time", label: t("trial.stat.stepTime"), value: format.ms(step), note: data.summary["time/step_ms"]?.min !== undefined ? t("trial.stat.least", { value: format.ms(data.summary["time/step_ms"]?.min) }) : "" },
+    {
+      testId: "stat-step",
+      label: t("trial.stat.step"),
+      value: (
+        <>
+          {format.count(data.step)}
+          {planned ? <small> / {format.count(planned)}</small> : null}
+        </>
+      ),
+      note: data.epoch === null ? "" : t("trial.stat.epoch", { epoch: format.num(data.epoch, 3) }),
+    },
+    { testId: "stat-restarts", label: t("trial.stat.restarts"), value: format.count(data.num_restarts), note: t("trial.stat.attempt", { no: data.attempt_no }) },
+    { testId: "stat-age", label: t("trial.stat.age"), value: <Ago at={tail} short />, note: data.logs_complete ? t("trial.stat.complete") : "" },
+  ];
+  return <Stats compact items={over ? items.filter((item) => item.value !== format.MISSING) : items} />;
 }
 
 function share(part: format.WireNumber | undefined, step: number | null): number | null {

@@ -1,0 +1,155 @@
+"""axe finds nothing on any page, light or dark, wide or narrow; no mouse is needed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from muster.testing.stack import Stack, scripted
+
+pytestmark = pytest.mark.browser
+
+AXE = Path(__file__).resolve().parents[2] / "frontend/node_modules/axe-core/axe.min.js"
+PAGES = [
+    "/",
+    "/experiments",
+    "/experiments?q=nothing-is-called-that",
+    "/experiments/{search}",
+    "/experiments/{search}?tab=trials",
+    "/experiments/{search}?tab=search",
+    "/experiments/{search}?tab=config",
+    "/experiments/{search}?tab=events",
+    "/trials/{trial}",
+    "/trials/{trial}?tab=performance",
+    "/trials/{trial}?tab=ranks",
+    "/trials/{trial}?tab=logs",
+    "/trials/{trial}?tab=checkpoints",
+    "/trials/{trial}?tab=config",
+    "/trials/{trial}?tab=events",
+    "/trials/{failed}",
+    "/queue",
+    "/nodes",
+    "/nodes/{node}",
+    "/submit",
+    "/settings",
+    "/settings?tab=tokens",
+    "/settings?tab=password",
+    "/settings?tab=users",
+    "/settings?tab=join",
+    "/experiments/999999",
+    "/nowhere",
+]
+
+
+@pytest.fixture(scope="module")
+def ids(stack: Stack) -> Iterator[dict[str, Any]]:
+    """Something to see on every page."""
+    with stack.client() as client:
+
+        def submit(name: str, script: list[dict[str, Any]], **more: Any) -> Any:
+            return client.post("/experiments", {"document": scripted(name, script, **more)})
+
+        training = [{"group": "all", "members": [0]}, {"train": {"step_s": 0.01}}]
+        search = submit(
+            "searches",
+            training,
+            hyperparameters={"lr": {"log": [1e-4, 1e-1]}},
+            search={
+                "method": "asha", "metric": "val/loss", "goal": "min", "trials": 3,
+                "max_length": {"epochs": 3}, "divisor": 3, "concurrent": 2,
+            },
+        )  # fmt: skip
+        ended = submit("trains", training)
+        failed = submit("fails", [{"raise": "bad batch"}])
+        waits = submit("waits", [{"sleep": 1}], slots=64)
+        for experiment in (search, ended, failed):
+            client.wait(experiment["id"], timeout_s=100)
+        node = client.get("/nodes")["items"][0]
+        yield {
+            "search": search["id"],
+            "trial": ended["only_trial_id"],
+            "failed": failed["only_trial_id"],
+            "node": node["id"],
+        }
+        client.stop(waits["id"])
+
+
+def violations(page: Page) -> list[str]:
+    """What axe holds against the page, WCAG 2.2 A and AA and its best practices."""
+    page.evaluate(AXE.read_text("utf-8"))
+    result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{found['id']} ({found['impact']}): {found['help']}: "
+        + json.dumps([node["html"][:160] for node in found["nodes"][:3]])
+        for found in result["violations"]
+    ]
+
+
+@pytest.fixture(scope="module", params=[1440, 390], ids=["wide", "phone"])
+def window(
+    request: pytest.FixtureRequest, signed_in: BrowserContext, browser: Browser
+) -> Iterator[Page]:
+    """English on a wide screen, Chinese on a phone."""
+    context = browser.new_context(
+        viewport={"width": request.param, "height": 900},
+        locale="en-US" if request.param > 1000 else "zh-CN",
+        storage_state=signed_in.storage_state(),
+        reduced_motion="reduce",
+    )
+    context.set_default_timeout(30_000)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_axe_finds_nothing_and_nothing_sticks_out(
+    path: str, window: Page, stack: Stack, ids: dict[str, Any]
+) -> None:
+    window.goto(stack.url + path.format(**ids))
+    expect(window.get_by_test_id("live-state")).to_have_attribute("data-state", "live")
+    expect(window.locator("main [role=status][aria-label]")).to_have_count(0)  # no skeleton left
+    schemes: list[Literal["light", "dark"]] = ["light", "dark"]
+    for scheme in schemes:
+        window.emulate_media(color_scheme=scheme)
+        expect(window.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
+        assert "\n".join(violations(window)) == ""
+    assert window.evaluate("document.documentElement.scrollWidth") <= window.evaluate("innerWidth")
+
+
+def test_the_way_from_the_front_page_to_a_stopped_trial_without_a_mouse(
+    signed_in: BrowserContext, stack: Stack, page: Page, ids: dict[str, Any]
+) -> None:
+    with stack.client() as client:
+        document = scripted("by-keyboard", [{"sleep": 600}])
+        client.post("/experiments", {"document": document})
+    page.goto(stack.url)
+    expect(page.get_by_role("link", name="by-keyboard").first).to_be_visible(timeout=60_000)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Control+K")
+    page.keyboard.type("by-keyboard")
+    expect(page.get_by_role("dialog").get_by_text("by-keyboard").first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/trials/\d+"))
+    stop = page.get_by_test_id("stop")
+    expect(stop).to_be_enabled()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if stop.evaluate("(button) => button === document.activeElement"):
+            break
+    expect(stop).to_be_focused()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Canceled").first).to_be_visible(timeout=60_000)
+    expect(dialog).to_have_count(0)
