@@ -204,7 +204,8 @@ class AgentSink:
         deadline = time.monotonic() + timeout_s
         self._wake()
         with self._delivered:
-            goal = self._num_given
+            # The notice of what was dropped counts as given only once the thread has written it.
+            goal = self._num_given + (self._num_dropped > 0)
             while self._num_delivered < goal or self._num_dropped:
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._thread.is_alive():
