@@ -69,6 +69,12 @@ class Settings(BaseSettings):
     """Silence after which a node is LOST and its trials start again elsewhere."""
     takeover_grace_s: float = Field(default=60.0, ge=0)
     """After the controller starts, no node becomes LOST for this long."""
+    scheduler_preempt: bool = True
+    """Whether trials may be asked to save a checkpoint and make room for others of higher
+    priority."""
+    scheduler_grow_after_s: float = Field(default=300.0, ge=0)
+    """How long slots must have been free, and an elastic trial running, before it grows into them:
+    each change of size costs a stop and a start."""
     prepare_timeout_s: float = Field(default=900.0, gt=0)
     """How long a node may take to fetch code and prepare the environment."""
     start_timeout_s: float = Field(default=600.0, gt=0)

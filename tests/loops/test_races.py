@@ -31,7 +31,7 @@ from muster_server.live.waker import HintWaker
 from muster_server.loops.runner import Controller, run_until
 from muster_server.services.allocations import Outdated
 from muster_server.services.placement import place
-from muster_server.services.queue import load_scheduler_snapshot
+from muster_server.services.scheduling import load_scheduler_snapshot
 
 NOW = clock.now()
 TTL = dt.timedelta(seconds=5)
@@ -150,7 +150,9 @@ def test_many_controllers_at_once_place_a_trial_once(database, settings, agent, 
 
 def decisions(database):
     with database.read() as session:
-        return schedule(load_scheduler_snapshot(session), now=NOW, policy=SchedulerPolicy())
+        return schedule(
+            load_scheduler_snapshot(session, now=NOW), now=NOW, policy=SchedulerPolicy()
+        )
 
 
 def test_a_slot_is_never_given_twice(database, agent, submit):

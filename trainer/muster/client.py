@@ -307,6 +307,9 @@ class Client:
     def post(self, path: str, body: Any = None, *, repeatable: bool = False) -> Json:
         return self._json(self.call("POST", path, body=body, repeatable=repeatable))
 
+    def patch(self, path: str, body: Any) -> Json:
+        return self._json(self.call("PATCH", path, body=body))
+
     def delete(self, path: str) -> None:
         self.call("DELETE", path)
 

@@ -684,11 +684,33 @@ export interface paths {
         };
         /**
          * List Queue
-         * @description Trials that wait for slots, next one first, each with what it waits for.
+         * @description Trials that wait for slots, in the scheduler's order: what each waits for, its position, and
+         *     when it should start where that can be said.
          */
         get: operations["list_queue"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queue:move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move In Queue
+         * @description Move a waiting trial, or all of an experiment, among equals: those of the same pool, slot
+         *     type, priority and project. Its owner and administrators may.
+         */
+        post: operations["move_in_queue"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2277,6 +2299,8 @@ export interface components {
             } | null;
             /** Errors */
             errors: components["schemas"]["FieldError"][];
+            /** Estimated Start At */
+            estimated_start_at: string | null;
             /** Fit Reason */
             fit_reason: string;
             /** Fits Now */
@@ -2291,6 +2315,10 @@ export interface components {
             };
             /** Plan */
             plan: components["schemas"]["PlannedNode"][];
+            /** Position */
+            position: number | null;
+            /** Preempts */
+            preempts: number[];
             /** Rungs */
             rungs: {
                 [key: string]: unknown;
@@ -2338,10 +2366,14 @@ export interface components {
         };
         /** QueueItem */
         QueueItem: {
+            /** Estimated Start At */
+            estimated_start_at: string | null;
             /** Experiment Id */
             experiment_id: number;
             /** Experiment Name */
             experiment_name: string;
+            /** Min Slots */
+            min_slots: number;
             /** Num Slots */
             num_slots: number;
             /** Owner */
@@ -2351,9 +2383,13 @@ export interface components {
             /** Pool */
             pool: string;
             /** Position */
-            position: number;
+            position: number | null;
+            /** Preemptible */
+            preemptible: boolean;
             /** Priority */
             priority: number;
+            /** Project */
+            project: string;
             /**
              * Queued At
              * Format: date-time
@@ -2367,6 +2403,41 @@ export interface components {
             trial_id: number;
             /** Trial No */
             trial_no: number;
+            /**
+             * Waiting Since
+             * Format: date-time
+             */
+            waiting_since: string;
+        };
+        /**
+         * QueueMove
+         * @description What to move, and where: `to`, `before` or `after`.
+         */
+        QueueMove: {
+            after?: components["schemas"]["QueueRef"] | null;
+            before?: components["schemas"]["QueueRef"] | null;
+            /** Experiment Id */
+            experiment_id?: number | null;
+            /** To */
+            to?: ("front" | "back") | null;
+            /** Trial Id */
+            trial_id?: number | null;
+        };
+        /** QueueMoved */
+        QueueMoved: {
+            first: components["schemas"]["QueueItem"] | null;
+            /** Num Trials */
+            num_trials: number;
+        };
+        /**
+         * QueueRef
+         * @description A waiting trial, or all waiting trials of an experiment.
+         */
+        QueueRef: {
+            /** Experiment Id */
+            experiment_id?: number | null;
+            /** Trial Id */
+            trial_id?: number | null;
         };
         /** Ready */
         Ready: {
@@ -6191,6 +6262,84 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_QueueItem_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    move_in_queue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QueueMove"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueMoved"];
                 };
             };
             /** @description Not signed in */

@@ -25,6 +25,21 @@ export function Ago({ at, short = false }: { at: string | null | undefined; shor
   );
 }
 
+/** How long until then, with the instant in the tooltip. */
+export function Until({ at }: { at: string | null | undefined }) {
+  const { t } = useTranslation();
+  const now = useNow();
+  const zone = useTimeZone();
+  const value = parseAt(at);
+  if (value === null) return <span>{MISSING}</span>;
+  const seconds = (value - now) / 1000;
+  return (
+    <time className="num" dateTime={at ?? ""} title={stamp(value, zone)}>
+      {seconds < 1.5 ? t("time.now") : t("time.in", { age: duration(seconds) })}
+    </time>
+  );
+}
+
 /** From start to end, or to now while it lasts. */
 export function Elapsed({ start, end }: { start: string | null | undefined; end?: string | null }) {
   const now = useNow();

@@ -8,11 +8,20 @@ from fastapi import APIRouter, Query
 
 from muster_server import clock
 from muster_server.schemas.base import Page
-from muster_server.schemas.cluster import ClusterOut, EventOut, NodeOut, NodePatch, QueueItem
-from muster_server.services import nodes, queue
+from muster_server.schemas.cluster import (
+    ClusterOut,
+    EventOut,
+    NodeOut,
+    NodePatch,
+    QueueItem,
+    QueueMove,
+    QueueMoved,
+)
+from muster_server.services import audit, nodes, queue, queue_moves
 from muster_server.services.paging import MAX_LIMIT, decode_cursor, encode_cursor
+from muster_server.services.scheduling import scheduler_policy
 
-from .deps import Db, Me
+from .deps import Config, Db, Me, RemoteAddr
 
 router = APIRouter(tags=["cluster"])
 
@@ -75,10 +84,41 @@ def list_node_events(
 
 
 @router.get("/queue", operation_id="list_queue")
-def list_queue(database: Db, cursor: Cursor = None, limit: Limit = 100) -> Page[QueueItem]:
-    """Trials that wait for slots, next one first, each with what it waits for."""
+def list_queue(
+    database: Db, config: Config, cursor: Cursor = None, limit: Limit = 100
+) -> Page[QueueItem]:
+    """Trials that wait for slots, in the scheduler's order: what each waits for, its position, and
+    when it should start where that can be said."""
     key = decode_cursor(cursor, int)
     start = max(0, int(key[0])) if key and key[0] is not None else 0
+    policy = scheduler_policy(config)
     with database.read() as session:
-        items, following = queue.list_queue(session, cursor=start, limit=limit)
+        items, following = queue.list_queue(
+            session, policy, now=clock.now(), cursor=start, limit=limit
+        )
     return Page(items=items, next=encode_cursor(following) if following is not None else None)
+
+
+@router.post("/queue:move", operation_id="move_in_queue")
+def move_in_queue(
+    database: Db, config: Config, me: Me, addr: RemoteAddr, wish: QueueMove
+) -> QueueMoved:
+    """Move a waiting trial, or all of an experiment, among equals: those of the same pool, slot
+    type, priority and project. Its owner and administrators may."""
+    now = clock.now()
+    with database.transaction() as session:
+        moved = queue_moves.move(session, wish, me, now=now)
+        audit.record(
+            session,
+            actor=me.actor,
+            action="queue.moved",
+            subject=f"trial:{wish.trial_id}"
+            if wish.trial_id is not None
+            else f"experiment:{wish.experiment_id}",
+            now=now,
+            remote_addr=addr,
+            detail=wish.model_dump(exclude_none=True),
+        )
+    with database.read() as session:
+        first = queue.queue_item(session, scheduler_policy(config), moved[0], now=now)
+    return QueueMoved(num_trials=len(moved), first=first)

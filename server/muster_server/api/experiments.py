@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query, Response
 from sqlalchemy.orm import Session
 
 from muster_server import clock
-from muster_server.api.deps import Cursor, Db, Id, Limit, Me, RemoteAddr
+from muster_server.api.deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr
 from muster_server.db.engine import Database
 from muster_server.db.models import EventRow
 from muster_server.domain.states import ExperimentState, TrialState
@@ -27,6 +27,7 @@ from muster_server.schemas.experiments import (
 from muster_server.security.principal import Principal
 from muster_server.services import audit, experiment_views, experiments, previews, trials
 from muster_server.services.event_views import list_events
+from muster_server.services.scheduling import scheduler_policy
 
 router = APIRouter(tags=["experiments"])
 
@@ -66,10 +67,10 @@ def create_experiment(
 
 
 @router.post("/experiments:preview", operation_id="preview_experiment")
-def preview_experiment(body: ExperimentIn, db: Db) -> PreviewOut:
+def preview_experiment(body: ExperimentIn, db: Db, config: Config) -> PreviewOut:
     """Check a document and show what it would do. Nothing is stored."""
     with db.read() as session:
-        return previews.preview_experiment(session, body)
+        return previews.preview_experiment(session, body, scheduler_policy(config), now=clock.now())
 
 
 @router.get("/experiments", operation_id="list_experiments")
@@ -104,8 +105,10 @@ def update_experiment(
     """Change name, notes, labels or priority."""
     with db.transaction() as session:
         experiments.update_experiment(session, experiment_id, body, clock.now())
-        changed = sorted(body.model_dump(exclude_none=True))
-        _audit(session, me, addr, "experiments.changed", experiment_id, {"fields": changed})
+        detail: dict[str, Any] = {"fields": sorted(body.model_dump(exclude_none=True))}
+        if body.priority is not None:
+            detail["priority"] = body.priority
+        _audit(session, me, addr, "experiments.changed", experiment_id, detail)
         session.flush()
         return experiment_views.experiment_detail(session, experiment_id)
 

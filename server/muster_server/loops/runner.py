@@ -24,10 +24,10 @@ from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.leases import Lease, LeaseLost, acquire, release, stamp
 from muster_server.domain.lifecycle import LifecyclePolicy
-from muster_server.domain.scheduler import SchedulerPolicy
 from muster_server.live.publisher import Publisher
 from muster_server.live.waker import HintWaker
 from muster_server.services.retention import delete_expired
+from muster_server.services.scheduling import scheduler_policy
 from muster_server.settings import Settings
 
 from .lifecycle import LifecycleLoop, lifecycle_policy
@@ -64,7 +64,7 @@ class Controller:
         self._lifecycle = LifecycleLoop(
             database, policy or lifecycle_policy(settings), Sightings(monotonic)
         )
-        self._scheduler = SchedulerLoop(database, SchedulerPolicy())
+        self._scheduler = SchedulerLoop(database, scheduler_policy(settings))
         self._retained_at: dt.datetime | None = None
         self._others_stamp: tuple[int, dt.datetime] | None = None
         self._others_stamp_at = 0.0

@@ -1,4 +1,4 @@
-"""The scheduler loop: place what fits, and tell the others what they wait for."""
+"""The scheduler loop: place what fits, make room where it should, tell the others what they wait for."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ from muster_server.db.leases import Lease
 from muster_server.db.models import TrialRow
 from muster_server.domain.scheduler import (
     Place,
+    Preempt,
+    Resize,
     SchedulerPolicy,
     SchedulerSnapshot,
     Wait,
     schedule,
 )
-from muster_server.services.placement import note_waits, place
-from muster_server.services.queue import load_scheduler_snapshot
+from muster_server.services.placement import note_waits, place, preempt, resize
+from muster_server.services.scheduling import load_scheduler_snapshot
 
 from .base import Loop
+
+ESTIMATE_TOLERANCE_S = 30.0
+ESTIMATE_TOLERANCE = 0.1
+"""An estimated start is written anew when it moved by more than this share of what is left, and by
+more than ESTIMATE_TOLERANCE_S: it moves a little with every report of a running trial."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,40 +39,60 @@ class Waits:
     waits: tuple[Wait, ...]
 
 
-class SchedulerLoop(Loop[SchedulerSnapshot, Place | Waits]):
+Applied = Place | Preempt | Resize | Waits
+Noted = tuple[str, dt.datetime | None]
+"""(reason, estimated start) as stored."""
+
+
+class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
     name = "scheduler"
 
     def __init__(self, database: Database, policy: SchedulerPolicy) -> None:
         super().__init__(database)
         self.policy = policy
-        self._reasons: dict[int, str] = {}
+        self._noted: dict[int, Noted] = {}
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> SchedulerSnapshot:
         queued = session.execute(
-            select(TrialRow.id, TrialRow.pending_reason).where(TrialRow.state == "QUEUED")
+            select(TrialRow.id, TrialRow.pending_reason, TrialRow.estimated_start_at).where(
+                TrialRow.state == "QUEUED"
+            )
         )
-        self._reasons = dict(queued.all())
-        return load_scheduler_snapshot(session)
+        self._noted = {row.id: (row.pending_reason, row.estimated_start_at) for row in queued}
+        return load_scheduler_snapshot(session, now=now)
 
-    def decide(self, snapshot: SchedulerSnapshot, *, now: dt.datetime) -> Sequence[Place | Waits]:
+    def decide(self, snapshot: SchedulerSnapshot, *, now: dt.datetime) -> Sequence[Applied]:
         decisions = schedule(snapshot, now=now, policy=self.policy)
-        places = [d for d in decisions if isinstance(d, Place)]
+        changes: list[Applied] = [d for d in decisions if not isinstance(d, Wait)]
         news = tuple(
-            d
-            for d in decisions
-            if isinstance(d, Wait) and self._reasons.get(d.trial_id) != d.reason
+            d for d in decisions if isinstance(d, Wait) and is_news(d, self._noted, now=now)
         )
-        return [*places, Waits(waits=news)] if news else places
+        return [*changes, Waits(waits=news)] if news else changes
 
-    def apply(
-        self, session: Session, decision: Place | Waits, *, lease: Lease, now: dt.datetime
-    ) -> None:
-        if isinstance(decision, Place):
-            place(session, decision, controller_epoch=lease.epoch, now=now)
-        else:
-            note_waits(session, decision.waits)
+    def apply(self, session: Session, decision: Applied, *, lease: Lease, now: dt.datetime) -> None:
+        match decision:
+            case Place():
+                place(session, decision, controller_epoch=lease.epoch, now=now)
+            case Preempt():
+                preempt(session, decision, now=now)
+            case Resize():
+                resize(session, decision, now=now)
+            case Waits():
+                note_waits(session, decision.waits)
 
-    def describe(self, decision: Place | Waits) -> tuple[Hashable, str]:
-        if isinstance(decision, Place):
-            return f"trial:{decision.trial_id}", decision.reason
-        return "queue", decision.waits[0].reason
+    def describe(self, decision: Applied) -> tuple[Hashable, str]:
+        if isinstance(decision, Waits):
+            return "queue", decision.waits[0].reason
+        return f"trial:{decision.trial_id}", decision.reason
+
+
+def is_news(wait: Wait, noted: dict[int, Noted], *, now: dt.datetime) -> bool:
+    """Whether what is stored of a waiting trial has become wrong."""
+    reason, estimate = noted.get(wait.trial_id, ("", None))
+    if wait.reason != reason or (wait.estimated_start_at is None) != (estimate is None):
+        return True
+    if estimate is None or wait.estimated_start_at is None:
+        return False
+    moved_s = abs((wait.estimated_start_at - estimate).total_seconds())
+    left_s = max(0.0, (wait.estimated_start_at - now).total_seconds())
+    return moved_s > max(ESTIMATE_TOLERANCE_S, ESTIMATE_TOLERANCE * left_s)

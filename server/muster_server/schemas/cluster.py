@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
 
 from .base import Input, Output
+
+RowId = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 class SlotOut(Output):
@@ -74,20 +78,68 @@ class ClusterOut(Output):
 
 
 class QueueItem(Output):
-    position: int
-    """1 is next."""
+    position: int | None
+    """Among those who wait for slots of the same type in the same pool, 1 is next; null for one
+    that is about to start, or waits to restart."""
     trial_id: int
     trial_no: int
     experiment_id: int
     experiment_name: str
+    project: str
     owner: str | None
     priority: int
+    preemptible: bool
+    """Whether trials of higher priority may ask for its slots once it runs."""
     num_slots: int
+    min_slots: int
+    """The fewest slots it can start with; less than `num_slots` for elastic trials."""
     slot_type: str
     pool: str
     state: str
     queued_at: dt.datetime
+    """When it was first queued."""
+    waiting_since: dt.datetime
+    """Since when it has been waiting this time."""
+    estimated_start_at: dt.datetime | None
+    """When it should start if nothing else is submitted; null: no honest estimate."""
     pending_reason: str
+
+
+class QueueRef(Input):
+    """A waiting trial, or all waiting trials of an experiment."""
+
+    trial_id: RowId | None = None
+    experiment_id: RowId | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.trial_id is None) == (self.experiment_id is None):
+            raise ValueError("needs trial_id or experiment_id, one of the two")
+        return self
+
+
+class QueueMove(Input):
+    """What to move, and where: `to`, `before` or `after`."""
+
+    trial_id: RowId | None = None
+    experiment_id: RowId | None = None
+    to: Literal["front", "back"] | None = None
+    before: QueueRef | None = None
+    after: QueueRef | None = None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        if (self.trial_id is None) == (self.experiment_id is None):
+            raise ValueError("needs trial_id or experiment_id, one of the two")
+        if sum(where is not None for where in (self.to, self.before, self.after)) != 1:
+            raise ValueError("needs to, before or after, one of the three")
+        return self
+
+
+class QueueMoved(Output):
+    num_trials: int
+    first: QueueItem | None
+    """The first of them at its new place; null when it has started meanwhile."""
 
 
 class EventOut(Output):

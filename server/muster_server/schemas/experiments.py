@@ -51,6 +51,14 @@ class PreviewOut(Output):
     """Where one trial would run now; empty when it would wait."""
     fits_now: bool
     fit_reason: str
+    """Where it would run, or what it would wait for."""
+    position: int | None
+    """Its place among those who wait for slots of the same type in the same pool; null when it
+    would start at once."""
+    estimated_start_at: dt.datetime | None
+    """When it should start if nothing else is submitted; null: no honest estimate, or at once."""
+    preempts: list[int]
+    """Running trials that would be asked to make room for it."""
 
 
 class ExperimentOut(Output):

@@ -53,6 +53,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "remove_node": "admin",
     "list_node_events": "view",
     "list_queue": "view",
+    "move_in_queue": "submit",
     # experiments
     "create_experiment": "submit",
     "preview_experiment": "submit",

@@ -120,7 +120,7 @@ def clean(session: Session, allocation_id: str, *, before: str, now: dt.datetime
     session.execute(
         update(NodeSlotRow)
         .where(NodeSlotRow.allocation_id == allocation_id)
-        .values(allocation_id=None)
+        .values(allocation_id=None, free_since=now)
     )
     session.execute(
         update(WorkerRow)

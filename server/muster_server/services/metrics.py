@@ -118,7 +118,7 @@ def _ingest(
     new_names = {c.name for c in columns} - known
     known |= new_names
     _update_worker(session, allocation, record, columns, at)
-    updates = _update_trial(session, allocation, record, columns, new_names, first_of_attempt)
+    updates = _update_trial(session, allocation, record, columns, new_names, first_of_attempt, at)
     trial = f"trial:{allocation.trial_id}"
     touch(session, trial, f"{trial}:metrics")
     return updates
@@ -350,6 +350,7 @@ def _update_trial(
     columns: Sequence[_Column],
     new_names: set[str],
     first_of_attempt: bool,
+    at: dt.datetime,
 ) -> list[MetricUpdate]:
     key = (allocation.trial_id, allocation.attempt_no)
     mine = list(columns)
@@ -382,6 +383,7 @@ def _update_trial(
     if is_lowest:
         step = max(record.step, *(c.summary.last_step for c in columns))
         trial.step = step if first_of_attempt else max(trial.step, step)
+        trial.progress_at = at
         if record.epoch is not None and math.isfinite(record.epoch):
             trial.epoch = record.epoch
         if record.num_steps_planned is not None:

@@ -1,4 +1,5 @@
-"""Make a placement real: one transaction in which the gang gets all its slots, or nothing happens."""
+"""Make the scheduler's decisions real, each in one transaction, or not at all: a gang gets all its
+slots, an attempt is asked for its own."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import datetime as dt
 import secrets
 from collections.abc import Sequence
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
@@ -20,12 +21,14 @@ from muster_server.db.models import (
     NodeSlotRow,
     TrialRow,
 )
-from muster_server.domain.scheduler import NodeShare, Place, Wait
+from muster_server.domain.scheduler import NodeShare, Place, Preempt, Resize, Wait
+from muster_server.domain.states import YieldKind
 
 from .allocations import Outdated, build_spec, changed, require_one
 from .checkpoints import Start, start_of
 from .events import add_event
 from .spending import price_of
+from .yielding import ask_to_yield
 
 MAX_REASONS_PER_PASS = 1000
 """Pending reasons rewritten in one pass; the front of the queue comes first."""
@@ -44,12 +47,14 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
             TrialRow.id == decision.trial_id,
             TrialRow.state == "QUEUED",
             TrialRow.desired == "run",
+            _is_wanted(),
         )
         .values(
             state="STARTING",
             attempt_no=TrialRow.attempt_no + 1,
             not_before=None,
             pending_reason="",
+            estimated_start_at=None,
             reason=f"placed: {decision.reason}",
         ),
         f"trial {decision.trial_id} is not queued any more",
@@ -129,19 +134,79 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
     )
 
 
+def preempt(session: Session, decision: Preempt, *, now: dt.datetime) -> None:
+    """Ask a running attempt for its slots. Raises Outdated, and then nothing must be committed,
+    when it is not as the decision assumed, or the trial that needs them does not wait any more."""
+    needed = session.scalar(
+        select(TrialRow.id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(
+            TrialRow.id == decision.for_trial_id,
+            TrialRow.state == "QUEUED",
+            TrialRow.desired == "run",
+            ExperimentRow.desired == "run",
+        )
+    )
+    if needed is None:
+        raise Outdated(f"trial {decision.for_trial_id} does not wait for slots any more")
+    ask_to_yield(
+        session,
+        _attempt_id(session, decision.trial_id, decision.attempt_no),
+        kind=YieldKind.PREEMPT,
+        reason=decision.reason,
+        now=now,
+    )
+
+
+def resize(session: Session, decision: Resize, *, now: dt.datetime) -> None:
+    """Ask a running elastic attempt to come back with another world size. Raises Outdated like
+    `preempt`."""
+    ask_to_yield(
+        session,
+        _attempt_id(session, decision.trial_id, decision.attempt_no),
+        kind=YieldKind.RESIZE,
+        reason=decision.reason,
+        slots=decision.slots,
+        now=now,
+    )
+
+
 def note_waits(session: Session, waits: Sequence[Wait]) -> None:
-    """Store what trials wait for, of the first MAX_REASONS_PER_PASS given."""
+    """Store what trials wait for and until when, of the first MAX_REASONS_PER_PASS given."""
     num = 0
     for wait in waits[:MAX_REASONS_PER_PASS]:
         num += changed(
             session,
             update(TrialRow)
             .where(TrialRow.id == wait.trial_id, TrialRow.state == "QUEUED")
-            .values(pending_reason=wait.reason),
+            .values(pending_reason=wait.reason, estimated_start_at=wait.estimated_start_at),
         )
         touch(session, f"trial:{wait.trial_id}")
     if num:
         touch(session, "cluster")
+
+
+def _is_wanted() -> ColumnElement[bool]:
+    """Nobody has paused or stopped the trial's experiment meanwhile."""
+    return (
+        select(ExperimentRow.id)
+        .where(
+            ExperimentRow.id == TrialRow.experiment_id,
+            ExperimentRow.desired == "run",
+            ExperimentRow.exhausted_reason == "",
+        )
+        .exists()
+    )
+
+
+def _attempt_id(session: Session, trial_id: int, attempt_no: int) -> int:
+    """The fence: of this very attempt, wherever its trial is by now."""
+    found = session.scalar(
+        select(AttemptRow.id).where(AttemptRow.trial_id == trial_id, AttemptRow.no == attempt_no)
+    )
+    if found is None:
+        raise Outdated(f"trial {trial_id} has no attempt {attempt_no} any more")
+    return found
 
 
 def _take(session: Session, share: NodeShare, allocation_id: str) -> None:
@@ -160,7 +225,7 @@ def _take(session: Session, share: NodeShare, allocation_id: str) -> None:
             NodeSlotRow.idx.in_(share.slots),
             NodeSlotRow.allocation_id.is_(None),
         )
-        .values(allocation_id=allocation_id),
+        .values(allocation_id=allocation_id, free_since=None),
     )
     if taken != len(share.slots):
         raise Outdated(f"a slot of {share.node_name} is taken already")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from sqlalchemy.orm import Session
 
+from muster_server.domain.scheduler import SchedulerPolicy
 from muster_server.domain.search import Searcher, SearchSpec, sampling
 from muster_server.domain.search.simulate import simulate
 from muster_server.schemas.base import FieldError
@@ -24,7 +26,9 @@ SIMULATED_TRIALS_MAX = 2_000
 _SIMULATION_SEED = 20_240_607
 
 
-def preview_experiment(session: Session, body: ExperimentIn) -> PreviewOut:
+def preview_experiment(
+    session: Session, body: ExperimentIn, policy: SchedulerPolicy, *, now: dt.datetime
+) -> PreviewOut:
     """The same checks as a submission, the trials it would create, and where one would run."""
     resolved = resolve_submission(session, body)
     config = resolved.config
@@ -43,9 +47,12 @@ def preview_experiment(session: Session, body: ExperimentIn) -> PreviewOut:
             plan=[],
             fits_now=False,
             fit_reason="",
+            position=None,
+            estimated_start_at=None,
+            preempts=[],
         )
     spec = search_spec(config)
-    plan, fits_now, fit_reason = plan_one(session, config)
+    planned = plan_one(session, config, policy, now=now)
     return PreviewOut(
         valid=True,
         errors=[],
@@ -55,9 +62,12 @@ def preview_experiment(session: Session, body: ExperimentIn) -> PreviewOut:
         num_trials_is_upper_bound=False,
         sampled_trials=[PlannedTrial(hparams=h) for h in Searcher(spec).preview(SAMPLED_TRIALS)],
         rungs=expected_rungs(spec),
-        plan=plan,
-        fits_now=fits_now,
-        fit_reason=fit_reason,
+        plan=list(planned.nodes),
+        fits_now=bool(planned.nodes),
+        fit_reason=planned.reason,
+        position=planned.position,
+        estimated_start_at=planned.estimated_start_at,
+        preempts=list(planned.preempts),
     )
 
 

@@ -1,265 +1,196 @@
-"""The queue: what the scheduler looks at, the list people see, and the plan of a preview."""
+"""The queue as people see it, and where a trial of a document would stand in it."""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
-from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import (
-    AllocationRow,
-    AttemptRow,
-    CheckpointRow,
-    ExperimentRow,
-    NodeRow,
-    NodeSlotRow,
-    ProjectRow,
-    TrialRow,
-    UserRow,
-)
-from muster_server.domain.resources import (
-    NodeView,
-    Request,
-    SlotView,
-    preemptible_from_config,
-    request_from_config,
-)
+from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
+from muster_server.domain.resources import request_from_config
 from muster_server.domain.scheduler import (
-    ProjectView,
+    NodeShare,
+    Place,
+    Preempt,
     QueuedTrial,
-    RunningTrial,
+    Resize,
+    SchedulerPolicy,
     SchedulerSnapshot,
-    plan,
-    queue_order,
+    Wait,
+    schedule,
 )
 from muster_server.schemas.cluster import QueueItem
 from muster_server.schemas.experiments import PlannedNode
 
+from .scheduling import Wish, load_scheduler_snapshot
 
-def load_scheduler_snapshot(session: Session) -> SchedulerSnapshot:
-    """Nodes with their slots, the trials that hold them, and every trial that may be placed now."""
-    return SchedulerSnapshot(
-        nodes=load_nodes(session),
-        queue=tuple(load_queue(session)),
-        running=load_running(session),
-        projects=tuple(
-            ProjectView(id=row.id, name=row.name)
-            for row in session.execute(select(ProjectRow.id, ProjectRow.name))
-        ),
-    )
+PLANNED_TRIAL_ID = -1
+"""Of a trial that does not exist: no row has a negative id."""
 
 
-def load_nodes(session: Session) -> tuple[NodeView, ...]:
-    slots: dict[str, list[SlotView]] = defaultdict(list)
-    rows = session.execute(
-        select(
-            NodeSlotRow.node_id,
-            NodeSlotRow.idx,
-            NodeSlotRow.slot_type,
-            NodeSlotRow.allocation_id,
-            TrialRow.experiment_id,
-        )
-        .outerjoin(AllocationRow, AllocationRow.id == NodeSlotRow.allocation_id)
-        .outerjoin(TrialRow, TrialRow.id == AllocationRow.trial_id)
-    )
-    for node_id, idx, slot_type, allocation_id, experiment_id in rows:
-        slots[node_id].append(
-            SlotView(
-                idx=idx,
-                slot_type=slot_type,
-                allocation_id=allocation_id,
-                experiment_id=experiment_id,
-            )
-        )
-    nodes = session.execute(
-        select(
-            NodeRow.id,
-            NodeRow.name,
-            NodeRow.pool,
-            NodeRow.state,
-            NodeRow.scheduling,
-            NodeRow.health,
-            NodeRow.hostname,
-            NodeRow.strikes,
-            NodeRow.labels,
-        ).order_by(NodeRow.name)
-    )
-    return tuple(
-        NodeView(
-            id=node.id,
-            name=node.name,
-            pool=node.pool,
-            state=node.state,
-            scheduling=node.scheduling,
-            health=node.health,
-            host=node.hostname or node.name,
-            strikes=node.strikes,
-            labels={str(key): str(value) for key, value in node.labels.items()},
-            slots=tuple(slots[node.id]),
-        )
-        for node in nodes
-    )
-
-
-def load_running(session: Session) -> tuple[RunningTrial, ...]:
-    """Every trial whose current attempt holds slots."""
-    shares: dict[int, dict[str, int]] = defaultdict(dict)
-    for attempt_id, node_id, num_slots in session.execute(
-        select(AllocationRow.attempt_id, NodeSlotRow.node_id, func.count())
-        .join(AllocationRow, AllocationRow.id == NodeSlotRow.allocation_id)
-        .group_by(AllocationRow.attempt_id, NodeSlotRow.node_id)
-    ):
-        shares[attempt_id][node_id] = num_slots
-    rows = session.execute(
-        select(
-            AttemptRow.id,
-            AttemptRow.no,
-            AttemptRow.created_at,
-            AttemptRow.started_at,
-            TrialRow.id.label("trial_id"),
-            TrialRow.no.label("trial_no"),
-            TrialRow.experiment_id,
-            ExperimentRow.project_id,
-            ExperimentRow.priority,
-            ExperimentRow.config,
-            CheckpointRow.created_at.label("checkpoint_at"),
-        )
-        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
-        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-        .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
-        .where(
-            exists().where(
-                AllocationRow.attempt_id == AttemptRow.id,
-                NodeSlotRow.allocation_id == AllocationRow.id,
-            )
-        )
-        .order_by(AttemptRow.id)
-    )
-    return tuple(
-        RunningTrial(
-            trial_id=row.trial_id,
-            trial_no=row.trial_no,
-            attempt_no=row.no,
-            experiment_id=row.experiment_id,
-            project_id=row.project_id,
-            priority=row.priority,
-            request=request_from_config(row.config),
-            shares=shares[row.id],
-            started_at=row.started_at or row.created_at,
-            preemptible=preemptible_from_config(row.config),
-            last_checkpoint_at=row.checkpoint_at,
-        )
-        for row in rows
-    )
-
-
-def load_queue(session: Session) -> list[QueuedTrial]:
-    """Trials that wait for slots, in queue order."""
-    configs: dict[int, dict[str, Any]] = {}
-    requests: dict[int, Request] = {}
-    queue: list[QueuedTrial] = []
-    rows = session.execute(
-        select(
-            TrialRow.id,
-            TrialRow.no,
-            TrialRow.experiment_id,
-            TrialRow.queued_at,
-            ExperimentRow.project_id,
-            ExperimentRow.priority,
-            NodeRow.hostname,
-        )
-        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-        .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
-        .outerjoin(NodeRow, NodeRow.name == CheckpointRow.node_name)
-        .where(
-            TrialRow.state == "QUEUED",
-            TrialRow.desired == "run",
-            ExperimentRow.desired == "run",
-            ExperimentRow.state.in_(("QUEUED", "RUNNING")),
-        )
-    ).all()
-    wanted = {row.experiment_id for row in rows}
-    for experiment_id in wanted:
-        configs[experiment_id] = (
-            session.scalar(select(ExperimentRow.config).where(ExperimentRow.id == experiment_id))
-            or {}
-        )
-        requests[experiment_id] = request_from_config(configs[experiment_id])
-    for row in rows:
-        queue.append(
-            QueuedTrial(
-                trial_id=row.id,
-                trial_no=row.no,
-                experiment_id=row.experiment_id,
-                project_id=row.project_id,
-                priority=row.priority,
-                preemptible=preemptible_from_config(configs[row.experiment_id]),
-                queued_at=row.queued_at,
-                request=requests[row.experiment_id],
-                preferred_host=row.hostname,
-            )
-        )
-    queue.sort(key=queue_order)
-    return queue
-
-
-def list_queue(session: Session, *, cursor: int, limit: int) -> tuple[list[QueueItem], int | None]:
-    """Waiting trials by position (from `cursor`, 0 is the first), and where the next page starts.
-
-    Trials that wait to restart come after those that could run now, soonest first.
+def list_queue(
+    session: Session, policy: SchedulerPolicy, *, now: dt.datetime, cursor: int, limit: int
+) -> tuple[list[QueueItem], int | None]:
+    """Waiting trials in the scheduler's order (from `cursor`, 0 is the first), and where the next
+    page starts: the scheduler's own decisions on what is true now, so that what is shown is what
+    will happen. Trials that wait to restart come last, soonest first.
     """
-    queue = load_queue(session)
-    requests = {trial.trial_id: trial.request for trial in queue}
-    order = [trial.trial_id for trial in queue]
-    waiting = session.scalars(
+    snapshot = load_scheduler_snapshot(session, now=now)
+    decisions = _by_trial(snapshot, policy, now)
+    order = list(decisions)
+    order += session.scalars(
         select(TrialRow.id)
         .where(TrialRow.state == "RETRY_WAIT")
         .order_by(TrialRow.not_before, TrialRow.id)
     )
-    order += list(waiting)
     window = order[cursor : cursor + limit]
-    rows = session.execute(
-        select(TrialRow, ExperimentRow, UserRow.username)
-        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-        .outerjoin(UserRow, UserRow.id == ExperimentRow.owner_id)
-        .where(TrialRow.id.in_(window))
-    )
-    positions = {trial_id: cursor + i + 1 for i, trial_id in enumerate(window)}
-    items: dict[int, QueueItem] = {}
-    for trial, experiment, owner in rows:
-        request = requests.get(trial.id) or request_from_config(experiment.config)
-        items[trial.id] = QueueItem(
-            position=positions[trial.id],
-            trial_id=trial.id,
-            trial_no=trial.no,
-            experiment_id=experiment.id,
-            experiment_name=experiment.name,
-            owner=owner,
-            priority=experiment.priority,
-            num_slots=request.slots,
-            slot_type=request.slot_type,
-            pool=request.pool,
-            state=trial.state,
-            queued_at=trial.queued_at,
-            pending_reason=_pending_reason(trial),
-        )
+    items = _items(session, window, decisions)
     following = cursor + limit
-    return [items[i] for i in window if i in items], following if following < len(order) else None
+    return items, following if following < len(order) else None
 
 
-def plan_one(session: Session, config: dict[str, Any]) -> tuple[list[PlannedNode], bool, str]:
-    """Where one trial of this document would run if it were first in the queue now.
+def queue_item(
+    session: Session, policy: SchedulerPolicy, trial_id: int, *, now: dt.datetime
+) -> QueueItem | None:
+    """One waiting trial as `list_queue` shows it; None when it does not wait."""
+    decisions = _by_trial(load_scheduler_snapshot(session, now=now), policy, now)
+    items = _items(session, [trial_id], decisions)
+    return items[0] if items and items[0].state in ("QUEUED", "RETRY_WAIT") else None
 
-    Returns the nodes (empty when it would wait), whether it fits now, and why or why not.
-    """
-    shares, reason = plan(request_from_config(config), load_nodes(session))
+
+def _by_trial(
+    snapshot: SchedulerSnapshot, policy: SchedulerPolicy, now: dt.datetime
+) -> dict[int, Place | Wait]:
+    decisions = schedule(snapshot, now=now, policy=policy)
+    return {d.trial_id: d for d in decisions if isinstance(d, Place | Wait)}
+
+
+def _items(
+    session: Session, trial_ids: list[int], decisions: Mapping[int, Place | Wait]
+) -> list[QueueItem]:
+    rows = session.execute(
+        select(TrialRow, ExperimentRow, UserRow.username, ProjectRow.name)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
+        .outerjoin(UserRow, UserRow.id == ExperimentRow.owner_id)
+        .where(TrialRow.id.in_(trial_ids))
+    )
+    items = {
+        trial.id: _item(trial, experiment, owner, project, decisions.get(trial.id))
+        for trial, experiment, owner, project in rows
+    }
+    return [items[i] for i in trial_ids if i in items]
+
+
+def _item(
+    trial: TrialRow,
+    experiment: ExperimentRow,
+    owner: str | None,
+    project: str,
+    decision: Place | Wait | None,
+) -> QueueItem:
+    wish = Wish.of(experiment.config)
+    position, estimate, reason = None, None, _restart_reason(trial)
+    if isinstance(decision, Wait):
+        position, estimate = decision.position, decision.estimated_start_at
+        reason = decision.reason
+    elif isinstance(decision, Place):
+        reason = f"starts with the scheduler's next pass on {decision.reason}"
+    return QueueItem(
+        position=position,
+        trial_id=trial.id,
+        trial_no=trial.no,
+        experiment_id=experiment.id,
+        experiment_name=experiment.name,
+        project=project,
+        owner=owner,
+        priority=experiment.priority,
+        preemptible=wish.preemptible,
+        num_slots=wish.request.slots,
+        min_slots=wish.request.least_slots,
+        slot_type=wish.request.slot_type,
+        pool=wish.request.pool,
+        state=trial.state,
+        queued_at=trial.queued_at,
+        waiting_since=trial.waiting_since,
+        estimated_start_at=estimate,
+        pending_reason=reason,
+    )
+
+
+def _restart_reason(trial: TrialRow) -> str:
+    if trial.state == "RETRY_WAIT" and trial.not_before is not None:
+        at = trial.not_before.astimezone(dt.UTC)
+        return f"restarts at {at:%H:%M:%S} UTC: {trial.reason}"
+    return trial.reason
+
+
+# ---------------------------------------------------------------- the plan of a preview
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What the scheduler would do with one trial of a document, were it submitted now."""
+
+    nodes: tuple[PlannedNode, ...] = ()
+    """Empty when it would wait."""
+    reason: str = ""
+    position: int | None = None
+    estimated_start_at: dt.datetime | None = None
+    preempts: tuple[int, ...] = ()
+    """Running trials that would be asked to make room for it, by preemption or by shrinking."""
+
+
+def plan_one(
+    session: Session, config: Mapping[str, Any], policy: SchedulerPolicy, *, now: dt.datetime
+) -> Planned:
+    """The scheduler's decision on a trial that does not exist, behind everything that waits."""
+    snapshot = load_scheduler_snapshot(session, now=now)
+    project_id = session.scalar(select(ProjectRow.id).where(ProjectRow.name == config["project"]))
+    trial = QueuedTrial(
+        trial_id=PLANNED_TRIAL_ID,
+        trial_no=1,
+        experiment_id=PLANNED_TRIAL_ID,
+        project_id=project_id if project_id is not None else PLANNED_TRIAL_ID,
+        priority=config["resources"]["priority"],
+        queued_at=now,
+        request=request_from_config(config),
+    )
+    queue = (*snapshot.queue, trial)
+    decisions = schedule(dataclasses.replace(snapshot, queue=queue), now=now, policy=policy)
+    without = schedule(snapshot, now=now, policy=policy)
+    preempts = _asked(decisions) - _asked(without)
+    for decision in decisions:
+        if decision.trial_id != PLANNED_TRIAL_ID:
+            continue
+        if isinstance(decision, Place):
+            nodes = _planned_nodes(config, decision.shares)
+            return Planned(nodes=nodes, reason=decision.reason)
+        if isinstance(decision, Wait):
+            return Planned(
+                reason=decision.reason,
+                position=decision.position,
+                estimated_start_at=decision.estimated_start_at,
+                preempts=tuple(sorted(preempts)),
+            )
+    raise AssertionError("the scheduler decides on every trial")
+
+
+def _asked(decisions: list[Any]) -> set[int]:
+    return {d.trial_id for d in decisions if isinstance(d, Preempt | Resize)}
+
+
+def _planned_nodes(
+    config: Mapping[str, Any], shares: tuple[NodeShare, ...]
+) -> tuple[PlannedNode, ...]:
     trainer = config.get("trainer") is not None
     entrypoint = ["-m", "muster.training"] if trainer else list(config.get("entrypoint") or [])
     direct = config.get("launcher") == "direct"
-    nodes = [
+    return tuple(
         PlannedNode(
             node_name=share.node_name,
             num_slots=len(share.slots),
@@ -273,12 +204,4 @@ def plan_one(session: Session, config: dict[str, Any]) -> tuple[list[PlannedNode
             ],
         )
         for share in shares
-    ]
-    return nodes, bool(shares), reason
-
-
-def _pending_reason(trial: TrialRow) -> str:
-    if trial.state == "RETRY_WAIT" and trial.not_before is not None:
-        at = trial.not_before.astimezone(dt.UTC)
-        return f"restarts at {at:%H:%M:%S} UTC: {trial.reason}"
-    return trial.pending_reason or "the scheduler has not looked at it yet"
+    )

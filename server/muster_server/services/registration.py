@@ -94,7 +94,7 @@ def register(
     node.registered_at = node.last_seen_at = now
     node.lease_expires_at = now + dt.timedelta(seconds=lease_s(session, settings))
     session.flush()
-    _update_slots(session, node, request)
+    _update_slots(session, node, request, now)
     adopt, forget = _reconcile(session, node, request, rebooted=rebooted, now=now)
     _enter(session, node, is_first=is_first, rebooted=rebooted, now=now)
     touch(session, "cluster", f"node:{node.id}", "loops")
@@ -236,7 +236,9 @@ def _describe(node: NodeRow, request: RegisterRequest, *, rebooted: bool) -> Non
 # ---------------------------------------------------------------- what it has and runs
 
 
-def _update_slots(session: Session, node: NodeRow, request: RegisterRequest) -> None:
+def _update_slots(
+    session: Session, node: NodeRow, request: RegisterRequest, now: dt.datetime
+) -> None:
     """Slots follow the inventory; one that is gone stays only while something holds it."""
     known = {
         row.idx: row
@@ -245,7 +247,9 @@ def _update_slots(session: Session, node: NodeRow, request: RegisterRequest) -> 
     for slot in request.inventory.slots:
         row = known.pop(slot.index, None)
         if row is None:
-            row = NodeSlotRow(node_id=node.id, idx=slot.index, slot_type=slot.slot_type)
+            row = NodeSlotRow(
+                node_id=node.id, idx=slot.index, slot_type=slot.slot_type, free_since=now
+            )
             session.add(row)
         row.slot_type = slot.slot_type
         row.device = dataclasses.asdict(slot)

@@ -51,6 +51,10 @@ def test_errors_are_json_when_asked_for(tmp_path: Path) -> None:
         (["token", "create", "x", "--role", "king"], "viewer"),
         (["frobnicate"], "frobnicate"),
         (["show", "twelve"], "valid integer"),
+        (["move", "1"], "--front, --back, --before or --after"),
+        (["move", "1", "--front", "--after", "2"], "one of them"),
+        (["move", "1", "--before", "x"], "'x' names neither an experiment (12)"),
+        (["priority", "1", "101"], "less than or equal to 100"),
     ],
 )
 def test_wrong_use_is_exit_code_2(tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import cluster, experiments, local
+from . import cluster, experiments, local, queue
 
 
 class Commands(TyperGroup):
@@ -67,6 +67,9 @@ app.command("list")(experiments.list_)
 app.command("show")(experiments.show)
 app.command("logs")(experiments.logs)
 app.command("stop")(experiments.stop)
+app.command("queue")(queue.queue)
+app.command("priority")(queue.priority)
+app.command("move")(queue.move)
 app.command("nodes")(cluster.nodes)
 app.command("login")(cluster.login)
 app.add_typer(cluster.agent_app, name="agent")

@@ -232,7 +232,7 @@ def logs(
     import json
 
     with _client() as client:
-        trial_id = _find_trial(client, experiment, trial)["id"]
+        trial_id = find_trial(client, experiment, trial)["id"]
         count = 0
         with client.patience(say_away) if follow else nullcontext():
             for line in client.log_lines(
@@ -262,7 +262,7 @@ def stop(
         if trial is None:
             stopped = client.stop(experiment)
         else:
-            found = _find_trial(client, experiment, trial)
+            found = find_trial(client, experiment, trial)
             stopped = client.post(f"/trials/{found['id']}:stop", repeatable=True)
     if as_json:
         print_json(stopped)
@@ -340,7 +340,7 @@ def code_folder(file: str, document: str, overrides: list[str]) -> Path | None:
     return (base / Path(path).expanduser()).resolve()
 
 
-def _find_trial(client: Client, experiment: int, no: int | None) -> dict[str, Any]:
+def find_trial(client: Client, experiment: int, no: int | None) -> dict[str, Any]:
     trials = client.trials(experiment, limit=1000)
     if no is None:
         if len(trials) == 1:

@@ -161,6 +161,14 @@ def age(moment: str | None) -> str:
     return duration((dt.datetime.now(dt.UTC) - then).total_seconds())
 
 
+def until(moment: str | None) -> str:
+    """ "in 3 min", for an ISO time to come; "now" for one that has passed; "–" for none."""
+    if moment is None:
+        return "–"
+    left_s = (dt.datetime.fromisoformat(moment) - dt.datetime.now(dt.UTC)).total_seconds()
+    return f"in {duration(left_s)}" if left_s >= 1 else "now"
+
+
 def duration(seconds: float) -> str:
     seconds = max(0.0, seconds)
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):

@@ -9,7 +9,7 @@ import { DataTable } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
-import { Ago } from "../../components/Time";
+import { Ago, Until } from "../../components/Time";
 
 export function Queue() {
   const { t } = useTranslation();
@@ -36,7 +36,7 @@ export function Queue() {
                 label={t("nav.queue")}
                 testId="queue"
                 columns={[
-                  { id: "position", header: "#", align: "right", cell: (item) => item.position, width: 40 },
+                  { id: "position", header: "#", align: "right", cell: (item) => item.position ?? "–", width: 40 },
                   {
                     id: "name",
                     header: t("queue.trial"),
@@ -48,11 +48,12 @@ export function Queue() {
                     ),
                   },
                   { id: "reason", header: t("queue.reason"), cell: (item) => <span data-testid="pending-reason">{item.pending_reason || t("queue.noReason")}</span> },
-                  { id: "slots", header: t("queue.asks"), cell: (item) => t("queue.slots", { count: item.num_slots, type: item.slot_type, pool: item.pool }) },
+                  { id: "slots", header: t("queue.asks"), cell: (item) => t(item.min_slots < item.num_slots ? "queue.elastic" : "queue.slots", { min: item.min_slots, count: item.num_slots, type: item.slot_type, pool: item.pool }) },
                   { id: "priority", header: t("queue.priority"), align: "right", cell: (item) => item.priority },
                   { id: "owner", phone: false, header: t("queue.owner"), cell: (item) => item.owner ?? "–" },
                   { id: "state", phone: false, header: t("queue.state"), cell: (item) => <StateBadge state={item.state} plain /> },
-                  { id: "since", header: t("queue.waiting"), align: "right", cell: (item) => <Ago at={item.queued_at} short /> },
+                  { id: "since", header: t("queue.waiting"), align: "right", cell: (item) => <Ago at={item.waiting_since} short /> },
+                  { id: "starts", header: t("queue.starts"), align: "right", cell: (item) => <Until at={item.estimated_start_at} /> },
                 ]}
               />
               <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />

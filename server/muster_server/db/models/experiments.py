@@ -130,6 +130,8 @@ class TrialRow(Base):
     """Attempts in a row that ended without a newer checkpoint."""
     step: Mapped[int] = mapped_column(BigInteger, default=0)
     epoch: Mapped[float | None]
+    progress_at: Mapped[dt.datetime | None]
+    """When `step` was last reported."""
     num_steps_planned: Mapped[int | None] = mapped_column(BigInteger)
     summary: Mapped[dict[str, Any]] = mapped_column(default=dict)
     """name → {last, min, max, count, step} of the lowest rank that reports it."""

@@ -1,0 +1,138 @@
+"""Commands about the queue: queue, priority, move."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import EXIT_USAGE
+from .experiments import ExperimentArgument, TrialOption, find_trial
+from .output import (
+    Failure,
+    JsonOption,
+    age,
+    console,
+    escape,
+    print_json,
+    say,
+    table,
+    until,
+)
+
+if TYPE_CHECKING:
+    from ..client import Client
+
+_REFERENCE = re.compile(r"(\d+)(?:\.(\d+))?")
+
+
+def queue(as_json: JsonOption = False) -> None:
+    """List what waits for slots: place, when it should start, and why it waits."""
+    with _client() as client:
+        items = list(client.pages("/queue"))
+    if as_json:
+        print_json(items)
+        return
+    if not items:
+        say("Nothing waits.")
+        return
+    shown = table(
+        "#", "experiment", "trial", "asks for", "priority", "waiting", "starts", "why",
+        right=("#", "trial", "priority", "waiting"),
+    )  # fmt: skip
+    for item in items:
+        shown.add_row(
+            str(item["position"] or "–"),
+            f"{item['experiment_id']} {escape(item['experiment_name'])}",
+            str(item["trial_no"]),
+            escape(_asks(item)),
+            str(item["priority"]),
+            age(item["waiting_since"]),
+            until(item["estimated_start_at"]),
+            escape(item["pending_reason"]),
+        )
+    console().print(shown)
+
+
+def priority(
+    experiment: ExperimentArgument,
+    value: Annotated[int, typer.Argument(min=0, max=100, help="Higher is more urgent.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Change the priority of an experiment, waiting or running."""
+    with _client() as client:
+        changed = client.patch(f"/experiments/{experiment}", {"priority": value})
+    if as_json:
+        print_json(changed)
+    else:
+        say(f"Experiment {experiment}: priority {changed['priority']}")
+
+
+def move(
+    experiment: ExperimentArgument,
+    trial: TrialOption = None,
+    front: Annotated[bool, typer.Option("--front", help="Before all its equals.")] = False,
+    back: Annotated[bool, typer.Option("--back", help="Behind all its equals.")] = False,
+    before: Annotated[
+        str | None, typer.Option(help="Before this experiment (12), or trial of one (12.3).")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="Behind it.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Move an experiment's waiting trials, or one of them, in the queue.
+
+    Only among equals: the same pool, kind of slot, priority and project.
+    """
+    chosen = [front, back, before is not None, after is not None]
+    if sum(chosen) != 1:
+        raise Failure(
+            "Say where to: --front, --back, --before or --after, one of them.",
+            exit_code=EXIT_USAGE,
+        )
+    named = before if before is not None else after
+    target = _parse(named) if named is not None else None
+    with _client() as client:
+        body: dict[str, Any] = _body(client, experiment, trial)
+        if target is not None:
+            body["before" if before is not None else "after"] = _body(client, *target)
+        else:
+            body["to"] = "front" if front else "back"
+        moved = client.post("/queue:move", body)
+    if as_json:
+        print_json(moved)
+        return
+    first, num = moved["first"], moved["num_trials"]
+    what = f"{num} trials" if num > 1 else f"Trial {first['trial_no']}" if first else "1 trial"
+    place = f", {'the first of them ' if num > 1 else ''}now number {first['position']}"
+    say(f"{what} moved" + (place if first and first["position"] else ""))
+
+
+def _asks(item: dict[str, Any]) -> str:
+    slots = str(item["num_slots"])
+    if item["min_slots"] < item["num_slots"]:
+        slots = f"{item['min_slots']}–{slots}"
+    return f"{slots} {item['slot_type']} in {item['pool']}"
+
+
+def _body(client: Client, experiment: int, trial_no: int | None) -> dict[str, Any]:
+    if trial_no is None:
+        return {"experiment_id": experiment}
+    return {"trial_id": find_trial(client, experiment, trial_no)["id"]}
+
+
+def _parse(text: str) -> tuple[int, int | None]:
+    """(experiment, number of its trial)."""
+    found = _REFERENCE.fullmatch(text)
+    if found is None:
+        raise Failure(
+            f"{text!r} names neither an experiment (12) nor a trial of one (12.3).",
+            exit_code=EXIT_USAGE,
+        )
+    return int(found[1]), int(found[2]) if found[2] else None
+
+
+def _client() -> Client:
+    from ..client import Client as HttpClient
+
+    return HttpClient.from_environment()
