@@ -96,6 +96,66 @@ def test_killed_and_resumed_equals_uninterrupted(start: Start, workers: int) -> 
     }
 
 
+def test_fewer_workers_than_slots_give_the_same_training(start: Start) -> None:
+    """The global batch stays that of the full size: 63 samples on 3, on 2 (32 + 31) and on 1."""
+
+    def settings(workers: int) -> dict[str, Any]:
+        return {
+            "workers": workers,
+            "trainer": trainer(batch_size=21),
+            "document": {"resources": {"slots": 3, "min_slots": 1}},
+        }
+
+    def losses(job: Job, shares: list[int]) -> list[float]:
+        curves = [job.series("train/loss", rank) for rank in range(len(shares))]
+        return [
+            sum(c[s] * n for c, n in zip(curves, shares, strict=True)) / 63
+            for s in range(1, STEPS + 1)
+        ]
+
+    full = start("full", **settings(3)).wait()
+    reference = losses(full, [21, 21, 21])
+    assert reference[-1] < reference[0]
+    for workers, shares in ((2, [32, 31]), (1, [63])):
+        fewer = start(f"on-{workers}", **settings(workers)).wait()
+        assert losses(fewer, shares) == pytest.approx(reference, rel=RELATIVE)
+        assert fewer.series("val/loss")[STEPS] == pytest.approx(
+            full.series("val/loss")[STEPS], rel=RELATIVE
+        )
+        rows = fewer.rows(0)
+        for row in (rows[10], rows[20]):
+            rank, everyone = row["throughput/samples_per_s_rank"], row["throughput/samples_per_s"]
+            assert everyone / rank == pytest.approx(63 / shares[0])
+
+
+def test_a_checkpoint_continues_on_another_number_of_workers(start: Start) -> None:
+    def settings(workers: int, **more: Any) -> dict[str, Any]:
+        return {
+            "workers": workers,
+            "trainer": trainer(batch_size=32, **more),
+            "document": {
+                "resources": {"slots": 2, "min_slots": 1},
+                "checkpoints": {"every": {"steps": 10}},
+            },
+        }
+
+    whole = start("whole", **settings(2)).wait()
+    # 2 workers to step 10, 1 to step 20, 2 to the end.
+    shrunk = start("shrunk", resume_from=whole.checkpoints / "step-00000010", **settings(1)).wait()
+    grown = start("grown", resume_from=shrunk.checkpoints / "step-00000020", **settings(2)).wait()
+    expected = global_loss(whole, 2)
+    shrunk_loss = shrunk.series("train/loss")
+    assert sorted(shrunk_loss) == list(range(11, STEPS + 1))
+    for step in range(11, STEPS + 1):
+        assert shrunk_loss[step] == pytest.approx(expected[step - 1], rel=RELATIVE)
+    for step in range(21, STEPS + 1):
+        both = [grown.series("train/loss", rank)[step] for rank in (0, 1)]
+        assert sum(both) / 2 == pytest.approx(expected[step - 1], rel=RELATIVE)
+    assert grown.series("val/loss")[STEPS] == pytest.approx(
+        whole.series("val/loss")[STEPS], rel=RELATIVE
+    )
+
+
 def test_a_damaged_checkpoint_is_passed_over_and_said(start: Start) -> None:
     every = {"checkpoints": {"every": {"steps": 10}}}
     first = start("first", trainer=trainer(), document=every).wait()

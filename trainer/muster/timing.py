@@ -165,14 +165,16 @@ class StepTimer:
         step: int,
         *,
         samples: int | None = None,
+        samples_of_all: int | None = None,
         metrics: Mapping[str, Any] | None = None,
         epoch: float | None = None,
         num_steps_planned: int | None = None,
     ) -> None:
         """Close the step and report it.
 
-        samples: how many this rank processed. All ranks are taken to have processed as many; rank
-            0 reports the sum as throughput/samples_per_s.
+        samples: how many this rank processed.
+        samples_of_all: how many all ranks processed together; without it, all are taken to have
+            processed as many as this one. Rank 0 reports it as throughput/samples_per_s.
         metrics: values of your own for the same row.
         """
         self._switch("other")
@@ -180,7 +182,7 @@ class StepTimer:
         self._add_metrics(step, metrics or {}, epoch, num_steps_planned)
         if self._enabled:
             try:
-                self._measure(samples)
+                self._measure(samples, samples_of_all)
             except Exception as error:
                 # Never the user's problem. Measuring goes on with the next step.
                 warn_once(f"measuring a step failed: {type(error).__name__}: {error}")
@@ -221,7 +223,7 @@ class StepTimer:
             warn_once(problem)
         self._window.add(Row(step, 0, values, epoch, num_steps_planned))
 
-    def _measure(self, samples: int | None) -> None:
+    def _measure(self, samples: int | None, samples_of_all: int | None) -> None:
         segments = self._segments
         records, overhead_ns = collectives.log.take()
         step_ns = sum(s.end - s.start for s in segments)
@@ -229,7 +231,9 @@ class StepTimer:
             return
         sums = self._sums
         cost_ns = overhead_ns + self._own_cost_ns
-        sums.add_step(step_ns, cost_ns, samples)
+        if samples is not None and samples_of_all is None:
+            samples_of_all = samples * self._run.info.world_size
+        sums.add_step(step_ns, cost_ns, samples, samples_of_all)
         self._cost_ns += cost_ns
         self._wall_ns += step_ns
         with_comm = self._can_measure_comm()
@@ -279,6 +283,7 @@ class _Sums:
         self._num_steps = 0
         self._wall_ns = self._cost_ns = 0
         self._samples: int | None = None
+        self._samples_of_all: int | None = None
 
         # Of those steps whose parts are known.
         self._num_parts = 0
@@ -286,12 +291,16 @@ class _Sums:
         self._parts = dict.fromkeys(PHASES, 0)
         self._exposed = self._total = self._num_bytes = self._count = 0
 
-    def add_step(self, step_ns: int, cost_ns: int, samples: int | None) -> None:
+    def add_step(
+        self, step_ns: int, cost_ns: int, samples: int | None, samples_of_all: int | None
+    ) -> None:
         self._num_steps += 1
         self._wall_ns += step_ns
         self._cost_ns += cost_ns
         if samples is not None:
             self._samples = (self._samples or 0) + samples
+        if samples_of_all is not None:
+            self._samples_of_all = (self._samples_of_all or 0) + samples_of_all
 
     def add_parts(self, step_ns: int, segments: list[Segment], use: CommUse | None) -> None:
         self._num_parts += 1
@@ -316,11 +325,11 @@ class _Sums:
             "time/instrumentation_pct": 100.0 * self._cost_ns / self._wall_ns,
             "memory/rss_bytes": float(rss_bytes()),
         }
+        seconds = self._wall_ns * 1e-9
         if self._samples is not None:
-            rate = self._samples / (self._wall_ns * 1e-9)
-            values["throughput/samples_per_s_rank"] = rate
-            if info.rank == 0:
-                values["throughput/samples_per_s"] = rate * info.world_size
+            values["throughput/samples_per_s_rank"] = self._samples / seconds
+        if self._samples_of_all is not None and info.rank == 0:
+            values["throughput/samples_per_s"] = self._samples_of_all / seconds
         if not self._num_parts:
             values["time/step_ms"] = self._wall_ns * _MS / self._num_steps
             return values

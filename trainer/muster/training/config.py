@@ -38,8 +38,11 @@ class TrainConfig:
     """Passes over the training data. Without epochs and steps: search.max_length, else 3 epochs."""
     steps: int | None = None
     """Optimizer steps; the smaller of epochs and steps ends the training."""
+    slots: int | None = None
+    """Workers at full size (resources.slots of the document). None: those there are."""
     batch_size: int = 32
-    """Samples per slot and micro-batch. Global batch = batch_size × slots × accumulate."""
+    """Samples per slot and micro-batch. Global batch = batch_size × slots × accumulate, also while
+    an elastic trial runs with fewer workers: each then does more micro-batches."""
     accumulate: int = 1
     """Micro-batches per optimizer step (strategy.accumulate of the document)."""
     optimizer: OptimizerName = "adamw"
@@ -70,7 +73,9 @@ class TrainConfig:
     inject: list[Inject] = field(default_factory=list)
 
 
-_FROM_ELSEWHERE = {"accumulate", "checkpoint_epochs", "checkpoint_steps", "measure_comm", "inject"}
+_FROM_ELSEWHERE = {
+    "slots", "accumulate", "checkpoint_epochs", "checkpoint_steps", "measure_comm", "inject",
+}  # fmt: skip
 """Fields that are no hyperparameters."""
 _TUNABLE = {f.name for f in dataclasses.fields(TrainConfig)} - _FROM_ELSEWHERE
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -129,6 +134,7 @@ def resolve(
     values["accumulate"] = _checked(
         "accumulate", (document.get("strategy") or {}).get("accumulate") or 1
     )
+    values["slots"] = (document.get("resources") or {}).get("slots")
     values["measure_comm"] = (document.get("measure") or {}).get("comm", True) is not False
     return TrainConfig(**values, inject=inject)
 

@@ -35,7 +35,7 @@ def train(run: Run, config: TrainConfig) -> None:
 
 def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int) -> None:
     images = data.load(config.data, samples=config.samples)
-    global_batch = config.batch_size * world_size * config.accumulate
+    global_batch = config.batch_size * (config.slots or world_size) * config.accumulate
     order = data.Order(
         len(images.train_x), global_batch=global_batch, seed=config.seed, augment=config.augment
     )
@@ -49,9 +49,10 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
         scheduler=_scheduler(config, optimizer, num_steps),
         global_batch=global_batch,
         steps_per_epoch=order.steps_per_epoch,
+        seed=config.seed,
     )
     # Ranks draw different dropout masks from here on; the model above is the same on all of them.
-    torch.manual_seed(config.seed * 1_000_003 + rank)
+    state.seed_rank(config.seed, rank)
     resumed = state.restore(run, training)
     took_weights = not resumed and state.take_weights(run, training)
     parallel: nn.Module = model
@@ -75,11 +76,12 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
         # The vote of all ranks runs beside the step and is read at its end.
         notice = run.should_stop()
         vote = comm.start_agreement(stops.as_vote(notice)) if world_size > 1 else None
-        loss, accuracy = _step(config, parallel, training, timer, x, y, rank)
+        loss, accuracy = _step(config, parallel, training, timer, x, y, rank, world_size)
         training.step += 1
         timer.end_step(
             training.step,
             samples=len(x),
+            samples_of_all=global_batch,
             metrics={
                 "train/loss": loss,
                 "train/accuracy": accuracy,
@@ -127,7 +129,7 @@ def _batches(
     num_steps: int,
     run: Run,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """This rank's batch of each step that is left: x [batch·accumulate, 1, s, s]."""
+    """This rank's part of the global batch of each step that is left: x [n, 1, side, side]."""
     while training.step < num_steps:
         x, y = order.batch(
             images, training.step, rank=run.info.rank, world_size=run.info.world_size
@@ -144,28 +146,35 @@ def _step(
     x: Tensor,
     y: Tensor,
     rank: int,
+    world_size: int,
 ) -> tuple[float, float]:
-    """One optimizer step; mean loss and accuracy over this rank's part of the batch."""
+    """One optimizer step; mean loss and accuracy over this rank's part of the batch.
+
+    The part is cut into micro-batches of at most `batch_size`, so with fewer workers than slots
+    there are more of them. Each counts by its samples: parts differ by one when the global batch
+    cannot be divided evenly, and DDP takes the mean over workers.
+    """
     parallel.train()
     loss_sum, correct = 0.0, 0
-    for i in range(config.accumulate):
-        micro_x, micro_y = x[i :: config.accumulate], y[i :: config.accumulate]
-        is_last = i == config.accumulate - 1
+    num_micro = math.ceil(len(x) / config.batch_size)
+    for i in range(num_micro):
+        micro_x, micro_y = x[i::num_micro], y[i::num_micro]
         # Without sync, gradients stay local until the last micro-batch: one all-reduce per step.
         if isinstance(parallel, DistributedDataParallel):
-            parallel.require_backward_grad_sync = is_last
+            parallel.require_backward_grad_sync = i == num_micro - 1
         with timer.forward():
             logits = parallel(micro_x)
             loss = F.cross_entropy(logits, micro_y)
             _delay(config, rank, "forward")
+        weight = len(micro_x) * world_size / training.global_batch
         with timer.backward():
-            (loss / config.accumulate).backward()  # type: ignore[no-untyped-call]
-        loss_sum += float(loss.detach())
+            (loss * weight).backward()  # type: ignore[no-untyped-call]
+        loss_sum += float(loss.detach()) * len(micro_x)
         correct += int((logits.detach().argmax(1) == micro_y).sum())
     with timer.optimizer():
         training.optimizer.step()
         training.optimizer.zero_grad(set_to_none=True)
-    return loss_sum / config.accumulate, correct / len(x)
+    return loss_sum / len(x), correct / len(x)
 
 
 @torch.no_grad()

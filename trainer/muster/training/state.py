@@ -31,6 +31,7 @@ class TrainState:
     """Optimizer steps done."""
     global_batch: int = 0
     steps_per_epoch: int = 1
+    seed: int = 0
 
     @property
     def epoch(self) -> float:
@@ -87,7 +88,17 @@ def restore(run: Run, state: TrainState) -> bool:
     state.step = int(training["step"])
     if len(training["rng"]) == run.info.world_size:
         torch.set_rng_state(training["rng"][run.info.rank])
+    else:
+        # Another number of workers: nobody's generator fits, and starting them anew would draw the
+        # masks of the beginning again.
+        seed_rank(state.seed, run.info.rank, step=state.step)
     return True
+
+
+def seed_rank(seed: int, rank: int, *, step: int = 0) -> None:
+    """Seed this rank's generator: ranks draw different dropout masks, and others at each step from
+    which a training is continued with another number of workers."""
+    torch.manual_seed((seed * 1_000_003 + rank + step * 7_368_787) % 2**63)
 
 
 def take_weights(run: Run, state: TrainState) -> bool:
