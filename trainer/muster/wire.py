@@ -15,6 +15,7 @@ bytes by offset. Nothing is exactly-once on the wire; it becomes so by what the 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import types
@@ -564,6 +565,11 @@ def loads(cls: type[T], text: str | bytes) -> T:
     return load(cls, json.loads(text))
 
 
+@functools.lru_cache(maxsize=256)
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
 def _load(tp: Any, value: Any, path: str) -> Any:
     origin = typing.get_origin(tp)
     if tp is Any:
@@ -599,7 +605,7 @@ def _load(tp: Any, value: Any, path: str) -> Any:
     if isinstance(tp, type) and dataclasses.is_dataclass(tp):
         if not isinstance(value, dict):
             raise ValueError(f"{path}: expected an object")
-        hints = typing.get_type_hints(tp)
+        hints = _hints(tp)
         kwargs: dict[str, Any] = {}
         for f in dataclasses.fields(tp):
             if f.name in value:

@@ -56,6 +56,8 @@ class SimulatedShim(Shim):
         self.gang: Gang = world.gang_of(spec)
         self.ends: list[WorkerEnd] = []
         self.step = spec.resume_step
+        self.progress = float(spec.resume_step)
+        """Steps, with the part of the one under way that is done."""
         self.reported = spec.resume_step
         self._rng = random.Random(
             f"{world.seed} {spec.trial_id} {spec.attempt_no} {spec.node_rank}"
@@ -176,15 +178,13 @@ class SimulatedShim(Shim):
             goal = min(goal, mishap.at_step)
         if goal > self.step:
             began_at_s = self.world.loop.time()
-            await self._rest((goal - self.step) * script.step_s)
-            elapsed = int((self.world.loop.time() - began_at_s) / script.step_s + 1e-6)
-            if self.gang.is_broken and self.spec.num_nodes > 1:
-                elapsed = max(0, elapsed - 1)  # the step under way needed the lost one
-            self.step = min(goal, self.step + elapsed)
+            await self._rest((goal - self.progress) * script.step_s)
+            self.progress += (self.world.loop.time() - began_at_s) / script.step_s
+            self.step = min(goal, int(self.progress + 1e-6))
         if self.commands.must_end() or self.ends or self.gang.is_broken:
             return
         if self.step < goal:
-            return  # disturbed by nothing that matters
+            return  # woken by something that does not matter
         if mishap is not None and self.step == mishap.at_step:
             await self._have(mishap)
             return
