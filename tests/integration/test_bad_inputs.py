@@ -103,8 +103,8 @@ def test_a_worker_that_fails_is_named_with_its_cause(
     (trial,) = client.trials(experiment["id"])
     assert trial["termination"] == termination
     detail = client.get(f"/trials/{trial['id']}")
-    assert detail["attempts"][-1]["root_rank"] == 1
-    assert said in trial["reason"] + "\n".join(detail["attempts"][-1]["root_log_tail"])
+    assert detail["attempts"][0]["root_rank"] == 1
+    assert said in trial["reason"] + "\n".join(detail["attempts"][0]["root_log_tail"])
 
 
 def test_more_slots_than_there_are_wait_with_a_reason(client: Client) -> None:

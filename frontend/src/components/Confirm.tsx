@@ -10,6 +10,7 @@ export function Confirm({
   title,
   children,
   action,
+  danger = true,
   pending,
   error,
   onConfirm,
@@ -19,6 +20,8 @@ export function Confirm({
   title: string;
   children: ReactNode;
   action: string;
+  /** False for what can be undone by another click. */
+  danger?: boolean;
   pending: boolean;
   error: Error | null;
   onConfirm: () => void;
@@ -33,7 +36,7 @@ export function Confirm({
         <Button variant="default" onClick={onClose} data-autofocus>
           {t("common.cancel")}
         </Button>
-        <Button color="red" loading={pending} onClick={onConfirm} data-testid="confirm">
+        <Button color={danger ? "red" : undefined} loading={pending} onClick={onConfirm} data-testid="confirm">
           {action}
         </Button>
       </Group>

@@ -43,7 +43,7 @@ test("every key is used", () => {
   const source = files(path.resolve(import.meta.dirname, "..")).map((file) => readFileSync(file, "utf8")).join("\n");
   const dynamic = [...source.matchAll(/t\(\s*`([\w.]+)\.\$\{/g)].map((match) => `${match[1]}.`);
   const unused = [...english.keys()].filter((key) => {
-    const base = key.replace(/_(one|other)$/, "");
+    const base = key.replace(/_(zero|one|other)$/, "");
     return !source.includes(`"${base}"`) && !dynamic.some((prefix) => key.startsWith(prefix));
   });
   expect(unused).toEqual([]);

@@ -171,6 +171,7 @@ class TrialDetail(TrialOut):
     metric_name: str | None
     metric_goal: str | None
     attempts: list[AttemptOut]
+    """The latest ones, newest first."""
     config: dict[str, Any]
 
 

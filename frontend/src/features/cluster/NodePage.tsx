@@ -1,21 +1,17 @@
-import { Button } from "@mantine/core";
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { useState } from "react";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useParams } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../../api/client";
 import { useLiveQueries } from "../../api/liveHooks";
 import { me, type Node, node as nodeQuery, nodeEvents } from "../../api/queries";
 import { KeyValues, Notice, PageHead, Section, Stats } from "../../components/basics";
-import { Confirm } from "../../components/Confirm";
 import { Events } from "../../components/Events";
-import { ErrorNotice, QueryView } from "../../components/QueryView";
+import { QueryView } from "../../components/QueryView";
 import { Ago, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
-import { seriesIndex } from "../../lib/states";
-import css from "./cluster.module.css";
 import { NodeState } from "./Nodes";
+import { NodeScheduling } from "./NodeScheduling";
+import { NodeSlots } from "./NodeSlots";
 import { usageOf } from "./usage";
 
 export function NodePage() {
@@ -35,7 +31,7 @@ function NodeView({ node }: { node: Node }) {
       <PageHead
         title={node.name}
         badge={<NodeState node={node} />}
-        actions={user?.role === "admin" ? <Actions node={node} /> : null}
+        actions={user?.role === "admin" ? <NodeScheduling node={node} /> : null}
         sub={
           <>
             <span>{t("nodes.inPool", { pool: node.pool })}</span>
@@ -50,7 +46,8 @@ function NodeView({ node }: { node: Node }) {
           {t(node.state === "LOST" ? "nodes.lostHint" : "nodes.suspectHint")}
         </Notice>
       ) : null}
-      {node.health === "ok" ? null : <Notice tone="warn" title={node.health}>{node.health_reason}</Notice>}
+      {node.scheduling === "open" ? null : <Notice title={t(`nodes.now.${node.scheduling}`)}>{node.scheduling === "draining" && node.num_slots_used > 0 ? t("nodes.stillHeld", { count: node.num_slots_used }) : null}</Notice>}
+      {node.health === "ok" ? null : <Notice tone={node.health === "quarantined" ? "bad" : "warn"} title={t(`nodes.health.${node.health}` as "nodes.health.degraded", { defaultValue: node.health })}>{node.health_reason}</Notice>}
       <Stats
         items={[
           { label: t("nodes.slots"), value: <>{node.num_slots_used}<small> / {node.num_slots}</small></>, note: t("nodes.slotsUsed") },
@@ -61,24 +58,7 @@ function NodeView({ node }: { node: Node }) {
         ]}
       />
       <Section title={t("nodes.slots")}>
-        <div className={css["slotGrid"]} data-testid="slots">
-          {node.slots.map((slot) => (
-            <div key={slot.index} className={css["slotCard"]} style={{ borderLeftColor: slot.experiment_id === null ? "var(--line-strong)" : `var(--series-${seriesIndex(slot.experiment_id)})` }}>
-              <h3>
-                <span>{t("slot.no", { index: slot.index })}</span>
-                <span className="dim">{slot.slot_type}</span>
-              </h3>
-              <div className="dim">{slot.name || format.MISSING}{slot.memory_bytes > 0 ? ` · ${format.bytes(slot.memory_bytes)}` : ""}</div>
-              {slot.trial_id === null ? (
-                <div className="dim">{t(node.state === "ONLINE" && node.scheduling === "open" ? "slot.free" : "slot.closed")}</div>
-              ) : (
-                <Link to="/trials/$trialId" params={{ trialId: String(slot.trial_id) }}>
-                  {slot.experiment_name ?? `#${slot.experiment_id}`} · {slot.rank === null ? t("slot.trial", { id: slot.trial_id }) : t("rank.no", { rank: slot.rank })}
-                </Link>
-              )}
-            </div>
-          ))}
-        </div>
+        <NodeSlots node={node} />
       </Section>
       <Section title={t("nodes.facts")}>
         <KeyValues
@@ -95,52 +75,6 @@ function NodeView({ node }: { node: Node }) {
       <Section title={t("trial.tab.events")}>
         <Events query={events} />
       </Section>
-    </>
-  );
-}
-
-function Actions({ node }: { node: Node }) {
-  const { t } = useTranslation();
-  const queryClient = useQueryClient();
-  const navigate = useNavigate();
-  const [removing, setRemoving] = useState(false);
-  const patch = useMutation({
-    mutationFn: (scheduling: Node["scheduling"]) =>
-      unwrap(client.PATCH("/api/v1/nodes/{node_id}", { params: { path: { node_id: node.id } }, body: { scheduling } })),
-    onSuccess: () => queryClient.invalidateQueries({ queryKey: ["nodes"] }),
-  });
-  const remove = useMutation({
-    mutationFn: () => unwrap(client.DELETE("/api/v1/nodes/{node_id}", { params: { path: { node_id: node.id } } })),
-    onSuccess: async () => {
-      await navigate({ to: "/nodes" });
-      await queryClient.invalidateQueries({ queryKey: ["nodes"] });
-    },
-  });
-  return (
-    <>
-      {patch.error ? <ErrorNotice error={patch.error} /> : null}
-      {node.scheduling === "open" ? (
-        <>
-          <Button variant="default" loading={patch.isPending} onClick={() => patch.mutate("cordoned")} title={t("nodes.cordonHint")}>
-            {t("nodes.cordon")}
-          </Button>
-          <Button variant="default" loading={patch.isPending} onClick={() => patch.mutate("draining")} title={t("nodes.drainHint")}>
-            {t("nodes.drain")}
-          </Button>
-        </>
-      ) : (
-        <Button variant="default" loading={patch.isPending} onClick={() => patch.mutate("open")}>
-          {t("nodes.open")}
-        </Button>
-      )}
-      {node.num_slots_used === 0 && (node.state === "LOST" || node.scheduling !== "open") ? (
-        <Button color="red" variant="light" onClick={() => setRemoving(true)}>
-          {t("nodes.remove")}
-        </Button>
-      ) : null}
-      <Confirm opened={removing} onClose={() => setRemoving(false)} title={t("nodes.removeTitle")} action={t("nodes.remove")} pending={remove.isPending} error={remove.error} onConfirm={() => remove.mutate()}>
-        {t("nodes.removeText", { name: node.name })}
-      </Confirm>
     </>
   );
 }

@@ -60,7 +60,7 @@ export function SlotStrip({ nodes }: { nodes: Node[] }) {
   );
 }
 
-function SlotCell({ node, slot }: { node: Node; slot: Slot }) {
+export function SlotCell({ node, slot }: { node: Node; slot: Slot }) {
   const { t } = useTranslation();
   const where = t("slot.where", { node: node.name, index: slot.index, name: slot.name || slot.slot_type });
   if (slot.trial_id === null || slot.experiment_id === null) {

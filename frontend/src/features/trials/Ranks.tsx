@@ -12,6 +12,7 @@ import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
 import { rankRanges } from "../../lib/perf";
+import { latestAttempt } from "./attempt";
 import css from "./trials.module.css";
 
 export function Ranks({ trial }: { trial: TrialDetail }) {
@@ -21,7 +22,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
   const attemptNo = chosen === null ? undefined : Number(chosen);
   const workers = useQuery(trialWorkers(trial.id, attemptNo));
   const groups = useQuery(trialGroups(trial.id, attemptNo));
-  const attempt = trial.attempts.find((a) => a.no === (attemptNo ?? trial.attempt_no)) ?? trial.attempts.at(-1);
+  const attempt = trial.attempts.find((a) => a.no === (attemptNo ?? trial.attempt_no)) ?? latestAttempt(trial);
   const first = workers.data?.items.find((w) => w.master_addr);
   const rendezvous = attempt?.rendezvous_host
     ? `${attempt.rendezvous_host}:${attempt.rendezvous_port ?? "?"}`

@@ -17,6 +17,8 @@ import { Tabs } from "../../components/Tabs";
 import { Ago, Elapsed } from "../../components/Time";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
+import { latestAttempt } from "./attempt";
+import { Attempts } from "./Attempts";
 import { Checkpoints } from "./Checkpoints";
 import { Logs } from "./Logs";
 import { Metrics } from "./Metrics";
@@ -106,7 +108,12 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
         {tab === "logs" ? <Logs trial={data} /> : null}
         {tab === "checkpoints" ? <Checkpoints trial={data} /> : null}
         {tab === "config" ? <Config trial={data} /> : null}
-        {tab === "events" ? <TrialEvents trialId={data.id} /> : null}
+        {tab === "events" ? (
+          <>
+            <Attempts trial={data} />
+            <TrialEvents trialId={data.id} />
+          </>
+        ) : null}
       </ErrorBoundary>
       <StopDialog
         opened={stopping}
@@ -134,7 +141,7 @@ function HparamLine({ hparams }: { hparams: Record<string, unknown> }) {
 /** One sentence at the top that says why it waits or failed, with the first failing rank's last words. */
 function Why({ trial: data }: { trial: TrialDetail }) {
   const { t } = useTranslation();
-  const attempt = data.attempts.at(-1);
+  const attempt = latestAttempt(data);
   if (data.state === "FAILED" || data.state === "RETRY_WAIT") {
     const tail = attempt?.root_log_tail ?? [];
     const failed = data.state === "FAILED";

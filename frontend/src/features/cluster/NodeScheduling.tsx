@@ -1,0 +1,71 @@
+import { Button } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { client, unwrap } from "../../api/client";
+import { node as nodeQuery, type Node } from "../../api/queries";
+import { Confirm } from "../../components/Confirm";
+import { heldBy } from "./nodeUse";
+
+type Step = "cordoned" | "draining" | "open" | "remove";
+
+/** Cordon, drain, open and remove a node; each says beforehand what will happen, and to which trials. */
+export function NodeScheduling({ node }: { node: Node }) {
+  const { t } = useTranslation();
+  const [asked, setAsked] = useState<Step | null>(null);
+  const button = (step: Step, label: string) => (
+    <Button variant={step === "remove" ? "light" : "default"} color={step === "remove" ? "red" : undefined} onClick={() => setAsked(step)} data-testid={`node-${step}`}>
+      {label}
+    </Button>
+  );
+  return (
+    <>
+      {node.scheduling === "open" ? button("cordoned", t("nodes.cordon")) : null}
+      {node.scheduling === "draining" ? null : button("draining", t("nodes.drain"))}
+      {node.scheduling === "open" && node.health !== "quarantined" ? null : button("open", t(node.health === "quarantined" ? "nodes.release" : "nodes.open"))}
+      {node.num_slots_used === 0 && (node.state === "LOST" || node.scheduling !== "open") ? button("remove", t("nodes.remove")) : null}
+      {asked === null ? null : <Asked key={asked} node={node} step={asked} onClose={() => setAsked(null)} />}
+    </>
+  );
+}
+
+function Asked({ node: shown, step, onClose }: { node: Node; step: Step; onClose: () => void }) {
+  const { t } = useTranslation();
+  const queryClient = useQueryClient();
+  const navigate = useNavigate();
+  // The list goes on changing while the question stands.
+  const node = useQuery(nodeQuery(shown.id)).data ?? shown;
+  const path = { params: { path: { node_id: node.id } } };
+  const run = useMutation({
+    mutationFn: async () => {
+      if (step === "remove") await unwrap(client.DELETE("/api/v1/nodes/{node_id}", path));
+      else await unwrap(client.PATCH("/api/v1/nodes/{node_id}", { ...path, body: { scheduling: step } }));
+    },
+    onSuccess: async () => {
+      onClose();
+      if (step === "remove") await navigate({ to: "/nodes" });
+      await queryClient.invalidateQueries({ queryKey: ["nodes"] });
+    },
+  });
+  const held = heldBy(node);
+  const actions: Record<Step, string> = { cordoned: t("nodes.cordon"), draining: t("nodes.drain"), open: t(node.health === "quarantined" ? "nodes.release" : "nodes.open"), remove: t("nodes.remove") };
+  return (
+    <Confirm opened onClose={onClose} title={t(`nodes.ask.${step}`, { name: node.name })} action={actions[step]} danger={step === "draining" || step === "remove"} pending={run.isPending} error={run.error} onConfirm={() => run.mutate()}>
+      <div data-testid="node-effect">
+        <p style={{ margin: 0 }}>{step === "remove" ? t("nodes.removeText", { name: node.name }) : t(`nodes.effect.${step}`, { count: held.length })}</p>
+        {node.health === "quarantined" && step === "open" ? <p style={{ margin: "8px 0 0" }}>{t("nodes.effect.release", { reason: node.health_reason })}</p> : null}
+        {held.length > 0 && step !== "open" ? (
+          <ul style={{ margin: "8px 0 0", paddingLeft: 18 }}>
+            {held.map((entry) => (
+              <li key={entry.trialId} style={{ overflowWrap: "anywhere" }}>
+                {entry.experimentName} · {t("slot.trial", { id: entry.trialId })} · {t("trial.slots", { count: entry.slots.length })}
+              </li>
+            ))}
+          </ul>
+        ) : null}
+      </div>
+    </Confirm>
+  );
+}

@@ -1,0 +1,58 @@
+import { Link } from "@tanstack/react-router";
+import { useTranslation } from "react-i18next";
+
+import type { Node } from "../../api/queries";
+import { Clamped } from "../../components/basics";
+import { DataTable } from "../../components/DataTable";
+import * as format from "../../lib/format";
+import { rankRanges } from "../../lib/perf";
+import { seriesIndex } from "../../lib/states";
+import css from "./cluster.module.css";
+import { devicesOf, heldBy } from "./nodeUse";
+import { SlotCell } from "./SlotStrip";
+
+/** The slots as a grid, what they are, and which trials hold them. */
+export function NodeSlots({ node }: { node: Node }) {
+  const { t } = useTranslation();
+  const held = heldBy(node);
+  return (
+    <>
+      <p className="dim" style={{ margin: "0 0 8px" }}>
+        {devicesOf(node)
+          .map((device) => `${device.count} × ${device.name}${device.memoryBytes > 0 ? ` (${format.bytes(device.memoryBytes)})` : ""}`)
+          .join(" · ")}
+      </p>
+      <div className={css["slots"]} data-testid="slots">
+        {node.slots.map((slot) => (
+          <SlotCell key={slot.index} node={node} slot={slot} />
+        ))}
+      </div>
+      {held.length > 0 ? (
+        <div style={{ marginTop: 12 }}>
+          <DataTable
+            rows={held}
+            rowKey={(entry) => entry.trialId}
+            label={t("nodes.running")}
+            testId="node-trials"
+            columns={[
+              {
+                id: "name",
+                header: t("queue.trial"),
+                lead: true,
+                cell: (entry) => (
+                  <Link to="/trials/$trialId" params={{ trialId: String(entry.trialId) }} className={css["keyed"]}>
+                    <i style={{ background: `var(--series-${seriesIndex(entry.experimentId)})` }} />
+                    <Clamped text={entry.experimentName} />
+                  </Link>
+                ),
+              },
+              { id: "trial", header: t("nodes.trialId"), align: "right", cell: (entry) => entry.trialId },
+              { id: "slots", header: t("nodes.slots"), cell: (entry) => rankRanges(entry.slots) },
+              { id: "ranks", header: t("ranks.members"), cell: (entry) => (entry.ranks.length > 0 ? rankRanges(entry.ranks) : format.MISSING) },
+            ]}
+          />
+        </div>
+      ) : null}
+    </>
+  );
+}

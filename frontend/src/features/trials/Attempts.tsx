@@ -1,0 +1,41 @@
+import { Link } from "@tanstack/react-router";
+import { useTranslation } from "react-i18next";
+
+import type { TrialDetail } from "../../api/queries";
+import { Section } from "../../components/basics";
+import { type Column, DataTable } from "../../components/DataTable";
+import { StateBadge } from "../../components/StateBadge";
+import { Elapsed, Stamp } from "../../components/Time";
+import * as format from "../../lib/format";
+
+type Attempt = TrialDetail["attempts"][number];
+
+/** Every launch of the trial, the last first: where it ran, from which step, and why it ended. */
+export function Attempts({ trial }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  if (trial.attempts.length < 2) return null;
+  const columns: Column<Attempt>[] = [
+    {
+      id: "no",
+      header: t("ranks.attempt"),
+      lead: true,
+      cell: (attempt) => (
+        <Link to="." search={{ tab: "logs", attempt: attempt.no }}>
+          {t("ranks.attemptNo", { no: attempt.no })}
+        </Link>
+      ),
+    },
+    { id: "state", header: t("experiments.state"), cell: (attempt) => <StateBadge state={attempt.state} /> },
+    { id: "reason", header: t("ranks.reason"), cell: (attempt) => attempt.reason || format.MISSING },
+    { id: "world", header: t("ranks.world"), align: "right", cell: (attempt) => format.count(attempt.world_size) },
+    { id: "nodes", header: t("nav.nodes"), phone: false, cell: (attempt) => attempt.nodes.join(", ") },
+    { id: "from", header: t("attempts.from"), align: "right", cell: (attempt) => (attempt.resume_step > 0 ? format.count(attempt.resume_step) : t("attempts.fresh")) },
+    { id: "started", header: t("ranks.started"), cell: (attempt) => <Stamp at={attempt.started_at ?? attempt.created_at} /> },
+    { id: "lasted", header: t("ranks.lasted"), align: "right", cell: (attempt) => <Elapsed start={attempt.started_at} end={attempt.ended_at} /> },
+  ];
+  return (
+    <Section title={t("attempts.title")} note={trial.attempt_no > trial.attempts.length ? t("attempts.latest", { shown: trial.attempts.length, all: trial.attempt_no }) : null}>
+      <DataTable rows={trial.attempts} columns={columns} rowKey={(attempt) => attempt.no} label={t("attempts.title")} testId="attempts" />
+    </Section>
+  );
+}

@@ -1,0 +1,78 @@
+"""Cordon, drain and open a node from its page; what will happen is said beforehand."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from muster.testing.stack import Stack, scripted, wait_for
+
+pytestmark = pytest.mark.browser
+
+SLOW_MS = 90_000
+
+
+def test_draining_names_the_trials_that_move_and_they_go_on_elsewhere(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        training = {"epochs": 5000, "steps_per_epoch": 10, "step_s": 0.05}
+        document = scripted("moves-away", [{"train": training}])
+        experiment = client.post("/experiments", {"document": document})
+        trial_id = experiment["only_trial_id"]
+
+        def trial() -> Any:
+            return client.get(f"/trials/{trial_id}")
+
+        wait_for("it saved a checkpoint", lambda: trial()["step"] > 20, 90)
+        (name,) = trial()["attempts"][0]["nodes"]
+        node = next(n for n in client.get("/nodes")["items"] if n["name"] == name)
+
+        page.goto(f"{stack.url}/nodes/{node['id']}")
+        expect(page.get_by_test_id("node-trials")).to_contain_text("moves-away")
+        page.get_by_test_id("node-draining").click()
+        effect = page.get_by_test_id("node-effect")
+        expect(effect).to_contain_text("no restart is charged")
+        expect(effect).to_contain_text(f"moves-away · trial id {trial_id} · 1 slot")
+        page.get_by_test_id("confirm").click()
+        expect(page.get_by_text("This node is draining")).to_be_visible()
+
+        wait_for("it runs elsewhere", lambda: runs_elsewhere(trial(), name), 90)
+        expect(page.get_by_test_id("node-trials")).to_have_count(0, timeout=SLOW_MS)
+
+        page.goto(f"{stack.url}/trials/{trial_id}?tab=events")
+        attempts = page.get_by_test_id("attempts")
+        expect(attempts).to_contain_text("Preempted")
+        expect(attempts).to_contain_text(re.compile("drain"))
+
+        page.goto(f"{stack.url}/nodes/{node['id']}")
+        page.get_by_test_id("node-open").click()
+        expect(page.get_by_test_id("node-effect")).to_contain_text("may be placed here again")
+        page.get_by_test_id("confirm").click()
+        expect(page.get_by_test_id("node-cordoned")).to_be_visible()
+        client.stop(experiment["id"])
+        client.wait(experiment["id"], timeout_s=60)
+
+
+def runs_elsewhere(trial: Any, name: str) -> bool:
+    return trial["state"] == "RUNNING" and name not in trial["attempts"][0]["nodes"]
+
+
+def test_cordoning_lets_what_runs_go_on(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        node = client.get("/nodes")["items"][0]
+        page.goto(f"{stack.url}/nodes/{node['id']}")
+        page.get_by_test_id("node-cordoned").click()
+        expect(page.get_by_test_id("node-effect")).to_contain_text("Nothing runs here now")
+        page.get_by_test_id("confirm").click()
+        expect(page.get_by_text("This node is cordoned")).to_be_visible()
+        assert client.get(f"/nodes/{node['id']}")["scheduling"] == "cordoned"
+        page.get_by_test_id("node-open").click()
+        page.get_by_test_id("confirm").click()
+        expect(page.get_by_test_id("node-cordoned")).to_be_visible()
+        assert client.get(f"/nodes/{node['id']}")["scheduling"] == "open"
