@@ -11,7 +11,7 @@ import pytest
 from muster.client import Client
 from muster.testing.stack import Stack, scripted, wait_for
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)  # importing torch on a busy machine
 
 NUM_STEPS = 120
 LONG = [{"train": {"epochs": 1, "steps_per_epoch": NUM_STEPS, "step_s": 0.1}}]
@@ -110,3 +110,48 @@ def test_the_queue_is_shown_and_reordered_by_command(stack: Stack, client: Clien
     finally:
         for experiment_id in waiting:
             client.stop(experiment_id)
+
+
+TRAINING = {
+    "trainer": {"model": "mlp", "steps": 60, "batch_size": 32, "options": {"rows_per_s": 0}},
+    "resources": {"slots": 2},
+    "checkpoints": {"every": None},
+}
+
+
+def curves(client: Client, trial: dict[str, Any]) -> dict[tuple[str, int], Any]:
+    """(metric, rank) → (steps, values) of the visible curve."""
+    found = {}
+    for name, rank in (("train/loss", 0), ("train/loss", 1), ("val/loss", 0)):
+        reply = client.get(f"/trials/{trial['id']}/series", name=name, rank=rank, max_points=1000)
+        series = reply["series"][0]
+        found[name, rank] = (series["step"], series["last"])
+    return found
+
+
+@pytest.mark.torch
+def test_a_real_training_that_moves_repeats_the_uninterrupted_one_exactly(
+    client: Client, drain: Any
+) -> None:
+    def submit(name: str, **options: Any) -> dict[str, Any]:
+        trainer = {**TRAINING["trainer"]}
+        trainer["options"] = {**trainer["options"], "dropout": 0.2, **options}
+        return client.submit(json.dumps({**TRAINING, "name": name, "trainer": trainer}))
+
+    whole = submit("whole")
+    assert client.wait(whole["id"], timeout_s=280, poll_s=0.2)["state"] == "COMPLETED"
+
+    # Slow, so that it can be asked in the middle.
+    slow = [{"rank": 0, "ms": 250}]
+    moved = submit("moved", inject=slow)
+    wait_for("it trains", lambda: only_trial(client, moved["id"])["step"] > 5, 120)
+    drain(node_of(client, only_trial(client, moved["id"])))
+    assert client.wait(moved["id"], timeout_s=280, poll_s=0.2)["state"] == "COMPLETED"
+
+    trial = only_trial(client, moved["id"])
+    second, first = trial["attempts"]
+    assert (first["state"], first["termination"]) == ("PREEMPTED", "drained")
+    assert first["nodes"] != second["nodes"]
+    assert first["world_size"] == second["world_size"] == 2
+    assert 5 < second["resume_step"] < 60
+    assert curves(client, trial) == curves(client, only_trial(client, whole["id"]))
