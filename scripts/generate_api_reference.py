@@ -51,8 +51,11 @@ answers wherever `GET` does.
 
 Any route may also answer 401, 403, 422, 429 and 503. 429 and 503 carry `Retry-After`.
 
-**Submitting twice.** `POST /api/v1/experiments` takes an `Idempotency-Key` header: the same key with
-the same body answers with the experiment that exists. Keys are kept for a day.
+**Whose it is.** Members change their own experiments; administrators change all of them. Everybody
+who may view may look at all of them, and members may fork what they see.
+
+**Sending twice.** Submitting, forking, continuing and bulk operations take an `Idempotency-Key`
+header: the same key with the same body changes nothing and is answered alike. Keys are kept for a day.
 """
 TITLES = {
     "health": "Health",
@@ -61,6 +64,8 @@ TITLES = {
     "users": "Users and audit",
     "cluster": "Cluster",
     "experiments": "Experiments",
+    "operations": "Operations on experiments",
+    "projects": "Projects and pools",
     "trials": "Trials",
     "metrics": "Metrics",
     "logs": "Logs",

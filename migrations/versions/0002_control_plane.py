@@ -80,6 +80,8 @@ def _add_budgets() -> None:
     op.add_column(
         "projects", sa.Column("exhausted_reason", sa.String(), server_default="", nullable=False)
     )
+    op.add_column("events", sa.Column("project_id", sa.Integer(), nullable=True))
+    op.create_index("ix_events_project_id_id", "events", ["project_id", "id"], unique=False)
     op.add_column("experiments", sa.Column("budget", Json, nullable=True))
     op.add_column(
         "experiments", sa.Column("exhausted_reason", sa.String(), server_default="", nullable=False)
@@ -103,6 +105,8 @@ def _drop_budgets() -> None:
     op.drop_column("allocations", "price_per_slot_hour")
     op.drop_column("experiments", "exhausted_reason")
     op.drop_column("experiments", "budget")
+    op.drop_index("ix_events_project_id_id", table_name="events")
+    op.drop_column("events", "project_id")
     for column in (
         "exhausted_reason", "budget_base", "budget_since", "budget", "quotas", "weight",
     ):  # fmt: skip

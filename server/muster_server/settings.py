@@ -89,6 +89,8 @@ class Settings(BaseSettings):
     """Metric series (name × rank × attempt) one trial may have."""
     sweep_interval_s: float = Field(default=30.0, gt=0)
     """How often the Celery worker looks for metrics to compact and for what has expired."""
+    currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
+    """What prices and costs are in, as an ISO 4217 code."""
     log_retention_days: int | None = Field(default=None, ge=1)
     """Logs of trials that ended longer ago are deleted; unset: never."""
 

@@ -9,9 +9,10 @@ import math
 import tarfile
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from muster_server.db.models import (
+    AllocationRow,
     AuditRow,
     BlobChunkRow,
     BlobRow,
@@ -37,6 +38,7 @@ from muster_server.schemas.experiments import (
     TrialOut,
     WorkerOut,
 )
+from muster_server.schemas.operations import DeletionOut
 from muster_server.testing.data import add_attempt
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
@@ -78,6 +80,7 @@ def finish(database, experiment_id, state="COMPLETED"):
             select(TrialRow).where(TrialRow.experiment_id == experiment_id)
         ):
             trial.state = state
+        session.execute(update(AllocationRow).values(observed="CLEANED"))
 
 
 def upload(database, *names):
@@ -254,7 +257,7 @@ def test_filters(member_client, database):
     assert member_client.post(f"{API}/experiments/{first}:archive").status_code == 409
     assert member_client.post(f"{API}/experiments/{second}:archive").status_code == 200
     assert ids() == [first]
-    assert ids(archived="true") == [second, first]
+    assert ids(archived="include") == [second, first]
     assert member_client.post(f"{API}/experiments/{second}:unarchive").status_code == 200
     assert ids() == [second, first]
 
@@ -341,10 +344,11 @@ def test_stop_of_one_trial_leaves_the_others(member_client, database):
 def test_delete_removes_everything_it_recorded(member_client, database):
     experiment_id = submit(member_client, ASHA)["id"]
     assert member_client.delete(f"{API}/experiments/{experiment_id}").status_code == 409
-    finish(database, experiment_id)
     with database.transaction() as session:
         trial = session.scalars(select(TrialRow)).first()
         add_attempt(session, trial)
+    finish(database, experiment_id)
+    with database.transaction() as session:
         session.add(
             MetricBatchRow(
                 allocation_id="a",
@@ -359,7 +363,8 @@ def test_delete_removes_everything_it_recorded(member_client, database):
                 body=b"",
             )
         )
-    assert member_client.delete(f"{API}/experiments/{experiment_id}").status_code == 204
+    answer = member_client.delete(f"{API}/experiments/{experiment_id}")
+    assert DeletionOut.model_validate(answer.json()).complete
     get(member_client, f"/experiments/{experiment_id}", status=404)
     with database.read() as session:
         for row in (ExperimentRow, TrialRow, EventRow, SearchEventRow, MetricBatchRow):

@@ -14,9 +14,11 @@ from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, Tri
 from muster_server.domain.search import Searcher
 from muster_server.loops.search import search_pass
 from muster_server.schemas.experiments import ExperimentIn
-from muster_server.services import experiment_views, experiments, search
+from muster_server.security.principal import Principal
+from muster_server.services import experiment_views, experiments, operations, search
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+ADMIN = operations.Caller(principal=Principal(kind="user", name="ada", role="admin"), now=NOW)
 ASHA = """
 name: search
 trainer: {}
@@ -186,7 +188,7 @@ def test_a_user_s_stop_is_not_overwritten_and_no_trial_is_created_after_it(
     experiment_id = submit()
     report(1, Update(math.nan, epoch=3))
     with database.transaction() as session:
-        experiments.stop_experiment(session, experiment_id, user_name="ada", now=NOW)
+        operations.run(session, operations.STOP, experiment_id, ADMIN)
     end(1, "CANCELED")
     search_pass(database, NOW)
     assert {t.desired for t in trials(database).values()} == {"stop"}

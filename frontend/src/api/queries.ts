@@ -118,7 +118,7 @@ export const experiments = (filter: ExperimentFilter, limit = PAGE) =>
               state: filter.state,
               project: filter.project || undefined,
               q: filter.q || undefined,
-              archived: filter.archived || undefined,
+              archived: filter.archived ? "include" : undefined,
               cursor: pageParam,
               limit,
             },

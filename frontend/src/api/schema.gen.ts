@@ -336,6 +336,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/deletions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Deletions
+         * @description Checkpoint files of deleted experiments and what became of them, newest first.
+         */
+        get: operations["list_deletions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deletions/{deletion_id}:dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Dismiss Deletion
+         * @description Give up on files that no agent can delete; they stay where they are.
+         */
+        post: operations["dismiss_deletion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments": {
         parameters: {
             query?: never;
@@ -345,7 +385,7 @@ export interface paths {
         };
         /**
          * List Experiments
-         * @description Experiments, newest first.
+         * @description Experiments, newest first. Several conditions hold together.
          */
         get: operations["list_experiments"];
         put?: never;
@@ -376,7 +416,7 @@ export interface paths {
         post?: never;
         /**
          * Delete Experiment
-         * @description Remove an experiment that has ended, with everything it recorded.
+         * @description Remove an experiment that has ended, with everything it recorded and its files.
          */
         delete: operations["delete_experiment"];
         options?: never;
@@ -386,6 +426,66 @@ export interface paths {
          * @description Change name, notes, labels or priority.
          */
         patch: operations["update_experiment"];
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}/budget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set Experiment Budget
+         * @description Replace its budget; without a limit it has none. A length of time counts from now.
+         */
+        put: operations["set_experiment_budget"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}/children": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Experiment Children
+         * @description Experiments that were forked from it, newest first.
+         */
+        get: operations["list_experiment_children"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}/deletion": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Preview Deletion
+         * @description What deleting it would free, and whether that is possible now. Nothing is changed.
+         */
+        get: operations["preview_deletion"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/experiments/{experiment_id}/events": {
@@ -479,9 +579,109 @@ export interface paths {
         put?: never;
         /**
          * Archive Experiment
-         * @description Hide an experiment that has ended from the list.
+         * @description Leave an experiment that has ended out of lists. It can be read as before.
          */
         post: operations["archive_experiment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}:continue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Continue Experiment
+         * @description Let an experiment that has ended go on from its newest checkpoints, longer if asked.
+         */
+        post: operations["continue_experiment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}:fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Fork Experiment
+         * @description Make a new experiment from its document and code, and from a checkpoint if asked.
+         */
+        post: operations["fork_experiment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}:kill": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Kill Experiment
+         * @description End all its processes at once, without a last checkpoint.
+         */
+        post: operations["kill_experiment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}:pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause Experiment
+         * @description Let its trials save a checkpoint and give up their slots until it is resumed.
+         */
+        post: operations["pause_experiment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}:resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume Experiment
+         * @description Queue its trials again, to go on from their checkpoints.
+         */
+        post: operations["resume_experiment"];
         delete?: never;
         options?: never;
         head?: never;
@@ -499,7 +699,7 @@ export interface paths {
         put?: never;
         /**
          * Stop Experiment
-         * @description Ask for all its trials to stop.
+         * @description Ask for all its trials to stop, with time for a last checkpoint.
          */
         post: operations["stop_experiment"];
         delete?: never;
@@ -519,9 +719,49 @@ export interface paths {
         put?: never;
         /**
          * Unarchive Experiment
-         * @description Show it in the list again.
+         * @description Show it in lists again.
          */
         post: operations["unarchive_experiment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments:bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run Bulk
+         * @description Do what was previewed. 409 when the selection is not the previewed one any more.
+         */
+        post: operations["run_bulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments:bulk-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Bulk
+         * @description The exact experiments an operation would touch, and the digest that doing it needs.
+         */
+        post: operations["preview_bulk"];
         delete?: never;
         options?: never;
         head?: never;
@@ -667,6 +907,122 @@ export interface paths {
          * @description What happened to a node, newest first.
          */
         get: operations["list_node_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Pools
+         * @description Pools with their price and what is in them, by name.
+         */
+        get: operations["list_pools"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pools/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set Pool
+         * @description Set what a slot of the pool costs per hour, for slots that are reserved from now on.
+         */
+        put: operations["set_pool"];
+        post?: never;
+        /**
+         * Delete Pool
+         * @description Forget what was set for a pool that has no nodes.
+         */
+        delete: operations["delete_pool"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Projects
+         * @description Projects with what they have spent, by name.
+         */
+        get: operations["list_projects"];
+        put?: never;
+        /**
+         * Create Project
+         * @description Make a project. Submitting to a name that does not exist makes one as well.
+         */
+        post: operations["create_project"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Project
+         * @description One project with its quotas, its budget and what it has spent.
+         */
+        get: operations["get_project"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Project
+         * @description Remove a project that has no experiments.
+         */
+        delete: operations["delete_project"];
+        options?: never;
+        head?: never;
+        /**
+         * Update Project
+         * @description Change weight, quotas or budget, or let the count of spending begin anew.
+         */
+        patch: operations["update_project"];
+        trace?: never;
+    };
+    "/api/v1/projects/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Project Events
+         * @description What happened to the project itself, newest first: changes and alerts of its budget.
+         */
+        get: operations["list_project_events"];
         put?: never;
         post?: never;
         delete?: never;
@@ -980,6 +1336,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}:kill": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Kill Trial
+         * @description End its processes at once, without a last checkpoint.
+         */
+        post: operations["kill_trial"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}:stop": {
         parameters: {
             query?: never;
@@ -991,7 +1367,7 @@ export interface paths {
         put?: never;
         /**
          * Stop Trial
-         * @description Ask for a trial to stop.
+         * @description Ask for a trial to stop, with time for a last checkpoint.
          */
         post: operations["stop_trial"];
         delete?: never;
@@ -1313,6 +1689,166 @@ export interface components {
             /** Size Bytes */
             size_bytes: number;
         };
+        /**
+         * Budget
+         * @description What an experiment may cost. When one of the limits is reached, its trials save a checkpoint
+         *     and end, and the experiment is CANCELED with the reason; more can be given with `muster
+         *     continue`. Slots cost from their reservation until they are free again.
+         */
+        Budget: {
+            /**
+             * Alert At
+             * @description Shares of each limit at which an event tells of it, once.
+             * @default [
+             *       0.5,
+             *       0.9
+             *     ]
+             */
+            alert_at: number[];
+            /**
+             * Cost
+             * @description Money: slot-hours times the price of the pool (`muster pool list`).
+             */
+            cost?: number | null;
+            /**
+             * Deadline
+             * @description A length of time since the submission (`6h`, `90min`, `1d12h`) or a moment with its time
+             *     zone (`2026-03-01T18:00Z`).
+             */
+            deadline?: string | null;
+            /**
+             * Slot Hours
+             * @description Slots × hours of all its trials together.
+             */
+            slot_hours?: number | null;
+        };
+        /**
+         * BudgetLimitOut
+         * @description One limit of a budget and how much of it is gone.
+         */
+        BudgetLimitOut: {
+            /** Alerts Given */
+            alerts_given: number[];
+            /** Exhausted */
+            exhausted: boolean;
+            /** Exhausted At */
+            exhausted_at: string | null;
+            /** Limit */
+            limit: number;
+            /** Limit At */
+            limit_at: string | null;
+            /**
+             * Measure
+             * @enum {string}
+             */
+            measure: "slot_hours" | "cost" | "deadline";
+            /** Share */
+            share: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Spent */
+            spent: number;
+            /** Unit */
+            unit: string;
+        };
+        /** BudgetOut */
+        BudgetOut: {
+            /** Alert At */
+            alert_at: number[];
+            /** Exhausted Reason */
+            exhausted_reason: string;
+            /** Limits */
+            limits: components["schemas"]["BudgetLimitOut"][];
+        };
+        /**
+         * BulkIn
+         * @description An operation on several experiments: those a filter selects, or those listed.
+         */
+        BulkIn: {
+            /**
+             * Action
+             * @enum {string}
+             */
+            action: "pause" | "resume" | "stop" | "kill" | "continue" | "archive" | "unarchive" | "delete" | "label";
+            /** Digest */
+            digest?: string | null;
+            filter?: components["schemas"]["FilterIn"] | null;
+            /** Ids */
+            ids?: number[] | null;
+            /**
+             * Keep Files
+             * @default false
+             */
+            keep_files: boolean;
+            /**
+             * Remove Labels
+             * @default []
+             */
+            remove_labels: string[];
+            /**
+             * Set Labels
+             * @default {}
+             */
+            set_labels: {
+                [key: string]: string;
+            };
+        };
+        /** BulkItem */
+        BulkItem: {
+            /** Code */
+            code: string | null;
+            /** Id */
+            id: number;
+            /** Message */
+            message: string;
+            /** Name */
+            name: string;
+            /**
+             * Outcome
+             * @enum {string}
+             */
+            outcome: "changes" | "unchanged" | "refused";
+            /** State */
+            state: string;
+        };
+        /** BulkOut */
+        BulkOut: {
+            /**
+             * Action
+             * @enum {string}
+             */
+            action: "pause" | "resume" | "stop" | "kill" | "continue" | "archive" | "unarchive" | "delete" | "label";
+            /** Digest */
+            digest: string;
+            /** Items */
+            items: components["schemas"]["BulkItem"][];
+            /** Num Changed */
+            num_changed: number;
+            /** Num Refused */
+            num_refused: number;
+            /** Num Unchanged */
+            num_unchanged: number;
+        };
+        /**
+         * BulkPreviewOut
+         * @description Exactly the experiments that the operation will touch.
+         */
+        BulkPreviewOut: {
+            /**
+             * Action
+             * @enum {string}
+             */
+            action: "pause" | "resume" | "stop" | "kill" | "continue" | "archive" | "unarchive" | "delete" | "label";
+            /** Digest */
+            digest: string;
+            freed: components["schemas"]["FreedOut"] | null;
+            /** Items */
+            items: components["schemas"]["BulkItem"][];
+            /** Num */
+            num: number;
+            /** Num Changes */
+            num_changes: number;
+            /** Num Refused */
+            num_refused: number;
+        };
         /** CheckpointOut */
         CheckpointOut: {
             /** Attempt No */
@@ -1375,6 +1911,27 @@ export interface components {
              */
             type: "checkpoint";
         };
+        /**
+         * ChildOut
+         * @description An experiment that was forked from this one.
+         */
+        ChildOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Id */
+            id: number;
+            /** Name */
+            name: string;
+            /** Owner */
+            owner: string | null;
+            /** State */
+            state: string;
+            /** Step */
+            step: number | null;
+        };
         /** ClusterOut */
         ClusterOut: {
             /** Comm Overhead Ratio */
@@ -1431,6 +1988,20 @@ export interface components {
             sha256: string;
         };
         /**
+         * ContinueIn
+         * @description How an experiment that has ended goes on. Empty: as it was.
+         */
+        ContinueIn: {
+            length?: components["schemas"]["LengthIn"] | null;
+            /**
+             * Overrides
+             * @default []
+             */
+            overrides: string[];
+            /** Trials */
+            trials?: number[] | null;
+        };
+        /**
          * Deletion
          * @description Files of a deleted experiment. Asked of one node that has the storage, until it says how it
          *     went; doing it twice is harmless.
@@ -1444,6 +2015,30 @@ export interface components {
             path: string;
             /** Storage Id */
             storage_id: string;
+        };
+        /** DeletionOut */
+        DeletionOut: {
+            /** Complete */
+            complete: boolean;
+            /** Experiment Id */
+            experiment_id: number;
+            /** File Deletions */
+            file_deletions: number[];
+        };
+        /**
+         * DeletionPlanOut
+         * @description What deleting an experiment would take away, and whether it is possible now.
+         */
+        DeletionPlanOut: {
+            /** Code */
+            code: string | null;
+            /** Experiment Id */
+            experiment_id: number;
+            freed: components["schemas"]["FreedOut"];
+            /** Possible */
+            possible: boolean;
+            /** Reason */
+            reason: string;
         };
         /** DeletionResult */
         DeletionResult: {
@@ -1545,6 +2140,7 @@ export interface components {
             best_trial_id: number | null;
             /** Blob Sha256 */
             blob_sha256: string | null;
+            budget: components["schemas"]["BudgetOut"] | null;
             /** Config */
             config: {
                 [key: string]: unknown;
@@ -1554,6 +2150,11 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /**
+             * Desired
+             * @enum {string}
+             */
+            desired: "run" | "pause" | "stop" | "kill";
             /** Document */
             document: string;
             /** Ended At */
@@ -1574,6 +2175,10 @@ export interface components {
             non_finite_metric: string | null;
             /** Notes */
             notes: string;
+            /** Num Children */
+            num_children: number;
+            /** Num Continued */
+            num_continued: number;
             /** Num Trials */
             num_trials: number;
             /** Num Trials By State */
@@ -1584,8 +2189,11 @@ export interface components {
             num_trials_planned: number | null;
             /** Only Trial Id */
             only_trial_id: number | null;
+            /** Overrides */
+            overrides: string[];
             /** Owner */
             owner: string | null;
+            parent: components["schemas"]["ParentOut"] | null;
             /** Pool */
             pool: string;
             /** Priority */
@@ -1602,10 +2210,13 @@ export interface components {
             slot_type: string;
             /** Slots Per Trial */
             slots_per_trial: number;
+            spending: components["schemas"]["SpendingOut"];
             /** Started At */
             started_at: string | null;
             /** State */
             state: string;
+            /** Termination */
+            termination: string | null;
         };
         /** ExperimentIn */
         ExperimentIn: {
@@ -1632,6 +2243,11 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /**
+             * Desired
+             * @enum {string}
+             */
+            desired: "run" | "pause" | "stop" | "kill";
             /** Ended At */
             ended_at: string | null;
             /** Id */
@@ -1682,6 +2298,8 @@ export interface components {
             started_at: string | null;
             /** State */
             state: string;
+            /** Termination */
+            termination: string | null;
         };
         /** ExperimentPatch */
         ExperimentPatch: {
@@ -1723,6 +2341,138 @@ export interface components {
             message: string;
             /** Path */
             path: string;
+        };
+        /**
+         * FileDeletionOut
+         * @description Checkpoint files of a deleted experiment, as far as they are gone.
+         */
+        FileDeletionOut: {
+            /** Ended At */
+            ended_at: string | null;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /** Freed Bytes */
+            freed_bytes: number | null;
+            /** Id */
+            id: number;
+            /** Message */
+            message: string;
+            /** Node Name */
+            node_name: string;
+            /** Path */
+            path: string;
+            /**
+             * Requested At
+             * Format: date-time
+             */
+            requested_at: string;
+            /** Requested By */
+            requested_by: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "pending" | "done" | "refused" | "dismissed";
+            /** Storage Id */
+            storage_id: string;
+            /** Waits For */
+            waits_for: string;
+        };
+        /**
+         * FilterIn
+         * @description Which experiments: all conditions together. The same names as in the list's address.
+         */
+        FilterIn: {
+            /**
+             * Archived
+             * @default exclude
+             * @enum {string}
+             */
+            archived: "exclude" | "include" | "only";
+            /**
+             * Label
+             * @default []
+             */
+            label: string[];
+            /** Owner */
+            owner?: string | null;
+            /** Project */
+            project?: string | null;
+            /** Q */
+            q?: string | null;
+            /**
+             * State
+             * @default []
+             */
+            state: components["schemas"]["ExperimentState"][];
+        };
+        /**
+         * ForkFromIn
+         * @description The checkpoint to start from. Without checkpoint, trial and experiment: of what is forked.
+         */
+        ForkFromIn: {
+            /** Checkpoint */
+            checkpoint?: number | null;
+            /** Experiment */
+            experiment?: number | null;
+            /**
+             * Load
+             * @default all
+             * @enum {string}
+             */
+            load: "all" | "weights";
+            /**
+             * Pick
+             * @default latest
+             * @enum {string}
+             */
+            pick: "latest" | "best";
+            /** Trial */
+            trial?: number | null;
+        };
+        /**
+         * ForkIn
+         * @description A new experiment made from one that exists. Empty: the same document once more.
+         */
+        ForkIn: {
+            /** Blob Sha256 */
+            blob_sha256?: string | null;
+            /** Document */
+            document?: string | null;
+            from?: components["schemas"]["ForkFromIn"] | null;
+            /**
+             * Overrides
+             * @default []
+             */
+            overrides: string[];
+        };
+        /**
+         * FreedOut
+         * @description What deleting takes away.
+         */
+        FreedOut: {
+            /** Bundle Bytes */
+            bundle_bytes: number;
+            /** Checkpoint Bytes */
+            checkpoint_bytes: number;
+            /** Log Bytes */
+            log_bytes: number;
+            /** Metric Bytes */
+            metric_bytes: number;
+            /** Num Checkpoints */
+            num_checkpoints: number;
+            /** Num Log Streams */
+            num_log_streams: number;
+            /** Num Series */
+            num_series: number;
+            /** Num Trials */
+            num_trials: number;
+            /** Storages */
+            storages: components["schemas"]["StorageShare"][];
         };
         /**
          * GroupRecord
@@ -1883,6 +2633,16 @@ export interface components {
             /** Session Epoch */
             session_epoch: number;
             usage?: components["schemas"]["NodeUsage"] | null;
+        };
+        /**
+         * LengthIn
+         * @description A training length in all, from step 0 on: steps or epochs, one of the two.
+         */
+        LengthIn: {
+            /** Epochs */
+            epochs?: number | null;
+            /** Steps */
+            steps?: number | null;
         };
         /** LiveTicket */
         LiveTicket: {
@@ -2188,6 +2948,13 @@ export interface components {
             /** Next */
             next: string | null;
         };
+        /** Page[ChildOut] */
+        Page_ChildOut_: {
+            /** Items */
+            items: components["schemas"]["ChildOut"][];
+            /** Next */
+            next: string | null;
+        };
         /** Page[EventOut] */
         Page_EventOut_: {
             /** Items */
@@ -2199,6 +2966,13 @@ export interface components {
         Page_ExperimentOut_: {
             /** Items */
             items: components["schemas"]["ExperimentOut"][];
+            /** Next */
+            next: string | null;
+        };
+        /** Page[FileDeletionOut] */
+        Page_FileDeletionOut_: {
+            /** Items */
+            items: components["schemas"]["FileDeletionOut"][];
             /** Next */
             next: string | null;
         };
@@ -2223,10 +2997,24 @@ export interface components {
             /** Next */
             next: string | null;
         };
+        /** Page[PoolOut] */
+        Page_PoolOut_: {
+            /** Items */
+            items: components["schemas"]["PoolOut"][];
+            /** Next */
+            next: string | null;
+        };
         /** Page[ProcessGroupOut] */
         Page_ProcessGroupOut_: {
             /** Items */
             items: components["schemas"]["ProcessGroupOut"][];
+            /** Next */
+            next: string | null;
+        };
+        /** Page[ProjectOut] */
+        Page_ProjectOut_: {
+            /** Items */
+            items: components["schemas"]["ProjectOut"][];
             /** Next */
             next: string | null;
         };
@@ -2265,6 +3053,30 @@ export interface components {
             /** Next */
             next: string | null;
         };
+        /**
+         * ParentOut
+         * @description Where an experiment comes from.
+         */
+        ParentOut: {
+            /** Checkpoint Experiment Id */
+            checkpoint_experiment_id: number | null;
+            /** Checkpoint Id */
+            checkpoint_id: number | null;
+            /** Exists */
+            exists: boolean;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /** Load */
+            load: ("all" | "weights") | null;
+            /** Step */
+            step: number | null;
+            /** Trial Id */
+            trial_id: number | null;
+            /** Trial No */
+            trial_no: number | null;
+        };
         /** PasswordIn */
         PasswordIn: {
             /** Current Password */
@@ -2287,6 +3099,32 @@ export interface components {
             hparams: {
                 [key: string]: unknown;
             };
+        };
+        /** PoolIn */
+        PoolIn: {
+            /** Price Per Slot Hour */
+            price_per_slot_hour: number;
+        };
+        /** PoolOut */
+        PoolOut: {
+            /** Changed At */
+            changed_at: string | null;
+            /** Currency */
+            currency: string;
+            /** Name */
+            name: string;
+            /** Num Nodes */
+            num_nodes: number;
+            /** Num Nodes Online */
+            num_nodes_online: number;
+            /** Num Slots */
+            num_slots: {
+                [key: string]: number;
+            };
+            /** Num Slots Used */
+            num_slots_used: number;
+            /** Price Per Slot Hour */
+            price_per_slot_hour: number;
         };
         /**
          * PreviewOut
@@ -2364,6 +3202,67 @@ export interface components {
             /** Size */
             size: number;
         };
+        /** ProjectIn */
+        ProjectIn: {
+            budget?: components["schemas"]["Budget"] | null;
+            /** Name */
+            name: string;
+            /**
+             * Quotas
+             * @default []
+             */
+            quotas: components["schemas"]["QuotaIn"][];
+            /**
+             * Weight
+             * @default 1
+             */
+            weight: number;
+        };
+        /** ProjectOut */
+        ProjectOut: {
+            budget: components["schemas"]["BudgetOut"] | null;
+            /**
+             * Counted Since
+             * Format: date-time
+             */
+            counted_since: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Exhausted Reason */
+            exhausted_reason: string;
+            /** Id */
+            id: number;
+            /** Name */
+            name: string;
+            /** Num Experiments */
+            num_experiments: number;
+            /** Num Experiments Active */
+            num_experiments_active: number;
+            /** Quotas */
+            quotas: components["schemas"]["QuotaOut"][];
+            spending: components["schemas"]["SpendingOut"];
+            /** Weight */
+            weight: number;
+        };
+        /**
+         * ProjectPatch
+         * @description What is left out stays as it is.
+         */
+        ProjectPatch: {
+            budget?: components["schemas"]["Budget"] | null;
+            /** Quotas */
+            quotas?: components["schemas"]["QuotaIn"][] | null;
+            /**
+             * Restart Count
+             * @default false
+             */
+            restart_count: boolean;
+            /** Weight */
+            weight?: number | null;
+        };
         /** QueueItem */
         QueueItem: {
             /** Estimated Start At */
@@ -2438,6 +3337,29 @@ export interface components {
             experiment_id?: number | null;
             /** Trial Id */
             trial_id?: number | null;
+        };
+        /** QuotaIn */
+        QuotaIn: {
+            /** Pool */
+            pool: string;
+            /**
+             * Slot Type
+             * @enum {string}
+             */
+            slot_type: "cpu" | "cuda";
+            /** Slots */
+            slots: number;
+        };
+        /** QuotaOut */
+        QuotaOut: {
+            /** Pool */
+            pool: string;
+            /** Slot Type */
+            slot_type: string;
+            /** Slots */
+            slots: number;
+            /** Slots Held */
+            slots_held: number;
         };
         /** Ready */
         Ready: {
@@ -2749,6 +3671,22 @@ export interface components {
             trial_id: number | null;
         };
         /**
+         * SpendingOut
+         * @description Slots cost from their reservation until they are free again, or until their node is lost.
+         */
+        SpendingOut: {
+            /** Cost */
+            cost: number;
+            /** Cost Per Hour */
+            cost_per_hour: number;
+            /** Currency */
+            currency: string;
+            /** Slot Hours */
+            slot_hours: number;
+            /** Slots Held */
+            slots_held: number;
+        };
+        /**
          * StateRecord
          * @description A step of the allocation's own state machine. EXITED is the last record of a stream and is
          *     sent only after every log byte has been acknowledged.
@@ -2772,6 +3710,22 @@ export interface components {
              * @constant
              */
             type: "state";
+        };
+        /**
+         * StorageShare
+         * @description Checkpoint files in one storage folder.
+         */
+        StorageShare: {
+            /** Is Reachable */
+            is_reachable: boolean;
+            /** Nodes */
+            nodes: string[];
+            /** Num Checkpoints */
+            num_checkpoints: number;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Storage Id */
+            storage_id: string;
         };
         /** TokenCreated */
         TokenCreated: {
@@ -4530,15 +5484,175 @@ export interface operations {
             };
         };
     };
+    list_deletions: {
+        parameters: {
+            query?: {
+                /** @description Only those that wait, and those an agent refused. */
+                open_only?: boolean;
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_FileDeletionOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dismiss_deletion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                deletion_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileDeletionOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_experiments: {
         parameters: {
             query?: {
                 state?: components["schemas"]["ExperimentState"][] | null;
                 project?: string | null;
+                /** @description name=value, or the name alone for any value. */
+                label?: string[] | null;
+                /** @description By user name. */
+                owner?: string | null;
                 /** @description Part of the name. */
                 q?: string | null;
-                /** @description Archived ones too. */
-                archived?: boolean;
+                archived?: "exclude" | "include" | "only";
                 /** @description `next` of the page before; leave out for the first. */
                 cursor?: string | null;
                 /** @description Entries per page. */
@@ -4619,7 +5733,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A repetition with the same key and body returns the first one's experiment. */
+                /** @description A repetition with the same key and body changes nothing and is answered alike. */
                 "idempotency-key"?: string | null;
             };
             path?: never;
@@ -4774,7 +5888,10 @@ export interface operations {
     };
     delete_experiment: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Leave its checkpoint files. */
+                keep_files?: boolean;
+            };
             header?: never;
             path: {
                 experiment_id: number;
@@ -4784,11 +5901,13 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description Successful Response */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["DeletionOut"];
+                };
             };
             /** @description Not signed in */
             401: {
@@ -4868,6 +5987,243 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExperimentDetail"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_experiment_budget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Budget"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentDetail"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_experiment_children: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ChildOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_deletion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletionPlanOut"];
                 };
             };
             /** @description Not signed in */
@@ -5322,6 +6678,400 @@ export interface operations {
             };
         };
     };
+    continue_experiment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A repetition with the same key and body changes nothing and is answered alike. */
+                "idempotency-key"?: string | null;
+            };
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ContinueIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentDetail"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    fork_experiment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A repetition with the same key and body changes nothing and is answered alike. */
+                "idempotency-key"?: string | null;
+            };
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForkIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentDetail"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    kill_experiment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    pause_experiment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    resume_experiment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     stop_experiment: {
         parameters: {
             query?: never;
@@ -5416,6 +7166,165 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExperimentOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_bulk: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A repetition with the same key and body changes nothing and is answered alike. */
+                "idempotency-key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BulkIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_bulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BulkIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkPreviewOut"];
                 };
             };
             /** @description Not signed in */
@@ -6173,6 +8082,707 @@ export interface operations {
             header?: never;
             path: {
                 node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_EventOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_pools: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_PoolOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_pool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PoolIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_pool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_projects: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ProjectOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_project: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProjectIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_project: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_project: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_project: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProjectPatch"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_project_events: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
             };
             cookie?: never;
         };
@@ -7460,6 +10070,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_WorkerOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    kill_trial: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrialOut"];
                 };
             };
             /** @description Not signed in */

@@ -272,8 +272,8 @@ export const en = {
     unarchive: "Take out of the archive",
     delete: "Delete",
     deleteTitle: "Delete this experiment?",
-    deleteText_one: "{{name}} (#{{id}}) with its trial, its metrics and its logs is deleted for good.",
-    deleteText_other: "{{name}} (#{{id}}) with its {{count}} trials, their metrics and logs is deleted for good.",
+    deleteText_one: "{{name}} (#{{id}}) with its trial, its metrics, logs and checkpoints is deleted for good.",
+    deleteText_other: "{{name}} (#{{id}}) with its {{count}} trials, their metrics, logs and checkpoints is deleted for good.",
   },
   trials: { trial: "Trial", someHparams: "The table shows {{shown}} of {{all}} hyperparameters; a trial's page shows all.", steps: "Steps", none: "No trial yet.", noMatch: "No trial is in these states." },
   trial: {

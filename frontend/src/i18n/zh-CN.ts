@@ -273,8 +273,8 @@ export const zhCN: Translation = {
     unarchive: "取消归档",
     delete: "删除",
     deleteTitle: "删除此实验？",
-    deleteText_one: "{{name}}（#{{id}}）及其试验、指标和日志将被永久删除。",
-    deleteText_other: "{{name}}（#{{id}}）及其 {{count}} 个试验、指标和日志将被永久删除。",
+    deleteText_one: "{{name}}（#{{id}}）及其试验、指标、日志和检查点将被永久删除。",
+    deleteText_other: "{{name}}（#{{id}}）及其 {{count}} 个试验、指标、日志和检查点将被永久删除。",
   },
   trials: { trial: "试验", someHparams: "表中显示 {{all}} 个超参数中的 {{shown}} 个；试验页面显示全部。", steps: "步数", none: "还没有试验。", noMatch: "没有处于这些状态的试验。" },
   trial: {

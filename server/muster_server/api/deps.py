@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Path, Query
+from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
 
+from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.security.principal import Principal
+from muster_server.services.operations import Caller
 from muster_server.services.paging import MAX_CURSOR_CHARS, MAX_LIMIT
 from muster_server.settings import Settings
 
@@ -37,6 +39,15 @@ async def get_remote_addr(connection: HTTPConnection) -> str:
     return connection.client.host if connection.client is not None else ""
 
 
+async def get_caller(connection: HTTPConnection) -> Caller:
+    """Who asks for an operation, from where, when."""
+    return Caller(
+        principal=await get_principal(connection),
+        now=clock.now(),
+        remote_addr=await get_remote_addr(connection),
+    )
+
+
 Db = Annotated[Database, Depends(get_database)]
 Config = Annotated[Settings, Depends(get_app_settings)]
 Me = Annotated[Principal, Depends(get_principal)]
@@ -44,8 +55,19 @@ Me = Annotated[Principal, Depends(get_principal)]
 Agent = Annotated[Principal, Depends(get_principal)]
 """An agent, on the routes of /agent/v1."""
 RemoteAddr = Annotated[str, Depends(get_remote_addr)]
+By = Annotated[Caller, Depends(get_caller)]
+"""All that an operation needs to know of who asks for it."""
 
 Id = Annotated[int, Path(ge=1, lt=2**31)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=128,
+        pattern=r"^[\x21-\x7e]+$",
+        description="A repetition with the same key and body changes nothing and is answered alike.",
+    ),
+]
 Cursor = Annotated[
     str | None,
     Query(

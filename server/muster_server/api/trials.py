@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
-from muster_server import clock
-from muster_server.api.deps import Cursor, Db, Id, Limit, Me, RemoteAddr
+from muster_server.api.deps import By, Cursor, Db, Id, Limit
+from muster_server.db.engine import Database
 from muster_server.db.models import EventRow
 from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import EventOut
@@ -20,6 +20,7 @@ from muster_server.schemas.experiments import (
 )
 from muster_server.services import audit, trials
 from muster_server.services.event_views import list_events
+from muster_server.services.operations import Caller
 
 router = APIRouter(tags=["trials"])
 
@@ -36,18 +37,27 @@ def get_trial(trial_id: Id, db: Db) -> TrialDetail:
 
 
 @router.post("/trials/{trial_id}:stop", status_code=202, operation_id="stop_trial")
-def stop_trial(trial_id: Id, db: Db, me: Me, addr: RemoteAddr) -> TrialOut:
-    """Ask for a trial to stop."""
+def stop_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
+    """Ask for a trial to stop, with time for a last checkpoint."""
+    return _end(db, trial_id, "stop", by)
+
+
+@router.post("/trials/{trial_id}:kill", status_code=202, operation_id="kill_trial")
+def kill_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
+    """End its processes at once, without a last checkpoint."""
+    return _end(db, trial_id, "kill", by)
+
+
+def _end(db: Database, trial_id: int, desired: Literal["stop", "kill"], by: Caller) -> TrialOut:
     with db.transaction() as session:
-        now = clock.now()
-        trials.stop_trial(session, trial_id, user_name=me.name, now=now)
+        trials.end_trial(session, trial_id, desired, principal=by.principal, now=by.now)
         audit.record(
             session,
-            actor=me.actor,
-            action="trials.stop_requested",
+            actor=by.principal.actor,
+            action=f"trials.{desired}_requested",
             subject=f"trial:{trial_id}",
-            now=now,
-            remote_addr=addr,
+            now=by.now,
+            remote_addr=by.remote_addr,
         )
         session.flush()
         return trials.trial_out(session, trial_id)

@@ -218,8 +218,6 @@ class ExperimentBudget:
     """Trials with an attempt under way."""
     exhausted_reason: str = ""
     """Set once it was decided that it ends."""
-    going_on: tuple[int, ...] = ()
-    """With an exhausted_reason: its trials that have not ended and were not told to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,19 +254,10 @@ class Alert:
 
 @dataclass(frozen=True, kw_only=True)
 class EndExperiment:
-    """Close its search and tell its trials to end: what runs gives up its slots after a
-    checkpoint, what waits never starts."""
+    """Close its search and mark it. The lifecycle then ends its trials: what runs gives up its
+    slots after a checkpoint, what waits never starts."""
 
     experiment_id: int
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class EndTrials:
-    """Tell trials of such an experiment to end that came into being meanwhile."""
-
-    experiment_id: int
-    trial_ids: tuple[int, ...]
     reason: str
 
 
@@ -290,7 +279,7 @@ class TellWaiting:
     reason: str
 
 
-Decision = Alert | EndExperiment | EndTrials | SetProject | TellWaiting
+Decision = Alert | EndExperiment | SetProject | TellWaiting
 
 
 def decide_budgets(snapshot: BudgetSnapshot, *, now: dt.datetime) -> list[Decision]:
@@ -329,16 +318,8 @@ def _decide_experiment(
     yield from _alerts(
         "experiment", experiment.id, experiment.budget, usages, experiment.alerted, "its budget"
     )
-    if experiment.exhausted_reason:
-        if experiment.going_on:
-            yield EndTrials(
-                experiment_id=experiment.id,
-                trial_ids=experiment.going_on,
-                reason=experiment.exhausted_reason,
-            )
-        return
-    if experiment.desired in ("stop", "kill"):
-        return  # it ends anyway, and not for lack of budget
+    if experiment.exhausted_reason or experiment.desired in ("stop", "kill"):
+        return  # it ends already, for this reason or another one
     own = exhausted_sentence(usages, "its budget")
     if own:
         yield EndExperiment(experiment_id=experiment.id, reason=own)

@@ -151,16 +151,19 @@ Transitions = Mapping[tuple[str, str], str]
 EXPERIMENT_TRANSITIONS: Transitions = {
     ("QUEUED", "RUNNING"): "its first trial started",
     ("QUEUED", "PAUSED"): "paused by a user before anything ran",
-    ("QUEUED", "STOPPING"): "stop requested",
+    ("QUEUED", "STOPPING"): "stop requested, or its budget is used up",
     ("QUEUED", "FAILED"): "the searcher could not create a single trial",
     ("RUNNING", "PAUSED"): "paused by a user; its trials have checkpointed and stopped",
     ("PAUSED", "QUEUED"): "resumed by a user",
     ("PAUSED", "STOPPING"): "stop requested while paused, or its trials were stopped one by one",
-    ("RUNNING", "STOPPING"): "stop requested",
+    ("RUNNING", "STOPPING"): "stop requested, or its budget is used up",
     ("RUNNING", "COMPLETED"): "the searcher is finished and every trial is terminal",
     ("RUNNING", "FAILED"): "no trial ended well and no restart is left",
     ("STOPPING", "CANCELED"): "every trial is terminal after a stop",
     ("STOPPING", "COMPLETED"): "everything had finished by itself before the stop took effect",
+    ("COMPLETED", "QUEUED"): "continued by a user",
+    ("CANCELED", "QUEUED"): "continued by a user",
+    ("FAILED", "QUEUED"): "continued by a user",
 }
 
 TRIAL_TRANSITIONS: Transitions = {
@@ -193,6 +196,10 @@ TRIAL_TRANSITIONS: Transitions = {
     ("PAUSED", "RETRY_WAIT"): "resumed before its back-off was over",
     ("PAUSED", "CANCELED"): "stopped by a user while paused",
     ("PAUSED", "STOPPED_EARLY"): "stopped by the searcher while paused",
+    ("COMPLETED", "QUEUED"): "continued by a user",
+    ("STOPPED_EARLY", "QUEUED"): "continued by a user",
+    ("FAILED", "QUEUED"): "continued by a user",
+    ("CANCELED", "QUEUED"): "continued by a user",
 }
 
 ATTEMPT_TRANSITIONS: Transitions = {

@@ -26,10 +26,12 @@ from muster_server.db.leases import Lease, LeaseLost, acquire, release, stamp
 from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.live.publisher import Publisher
 from muster_server.live.waker import HintWaker
+from muster_server.services import deletion
 from muster_server.services.retention import delete_expired
 from muster_server.services.scheduling import scheduler_policy
 from muster_server.settings import Settings
 
+from .budgets import BudgetLoop
 from .lifecycle import LifecycleLoop, lifecycle_policy
 from .scheduler import SchedulerLoop
 from .search import search_pass
@@ -40,6 +42,8 @@ log = structlog.get_logger(__name__)
 LEASE_NAME = "controller"
 MAX_ROUNDS = 25
 """Rounds in a row without looking at the lease; what is left is for the next tick."""
+CLEAR_S = 0.5
+"""How long one tick clears away what people deleted; the rest comes with the next ones."""
 RETENTION_EVERY = dt.timedelta(hours=1)
 
 
@@ -64,6 +68,7 @@ class Controller:
         self._lifecycle = LifecycleLoop(
             database, policy or lifecycle_policy(settings), Sightings(monotonic)
         )
+        self._budgets = BudgetLoop(database)
         self._scheduler = SchedulerLoop(database, scheduler_policy(settings))
         self._retained_at: dt.datetime | None = None
         self._others_stamp: tuple[int, dt.datetime] | None = None
@@ -79,6 +84,7 @@ class Controller:
             try:
                 num = self._lifecycle.run(lease=self.lease, now=now)
                 num += len(search_pass(self.database, now))
+                num += self._budgets.run(lease=self.lease, now=now)
                 num += self._scheduler.run(lease=self.lease, now=now)
             except LeaseLost:
                 log.warning("leadership_lost", holder=self.holder, epoch=self.lease.epoch)
@@ -86,6 +92,7 @@ class Controller:
                 return False
             if num == 0:
                 break
+        deletion.clear(self.database, for_s=CLEAR_S)
         self._retain(clock_now())
         return True
 

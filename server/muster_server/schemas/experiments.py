@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from .base import FieldError, Input, Name, Output, SafeStr, WireFloat
+from .budgets import BudgetOut, SpendingOut
+from .operations import LabelName, LabelValue, ParentOut
 
 
 class ExperimentIn(Input):
@@ -69,7 +71,11 @@ class ExperimentOut(Output):
     labels: dict[str, str]
     notes: str
     state: str
+    desired: Literal["run", "pause", "stop", "kill"]
+    """What its users want; the state follows."""
     reason: str
+    termination: str | None
+    """Where it ended for one reason as a whole: "budget_exhausted"."""
     searcher: str
     """"single", "grid", "random", "asha"."""
     metric_name: str | None
@@ -98,14 +104,26 @@ class ExperimentOut(Output):
 
 class ExperimentDetail(ExperimentOut):
     document: str
+    overrides: list[str]
+    """Applied to the document, those it was continued with at the end."""
     config: dict[str, Any]
     blob_sha256: str | None
+    spending: SpendingOut
+    budget: BudgetOut | None
+    """Its own; its project may have one as well."""
+    parent: ParentOut | None
+    """What it was forked from, and the checkpoint it started with."""
+    num_children: int
+    """Experiments forked from it."""
+    num_continued: int
+    """How often it went on after it had ended."""
 
 
 class ExperimentPatch(Input):
     name: Name | None = None
     notes: Annotated[SafeStr, Field(max_length=100_000)] | None = None
-    labels: dict[SafeStr, SafeStr] | None = None
+    labels: dict[LabelName, LabelValue] | None = None
+    """All of them; {} for none."""
     priority: Annotated[int, Field(ge=0, le=100)] | None = None
 
 

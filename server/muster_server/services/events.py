@@ -26,6 +26,7 @@ def add_event(
     trial_id: int | None = None,
     attempt_no: int | None = None,
     node_id: str | None = None,
+    project_id: int | None = None,
     data: dict[str, Any] | None = None,
 ) -> None:
     """Append one event. `type` is stable ("trial.state"); a long message is cut."""
@@ -39,6 +40,7 @@ def add_event(
             trial_id=trial_id,
             attempt_no=attempt_no,
             node_id=node_id,
+            project_id=project_id,
             data=data or {},
         )
     )

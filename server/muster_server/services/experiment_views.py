@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,21 +23,13 @@ from muster_server.schemas.experiments import (
     SearchOut,
 )
 
+from . import budgets, forks, spending
+from .experiment_filters import ExperimentFilter, conditions
 from .experiments import get_experiment
 from .paging import decode_cursor, encode_cursor
 
 RUNG_TRIALS_MAX = 1_000
 """Trials shown per rung: the best ones. A rung of more is counted, not drawn."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExperimentFilter:
-    states: Sequence[str] = ()
-    project: str | None = None
-    text: str | None = None
-    """Part of the name, whatever its case."""
-    archived: bool = False
-    """Archived ones too."""
 
 
 def list_experiments(
@@ -47,14 +40,7 @@ def list_experiments(
     key = decode_cursor(cursor, int)
     if key is not None:
         query = query.where(ExperimentRow.id < key[0])
-    if filters.states:
-        query = query.where(ExperimentRow.state.in_(filters.states))
-    if filters.project is not None:
-        query = query.where(ProjectRow.name == filters.project)
-    if filters.text:
-        query = query.where(ExperimentRow.name.icontains(filters.text, autoescape=True))
-    if not filters.archived:
-        query = query.where(ExperimentRow.archived_at.is_(None))
+    query = query.where(*conditions(filters))
     rows = session.execute(query).all()
     more = len(rows) > limit
     items = [ExperimentOut(**fields) for fields in _fields(session, rows[:limit])]
@@ -66,13 +52,31 @@ def experiment_out(session: Session, experiment_id: int) -> ExperimentOut:
     return ExperimentOut(**_fields(session, [_one(session, experiment_id)])[0])
 
 
-def experiment_detail(session: Session, experiment_id: int) -> ExperimentDetail:
+def experiment_detail(session: Session, experiment_id: int, now: dt.datetime) -> ExperimentDetail:
     """Raises NotFound."""
     found = _one(session, experiment_id)
     (fields,) = _fields(session, [found])
     row: ExperimentRow = found[0]
+    spent = spending.of_experiment(session, experiment_id, now)
     return ExperimentDetail(
-        **fields, document=row.document, config=row.config, blob_sha256=row.blob_sha256
+        **fields,
+        document=row.document,
+        overrides=row.overrides,
+        config=row.config,
+        blob_sha256=row.blob_sha256,
+        spending=budgets.spending_out(spent),
+        budget=budgets.budget_out(
+            session,
+            f"experiment:{row.id}",
+            row.budget,
+            spent,
+            since=row.created_at,
+            exhausted_reason=row.exhausted_reason,
+            now=now,
+        ),
+        parent=forks.parent_out(session, row),
+        num_children=forks.num_children(session, row.id),
+        num_continued=row.num_continued,
     )
 
 
@@ -128,7 +132,8 @@ def _query() -> Select[ExperimentRow, str, str]:
 
 
 def _one(session: Session, experiment_id: int) -> Found:
-    found = session.execute(_query().where(ExperimentRow.id == experiment_id)).one_or_none()
+    query = _query().where(ExperimentRow.id == experiment_id, ExperimentRow.deleting_at.is_(None))
+    found = session.execute(query).one_or_none()
     if found is None:
         raise NotFound("experiments.not_found", f"There is no experiment {experiment_id}.")
     return found
@@ -189,7 +194,9 @@ def _experiment(
         "labels": row.labels,
         "notes": row.notes,
         "state": row.state,
+        "desired": row.desired,
         "reason": row.reason,
+        "termination": row.termination,
         "searcher": search["method"],
         "metric_name": row.metric_name,
         "metric_goal": row.metric_goal,

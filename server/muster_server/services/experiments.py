@@ -1,36 +1,27 @@
-"""What can be done with experiments: submit, change, stop, archive, delete."""
+"""Submitting experiments, and changing what does not concern how they run."""
 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, or_, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
-from muster_server.db.models import (
-    BlobRow,
-    EventRow,
-    ExperimentRow,
-    IdempotencyRow,
-    MetricBatchRow,
-    ProjectRow,
-    SearchEventRow,
-    TrialRow,
-)
+from muster_server.db.models import BlobRow, ExperimentRow, SearchEventRow, SpendingRow
 from muster_server.domain.search import Searcher, Started, action_to_json, event_to_json
-from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL, ExperimentState
+from muster_server.domain.states import ExperimentState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.experiments import ExperimentIn, ExperimentPatch
+from muster_server.security.principal import Principal
 
-from . import blobs
+from . import blobs, budgets, idempotency, projects, sources, spending
 from .documents import Resolved, check_entry_file, resolve, search_spec
 from .events import add_event
+from .ownership import require_charge
 from .search import carry_out
 
 MAX_LABELS = 64
@@ -43,13 +34,28 @@ class Submission:
     """False: a repetition, answered with what the first request made."""
 
 
-def resolve_submission(session: Session, body: ExperimentIn) -> Resolved:
-    """The document of a submission, checked together with its code bundle."""
+def resolve_submission(session: Session, body: ExperimentIn, *, now: dt.datetime) -> Resolved:
+    """The document of a submission, checked with its code bundle, its source and its budget."""
     resolved = resolve(body.document, body.overrides)
     if resolved.config is None:
         return resolved
-    problem = _check_code(session, resolved.config, body.blob_sha256)
-    return Resolved(problems=(problem,)) if problem else resolved
+    config = resolved.config
+    _, late = budgets.store(config["budget"], now=now)
+    found = sources.find(session, config["from"]) if config["from"] is not None else None
+    problems = [
+        p
+        for p in (
+            _check_code(session, config, body.blob_sha256),
+            late,
+            found if isinstance(found, FieldProblem) else None,
+        )
+        if p is not None
+    ]
+    if problems:
+        return Resolved(problems=tuple(problems))
+    if isinstance(found, sources.Source):
+        config["from"] = {**config["from"], **found.names()}
+    return resolved
 
 
 def create_experiment(
@@ -60,48 +66,71 @@ def create_experiment(
     user_name: str,
     now: dt.datetime,
     idempotency_key: str | None = None,
+    parent: ExperimentRow | None = None,
 ) -> Submission:
     """Store a submission with its first trials.
 
     With an idempotency key, a repetition of the same request returns the first one's experiment.
+    parent: the experiment it is forked from.
     Raises InvalidRequest with every problem found, and Conflict when the key was used for
     something else.
     """
-    if user_id is not None and idempotency_key is not None:
-        earlier = _claim_key(session, user_id, idempotency_key, body, now)
-        if earlier is not None:
-            return Submission(earlier, is_new=False)
-    resolved = resolve_submission(session, body)
+    parent_id = parent.id if parent is not None else None
+    request = {"operation": "submit", "parent": parent_id, "body": body.model_dump(mode="json")}
+    earlier = idempotency.claim(session, user_id, idempotency_key, request, now)
+    if earlier is not None:
+        return Submission(_still_there(session, earlier.experiment_id), is_new=False)
+    resolved = resolve_submission(session, body, now=now)
     if resolved.config is None:
-        raise InvalidRequest(
-            "experiments.invalid_document",
-            "The experiment document cannot work as written.",
-            hint="`muster validate` checks a document without submitting it.",
-            fields=resolved.problems,
-        )
-    experiment = _insert(session, body, resolved.config, user_id, user_name, now)
-    if user_id is not None and idempotency_key is not None:
-        session.execute(
-            update(IdempotencyRow)
-            .where(IdempotencyRow.user_id == user_id, IdempotencyRow.key == idempotency_key)
-            .values(experiment_id=experiment.id)
-        )
+        raise invalid_document(resolved.problems)
+    experiment = _insert(session, body, resolved.config, user_id, user_name, parent, now)
+    idempotency.settle(session, user_id, idempotency_key, experiment_id=experiment.id)
     return Submission(experiment.id, is_new=True)
+
+
+def invalid_document(problems: Sequence[FieldProblem]) -> InvalidRequest:
+    return InvalidRequest(
+        "experiments.invalid_document",
+        "The experiment document cannot work as written.",
+        hint="`muster validate` checks a document without submitting it.",
+        fields=problems,
+    )
+
+
+def _still_there(session: Session, experiment_id: int | None) -> int:
+    """Of a repeated request. Raises Conflict when what it made was deleted since."""
+    row = session.get(ExperimentRow, experiment_id or 0)
+    if row is None or row.deleting_at is not None:
+        raise Conflict(
+            "request.idempotency_key_reused",
+            "This Idempotency-Key belongs to an experiment that was deleted.",
+            hint="Use a new key to submit it again.",
+        )
+    return row.id
 
 
 def get_experiment(session: Session, experiment_id: int, *, lock: bool = False) -> ExperimentRow:
     """Raises NotFound."""
     row = session.get(ExperimentRow, experiment_id, with_for_update=True if lock else None)
-    if row is None:
+    if row is None or row.deleting_at is not None:
         raise NotFound("experiments.not_found", f"There is no experiment {experiment_id}.")
     return row
 
 
 def update_experiment(
-    session: Session, experiment_id: int, patch: ExperimentPatch, now: dt.datetime
+    session: Session,
+    experiment_id: int,
+    patch: ExperimentPatch,
+    *,
+    principal: Principal,
+    now: dt.datetime,
 ) -> None:
-    """Change what a user may change. Priority moves queued trials in the queue."""
+    """Change what a user may change. Priority moves queued trials in the queue.
+
+    Raises NotFound, InvalidRequest, and Forbidden for an experiment of somebody else.
+    """
     experiment = get_experiment(session, experiment_id, lock=True)
+    require_charge(session, principal, experiment)
     if patch.labels is not None and len(patch.labels) > MAX_LABELS:
         raise InvalidRequest(
             "experiments.too_many_labels",
@@ -127,128 +156,34 @@ def update_experiment(
     touch(session, "experiments", f"experiment:{experiment_id}")
 
 
-def stop_experiment(
-    session: Session, experiment_id: int, *, user_name: str, now: dt.datetime
-) -> None:
-    """Ask for everything of it to stop. Asked again, or after its end, nothing changes."""
-    # Trials before the experiment: the order in which everybody locks them.
-    session.execute(
-        update(TrialRow)
-        .where(
-            TrialRow.experiment_id == experiment_id,
-            TrialRow.state.not_in(TERMINAL_TRIAL),
-            TrialRow.desired != "stop",
-        )
-        .values(desired="stop", reason=f"Stopped by {user_name}.")
-        .execution_options(synchronize_session=False)
-    )
-    experiment = get_experiment(session, experiment_id, lock=True)
-    if experiment.state in TERMINAL_EXPERIMENT or experiment.desired == "stop":
-        return
-    experiment.desired = "stop"
-    experiment.reason = f"Stop requested by {user_name}."
-    if experiment.search_state is not None:
-        searcher = Searcher.from_state(experiment.search_state)
-        searcher.close(f"stopped by {user_name}")
-        experiment.search_state = searcher.state()
-    add_event(
-        session,
-        "experiment.stop_requested",
-        experiment.reason,
-        now=now,
-        experiment_id=experiment_id,
-    )
-    touch(session, "experiments", f"experiment:{experiment_id}", "cluster", "loops")
-
-
-def set_archived(session: Session, experiment_id: int, archived: bool, now: dt.datetime) -> None:
-    """Hide it from lists, or show it again. Raises Conflict while it runs."""
-    experiment = get_experiment(session, experiment_id, lock=True)
-    if archived:
-        _require_ended(experiment, "archived")
-    if (experiment.archived_at is not None) == archived:
-        return
-    experiment.archived_at = now if archived else None
-    touch(session, "experiments", f"experiment:{experiment_id}")
-
-
-def delete_experiment(session: Session, experiment_id: int) -> None:
-    """Remove it with everything it recorded, for good. Raises Conflict while it runs.
-
-    Checkpoint files on the nodes and the code bundle, which others may share, are left.
-    """
-    experiment = get_experiment(session, experiment_id, lock=True)
-    _require_ended(experiment, "deleted")
-    trials = select(TrialRow.id).where(TrialRow.experiment_id == experiment_id)
-    # These two have no foreign key, so nothing cascades to them.
-    session.execute(delete(MetricBatchRow).where(MetricBatchRow.trial_id.in_(trials)))
-    session.execute(
-        delete(EventRow).where(
-            or_(EventRow.experiment_id == experiment_id, EventRow.trial_id.in_(trials))
-        )
-    )
-    session.execute(delete(ExperimentRow).where(ExperimentRow.id == experiment_id))
-    touch(session, "experiments", f"experiment:{experiment_id}")
-
-
-def _require_ended(experiment: ExperimentRow, verb: str) -> None:
-    if experiment.state not in TERMINAL_EXPERIMENT:
-        raise Conflict(
-            "experiments.not_ended",
-            f"Experiment {experiment.id} is {experiment.state}; only one that has ended can be {verb}.",
-            hint="Stop it first.",
-        )
-
-
-def _claim_key(
-    session: Session, user_id: int, key: str, body: ExperimentIn, now: dt.datetime
-) -> int | None:
-    """Take the key for this request; the earlier experiment when it was taken for the same one."""
-    request_hash = hashlib.sha256(
-        json.dumps(body.model_dump(mode="json"), sort_keys=True).encode()
-    ).hexdigest()
-    try:
-        with session.begin_nested():
-            session.add(
-                IdempotencyRow(user_id=user_id, key=key, request_hash=request_hash, created_at=now)
-            )
-        return None
-    except IntegrityError:
-        row = session.get_one(IdempotencyRow, (user_id, key), populate_existing=True)
-    if row.request_hash != request_hash:
-        raise Conflict(
-            "request.idempotency_key_reused",
-            "This Idempotency-Key was used for a different submission.",
-            hint="Use a new key for a new submission.",
-        )
-    if row.experiment_id is None or session.get(ExperimentRow, row.experiment_id) is None:
-        raise Conflict(
-            "request.idempotency_key_reused",
-            "This Idempotency-Key belongs to an experiment that was deleted.",
-            hint="Use a new key to submit it again.",
-        )
-    return row.experiment_id
-
-
 def _insert(
     session: Session,
     body: ExperimentIn,
     config: dict[str, Any],
     user_id: int | None,
     user_name: str,
+    parent: ExperimentRow | None,
     now: dt.datetime,
 ) -> ExperimentRow:
     searcher = Searcher(search_spec(config))
     actions = searcher.apply(Started())
+    budget, problem = budgets.store(config["budget"], now=now)
+    assert problem is None, "checked with the submission"
+    source = sources.describe(session, config["from"], parent=parent)
     experiment = ExperimentRow(
-        project_id=_project_id(session, config["project"], now),
+        id=_free_id(session),
+        project_id=projects.find_or_make(session, config["project"], now),
         owner_id=user_id,
         name=config["name"],
         labels=config["labels"],
         notes=config["notes"],
         state=ExperimentState.QUEUED,
         document=body.document,
+        overrides=list(body.overrides),
         config=config,
+        budget=budget,
+        parent_id=source["experiment_id"] if source is not None else None,
+        source=source,
         blob_sha256=body.blob_sha256,
         priority=config["resources"]["priority"],
         slots_per_trial=config["resources"]["slots"],
@@ -260,6 +195,7 @@ def _insert(
     )
     session.add(experiment)
     session.flush()
+    spending.open_account(session, experiment.id, experiment.project_id)
     session.add(
         SearchEventRow(
             experiment_id=experiment.id,
@@ -273,26 +209,35 @@ def _insert(
     add_event(
         session,
         "experiment.created",
-        f"Submitted by {user_name}.",
+        f"Submitted by {user_name}{sources.sentence(source)}.",
         now=now,
         experiment_id=experiment.id,
     )
+    if parent is not None:
+        add_event(
+            session,
+            "experiment.forked",
+            f"{user_name} forked experiment {experiment.id} ({experiment.name}) from it.",
+            now=now,
+            experiment_id=parent.id,
+            data={"experiment_id": experiment.id},
+        )
+        touch(session, f"experiment:{parent.id}")
     carry_out(session, experiment, actions, now)
     return experiment
 
 
-def _project_id(session: Session, name: str, now: dt.datetime) -> int:
-    query = select(ProjectRow.id).where(ProjectRow.name == name)
-    found = session.scalar(query)
-    if found is not None:
-        return found
-    try:
-        with session.begin_nested():
-            project = ProjectRow(name=name, created_at=now)
-            session.add(project)
-        return project.id
-    except IntegrityError:
-        return session.scalars(query).one()
+def _free_id(session: Session) -> int | None:
+    """An id no experiment ever had; None: the database sees to it.
+
+    SQLite gives the id of a deleted last row out again, and with it the folder of its files. Its
+    write transactions come one by one, so nobody takes the number found here meanwhile.
+    """
+    if session.get_bind().dialect.name != "sqlite":
+        return None
+    highest = [session.scalar(select(func.max(ExperimentRow.id))) or 0]
+    highest.append(session.scalar(select(func.max(SpendingRow.experiment_id))) or 0)
+    return max(highest) + 1
 
 
 def _check_code(

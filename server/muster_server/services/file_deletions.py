@@ -113,14 +113,14 @@ def wake_nodes(session: Session, storage_ids: set[str]) -> None:
 
 
 def list_deletions(
-    session: Session, *, pending_only: bool, cursor: str | None, limit: int
+    session: Session, *, open_only: bool, cursor: str | None, limit: int
 ) -> Page[FileDeletionOut]:
     """Newest first."""
     query = select(FileDeletionRow).order_by(FileDeletionRow.id.desc()).limit(limit + 1)
     key = decode_cursor(cursor, int)
     if key is not None:
         query = query.where(FileDeletionRow.id < key[0])
-    if pending_only:
+    if open_only:
         query = query.where(FileDeletionRow.state.in_(("pending", "refused")))
     rows = list(session.scalars(query))
     items = [_out(session, row) for row in rows[:limit]]

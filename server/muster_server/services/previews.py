@@ -30,7 +30,7 @@ def preview_experiment(
     session: Session, body: ExperimentIn, policy: SchedulerPolicy, *, now: dt.datetime
 ) -> PreviewOut:
     """The same checks as a submission, the trials it would create, and where one would run."""
-    resolved = resolve_submission(session, body)
+    resolved = resolve_submission(session, body, now=now)
     config = resolved.config
     if config is None:
         return PreviewOut(

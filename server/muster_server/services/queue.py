@@ -37,11 +37,23 @@ def list_queue(
 ) -> tuple[list[QueueItem], int | None]:
     """Waiting trials in the scheduler's order (from `cursor`, 0 is the first), and where the next
     page starts: the scheduler's own decisions on what is true now, so that what is shown is what
-    will happen. Trials that wait to restart come last, soonest first.
+    will happen. Then come trials whose project has used up its budget, and last those that wait to
+    restart, soonest first.
     """
     snapshot = load_scheduler_snapshot(session, now=now)
     decisions = _by_trial(snapshot, policy, now)
     order = list(decisions)
+    order += session.scalars(
+        select(TrialRow.id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
+        .where(
+            TrialRow.state == "QUEUED",
+            ExperimentRow.desired == "run",
+            ProjectRow.exhausted_reason != "",
+        )
+        .order_by(TrialRow.id)
+    )
     order += session.scalars(
         select(TrialRow.id)
         .where(TrialRow.state == "RETRY_WAIT")
@@ -126,7 +138,8 @@ def _restart_reason(trial: TrialRow) -> str:
     if trial.state == "RETRY_WAIT" and trial.not_before is not None:
         at = trial.not_before.astimezone(dt.UTC)
         return f"restarts at {at:%H:%M:%S} UTC: {trial.reason}"
-    return trial.reason
+    # QUEUED, and not for the scheduler to decide on: the budget of its project is used up.
+    return trial.pending_reason or trial.reason
 
 
 # ---------------------------------------------------------------- the plan of a preview

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import (
     EventRow,
     ExperimentRow,
+    FileDeletionRow,
     IdempotencyRow,
     JoinTokenRow,
     LogStreamRow,
@@ -23,6 +24,8 @@ TRIALS_AT_ONCE = 50
 EVENTS_AT_ONCE = 5_000
 IDEMPOTENCY_DAYS = 1
 ONE_TIME_TOKEN_DAYS = 1
+FILE_DELETION_DAYS = 30
+"""Deletions of files that are done are shown this long."""
 JOIN_TOKEN_DAYS = 30
 """Expired join tokens are shown this long, so that people see why an agent cannot join."""
 
@@ -61,7 +64,7 @@ def delete_leftovers(session: Session) -> int:
 
 
 def delete_expired(session: Session, now: dt.datetime) -> None:
-    """Delete sessions, one-time tokens, join tokens and request keys that are of no use now."""
+    """Delete sessions, tokens, request keys and notes of deletions that are of no use now."""
     for statement in (
         delete(SessionRow).where(SessionRow.expires_at < now),
         delete(OneTimeTokenRow).where(
@@ -72,6 +75,10 @@ def delete_expired(session: Session, now: dt.datetime) -> None:
         ),
         delete(IdempotencyRow).where(
             IdempotencyRow.created_at < now - dt.timedelta(days=IDEMPOTENCY_DAYS)
+        ),
+        delete(FileDeletionRow).where(
+            FileDeletionRow.state.in_(("done", "dismissed")),
+            FileDeletionRow.ended_at < now - dt.timedelta(days=FILE_DELETION_DAYS),
         ),
     ):
         session.execute(statement.execution_options(synchronize_session=False))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row, and_, func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from muster_server.db.models import (
     AllocationRow,
@@ -36,7 +36,6 @@ from muster_server.domain.resources import (
     request_from_config,
 )
 from muster_server.domain.scheduler import (
-    ProjectView,
     QueuedTrial,
     RunningTrial,
     SchedulerPolicy,
@@ -44,6 +43,8 @@ from muster_server.domain.scheduler import (
 )
 from muster_server.domain.states import TERMINAL_ATTEMPT, AttemptState
 from muster_server.settings import Settings
+
+from .projects import load_projects
 
 OPEN_ATTEMPT = tuple(s.value for s in AttemptState if s.value not in TERMINAL_ATTEMPT)
 KILL_MARGIN_S = 10.0
@@ -89,17 +90,7 @@ def load_scheduler_snapshot(session: Session, *, now: dt.datetime) -> SchedulerS
         nodes=load_nodes(session),
         queue=tuple(_queued_trial(row, wishes[row.experiment_id]) for row in queued),
         running=_running_trials(session, running, wishes, now),
-        projects=tuple(
-            ProjectView(
-                id=row.id,
-                name=row.name,
-                weight=row.weight,
-                quotas={(q["pool"], q["slot_type"]): int(q["slots"]) for q in row.quotas},
-            )
-            for row in session.execute(
-                select(ProjectRow.id, ProjectRow.name, ProjectRow.weight, ProjectRow.quotas)
-            )
-        ),
+        projects=load_projects(session),
     )
 
 
@@ -173,6 +164,8 @@ def _load_wishes(session: Session, experiment_ids: Collection[int]) -> dict[int,
 
 
 def _queued_rows(session: Session) -> list[Row[Any]]:
+    """Those that may be placed: not those of a project whose budget is used up, they wait for it."""
+    lies = aliased(CheckpointRow)  # where its next attempt starts from, of its own or its source
     last = and_(AttemptRow.trial_id == TrialRow.id, AttemptRow.no == TrialRow.attempt_no)
     return list(
         session.execute(
@@ -198,13 +191,20 @@ def _queued_rows(session: Session) -> list[Row[Any]]:
             )
             .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
             .outerjoin(AttemptRow, last)
+            .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
             .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
-            .outerjoin(NodeRow, NodeRow.name == CheckpointRow.node_name)
+            .outerjoin(
+                lies,
+                lies.id
+                == func.coalesce(TrialRow.latest_checkpoint_id, TrialRow.source_checkpoint_id),
+            )
+            .outerjoin(NodeRow, NodeRow.name == lies.node_name)
             .where(
                 TrialRow.state == "QUEUED",
                 TrialRow.desired == "run",
                 ExperimentRow.desired == "run",
                 ExperimentRow.exhausted_reason == "",
+                ProjectRow.exhausted_reason == "",
                 ExperimentRow.state.in_(("QUEUED", "RUNNING")),
             )
         )

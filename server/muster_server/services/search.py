@@ -20,6 +20,7 @@ from muster_server.db.engine import touch
 from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, TrialRow
 from muster_server.domain.search import (
     Action,
+    ContinueTrial,
     CreateTrial,
     Event,
     Finish,
@@ -107,7 +108,8 @@ def on_metrics(
 
 def on_trial_terminal(session: Session, trial: TrialRow, now: dt.datetime) -> None:
     """Take note that a trial has ended for good. Called again, it changes nothing."""
-    key = f"ended:{trial.no}"
+    # One that was continued ends once more.
+    key = f"ended:{trial.no}" + (f":{trial.num_continued}" if trial.num_continued else "")
     event = TrialEnded(trial_no=trial.no, outcome=_OUTCOMES[trial.state], key=key)
     _append(session, trial.experiment_id, key, event, now)
 
@@ -244,6 +246,8 @@ def run_search(session: Session, experiment_id: int, now: dt.datetime) -> list[s
     decided: list[Action] = []
     if experiment.desired in ("stop", "kill"):
         decided += searcher.close("stopped by a user")
+    elif experiment.exhausted_reason:
+        decided += searcher.close(experiment.exhausted_reason)
     for row in rows:
         actions = searcher.apply(event_from_json(row.event))
         row.actions = [action_to_json(action) for action in actions]
@@ -260,7 +264,10 @@ def carry_out(
     stops = {a.no: a.reason for a in actions if isinstance(a, StopTrial)}
     if stops:
         _stop_early(session, experiment, stops, now)
-    new = [_trial_row(experiment.id, a, now) for a in actions if isinstance(a, CreateTrial)]
+    again = {a.no: a.reason for a in actions if isinstance(a, ContinueTrial)}
+    if again:
+        _continue(session, experiment, again, now)
+    new = [_trial_row(experiment, a, now) for a in actions if isinstance(a, CreateTrial)]
     session.add_all(new)
     session.flush()
     for trial in new:
@@ -296,6 +303,7 @@ def save_search(
             ExperimentRow.id == experiment.id,
             ExperimentRow.search_seq == experiment.search_seq,
             ExperimentRow.desired == experiment.desired,
+            ExperimentRow.exhausted_reason == experiment.exhausted_reason,
         )
         .values(search_state=searcher.state(), search_seq=search_seq)
         .execution_options(synchronize_session=False)
@@ -309,6 +317,8 @@ def describe(action: Action) -> str:
         return f"create {action.reason}"
     if isinstance(action, StopTrial):
         return f"stop trial {action.no}: {action.reason}"
+    if isinstance(action, ContinueTrial):
+        return f"continue trial {action.no}: {action.reason}"
     return f"finish: {action.reason}"
 
 
@@ -339,9 +349,45 @@ def _stop_early(
         touch(session, f"trial:{trial.id}")
 
 
-def _trial_row(experiment_id: int, action: CreateTrial, now: dt.datetime) -> TrialRow:
+def _continue(
+    session: Session, experiment: ExperimentRow, again: dict[int, str], now: dt.datetime
+) -> None:
+    """Put ended trials back into the queue, behind those that wait already, with fresh restarts."""
+    trials = session.scalars(
+        select(TrialRow)
+        .where(TrialRow.experiment_id == experiment.id, TrialRow.no.in_(again))
+        .order_by(TrialRow.id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    for trial in trials:
+        if trial.state not in TERMINAL_TRIAL:
+            continue
+        before = trial.state
+        trial.state, trial.desired = TrialState.QUEUED, "run"
+        trial.waiting_since, trial.queue_no = now, now.timestamp()
+        trial.num_continued += 1
+        trial.failures_user = trial.failures_infra = trial.no_progress = 0
+        trial.not_before = trial.ended_at = trial.termination = None
+        trial.pending_reason, trial.logs_complete, trial.flags = "", False, []
+        trial.reason = f"continued after it was {before}"
+        add_event(
+            session,
+            "trial.state",
+            f"Trial {trial.no} is QUEUED: {trial.reason}.",
+            now=now,
+            experiment_id=experiment.id,
+            trial_id=trial.id,
+            attempt_no=trial.attempt_no or None,
+            data={"before": before, "after": "QUEUED"},
+        )
+        touch(session, f"trial:{trial.id}")
+
+
+def _trial_row(experiment: ExperimentRow, action: CreateTrial, now: dt.datetime) -> TrialRow:
     values: dict[str, Any] = {
-        "experiment_id": experiment_id,
+        "experiment_id": experiment.id,
+        "source_checkpoint_id": (experiment.source or {}).get("checkpoint_id"),
         "no": action.no,
         "hparams": action.hparams,
         "seed": action.seed,

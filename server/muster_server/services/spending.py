@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, case, func, select, update
 from sqlalchemy.orm import Session
@@ -18,6 +18,7 @@ from muster_server.db.models import (
     AllocationRow,
     ExperimentRow,
     PoolRow,
+    ProjectRow,
     SpendingRow,
     TrialRow,
 )
@@ -73,52 +74,76 @@ def settle(session: Session, allocation: AllocationRow, *, until: dt.datetime) -
 
 
 def of_experiments(
-    session: Session, experiment_ids: Collection[int], now: dt.datetime
+    session: Session, about: ColumnElement[bool], now: dt.datetime
 ) -> dict[int, Spending]:
-    """Experiment → what it has spent until now; every id given is in the answer."""
-    settled = {
-        row.experiment_id: Settled(row.slot_s, row.cost)
-        for row in session.execute(
-            select(SpendingRow.experiment_id, SpendingRow.slot_s, SpendingRow.cost).where(
-                SpendingRow.experiment_id.in_(experiment_ids)
-            )
-        )
-    }
-    held = holdings(session, ExperimentRow.id.in_(experiment_ids))
+    """Experiment → what it has spent until now, of those that `about` selects.
+
+    One that is not in the answer has spent nothing.
+    """
+    rows = session.execute(
+        select(SpendingRow.experiment_id, SpendingRow.slot_s, SpendingRow.cost)
+        .join(ExperimentRow, ExperimentRow.id == SpendingRow.experiment_id)
+        .where(about)
+    )
+    settled = {row.experiment_id: Settled(row.slot_s, row.cost) for row in rows}
+    held: dict[int, list[Holding]] = defaultdict(list)
+    for experiment_id, _, holding in _holdings(session, about):
+        held[experiment_id].append(holding)
     return {
-        id_: _sum(settled.get(id_, Settled()), held.get(id_, []), now) for id_ in experiment_ids
+        experiment_id: _sum(settled.get(experiment_id, Settled()), held.get(experiment_id, []), now)
+        for experiment_id in sorted(settled.keys() | held.keys())
     }
+
+
+def of_experiment(session: Session, experiment_id: int, now: dt.datetime) -> Spending:
+    """What one experiment has spent until now."""
+    found = of_experiments(session, ExperimentRow.id == experiment_id, now)
+    return found.get(experiment_id, Spending())
 
 
 def of_projects(
-    session: Session, project_ids: Collection[int], now: dt.datetime
+    session: Session, about: ColumnElement[bool], now: dt.datetime
 ) -> dict[int, Spending]:
-    """Project → what its experiments have spent until now, deleted ones included."""
+    """Project → what its experiments have spent in all, deleted ones included."""
     rows = session.execute(
         select(SpendingRow.project_id, func.sum(SpendingRow.slot_s), func.sum(SpendingRow.cost))
-        .where(SpendingRow.project_id.in_(project_ids))
+        .join(ProjectRow, ProjectRow.id == SpendingRow.project_id)
+        .where(about)
         .group_by(SpendingRow.project_id)
     )
-    settled = {project_id: Settled(slot_s or 0.0, cost or 0.0) for project_id, slot_s, cost in rows}
+    settled = {project_id: Settled(slot_s, cost) for project_id, slot_s, cost in rows}
     held: dict[int, list[Holding]] = defaultdict(list)
-    experiments = holdings(session, ExperimentRow.project_id.in_(project_ids))
-    if experiments:
-        owners = session.execute(
-            select(ExperimentRow.id, ExperimentRow.project_id).where(
-                ExperimentRow.id.in_(experiments)
-            )
-        )
-        for experiment_id, project_id in owners:
-            held[project_id] += experiments[experiment_id]
-    return {id_: _sum(settled.get(id_, Settled()), held.get(id_, []), now) for id_ in project_ids}
+    mine = select(ProjectRow.id).where(about)
+    for _, project_id, holding in _holdings(session, ExperimentRow.project_id.in_(mine)):
+        held[project_id].append(holding)
+    return {
+        project_id: _sum(settled.get(project_id, Settled()), held.get(project_id, []), now)
+        for project_id in sorted(settled.keys() | held.keys())
+    }
 
 
-def holdings(session: Session, about: ColumnElement[bool]) -> dict[int, list[Holding]]:
-    """Experiment → the slots held for it now, of experiments that `about` selects."""
-    found: dict[int, list[Holding]] = defaultdict(list)
+def since(spent: Spending, base: dict[str, float] | None) -> Spending:
+    """What was spent beside what had been spent at a moment before (`as_base`)."""
+    if base is None:
+        return spent
+    return replace(
+        spent,
+        slot_s=max(0.0, spent.slot_s - base["slot_s"]),
+        cost=max(0.0, spent.cost - base["cost"]),
+    )
+
+
+def as_base(spent: Spending) -> dict[str, float]:
+    """To be kept, for counting from now on."""
+    return {"slot_s": spent.slot_s, "cost": spent.cost}
+
+
+def _holdings(session: Session, about: ColumnElement[bool]) -> Iterator[tuple[int, int, Holding]]:
+    """(experiment, project, the slots held for it now) of experiments that `about` selects."""
     rows = session.execute(
         select(
             ExperimentRow.id,
+            ExperimentRow.project_id,
             AllocationRow.created_at,
             AllocationRow.slots,
             AllocationRow.price_per_slot_hour,
@@ -129,11 +154,9 @@ def holdings(session: Session, about: ColumnElement[bool]) -> dict[int, list[Hol
         .where(AllocationRow.observed != "CLEANED", about)
         .order_by(AllocationRow.id)
     )
-    for experiment_id, since, slots, price, until in rows:
-        found[experiment_id].append(
-            Holding(since=since, until=until, slots=len(slots), price_per_slot_hour=price)
-        )
-    return dict(found)
+    for experiment_id, project_id, begun, slots, price, until in rows:
+        held = Holding(since=begun, until=until, slots=len(slots), price_per_slot_hour=price)
+        yield experiment_id, project_id, held
 
 
 def _sum(settled: Settled, held: list[Holding], now: dt.datetime) -> Spending:

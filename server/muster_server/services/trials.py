@@ -32,9 +32,12 @@ from muster_server.schemas.experiments import (
     TrialOut,
     WorkerOut,
 )
+from muster_server.security.principal import Principal
 
 from . import checkpoints
 from .events import add_event
+from .experiments import get_experiment
+from .ownership import require_charge
 from .paging import decode_cursor, encode_cursor
 
 TrialSort = Literal["no", "-no", "metric", "-metric"]
@@ -47,7 +50,7 @@ Found = Row[TrialRow, ExperimentRow]
 def get_trial(session: Session, trial_id: int, *, lock: bool = False) -> TrialRow:
     """Raises NotFound."""
     row = session.get(TrialRow, trial_id, with_for_update=True if lock else None)
-    if row is None:
+    if row is None or session.get_one(ExperimentRow, row.experiment_id).deleting_at is not None:
         raise NotFound("trials.not_found", f"There is no trial {trial_id}.")
     return row
 
@@ -62,8 +65,7 @@ def list_trials(
     limit: int,
 ) -> Page[TrialOut]:
     """Trials of an experiment; those without a metric come last in either direction."""
-    if session.get(ExperimentRow, experiment_id) is None:
-        raise NotFound("experiments.not_found", f"There is no experiment {experiment_id}.")
+    get_experiment(session, experiment_id)
     query = _query().where(TrialRow.experiment_id == experiment_id).limit(limit + 1)
     if states:
         query = query.where(TrialRow.state.in_(states))
@@ -106,17 +108,28 @@ def trial_detail(session: Session, trial_id: int) -> TrialDetail:
     )
 
 
-def stop_trial(session: Session, trial_id: int, *, user_name: str, now: dt.datetime) -> None:
-    """Ask for it to stop. Asked again, or after its end, nothing changes. Raises NotFound."""
+def end_trial(
+    session: Session,
+    trial_id: int,
+    desired: Literal["stop", "kill"],
+    *,
+    principal: Principal,
+    now: dt.datetime,
+) -> None:
+    """Ask for it to stop, or to be killed. Asked again, or after its end, nothing changes.
+
+    Raises NotFound, and Forbidden for a trial of somebody else.
+    """
     trial = get_trial(session, trial_id, lock=True)
-    if trial.state in TERMINAL_TRIAL or trial.desired == "stop":
+    require_charge(session, principal, session.get_one(ExperimentRow, trial.experiment_id))
+    if trial.state in TERMINAL_TRIAL or trial.desired in (desired, "kill"):
         return
-    trial.desired = "stop"
-    trial.reason = f"Stopped by {user_name}."
+    trial.desired = desired
+    trial.reason = f"{'Stopped' if desired == 'stop' else 'Killed'} by {principal.name}."
     add_event(
         session,
-        "trial.stop_requested",
-        f"Stop requested by {user_name}.",
+        f"trial.{desired}_requested",
+        f"{desired.capitalize()} requested by {principal.name}.",
         now=now,
         experiment_id=trial.experiment_id,
         trial_id=trial.id,
@@ -220,8 +233,10 @@ def list_checkpoints(
 
 
 def _query() -> Select[TrialRow, ExperimentRow]:
-    return select(TrialRow, ExperimentRow).join(
-        ExperimentRow, ExperimentRow.id == TrialRow.experiment_id
+    return (
+        select(TrialRow, ExperimentRow)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(ExperimentRow.deleting_at.is_(None))
     )
 
 

@@ -14,7 +14,6 @@ from muster_server.domain.budgets import (
     Budget,
     BudgetSnapshot,
     EndExperiment,
-    EndTrials,
     ExperimentBudget,
     Holding,
     ProjectBudget,
@@ -237,15 +236,11 @@ def test_one_that_is_being_stopped_is_left_alone():
         assert ended(decide(experiment(Budget(slot_hours=1), hours=2, desired=desired))) == []
 
 
-def test_trials_that_came_into_being_meanwhile_end_too():
-    case = experiment(Budget(slot_hours=1), hours=2, exhausted_reason="why", going_on=(3, 4))
-    assert ended(decide(case)) == [EndTrials(experiment_id=12, trial_ids=(3, 4), reason="why")]
-    assert ended(decide(replace(case, going_on=()))) == []
-
-
-def test_a_budget_raised_too_late_does_not_take_back_the_end():
-    case = experiment(Budget(slot_hours=100), hours=2, exhausted_reason="why", going_on=(3,))
-    assert [type(d) for d in decide(case)] == [EndTrials]
+def test_one_that_ends_for_its_budget_is_not_ended_again():
+    case = experiment(Budget(slot_hours=1), hours=2, exhausted_reason="why")
+    assert ended(decide(case)) == []
+    raised_too_late = replace(case, budget=Budget(slot_hours=100))
+    assert ended(decide(raised_too_late)) == []
 
 
 def test_nothing_follows_for_one_that_has_ended():

@@ -332,12 +332,15 @@ class EventRow(Base):
     trial_id: Mapped[int | None]
     attempt_no: Mapped[int | None]
     node_id: Mapped[str | None] = mapped_column(String(32))
+    project_id: Mapped[int | None]
+    """Of what happened to a project as a whole."""
     data: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
     __table_args__ = (
         Index("ix_events_experiment_id_id", "experiment_id", "id"),
         Index("ix_events_trial_id_id", "trial_id", "id"),
         Index("ix_events_node_id_id", "node_id", "id"),
+        Index("ix_events_project_id_id", "project_id", "id"),
     )
 
 

@@ -95,6 +95,8 @@ class SetExperiment:
     before: str
     after: str
     reason: str
+    termination: Termination | None = None
+    """Where it ends for one reason as a whole."""
 
 
 Action = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..states import EXPERIMENT_TRANSITIONS, TERMINAL_EXPERIMENT, TERMINAL_TRIAL
+from ..states import EXPERIMENT_TRANSITIONS, TERMINAL_EXPERIMENT, TERMINAL_TRIAL, Termination
 from .actions import Action, SetExperiment, require_legal
 from .views import ExperimentView
 
@@ -19,14 +19,29 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
     over = experiment.search_finished and num_open == 0
     actions: list[Action] = []
 
-    def go(after: str, reason: str) -> None:
+    def go(after: str, reason: str, termination: Termination | None = None) -> None:
         nonlocal state
         require_legal(EXPERIMENT_TRANSITIONS, state, after, f"experiment {experiment.id}")
         actions.append(
-            SetExperiment(experiment_id=experiment.id, before=state, after=after, reason=reason)
+            SetExperiment(
+                experiment_id=experiment.id,
+                before=state,
+                after=after,
+                reason=reason,
+                termination=termination,
+            )
         )
         state = after
 
+    if experiment.exhausted_reason:
+        if state != "STOPPING":
+            go("STOPPING", experiment.exhausted_reason)
+        # Nothing was lost to the budget if everything there was to do is done.
+        if num_open == 0 and num_well == num_trials > 0 and num_trials == experiment.num_planned:
+            go("COMPLETED", "it had finished by itself before its budget was used up")
+        elif num_open == 0:
+            go("CANCELED", experiment.exhausted_reason, Termination.BUDGET_EXHAUSTED)
+        return tuple(actions)
     if experiment.desired in ("stop", "kill") and state != "STOPPING":
         go("STOPPING", "stop requested")
     if state == "PAUSED" and over:

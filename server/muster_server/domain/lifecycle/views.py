@@ -140,7 +140,11 @@ class ExperimentView:
     state: str
     desired: str = "run"
     """run | pause | stop | kill."""
+    exhausted_reason: str = ""
+    """The sentence that names the budget it has used up; empty while there is some left."""
     search_finished: bool = False
+    num_planned: int | None = None
+    """Trials its search would create in all; None: not known."""
     num_by_state: Mapping[str, int] = field(default_factory=dict)
     """Trials per state."""
     failure: str = ""

@@ -2,6 +2,7 @@
 
 from .events import (
     Action,
+    ContinueTrial,
     CreateTrial,
     Event,
     Finish,
@@ -18,6 +19,7 @@ from .searcher import Searcher, SearchSpec, initial_state, on_event
 
 __all__ = [
     "Action",
+    "ContinueTrial",
     "CreateTrial",
     "Event",
     "Finish",

@@ -64,13 +64,21 @@ class StopTrial:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ContinueTrial:
+    """Let a trial that had ended go on, from its newest checkpoint."""
+
+    no: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finish:
     """The search creates and stops no more trials."""
 
     reason: str
 
 
-Action = CreateTrial | StopTrial | Finish
+Action = CreateTrial | StopTrial | ContinueTrial | Finish
 
 _EVENTS: dict[str, type[Event]] = {
     "started": Started,
@@ -81,6 +89,7 @@ _EVENT_NAMES = {cls: name for name, cls in _EVENTS.items()}
 _ACTION_NAMES: dict[type[Action], str] = {
     CreateTrial: "create_trial",
     StopTrial: "stop_trial",
+    ContinueTrial: "continue_trial",
     Finish: "finish",
 }
 

@@ -16,13 +16,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from muster.wire import Number, decode_number, encode_number
 
 from . import sampling
-from .events import Action, CreateTrial, Event, Finish, Started, StopTrial, Validated
+from .events import (
+    Action,
+    ContinueTrial,
+    CreateTrial,
+    Event,
+    Finish,
+    Started,
+    StopTrial,
+    Validated,
+)
 from .rungs import Ladder, quota, rung_units, score
 
 Method = Literal["single", "grid", "random", "asha"]
@@ -122,6 +132,8 @@ class Searcher:
         self.rungs: list[list[RungEntry]] = [[] for _ in spec.rungs]
         """Per rung, in order of arrival."""
         self._live: dict[int, _Live] = {}
+        self._again: list[int] = []
+        """Ended trials that are to go on as soon as there is room for them."""
         self._ladders = [Ladder() for _ in spec.rungs]
         self._parameters, problems = sampling.parse_space(spec.space)
         if problems:
@@ -154,6 +166,23 @@ class Searcher:
             return []
         return [self._finish(reason)]
 
+    def reopen(self, spec: SearchSpec, trial_nos: Iterable[int]) -> list[Action]:
+        """Go on after the end: with these trials, and with those that were never created.
+
+        spec: the present one, or one that differs in `trials`, `concurrent` and `max_units` alone.
+        trial_nos: trials that have ended; each begins on the rung after the last one it reached.
+        """
+        self.spec = spec
+        self.is_finished, self.finish_reason = False, ""
+        self._live.clear()
+        self._again = sorted(set(trial_nos))
+        return self._go_on()
+
+    @property
+    def unfinished(self) -> frozenset[int]:
+        """Trials whose end it has not heard of: after `close`, those that were stopped with it."""
+        return frozenset({*self._live, *self._again})
+
     def cutoff(self, rung: int) -> float | None:
         """The metric the next arrival at `rung` must reach to go on, None while any would do.
 
@@ -180,6 +209,7 @@ class Searcher:
             "version": STATE_VERSION,
             "spec": {**dataclasses.asdict(self.spec), "rungs": list(self.spec.rungs)},
             "created": self.num_created,
+            "again": list(self._again),
             "live": {str(no): [t.next_rung, t.is_stopping] for no, t in self._live.items()},
             "rungs": [
                 [[e.trial_no, _encode(e.value), e.goes_on] for e in entries]
@@ -198,6 +228,7 @@ class Searcher:
         searcher.num_created = state["created"]
         searcher.is_finished = state["finished"]
         searcher.finish_reason = state["finish_reason"]
+        searcher._again = list(state.get("again", ()))
         # Sorted, because the database may hand the keys back in any order.
         for no in sorted(state["live"], key=int):
             searcher._live[int(no)] = _Live(*state["live"][no])
@@ -251,6 +282,10 @@ class Searcher:
 
     def _go_on(self) -> list[Action]:
         actions: list[Action] = []
+        while self._again and len(self._live) < self.spec.concurrent:
+            no = self._again.pop(0)
+            self._live[no] = _Live(next_rung=self._rungs_reached(no))
+            actions.append(ContinueTrial(no=no, reason=f"trial {no} goes on"))
         while self.num_created < self.spec.trials and len(self._live) < self.spec.concurrent:
             self.num_created += 1
             no = self.num_created
@@ -267,6 +302,15 @@ class Searcher:
         if not self._live:
             actions.append(self._finish(f"all {self.spec.trials} trials have ended"))
         return actions
+
+    def _rungs_reached(self, no: int) -> int:
+        """How many rungs a trial has been judged at, from the first one on."""
+        reached = 0
+        for entries in self.rungs:
+            if not any(e.trial_no == no and e.value is not None for e in entries):
+                break
+            reached += 1
+        return reached
 
     def _finish(self, reason: str) -> Finish:
         self.is_finished = True

@@ -279,7 +279,10 @@ def _set_experiment(session: Session, action: SetExperiment, now: dt.datetime) -
     if action.after == "RUNNING":
         values["started_at"] = func.coalesce(ExperimentRow.started_at, now)
     if action.after in TERMINAL_EXPERIMENT:
-        values["ended_at"] = now
+        values |= {
+            "ended_at": now,
+            "termination": action.termination.value if action.termination else None,
+        }
     require_one(
         session,
         update(ExperimentRow)

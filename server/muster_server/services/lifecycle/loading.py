@@ -200,7 +200,9 @@ def _load_experiments(session: Session) -> list[ExperimentView]:
             ExperimentRow.id,
             ExperimentRow.state,
             ExperimentRow.desired,
+            ExperimentRow.exhausted_reason,
             ExperimentRow.search_state["finished"].as_boolean().label("finished"),
+            ExperimentRow.search_state["spec"]["trials"].as_integer().label("planned"),
         )
         .where(is_open)
         .order_by(ExperimentRow.id)
@@ -210,7 +212,9 @@ def _load_experiments(session: Session) -> list[ExperimentView]:
             id=row.id,
             state=row.state,
             desired=row.desired,
+            exhausted_reason=row.exhausted_reason,
             search_finished=bool(row.finished),
+            num_planned=row.planned,
             num_by_state=counts[row.id],
             failure=_first_failure(session, row.id) if counts[row.id].get("FAILED") else "",
         )

@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session
 
 from muster_server.errors import MusterError
 from muster_server.schemas.experiments import ExperimentIn, ExperimentPatch
-from muster_server.services import experiments, nodes, trials
+from muster_server.security.principal import Principal
+from muster_server.services import experiments, nodes, operations, trials
+from muster_server.services.operations import Caller
 
 from .scenario import Submission, UserAction
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 USER_ID = 1
 USER = "ada"
+ADA = Principal(kind="user", name=USER, role="member", user_id=USER_ID)
 RETRY_S = 2.0
 PATIENCE_S = 60.0
 """How long a training may hang before somebody notices."""
@@ -83,8 +86,8 @@ class Users:
             case "stop_experiment":
                 self.stopped.add(experiment_id)
                 self._try(
-                    lambda session: experiments.stop_experiment(
-                        session, experiment_id, user_name=USER, now=now
+                    lambda session: operations.run(
+                        session, operations.STOP, experiment_id, self._caller()
                     )
                 )
             case "stop_trial":
@@ -92,12 +95,18 @@ class Users:
                 trial_id, owner = rows[action.target % len(rows)]
                 self.stopped.add(owner)
                 self._try(
-                    lambda session: trials.stop_trial(session, trial_id, user_name=USER, now=now)
+                    lambda session: trials.end_trial(
+                        session, trial_id, "stop", principal=ADA, now=now
+                    )
                 )
             case "priority":
                 self._try(
                     lambda session: experiments.update_experiment(
-                        session, experiment_id, ExperimentPatch(priority=action.amount), now
+                        session,
+                        experiment_id,
+                        ExperimentPatch(priority=action.amount),
+                        principal=ADA,
+                        now=now,
                     )
                 )
             case "cordon" | "drain" | "open":
@@ -117,12 +126,13 @@ class Users:
         self._try(lambda session: self._set_scheduling(session, node_id, "open"))
 
     def _stop(self, name: str) -> None:
-        experiment_id, now = self._world.submitted[name], self._world.api.clock.wall()
+        experiment_id = self._world.submitted[name]
         self._try(
-            lambda session: experiments.stop_experiment(
-                session, experiment_id, user_name=USER, now=now
-            )
+            lambda session: operations.run(session, operations.STOP, experiment_id, self._caller())
         )
+
+    def _caller(self) -> Caller:
+        return Caller(principal=ADA, now=self._world.api.clock.wall())
 
     def _set_scheduling(self, session: Session, node_id: str, scheduling: str) -> None:
         nodes.set_scheduling(

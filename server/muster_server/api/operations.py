@@ -1,0 +1,224 @@
+"""Routes that do something with experiments that exist; see docs/guides/operations.md."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from muster_server.api.deps import By, Cursor, Db, Id, IdempotencyKey, Limit
+from muster_server.db.engine import Database
+from muster_server.errors import InvalidRequest
+from muster_server.schemas.base import Page
+from muster_server.schemas.document import Budget
+from muster_server.schemas.experiments import ExperimentDetail, ExperimentOut
+from muster_server.schemas.operations import (
+    BulkIn,
+    BulkOut,
+    BulkPreviewOut,
+    ChildOut,
+    ContinueIn,
+    DeletionOut,
+    DeletionPlanOut,
+    FileDeletionOut,
+    ForkIn,
+)
+from muster_server.services import (
+    audit,
+    budgets,
+    bulk,
+    continuing,
+    deletion,
+    experiment_views,
+    file_deletions,
+    forks,
+    operations,
+)
+from muster_server.services.operations import Caller, Operation, note
+
+router = APIRouter(tags=["operations"])
+
+
+@router.post("/experiments/{experiment_id}:pause", status_code=202, operation_id="pause_experiment")
+def pause_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
+    """Let its trials save a checkpoint and give up their slots until it is resumed."""
+    return _run(db, operations.PAUSE, experiment_id, by)
+
+
+@router.post(
+    "/experiments/{experiment_id}:resume", status_code=202, operation_id="resume_experiment"
+)
+def resume_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
+    """Queue its trials again, to go on from their checkpoints."""
+    return _run(db, operations.RESUME, experiment_id, by)
+
+
+@router.post("/experiments/{experiment_id}:stop", status_code=202, operation_id="stop_experiment")
+def stop_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
+    """Ask for all its trials to stop, with time for a last checkpoint."""
+    return _run(db, operations.STOP, experiment_id, by)
+
+
+@router.post("/experiments/{experiment_id}:kill", status_code=202, operation_id="kill_experiment")
+def kill_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
+    """End all its processes at once, without a last checkpoint."""
+    return _run(db, operations.KILL, experiment_id, by)
+
+
+@router.post("/experiments/{experiment_id}:archive", operation_id="archive_experiment")
+def archive_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
+    """Leave an experiment that has ended out of lists. It can be read as before."""
+    return _run(db, operations.ARCHIVE, experiment_id, by)
+
+
+@router.post("/experiments/{experiment_id}:unarchive", operation_id="unarchive_experiment")
+def unarchive_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
+    """Show it in lists again."""
+    return _run(db, operations.UNARCHIVE, experiment_id, by)
+
+
+def _run(db: Database, operation: Operation, experiment_id: int, by: Caller) -> ExperimentOut:
+    with db.transaction() as session:
+        operations.run(session, operation, experiment_id, by)
+        session.flush()
+        return experiment_views.experiment_out(session, experiment_id)
+
+
+@router.post(
+    "/experiments/{experiment_id}:continue", status_code=202, operation_id="continue_experiment"
+)
+def continue_experiment(
+    experiment_id: Id,
+    body: ContinueIn,
+    db: Db,
+    by: By,
+    idempotency_key: IdempotencyKey = None,
+) -> ExperimentDetail:
+    """Let an experiment that has ended go on from its newest checkpoints, longer if asked."""
+    with db.transaction() as session:
+        continuing.continue_experiment(
+            session, experiment_id, body, by, idempotency_key=idempotency_key
+        )
+        session.flush()
+        return experiment_views.experiment_detail(session, experiment_id, by.now)
+
+
+@router.post("/experiments/{experiment_id}:fork", status_code=201, operation_id="fork_experiment")
+def fork_experiment(
+    experiment_id: Id,
+    body: ForkIn,
+    db: Db,
+    by: By,
+    idempotency_key: IdempotencyKey = None,
+) -> ExperimentDetail:
+    """Make a new experiment from its document and code, and from a checkpoint if asked."""
+    with db.transaction() as session:
+        made = forks.fork_experiment(
+            session,
+            experiment_id,
+            body,
+            user_id=by.principal.user_id,
+            user_name=by.principal.name,
+            now=by.now,
+            idempotency_key=idempotency_key,
+        )
+        if made.is_new:
+            detail = {"from": experiment_id}
+            note(session, "experiments.forked", made.experiment_id, by, detail)
+        session.flush()
+        return experiment_views.experiment_detail(session, made.experiment_id, by.now)
+
+
+@router.get("/experiments/{experiment_id}/children", operation_id="list_experiment_children")
+def list_experiment_children(
+    experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+) -> Page[ChildOut]:
+    """Experiments that were forked from it, newest first."""
+    with db.read() as session:
+        return forks.list_children(session, experiment_id, cursor=cursor, limit=limit)
+
+
+@router.put("/experiments/{experiment_id}/budget", operation_id="set_experiment_budget")
+def set_experiment_budget(experiment_id: Id, body: Budget, db: Db, by: By) -> ExperimentDetail:
+    """Replace its budget; without a limit it has none. A length of time counts from now."""
+    stored, problem = budgets.store(body.model_dump(mode="json"), now=by.now)
+    if problem is not None:
+        raise InvalidRequest(
+            "budgets.invalid", "The budget cannot work as written.", fields=[problem]
+        )
+    with db.transaction() as session:
+        operations.run(session, operations.budget(stored), experiment_id, by)
+        session.flush()
+        return experiment_views.experiment_detail(session, experiment_id, by.now)
+
+
+# ---------------------------------------------------------------- deleting
+
+
+@router.get("/experiments/{experiment_id}/deletion", operation_id="preview_deletion")
+def preview_deletion(experiment_id: Id, db: Db) -> DeletionPlanOut:
+    """What deleting it would free, and whether that is possible now. Nothing is changed."""
+    with db.read() as session:
+        return deletion.preview(session, experiment_id)
+
+
+@router.delete("/experiments/{experiment_id}", operation_id="delete_experiment")
+def delete_experiment(
+    experiment_id: Id,
+    db: Db,
+    by: By,
+    keep_files: Annotated[bool, Query(description="Leave its checkpoint files.")] = False,
+) -> DeletionOut:
+    """Remove an experiment that has ended, with everything it recorded and its files."""
+    with db.transaction() as session:
+        begun = deletion.begin(session, experiment_id, by, keep_files=keep_files)
+    return begun.model_copy(update={"complete": deletion.clear(db, only=experiment_id)})
+
+
+@router.get("/deletions", operation_id="list_deletions")
+def list_deletions(
+    db: Db,
+    open_only: Annotated[
+        bool, Query(description="Only those that wait, and those an agent refused.")
+    ] = False,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Page[FileDeletionOut]:
+    """Checkpoint files of deleted experiments and what became of them, newest first."""
+    with db.read() as session:
+        return file_deletions.list_deletions(
+            session, open_only=open_only, cursor=cursor, limit=limit
+        )
+
+
+@router.post("/deletions/{deletion_id}:dismiss", operation_id="dismiss_deletion")
+def dismiss_deletion(deletion_id: Id, db: Db, by: By) -> FileDeletionOut:
+    """Give up on files that no agent can delete; they stay where they are."""
+    with db.transaction() as session:
+        audit.record(
+            session,
+            actor=by.principal.actor,
+            action="deletions.dismissed",
+            subject=f"deletion:{deletion_id}",
+            now=by.now,
+            remote_addr=by.remote_addr,
+        )
+        return file_deletions.dismiss(session, deletion_id, by.now)
+
+
+# ---------------------------------------------------------------- many at once
+
+
+@router.post("/experiments:bulk-preview", operation_id="preview_bulk")
+def preview_bulk(body: BulkIn, db: Db, by: By) -> BulkPreviewOut:
+    """The exact experiments an operation would touch, and the digest that doing it needs."""
+    with db.read() as session:
+        return bulk.preview(session, body, by)
+
+
+@router.post("/experiments:bulk", operation_id="run_bulk")
+def run_bulk(body: BulkIn, db: Db, by: By, idempotency_key: IdempotencyKey = None) -> BulkOut:
+    """Do what was previewed. 409 when the selection is not the previewed one any more."""
+    by = replace(by, bulk=(body.digest or "")[:16])
+    return bulk.perform(db, body, by, idempotency_key=idempotency_key)

@@ -1,0 +1,126 @@
+"""Routes of projects and pools; see docs/guides/budgets.md."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+from sqlalchemy.orm import Session
+
+from muster_server import clock
+from muster_server.api.deps import Cursor, Db, Limit, Me, RemoteAddr
+from muster_server.db.models import EventRow
+from muster_server.schemas.base import Page
+from muster_server.schemas.budgets import PoolIn, PoolOut, ProjectIn, ProjectOut, ProjectPatch
+from muster_server.schemas.cluster import EventOut
+from muster_server.security.principal import Principal
+from muster_server.services import audit, pools, projects
+from muster_server.services.event_views import list_events
+
+router = APIRouter(tags=["projects"])
+
+ProjectPath = Annotated[str, Path(max_length=128)]
+PoolPath = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+@router.get("/projects", operation_id="list_projects")
+def list_projects(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[ProjectOut]:
+    """Projects with what they have spent, by name."""
+    with db.read() as session:
+        return projects.list_projects(session, cursor=cursor, limit=limit, now=clock.now())
+
+
+@router.post("/projects", status_code=201, operation_id="create_project")
+def create_project(body: ProjectIn, db: Db, me: Me, addr: RemoteAddr) -> ProjectOut:
+    """Make a project. Submitting to a name that does not exist makes one as well."""
+    with db.transaction() as session:
+        now = clock.now()
+        projects.create_project(session, body, actor=me.name, now=now)
+        _audit(session, me, addr, "projects.created", f"project:{body.name}")
+        session.flush()
+        return projects.project_out(session, body.name, now)
+
+
+@router.get("/projects/{name}", operation_id="get_project")
+def get_project(name: ProjectPath, db: Db) -> ProjectOut:
+    """One project with its quotas, its budget and what it has spent."""
+    with db.read() as session:
+        return projects.project_out(session, name, clock.now())
+
+
+@router.patch("/projects/{name}", operation_id="update_project")
+def update_project(
+    name: ProjectPath, body: ProjectPatch, db: Db, me: Me, addr: RemoteAddr
+) -> ProjectOut:
+    """Change weight, quotas or budget, or let the count of spending begin anew."""
+    with db.transaction() as session:
+        now = clock.now()
+        projects.update_project(session, name, body, actor=me.name, now=now)
+        changed = body.model_dump(mode="json", exclude_unset=True)
+        _audit(session, me, addr, "projects.changed", f"project:{name}", changed)
+        session.flush()
+        return projects.project_out(session, name, now)
+
+
+@router.delete("/projects/{name}", status_code=204, operation_id="delete_project")
+def delete_project(name: ProjectPath, db: Db, me: Me, addr: RemoteAddr) -> Response:
+    """Remove a project that has no experiments."""
+    with db.transaction() as session:
+        projects.delete_project(session, name)
+        _audit(session, me, addr, "projects.deleted", f"project:{name}")
+    return Response(status_code=204)
+
+
+@router.get("/projects/{name}/events", operation_id="list_project_events")
+def list_project_events(
+    name: ProjectPath, db: Db, cursor: Cursor = None, limit: Limit = 50
+) -> Page[EventOut]:
+    """What happened to the project itself, newest first: changes and alerts of its budget."""
+    with db.read() as session:
+        about = EventRow.project_id == projects.get_project(session, name).id
+        return list_events(session, about, cursor=cursor, limit=limit)
+
+
+@router.get("/pools", operation_id="list_pools")
+def list_pools(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[PoolOut]:
+    """Pools with their price and what is in them, by name."""
+    with db.read() as session:
+        return pools.list_pools(session, cursor=cursor, limit=limit)
+
+
+@router.put("/pools/{name}", operation_id="set_pool")
+def set_pool(name: PoolPath, body: PoolIn, db: Db, me: Me, addr: RemoteAddr) -> PoolOut:
+    """Set what a slot of the pool costs per hour, for slots that are reserved from now on."""
+    with db.transaction() as session:
+        pools.set_price(session, name, body.price_per_slot_hour, clock.now())
+        detail = {"price_per_slot_hour": body.price_per_slot_hour}
+        _audit(session, me, addr, "pools.price_set", f"pool:{name}", detail)
+        return pools.get_pool(session, name)
+
+
+@router.delete("/pools/{name}", status_code=204, operation_id="delete_pool")
+def delete_pool(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> Response:
+    """Forget what was set for a pool that has no nodes."""
+    with db.transaction() as session:
+        pools.delete_pool(session, name)
+        _audit(session, me, addr, "pools.deleted", f"pool:{name}")
+    return Response(status_code=204)
+
+
+def _audit(
+    session: Session,
+    me: Principal,
+    addr: str,
+    action: str,
+    subject: str,
+    detail: dict[str, Any] | None = None,
+) -> None:
+    audit.record(
+        session,
+        actor=me.actor,
+        action=action,
+        subject=subject,
+        now=clock.now(),
+        remote_addr=addr,
+        detail=detail,
+    )
