@@ -333,6 +333,7 @@ def _add_queue() -> None:
     )
     op.add_column("trials", sa.Column("estimated_start_at", Timestamp, nullable=True))
     op.add_column("trials", sa.Column("progress_at", Timestamp, nullable=True))
+    op.add_column("trials", sa.Column("promised_since", Timestamp, nullable=True))
     op.add_column("node_slots", sa.Column("free_since", Timestamp, nullable=True))
     # Trials that exist keep their order: by the time they were queued.
     trials = sa.table(
@@ -349,5 +350,7 @@ def _add_queue() -> None:
 
 def _drop_queue() -> None:
     op.drop_column("node_slots", "free_since")
-    for name in ("progress_at", "estimated_start_at", "waiting_since", "queue_no"):
+    for name in (
+        "promised_since", "progress_at", "estimated_start_at", "waiting_since", "queue_no",
+    ):  # fmt: skip
         op.drop_column("trials", name)

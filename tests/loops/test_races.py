@@ -403,7 +403,7 @@ def test_a_cordoned_node_gets_nothing_until_it_is_open(
     submit(slots=1)
     controller.tick()
     assert node.poll() == {}
-    assert "1 on node-1 (cordoned)" in show("/queue")["items"][0]["pending_reason"]
+    assert "1 on cordoned node node-1" in show("/queue")["items"][0]["pending_reason"]
     admin_client.patch(url, json={"scheduling": "open"})
     controller.tick()
     assert len(node.poll()) == 1

@@ -2,100 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Collection, Iterator
+from itertools import islice
 
+from .offers import NodeT, Offer
 from .resources import Request
 
-Rank = Callable[[str], tuple[object, ...]]
-"""Sort key of a node id among nodes that would do; smallest is taken first."""
+Shares = dict[NodeT, int]
+"""Node → slots of one gang there."""
 
 
 def fit(
-    request: Request, offered: Mapping[str, int], *, prefer: Rank | None = None
-) -> dict[str, int] | None:
-    """Node id → slots for the whole gang, or None when it does not fit.
+    request: Request,
+    offer: Offer[NodeT],
+    *,
+    at_most: int | None = None,
+    first: Collection[NodeT] = (),
+) -> Shares[NodeT] | None:
+    """Node → slots for the whole gang, or None when it does not fit.
 
-    offered: node id → slots of the request's type that may be taken there. Its order breaks the
-        last ties.
-    prefer: breaks ties before best fit does.
+    offer: slots of the request's type that may be taken, on nodes that the request may use.
+    at_most: for an elastic request, a bound below its `slots`.
+    first: nodes to take first where that costs no further node.
 
-    Even shares come first: the smallest number of nodes that divides the slots and finds enough
-    nodes wins, on the nodes that keep the fewest slots free (best fit). Uneven shares
-    only if the request allows them and no even one exists; then too the fewest nodes win.
+    An elastic request gets the most slots that fit. Even shares come first: the smallest number of
+    nodes that divides the slots and finds enough nodes wins, on the nodes that keep the fewest
+    slots free (best fit). Uneven shares only if the request allows them and no even ones give as
+    many slots; then too the fewest nodes win.
     """
-    for num_nodes in _even_counts(request, len(offered)):
-        chosen = fit_even(request, offered, num_nodes=num_nodes, prefer=prefer)
-        if chosen is not None:
-            return chosen
-    return _fit_uneven(request, offered, prefer=prefer) if request.uneven else None
-
-
-def fit_even(
-    request: Request, offered: Mapping[str, int], *, num_nodes: int, prefer: Rank | None = None
-) -> dict[str, int] | None:
-    """The best `num_nodes` nodes that each take the same number of slots, or None."""
-    if num_nodes < 1 or request.slots % num_nodes:
+    most = request.slots if at_most is None else min(request.slots, at_most)
+    least = request.least_slots
+    if least > most or least > offer.total:
         return None
-    share = request.slots // num_nodes
-    able = [node for node, slots in offered.items() if slots >= share]
-    if len(able) < num_nodes:
-        return None
-    able.sort(key=lambda node: (*(prefer(node) if prefer else ()), offered[node]))
-    return dict.fromkeys(able[:num_nodes], share)
+    if least == most:
+        return _fit_exactly(request, most, offer, first)
+    size = max(_largest_even(request, most, offer), _largest_uneven(request, most, offer))
+    return _fit_exactly(request, size, offer, first) if size >= least else None
 
 
-def even_options(
-    request: Request, offered: Mapping[str, int], *, prefer: Rank | None = None
-) -> list[dict[str, int]]:
-    """Every even way to fit, one per possible number of nodes, fewest nodes first."""
-    options = (
-        fit_even(request, offered, num_nodes=n, prefer=prefer)
-        for n in _even_counts(request, len(offered))
-    )
-    found = [option for option in options if option is not None]
-    if not found and request.uneven:
-        uneven = _fit_uneven(request, offered, prefer=prefer)
-        return [uneven] if uneven else []
-    return found
-
-
-def _even_counts(request: Request, num_offered: int) -> list[int]:
+def node_counts(request: Request, slots: int) -> tuple[int, ...]:
+    """The numbers of nodes over which `slots` can be spread evenly, fewest first."""
     if request.nodes is not None:
-        return [request.nodes]
-    most = min(request.slots, num_offered, request.max_nodes or request.slots)
-    return [n for n in range(1, most + 1) if request.slots % n == 0]
+        return (request.nodes,) if slots % request.nodes == 0 else ()
+    most = slots if request.max_nodes is None else min(slots, request.max_nodes)
+    return tuple(n for n in _divisors(slots) if n <= most)
 
 
-def _fit_uneven(
-    request: Request, offered: Mapping[str, int], *, prefer: Rank | None
-) -> dict[str, int] | None:
-    useful = [node for node, slots in offered.items() if slots > 0]
-    useful.sort(key=lambda node: (-offered[node], *(prefer(node) if prefer else ())))
-    most = min(len(useful), request.slots, request.max_nodes or request.slots)
-    counts = range(1, most + 1) if request.nodes is None else [request.nodes]
-    for num_nodes in counts:
-        if num_nodes > most:
-            return None
-        chosen = useful[:num_nodes]
-        if sum(offered[node] for node in chosen) < request.slots:
-            continue
-        shares: dict[str, int] = {}
-        left = request.slots
-        for position, node in enumerate(chosen):
-            # Each node still to come needs at least one slot.
-            shares[node] = min(offered[node], left - (num_nodes - position - 1))
-            left -= shares[node]
-        return _tighten_last(shares, useful, offered)
-    return None
+@functools.cache
+def _divisors(number: int) -> tuple[int, ...]:
+    return tuple(n for n in range(1, number + 1) if number % n == 0)
 
 
-def _tighten_last(
-    shares: dict[str, int], useful: list[str], offered: Mapping[str, int]
-) -> dict[str, int]:
-    """Move the last, partly used share to the smallest node that can hold it."""
-    last, share = list(shares.items())[-1]
-    able = [n for n in useful if offered[n] >= share and (n == last or n not in shares)]
-    best = min(able, key=lambda node: (offered[node], useful.index(node)))
-    del shares[last]
-    shares[best] = share
+def _fit_exactly(
+    request: Request, slots: int, offer: Offer[NodeT], first: Collection[NodeT]
+) -> Shares[NodeT] | None:
+    for num_nodes in node_counts(request, slots):
+        share = slots // num_nodes
+        if offer.num_with(share) >= num_nodes:
+            return dict.fromkeys(islice(_candidates(offer, share, first), num_nodes), share)
+    return _fit_uneven(request, slots, offer) if request.uneven else None
+
+
+def _candidates(offer: Offer[NodeT], share: int, first: Collection[NodeT]) -> Iterator[NodeT]:
+    preferred = [node for node in sorted(first) if offer[node] >= share]
+    yield from preferred
+    yield from offer.tightest(share, skip=preferred)
+
+
+def _largest_even(request: Request, most: int, offer: Offer[NodeT]) -> int:
+    largest = 0
+    for share in range(1, min(offer.largest, most) + 1):
+        num_nodes = min(offer.num_with(share), most // share)
+        if request.nodes is not None:
+            num_nodes = request.nodes if num_nodes >= request.nodes else 0
+        elif request.max_nodes is not None:
+            num_nodes = min(num_nodes, request.max_nodes)
+        largest = max(largest, share * num_nodes)
+    return largest
+
+
+def _largest_uneven(request: Request, most: int, offer: Offer[NodeT]) -> int:
+    if not request.uneven or (request.nodes is not None and len(offer) < request.nodes):
+        return 0
+    num_nodes = request.nodes or request.max_nodes or len(offer)
+    total = sum(offer[node] for node in islice(offer.roomiest(), num_nodes))
+    return min(most, total) if request.nodes is None or most >= request.nodes else 0
+
+
+def _fit_uneven(request: Request, slots: int, offer: Offer[NodeT]) -> Shares[NodeT] | None:
+    """The roomiest nodes, as few as possible; the last one is the tightest that holds the rest."""
+    exact, most = request.nodes, request.nodes or request.max_nodes or slots
+    if slots < (exact or 1):
+        return None
+    chosen: list[NodeT] = []
+    total = 0
+    for node in islice(offer.roomiest(), most):
+        chosen.append(node)
+        total += offer[node]
+        if total >= slots and (exact is None or len(chosen) == exact):
+            break
+    if total < slots or (exact is not None and len(chosen) < exact):
+        return None
+    shares: Shares[NodeT] = {}
+    left = slots
+    for position, node in enumerate(chosen):
+        # Each node still to come needs at least one slot.
+        shares[node] = min(offer[node], left - (len(chosen) - position - 1))
+        left -= shares[node]
+    last = chosen[-1]
+    share = shares.pop(last)
+    shares[next(offer.tightest(share, skip=shares))] = share
     return shares

@@ -72,8 +72,6 @@ class SlotView:
     slot_type: str
     allocation_id: str | None = None
     """The allocation that holds it; None: free."""
-    experiment_id: int | None = None
-    """Whose allocation that is, when known."""
     free_since: dt.datetime | None = None
     """Since when nothing holds it; None: held, or not known. Elastic trials grow only into slots
     that have been free for a while."""

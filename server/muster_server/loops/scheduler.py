@@ -40,8 +40,8 @@ class Waits:
 
 
 Applied = Place | Preempt | Resize | Waits
-Noted = tuple[str, dt.datetime | None]
-"""(reason, estimated start) as stored."""
+Noted = tuple[str, dt.datetime | None, bool]
+"""(reason, estimated start, whether slots are promised) as stored."""
 
 
 class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
@@ -54,11 +54,17 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> SchedulerSnapshot:
         queued = session.execute(
-            select(TrialRow.id, TrialRow.pending_reason, TrialRow.estimated_start_at).where(
-                TrialRow.state == "QUEUED"
-            )
+            select(
+                TrialRow.id,
+                TrialRow.pending_reason,
+                TrialRow.estimated_start_at,
+                TrialRow.promised_since,
+            ).where(TrialRow.state == "QUEUED")
         )
-        self._noted = {row.id: (row.pending_reason, row.estimated_start_at) for row in queued}
+        self._noted = {
+            row.id: (row.pending_reason, row.estimated_start_at, row.promised_since is not None)
+            for row in queued
+        }
         return load_scheduler_snapshot(session, now=now)
 
     def decide(self, snapshot: SchedulerSnapshot, *, now: dt.datetime) -> Sequence[Applied]:
@@ -78,7 +84,7 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
             case Resize():
                 resize(session, decision, now=now)
             case Waits():
-                note_waits(session, decision.waits)
+                note_waits(session, decision.waits, now=now)
 
     def describe(self, decision: Applied) -> tuple[Hashable, str]:
         if isinstance(decision, Waits):
@@ -88,8 +94,12 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
 
 def is_news(wait: Wait, noted: dict[int, Noted], *, now: dt.datetime) -> bool:
     """Whether what is stored of a waiting trial has become wrong."""
-    reason, estimate = noted.get(wait.trial_id, ("", None))
-    if wait.reason != reason or (wait.estimated_start_at is None) != (estimate is None):
+    reason, estimate, is_promised = noted.get(wait.trial_id, ("", None, False))
+    if (
+        wait.reason != reason
+        or wait.is_promised != is_promised
+        or (wait.estimated_start_at is None) != (estimate is None)
+    ):
         return True
     if estimate is None or wait.estimated_start_at is None:
         return False

@@ -8,7 +8,7 @@ import datetime as dt
 import secrets
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
@@ -55,6 +55,7 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
             not_before=None,
             pending_reason="",
             estimated_start_at=None,
+            promised_since=None,
             reason=f"placed: {decision.reason}",
         ),
         f"trial {decision.trial_id} is not queued any more",
@@ -171,15 +172,22 @@ def resize(session: Session, decision: Resize, *, now: dt.datetime) -> None:
     )
 
 
-def note_waits(session: Session, waits: Sequence[Wait]) -> None:
-    """Store what trials wait for and until when, of the first MAX_REASONS_PER_PASS given."""
+def note_waits(session: Session, waits: Sequence[Wait], *, now: dt.datetime) -> None:
+    """Store what trials wait for, until when, and since when slots are promised to them, of the
+    first MAX_REASONS_PER_PASS given."""
     num = 0
     for wait in waits[:MAX_REASONS_PER_PASS]:
         num += changed(
             session,
             update(TrialRow)
             .where(TrialRow.id == wait.trial_id, TrialRow.state == "QUEUED")
-            .values(pending_reason=wait.reason, estimated_start_at=wait.estimated_start_at),
+            .values(
+                pending_reason=wait.reason,
+                estimated_start_at=wait.estimated_start_at,
+                promised_since=func.coalesce(TrialRow.promised_since, now)
+                if wait.is_promised
+                else None,
+            ),
         )
         touch(session, f"trial:{wait.trial_id}")
     if num:

@@ -97,26 +97,18 @@ def load_scheduler_snapshot(session: Session, *, now: dt.datetime) -> SchedulerS
 def load_nodes(session: Session) -> tuple[NodeView, ...]:
     """Every node with its slots, by name."""
     slots: dict[str, list[SlotView]] = defaultdict(list)
-    rows = session.execute(
+    for node_id, idx, slot_type, allocation_id, free_since in session.execute(
         select(
             NodeSlotRow.node_id,
             NodeSlotRow.idx,
             NodeSlotRow.slot_type,
             NodeSlotRow.allocation_id,
             NodeSlotRow.free_since,
-            TrialRow.experiment_id,
         )
-        .outerjoin(AllocationRow, AllocationRow.id == NodeSlotRow.allocation_id)
-        .outerjoin(TrialRow, TrialRow.id == AllocationRow.trial_id)
-    )
-    for node_id, idx, slot_type, allocation_id, free_since, experiment_id in rows:
+    ):
         slots[node_id].append(
             SlotView(
-                idx=idx,
-                slot_type=slot_type,
-                allocation_id=allocation_id,
-                experiment_id=experiment_id,
-                free_since=free_since,
+                idx=idx, slot_type=slot_type, allocation_id=allocation_id, free_since=free_since
             )
         )
     nodes = session.execute(
@@ -176,6 +168,7 @@ def _queued_rows(session: Session) -> list[Row[Any]]:
                 TrialRow.queued_at,
                 TrialRow.queue_no,
                 TrialRow.waiting_since,
+                TrialRow.promised_since,
                 TrialRow.num_steps_planned,
                 TrialRow.epoch,
                 TrialRow.step,
@@ -225,6 +218,7 @@ def _queued_trial(row: Row[Any], wish: Wish) -> QueuedTrial:
         queue_no=row.queue_no,
         expected_s=_expected_s(row, wish),
         preferred_host=row.hostname,
+        promised_since=row.promised_since,
         resize_slots=row.yield_slots if row.attempt_state == "RESIZED" else None,
     )
 

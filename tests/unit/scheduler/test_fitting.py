@@ -4,8 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster_server.domain.fitting import fit
+from muster_server.domain import fitting
+from muster_server.domain.offers import Offer
 from muster_server.domain.resources import Request
+
+
+def fit(request: Request, offered: dict[str, int], **kwargs) -> dict[str, int] | None:
+    return fitting.fit(request, Offer.of(offered), **kwargs)
 
 
 def shares(request: Request, *free: int) -> list[int] | None:
@@ -67,7 +72,7 @@ def test_more_nodes_than_allowed_are_not_used():
 
 
 def test_preference_comes_before_best_fit():
-    chosen = fit(Request(slots=1), {"a": 1, "b": 4}, prefer=lambda node: (node != "b",))
+    chosen = fit(Request(slots=1), {"a": 1, "b": 4}, first=["b"])
     assert chosen == {"b": 1}
 
 

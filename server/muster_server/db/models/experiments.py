@@ -118,6 +118,8 @@ class TrialRow(Base):
         default=lambda context: _given(context, "queued_at")
     )
     """When it last became QUEUED."""
+    promised_since: Mapped[dt.datetime | None]
+    """Since when the scheduler has been keeping slots for it; null: it is not."""
     estimated_start_at: Mapped[dt.datetime | None]
     """Of the last pass that looked at it; null: no honest estimate."""
     not_before: Mapped[dt.datetime | None]

@@ -5,7 +5,8 @@ docs/concepts/scheduling.md for the rules.
 """
 
 from .decisions import Decision, NodeShare, Place, Preempt, Resize, Wait
-from .passes import plan, queue_order, schedule
+from .passes import Decided, Scheduler, plan, schedule
+from .queue import queue_order
 from .views import (
     GroupKey,
     ProjectView,
@@ -16,6 +17,7 @@ from .views import (
 )
 
 __all__ = [
+    "Decided",
     "Decision",
     "GroupKey",
     "NodeShare",
@@ -25,6 +27,7 @@ __all__ = [
     "QueuedTrial",
     "Resize",
     "RunningTrial",
+    "Scheduler",
     "SchedulerPolicy",
     "SchedulerSnapshot",
     "Wait",

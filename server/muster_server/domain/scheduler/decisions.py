@@ -53,6 +53,9 @@ class Wait:
     position: int
     """Among those who wait for slots of the same type in the same pool; 1 is next."""
     reason: str
+    is_promised: bool = False
+    """Slots are kept for it, or will be as they come free. To be remembered for the next pass, see
+    QueuedTrial.promised_since."""
     estimated_start_at: dt.datetime | None = None
     """When it should start if nothing else is submitted; None: no honest estimate."""
 

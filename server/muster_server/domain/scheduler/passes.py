@@ -1,79 +1,47 @@
-"""Who runs next, where, and what everybody else waits for.
-
-Order: higher priority first, then the lower queue number, then the lower trial id. A gang gets all its
-slots or none.
-
-The first trial of the queue that could run on the open nodes but not now is the *head* of its pool
-and slot type. Slots that are free on the nodes where it needs the fewest more are kept for it;
-whoever is behind may start only on other free slots (or beyond what is kept). So smaller trials
-fill gaps, and none of them can make the head wait longer than the trials that run already make it
-wait. There is no guess about how long anything runs. Trials behind the head keep nothing: each
-becomes head in its turn. A trial that no combination of open nodes could ever hold waits with that
-reason, and keeps nothing either.
-"""
+"""A pass over all groups, from scratch or from what changed since the last one."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import attrgetter, is_
+from typing import Generic, TypeVar
 
-from muster_server.domain.fitting import even_options, fit
-from muster_server.domain.resources import NodeView, Request, count
+from muster_server.domain.resources import NodeView, Request
 
-from .decisions import Decision, NodeShare, Place, Wait
-from .views import QueuedTrial, SchedulerPolicy, SchedulerSnapshot
+from .decisions import Decision, NodeShare, Place, Preempt, Resize, Wait
+from .group import Group
+from .group_pass import GroupPass
+from .nodes import Node
+from .views import (
+    GroupKey,
+    ProjectView,
+    QueuedTrial,
+    RunningTrial,
+    SchedulerPolicy,
+    SchedulerSnapshot,
+)
 
-
-def queue_order(trial: QueuedTrial) -> tuple[int, float, int]:
-    queue_no = trial.queued_at.timestamp() if trial.queue_no is None else trial.queue_no
-    return (-trial.priority, queue_no, trial.trial_id)
+ItemT = TypeVar("ItemT")
 
 
 def schedule(
     snapshot: SchedulerSnapshot, *, now: dt.datetime, policy: SchedulerPolicy
 ) -> list[Decision]:
-    """One decision per queued trial, in queue order. The same input gives the same output.
+    """What to do now, and one Wait for everybody else. The same input gives the same output,
+    in whatever order it lists nodes and trials.
 
-    `now` is part of the signature of every decision here; this first form does not need it.
+    First what changes something, then the waits, the front of each queue first.
     """
-    nodes = {node.id: node for node in snapshot.nodes}
-    groups: dict[tuple[str, str], _Group] = {}
-    decisions: list[Decision] = []
-    num_placed = 0
-    position = 0
-    for trial in sorted(snapshot.queue, key=queue_order):
-        request = trial.request
-        key = (request.pool, request.slot_type)
-        if key not in groups:
-            groups[key] = _Group.of(snapshot.nodes, *key)
-        group = groups[key]
-        reason = group.misfits.get(request)
-        if reason is None and num_placed >= policy.max_placements:
-            reason = "will be placed in the next pass"
-        elif reason is None:
-            shares = group.place(trial, nodes)
-            if shares is not None:
-                num_placed += 1
-                decisions.append(
-                    Place(trial_id=trial.trial_id, shares=shares, reason=_placed_reason(shares))
-                )
-                continue
-            reason = group.explain(request)
-            if group.head is None and group.keep_for(trial):
-                pass  # its own reason is its own; those behind see what is kept for it
-            else:
-                group.misfits[request] = reason
-        position += 1
-        decisions.append(Wait(trial_id=trial.trial_id, position=position, reason=reason))
-    return decisions
+    decided = Scheduler().run(snapshot, now=now, policy=policy)
+    return [*decided.actions, *decided.waits()]
 
 
 def plan(request: Request, nodes: Iterable[NodeView]) -> tuple[tuple[NodeShare, ...], str]:
     """Where one gang would go if the queue were empty: shares (empty when it would wait), reason."""
-    all_nodes = tuple(nodes)
-    group = _Group.of(all_nodes, request.pool, request.slot_type)
     trial = QueuedTrial(
         trial_id=0,
         trial_no=0,
@@ -82,154 +50,134 @@ def plan(request: Request, nodes: Iterable[NodeView]) -> tuple[tuple[NodeShare, 
         queued_at=dt.datetime.fromtimestamp(0, dt.UTC),
         request=request,
     )
-    shares = group.place(trial, {node.id: node for node in all_nodes})
-    if shares is None:
-        return (), group.explain(request)
-    return shares, _placed_reason(shares)
+    snapshot = SchedulerSnapshot(nodes=tuple(nodes), queue=(trial,))
+    (decision,) = schedule(snapshot, now=trial.queued_at, policy=SchedulerPolicy())
+    return (decision.shares if isinstance(decision, Place) else ()), decision.reason
 
 
-@dataclass
-class _Group:
-    """The nodes of one pool as far as one slot type goes, and what is taken during a pass."""
+class Decided:
+    """The outcome of a pass."""
 
-    pool: str
-    slot_type: str
-    nodes: Sequence[NodeView]
-    """All of the pool that have slots of this type, open or not."""
-    free: dict[str, list[int]]
-    """Open node → its free slot indexes, ascending."""
-    capacity: dict[str, int]
-    """Open node → all its slots of this type."""
-    held: Counter[int | None]
-    """Experiment → slots its allocations hold on open nodes."""
-    head: QueuedTrial | None = None
-    kept: dict[str, int] = field(default_factory=dict)
-    """Node → slots kept for the head there."""
-    offered: dict[str, int] = field(init=False)
-    misfits: dict[Request, str] = field(default_factory=dict)
-    """What already did not fit in this pass: free slots only get fewer, so it still does not."""
+    def __init__(self, passes: Sequence[GroupPass]) -> None:
+        self.actions: list[Place | Preempt | Resize] = [a for p in passes for a in p.actions]
+        self._passes = passes
 
-    @classmethod
-    def of(cls, nodes: Iterable[NodeView], pool: str, slot_type: str) -> _Group:
-        mine: list[NodeView] = []
-        free: dict[str, list[int]] = {}
-        capacity: dict[str, int] = {}
-        held: Counter[int | None] = Counter()
-        for node in sorted(nodes, key=lambda n: (n.name, n.id)):
-            if node.pool != pool:
-                continue
-            slots = [slot for slot in node.slots if slot.slot_type == slot_type]
-            if not slots:
-                continue
-            mine.append(node)
-            if node.unavailable is not None:
-                continue
-            capacity[node.id] = len(slots)
-            free[node.id] = sorted(slot.idx for slot in slots if slot.allocation_id is None)
-            held.update(s.experiment_id for s in slots if s.allocation_id is not None)
-        return cls(pool, slot_type, mine, free, capacity, held)
+    def waits(self, *, most: int | None = None) -> Iterator[Wait]:
+        """Those who wait, the first of every group first; of each group at most `most`.
 
-    def __post_init__(self) -> None:
-        self.offered = self._offer()
-
-    def _offer(self) -> dict[str, int]:
-        """Free slots per node that the next trial may take, where there are any.
-
-        Kept up to date by `place` rather than made anew: in a busy cluster that is most of a pass.
+        They are worked out as they are asked for, until the next pass begins.
         """
-        return {
-            node: num
-            for node, idle in self.free.items()
-            if idle and (num := len(idle) - self.kept.get(node, 0)) > 0
-        }
-
-    def place(
-        self, trial: QueuedTrial, nodes: Mapping[str, NodeView]
-    ) -> tuple[NodeShare, ...] | None:
-        def prefer(node_id: str) -> tuple[object, ...]:
-            node = nodes[node_id]
-            return (trial.preferred_host not in (None, node.host), node.strikes)
-
-        chosen = fit(trial.request, self.offered, prefer=prefer)
-        if chosen is None:
-            return None
-        shares: list[NodeShare] = []
-        rank_offset = 0
-        # Node rank 0 is where a checkpoint may lie; the rest by name, so that ranks look tidy.
-        for node_id in sorted(chosen, key=lambda n: (prefer(n)[0], nodes[n].name, n)):
-            taken = self.free[node_id][: chosen[node_id]]
-            del self.free[node_id][: chosen[node_id]]
-            self.offered[node_id] -= len(taken)
-            if not self.offered[node_id]:
-                del self.offered[node_id]
-            self.held[trial.experiment_id] += len(taken)
-            shares.append(
-                NodeShare(
-                    node_id=node_id,
-                    node_name=nodes[node_id].name,
-                    node_rank=len(shares),
-                    rank_offset=rank_offset,
-                    slots=tuple(taken),
-                )
-            )
-            rank_offset += len(taken)
-        return tuple(shares)
-
-    def keep_for(self, trial: QueuedTrial) -> bool:
-        """Make `trial` the head if the open nodes could hold it when they are idle."""
-
-        def most_free_first(node_id: str) -> tuple[object, ...]:
-            return (-len(self.free[node_id]),)
-
-        options = even_options(trial.request, self.capacity, prefer=most_free_first)
-        if not options:
-            return False
-        chosen = min(options, key=self._num_missing)
-        self.head = trial
-        self.kept = {node: min(share, len(self.free[node])) for node, share in chosen.items()}
-        self.offered = self._offer()
-        return True
-
-    def _num_missing(self, option: Mapping[str, int]) -> tuple[int, int]:
-        missing = sum(max(0, share - len(self.free[node])) for node, share in option.items())
-        return (missing, len(option))
-
-    def explain(self, request: Request) -> str:
-        """Why `request` does not fit now, in one sentence part a person understands."""
-        needs = f"needs {request.describe()}"
-        total = sum(len(_of_type(node, self.slot_type)) for node in self.nodes)
-        if not self.nodes:
-            return f"{needs}: no node there has {self.slot_type} slots"
-        if request.slots > total:
-            return f"{needs}; it has {total:,}"
-        if fit(request, {n.id: len(_of_type(n, self.slot_type)) for n in self.nodes}) is None:
-            return f"{needs}: its {count(len(self.nodes), 'node')} cannot be divided that way"
-        num_offered = sum(self.offered.values())
-        parts = [f"{num_offered:,} free on {count(len(self.offered), 'node')}"]
-        parts += [
-            f"{num:,} held by " + (f"experiment {owner}" if owner is not None else "others")
-            for owner, num in sorted(self.held.items(), key=lambda i: (-i[1], i[0] or 0))[:3]
-        ]
-        if self.head is not None and any(self.kept.values()):
-            parts.append(
-                f"{sum(self.kept.values()):,} kept for trial {self.head.trial_no} of experiment "
-                f"{self.head.experiment_id}, which is ahead in the queue"
-            )
-        shut = Counter(
-            {n.name: len(_of_type(n, self.slot_type)) for n in self.nodes if n.unavailable}
+        return heapq.merge(
+            *(islice(p.waits(), most) for p in self._passes), key=attrgetter("position")
         )
-        words = {n.name: n.unavailable for n in self.nodes}
-        parts += [f"{num:,} on {name} ({words[name]})" for name, num in shut.most_common(3)]
-        if num_offered >= request.slots:
-            parts.append("but the free ones are not where such a gang could use them")
-        return f"{needs}: {'; '.join(parts)}"
 
 
-def _of_type(node: NodeView, slot_type: str) -> list[int]:
-    return [slot.idx for slot in node.slots if slot.slot_type == slot_type]
+class Scheduler:
+    """`schedule` with a memory: a pass costs what changed, not what there is.
+
+    It decides exactly as `schedule` does. What has changed is found by comparing objects by
+    identity, so whoever makes the snapshots uses the same object for what is the same as before.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[GroupKey, Group] = {}
+        self._nodes = _Known[NodeView](lambda view: view.id)
+        self._queue = _Known[QueuedTrial](lambda trial: trial.trial_id)
+        self._running = _Known[RunningTrial](lambda trial: trial.key)
+        self._projects: dict[int, ProjectView] = {}
+        self._members: dict[GroupKey, dict[str, NodeView]] = defaultdict(dict)
+
+    def run(
+        self, snapshot: SchedulerSnapshot, *, now: dt.datetime, policy: SchedulerPolicy
+    ) -> Decided:
+        self._take_projects(snapshot.projects)
+        self._take_nodes(snapshot.nodes)
+        removed, added = self._running.take(snapshot.running)
+        for key, (gone, new) in _by_group(removed, added).items():
+            self._group(key).update_running(gone, new)
+        queue_removed, queue_added = self._queue.take(snapshot.queue)
+        for key, (gone_q, new_q) in _by_group(queue_removed, queue_added).items():
+            self._group(key).update_queue(gone_q, new_q)
+        self._groups = {key: group for key, group in self._groups.items() if not group.is_empty}
+        return Decided(
+            [
+                GroupPass(self._groups[key], self._projects, now=now, policy=policy)
+                for key in sorted(self._groups)
+            ]
+        )
+
+    def _group(self, key: GroupKey) -> Group:
+        if key not in self._groups:
+            self._groups[key] = Group(key, self._quotas(key))
+        return self._groups[key]
+
+    def _quotas(self, key: GroupKey) -> dict[int, int]:
+        return {p.id: p.quotas[key] for p in self._projects.values() if key in p.quotas}
+
+    def _take_projects(self, projects: Iterable[ProjectView]) -> None:
+        views = {project.id: project for project in projects}
+        if views != self._projects:
+            self._projects = views
+            for key, group in self._groups.items():
+                group.set_quotas(self._quotas(key))
+
+    def _take_nodes(self, views: Sequence[NodeView]) -> None:
+        removed, added = self._nodes.take(views)
+        new = {view.id: view for view in added}
+        rebuild: set[GroupKey] = set()
+        for view in removed:
+            for key in _keys(view):
+                del self._members[key][view.id]
+                if view.id not in new or key not in _keys(new[view.id]):
+                    rebuild.add(key)
+        for view in added:
+            for key in _keys(view):
+                self._members[key][view.id] = view
+                if key in rebuild:
+                    continue
+                group = self._group(key)
+                is_known = view.id in group.nodes.ordinal
+                if not is_known or not group.replace_node(Node.of(view, key[1])):
+                    rebuild.add(key)
+        for key in rebuild:
+            members = self._members[key].values()
+            self._group(key).set_nodes(Node.of(view, key[1]) for view in members)
 
 
-def _placed_reason(shares: Sequence[NodeShare]) -> str:
-    where = ", ".join(f"{len(s.slots)} on {s.node_name}" for s in shares[:4])
-    more = f" and {len(shares) - 4} more nodes" if len(shares) > 4 else ""
-    return f"{count(sum(len(s.slots) for s in shares), 'slot')}: {where}{more}"
+class _Known(Generic[ItemT]):
+    """The items of the last snapshot, to tell what is new in the next one."""
+
+    def __init__(self, key: Callable[[ItemT], Hashable]) -> None:
+        self._key = key
+        self._last: Sequence[ItemT] = ()
+        self._items: dict[Hashable, ItemT] = {}
+
+    def take(self, items: Sequence[ItemT]) -> tuple[list[ItemT], list[ItemT]]:
+        """What is gone, and what is new; something that changed is in both."""
+        same = len(items) == len(self._last) and all(map(is_, items, self._last))
+        self._last = items
+        if same:
+            return [], []
+        old, self._items = self._items, dict(zip(map(self._key, items), items, strict=True))
+        new = self._items
+        removed = [item for key, item in old.items() if new.get(key) is not item]
+        added = [item for key, item in new.items() if old.get(key) is not item]
+        return removed, added
+
+
+GroupedT = TypeVar("GroupedT", QueuedTrial, RunningTrial)
+
+
+def _by_group(
+    removed: Iterable[GroupedT], added: Iterable[GroupedT]
+) -> Mapping[GroupKey, tuple[list[GroupedT], list[GroupedT]]]:
+    groups: dict[GroupKey, tuple[list[GroupedT], list[GroupedT]]] = defaultdict(lambda: ([], []))
+    for trial in removed:
+        groups[trial.group][0].append(trial)
+    for trial in added:
+        groups[trial.group][1].append(trial)
+    return groups
+
+
+def _keys(view: NodeView) -> set[GroupKey]:
+    return {(view.pool, slot.slot_type) for slot in view.slots}

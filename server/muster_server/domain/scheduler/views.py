@@ -34,6 +34,10 @@ class QueuedTrial:
     """How long it is expected to run, in seconds; None: nobody knows."""
     preferred_host: str | None = None
     """Where its newest checkpoint lies; taken when it costs no extra node."""
+    promised_since: dt.datetime | None = None
+    """Since when slots have been promised to it (`Wait.is_promised` of every pass since then). It
+    goes before those of its priority that have no such promise, so that slots once kept for a gang
+    are not given away when shares change. None: nothing is promised."""
     resize_slots: int | None = None
     """It was stopped to come back with this many slots: it goes first in its priority, and takes
     no more. None: it was not."""
@@ -41,6 +45,14 @@ class QueuedTrial:
     @property
     def group(self) -> GroupKey:
         return self.request.pool, self.request.slot_type
+
+    @property
+    def place(self) -> float:
+        return self.queued_at.timestamp() if self.queue_no is None else self.queue_no
+
+    @property
+    def waits_since(self) -> dt.datetime:
+        return self.queued_at if self.waiting_since is None else self.waiting_since
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +71,7 @@ class RunningTrial:
     started_at: dt.datetime
     preemptible: bool = True
     queue_no: float | None = None
-    """As in QueuedTrial."""
+    """As in QueuedTrial; None: when it started."""
     expected_end_at: dt.datetime | None = None
     """When it is expected to give up its slots; None: nobody knows."""
     last_checkpoint_at: dt.datetime | None = None
@@ -68,12 +80,26 @@ class RunningTrial:
     """It has been asked to give up its slots and has not done so yet."""
 
     @property
+    def key(self) -> tuple[int, int]:
+        """Tells it from an earlier attempt of the same trial whose slots are not free yet."""
+        return self.trial_id, self.attempt_no
+
+    @property
     def slots(self) -> int:
         return sum(self.shares.values())
 
     @property
     def group(self) -> GroupKey:
         return self.request.pool, self.request.slot_type
+
+    @property
+    def place(self) -> float:
+        return self.started_at.timestamp() if self.queue_no is None else self.queue_no
+
+    @property
+    def safe_at(self) -> dt.datetime:
+        """Since when its work would be lost, were it killed now."""
+        return self.last_checkpoint_at or self.started_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,5 +129,12 @@ class SchedulerPolicy:
     """Whether a trial may stop preemptible trials of lower priority for their slots."""
     max_preemptions: int = 50
     """Trials asked to give up slots per pass."""
+    max_reservations: int = 4
+    """Waiting trials per group for which free slots are kept until they can start."""
+    age_after_s: float = 3600.0
+    """The first trial of a project goes ahead of fair share after waiting so long without any
+    trial ahead of it in its project having started."""
+    max_estimates: int = 100
+    """Trials per group, from the front of the queue, whose start is estimated."""
     grow_after_s: float = 300.0
     """Slots must have been free, and the trial running, for this long before it grows into them."""

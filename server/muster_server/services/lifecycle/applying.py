@@ -208,6 +208,7 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
         "not_before": action.not_before,
         "pending_reason": "",
         "estimated_start_at": None,
+        "promised_since": None,
     }
     for counter in ("failures_user", "failures_infra", "no_progress"):
         if (value := getattr(action, counter)) is not None:
