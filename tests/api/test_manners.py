@@ -97,7 +97,11 @@ def test_a_join_token_names_a_pool_that_documents_can_name(admin_client, pool):
     ("query", "path", "hint"),
     [
         ("sate=RUNNING", "sate", "did you mean 'state'?"),
-        ("offset=3", "offset", "known here: archived, cursor, limit, project, q, state"),
+        (
+            "offset=3",
+            "offset",
+            "known here: archived, cursor, label, limit, owner, project, q, state",
+        ),
     ],
 )
 def test_an_unknown_parameter_is_refused_instead_of_ignored(member_client, query, path, hint):

@@ -182,7 +182,7 @@ def test_what_does_not_wait_has_no_place(submit, move, member_client, database, 
         ({"trial_id": 1, "to": "front", "before": {"trial_id": 2}}, "one of the three"),
         ({"trial_id": 1, "before": {}}, "trial_id or experiment_id"),
         ({"trial_id": 1, "to": "top"}, "'front' or 'back'"),
-        ({"trial_id": 0, "to": "front"}, "greater than or equal to 1"),
+        ({"trial_id": 0, "to": "front"}, "must be at least 1"),
         ({"trial_id": 1, "to": "front", "by": 3}, "no such field"),
     ],
 )
