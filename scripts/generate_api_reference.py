@@ -29,6 +29,7 @@ from the dashboard. Browsers use the session cookie. Tokens are never taken from
 | permission | held by |
 | --- | --- |
 | public | anybody |
+| metrics | viewer, member, admin, and tokens of the role `metrics`, which have no other |
 | self | whoever is signed in, about themselves |
 | view | viewer, member, admin |
 | submit | member, admin |

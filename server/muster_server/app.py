@@ -22,6 +22,7 @@ from muster_server.api import (
     logs,
     operations,
     projects,
+    prometheus,
     series,
     tokens,
     trials,
@@ -36,10 +37,14 @@ from muster_server.middleware.browser import BrowserGuard
 from muster_server.middleware.context import RequestContext
 from muster_server.middleware.headers import SecurityHeaders
 from muster_server.middleware.limits import RequestLimits
+from muster_server.middleware.meter import RequestMeter
 from muster_server.middleware.strict_json import StrictJson
 from muster_server.security.passwords import CONCURRENT_VERIFIES
 from muster_server.security.rate_limits import SignInLimits
 from muster_server.settings import Settings
+from muster_server.tasks.names import QUEUE_KEY
+from muster_server.telemetry.cluster import ClusterCollector, redis_list_length
+from muster_server.telemetry.process import ServerTelemetry
 
 _API_ROUTERS = (
     auth.router,
@@ -67,6 +72,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.database = database
         app.state.hub = hub
         app.state.live_sockets = {}
+        _watch(app, settings)
         await hub.start()
         app.state.password_limiter = anyio.CapacityLimiter(CONCURRENT_VERIFIES)
         try:
@@ -89,11 +95,13 @@ def create_app(settings: Settings) -> FastAPI:
         responses=errors.ERROR_RESPONSES,
     )
     app.state.settings = settings
+    app.state.telemetry = ServerTelemetry()
     app.state.sign_in_limits = SignInLimits(
         attempts_per_address=settings.sign_in_attempts_per_minute
     )
     errors.install(app)
     app.include_router(health.router)
+    app.include_router(prometheus.router)
     app.include_router(agents.router, prefix="/agent/v1")
     app.include_router(blobs.agent_router, prefix="/agent/v1")
     for router in _API_ROUTERS:
@@ -103,13 +111,29 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.operations = operations_of(app)
     app.state.parameters = parameters_of(app)
 
-    # The last one added is the outermost. Every answer is hardened; a request is named, and
-    # answered for whatever happens; its page of origin and its size are checked; its sender is
-    # known and may do what is asked; and only then is its body read.
+    # The last one added is the outermost. Every answer is hardened and counted; a request is
+    # named, and answered for whatever happens; its page of origin and its size are checked; its
+    # sender is known and may do what is asked; and only then is its body read.
     app.add_middleware(StrictJson)
     app.add_middleware(Gate, settings=settings)
     app.add_middleware(RequestLimits, settings=settings)
     app.add_middleware(BrowserGuard, settings=settings)
     app.add_middleware(RequestContext)
+    app.add_middleware(RequestMeter, telemetry=app.state.telemetry)
     app.add_middleware(SecurityHeaders, settings=settings)
     return app
+
+
+def _watch(app: FastAPI, settings: Settings) -> None:
+    """Let the telemetry look at what lives as long as the process."""
+    state, redis_url = app.state, settings.resolved_redis_url()
+    telemetry: ServerTelemetry = state.telemetry
+    telemetry.watch_pool(state.database)
+    telemetry.watch_connections(
+        lambda: sum(state.live_sockets.values()),
+        (lambda: state.hub.is_connected) if redis_url is not None else None,
+    )
+    queue_length = None
+    if redis_url is not None:
+        queue_length = redis_list_length(redis_url, QUEUE_KEY)
+    telemetry.registry.register(ClusterCollector(state.database, queue_length))

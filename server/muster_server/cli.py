@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
     from .db.engine import Database
     from .settings import Settings
+    from .telemetry.process import ControllerTelemetry, WorkerTelemetry
 
 OK, FAILED, USAGE = 0, 1, 2
+CONTROLLER_STUCK_S = 30.0
+"""A controller that has finished no round for this long is not ready."""
 
 
 class CommandError(Exception):
@@ -58,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     command("check", _check, "show the settings and test the database and Redis")
     health = command("health", _health, "ask the API server of this machine whether it is ready")
     health.add_argument("--timeout-s", type=float, default=5.0)
+    health.add_argument("--port", type=int, help="of another process (MUSTER_CONTROLLER_PORT, …)")
 
     sub = command("setup-token", _setup_token, "print a link that makes the first administrator")
     sub.add_argument("--quiet", action="store_true", help="print the token alone")
@@ -67,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("create-token", _create_token, "print a new API token")
     sub.add_argument("--user", required=True, help="whose; made without a password when new")
     sub.add_argument("--name", default="cli", help="what it is for")
-    sub.add_argument("--role", choices=["admin", "member", "viewer"], default="member")
+    sub.add_argument("--role", choices=["admin", "member", "viewer", "metrics"], default="member")
     sub.add_argument("--expires-in-days", type=int, default=90)
     sub = command("create-join-token", _create_join_token, "print a token with which agents join")
     sub.add_argument("--pool", default="default")
@@ -105,17 +109,24 @@ def _serve(_: argparse.Namespace) -> int:
 def _controller(_: argparse.Namespace) -> int:
     settings = _settings()
     from .loops import runner
+    from .telemetry.process import ControllerTelemetry
 
-    runner.run(settings)
+    telemetry = ControllerTelemetry()
+    stuck_s = max(CONTROLLER_STUCK_S, 5 * settings.controller_interval_s)
+    with _beside(settings, telemetry, lambda: telemetry.has_ticked_within(stuck_s)):
+        runner.run(settings, telemetry)
     return OK
 
 
 def _worker(_: argparse.Namespace) -> int:
     settings = _settings()
     from .tasks import runner
+    from .telemetry.process import WorkerTelemetry
 
+    telemetry = WorkerTelemetry()
     try:
-        runner.run(settings)
+        with _beside(settings, telemetry, lambda: telemetry.takes_jobs):
+            runner.run(settings, telemetry)
     except ValueError as error:
         raise CommandError(str(error)) from None
     return OK
@@ -145,13 +156,14 @@ def _health(args: argparse.Namespace) -> int:
     import http.client
 
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
-    connection = http.client.HTTPConnection(host, settings.port, timeout=args.timeout_s)
+    port = settings.port if args.port is None else args.port
+    connection = http.client.HTTPConnection(host, port, timeout=args.timeout_s)
     try:
         connection.request("GET", "/readyz", headers={"Host": "localhost"})
         reply = connection.getresponse()
         _print(reply.read().decode(errors="replace"))
     except (OSError, http.client.HTTPException) as error:
-        raise CommandError(f"{host}:{settings.port} does not answer: {error}") from None
+        raise CommandError(f"{host}:{port} does not answer: {error}") from None
     finally:
         connection.close()
     return OK if reply.status == 200 else FAILED
@@ -189,7 +201,7 @@ def _create_token(args: argparse.Namespace) -> int:
                 session,
                 username=args.user,
                 password_hash=None,
-                role=args.role,
+                role="viewer" if args.role == "metrics" else args.role,
                 actor="system",
                 now=now,
             )
@@ -271,6 +283,30 @@ def _settings() -> Settings:
         raise CommandError(f"wrong settings\n  {error.filename}: {error.strerror}") from None
     logging.configure(settings)
     return settings
+
+
+@contextmanager
+def _beside(
+    settings: Settings,
+    telemetry: ControllerTelemetry | WorkerTelemetry,
+    is_working: Callable[[], bool],
+) -> Iterator[None]:
+    """Answer health and metrics of this process beside its work, where a port is configured."""
+    name = f"{telemetry.process}_port"
+    port: int | None = getattr(settings, name)
+    if port is None:
+        yield
+        return
+    from . import serve
+    from .process_app import answering, create_process_app
+
+    with _database(settings) as database:
+        app = create_process_app(settings, telemetry, database, is_working)
+        try:
+            with answering(app, settings, port, f"MUSTER_{name.upper()}"):
+                yield
+        except serve.NotReady as error:
+            raise CommandError(str(error)) from None
 
 
 @contextmanager

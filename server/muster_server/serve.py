@@ -7,6 +7,7 @@ import sys
 
 import structlog
 import uvicorn
+from fastapi import FastAPI
 
 from muster import lifeline
 
@@ -34,10 +35,25 @@ def run(settings: Settings) -> None:
     """Serve until SIGTERM, SIGINT or the end of `muster up`. Raises NotReady."""
     offer_setup(settings)
     app = create_app(settings)
-    config = uvicorn.Config(
+    config = server_config(app, settings, settings.port)
+    server = uvicorn.Server(config)
+
+    def end() -> None:
+        server.should_exit = True
+
+    lifeline.watch(end)
+    with listen_on(settings.host, settings.port, "MUSTER_PORT") as listening:
+        address, port = listening.getsockname()[:2]
+        log.info("serving", address=address, port=port, url=settings.browser_url())
+        server.run(sockets=[listening])
+
+
+def server_config(app: FastAPI, settings: Settings, port: int) -> uvicorn.Config:
+    """How every HTTP server of ours is run: bounded heads, nothing said about itself."""
+    return uvicorn.Config(
         app,
         host=settings.host,
-        port=settings.port,
+        port=port,
         # h11 bounds the size of a request's head; httptools takes headers without end.
         http=TimedH11Protocol,
         h11_max_incomplete_event_size=settings.header_max_bytes,
@@ -58,28 +74,19 @@ def run(settings: Settings) -> None:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_S,
     )
-    server = uvicorn.Server(config)
-
-    def end() -> None:
-        server.should_exit = True
-
-    lifeline.watch(end)
-    with _listen(settings) as listening:
-        address, port = listening.getsockname()[:2]
-        log.info("serving", address=address, port=port, url=settings.browser_url())
-        server.run(sockets=[listening])
 
 
-def _listen(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def listen_on(host: str, port: int, setting: str) -> socket.socket:
+    """A listening socket. Raises NotReady, which names `setting`, when the port is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((settings.host, settings.port))
+        listening.bind((host, port))
     except OSError as error:
         listening.close()
         raise NotReady(
-            f"MUSTER_HOST={settings.host} MUSTER_PORT={settings.port}: "
+            f"MUSTER_HOST={host} {setting}={port}: "
             f"cannot listen there ({error.strerror}). Is another server running?"
         ) from None
     listening.listen(BACKLOG)

@@ -83,6 +83,10 @@ class Settings(BaseSettings):
     """How long the other members of a gang may go on after the first ended well."""
     controller_lease_s: float = Field(default=5.0, gt=0)
     """A controller that is silent for this long is replaced by another one."""
+    controller_port: int | None = Field(default=None, ge=0, le=65535)
+    """Port on which a controller answers /healthz, /readyz and /metrics; unset: on none."""
+    worker_port: int | None = Field(default=None, ge=0, le=65535)
+    """The same of a Celery worker."""
     controller_interval_s: float = Field(default=1.0, gt=0)
     """The loops run at least this often; hints wake them earlier."""
     series_max_per_trial: int = Field(default=20_000, ge=1)

@@ -141,9 +141,9 @@ def test_head_needs_the_same_permission(client, viewer_client):
 
 
 def test_head_of_a_server_that_is_not_ready_is_503(app, connect, database, monkeypatch):
-    from muster_server.api import health
+    from muster_server.db import state
 
-    monkeypatch.setattr(health, "head_revision", lambda: "from_the_future")
+    monkeypatch.setattr(state, "head_revision", lambda: "from_the_future")
     assert connect().head("/readyz").status_code == 503
 
 

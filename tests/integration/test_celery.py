@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import redis
 from sqlalchemy import func, select
@@ -221,6 +223,48 @@ def test_a_worker_ends_on_sigterm(
     wait_until(lambda: num_compacted() == 1, "the worker to work")
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(DEADLINE_S) == 0
+
+
+def test_a_worker_answers_health_and_metrics_beside_its_work(
+    database_url: str, valkey: Valkey, tmp_path: Path, make_user_token: Callable[..., str]
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {
+        **os.environ,
+        "MUSTER_DATABASE_URL": database_url,
+        "MUSTER_REDIS_URL": f"unix://{valkey.socket}",
+        "MUSTER_SWEEP_INTERVAL_S": "1",
+        "MUSTER_WORKER_PORT": str(port),
+    }
+    with (tmp_path / "worker.txt").open("wb") as output:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "muster_server.cli", "worker"],
+            env=environment,
+            cwd=tmp_path,
+            stdout=output,
+            stderr=output,
+        )
+    headers = {"Authorization": f"Bearer {make_user_token('viewer', token_role='metrics')}"}
+
+    def get(path: str) -> str:
+        try:
+            return httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=10).text
+        except httpx.HTTPError:
+            return ""
+
+    try:
+        wait_until(lambda: '"status":"ready"' in get("/readyz"), "the worker to be ready")
+        swept = 'muster_tasks_total{outcome="success",task="muster.sweep"} '
+        wait_until(lambda: swept in get("/metrics"), "a sweep to be counted")
+        assert 'muster_task_duration_seconds_count{task="muster.sweep"}' in get("/metrics")
+        valkey.stop()
+        wait_until(lambda: '"redis":"unreachable"' in get("/readyz"), "the loss to be told")
+        assert '"status":"not_ready"' in get("/readyz")
+    finally:
+        worker.kill()
+        worker.wait()
 
 
 def test_messages_are_json(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:

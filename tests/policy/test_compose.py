@@ -73,6 +73,14 @@ def test_published_port_is_the_one_the_server_listens_on() -> None:
         assert url == f"http://server:{port}"
 
 
+@pytest.mark.parametrize("name", ["controller", "worker"])
+def test_parts_that_answer_beside_their_work_are_asked_where_they_do(name: str) -> None:
+    port = SERVICES[name]["environment"][f"MUSTER_{name.upper()}_PORT"]
+    probe = SERVICES[name]["healthcheck"]["test"]
+    assert probe == ["CMD", "muster-server", "health", "--port", port]
+    assert port != str(Settings.model_fields["port"].default)
+
+
 def test_volumes_networks_and_dependencies_exist() -> None:
     for service in SERVICES.values():
         for mount in service.get("volumes", []):

@@ -1451,6 +1451,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * This process and the cluster, for Prometheus
+         * @description Every metric is listed in docs/reference/metrics.md. Cluster figures are at most 5 s old.
+         */
+        get: operations["get_prometheus_metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/openapi.json": {
         parameters: {
             query?: never;
@@ -1476,8 +1496,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether requests can be served
-         * @description The database must answer and have this version's tables. Redis is reported, not required.
+         * Whether requests can be served, and which part is down
+         * @description 503 unless the database answers, has this version's tables and room to write. The other
+         *     parts are reported, not required.
          */
         get: operations["readyz"];
         put?: never;
@@ -3361,13 +3382,21 @@ export interface components {
             /** Slots Held */
             slots_held: number;
         };
-        /** Ready */
+        /**
+         * Ready
+         * @description Of an API server. Only the database is required: without it nothing can be answered.
+         */
         Ready: {
+            /**
+             * Controller
+             * @enum {string}
+             */
+            controller: "ok" | "absent" | "unknown";
             /**
              * Database
              * @enum {string}
              */
-            database: "ok" | "unreachable" | "not_migrated";
+            database: "ok" | "unreachable" | "not_migrated" | "disk_full";
             /**
              * Redis
              * @enum {string}
@@ -3378,6 +3407,11 @@ export interface components {
              * @enum {string}
              */
             status: "ready" | "not_ready";
+            /**
+             * Worker
+             * @enum {string}
+             */
+            worker: "ok" | "absent" | "unknown";
         };
         /** RecordsReply */
         RecordsReply: {
@@ -3748,7 +3782,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "member" | "viewer";
+            role: "admin" | "member" | "viewer" | "metrics";
             /** Secret */
             secret: string;
         };
@@ -3762,7 +3796,7 @@ export interface components {
             /** Name */
             name: string;
             /** Role */
-            role?: ("admin" | "member" | "viewer") | null;
+            role?: ("admin" | "member" | "viewer" | "metrics") | null;
         };
         /** TokenOut */
         TokenOut: {
@@ -3785,7 +3819,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "member" | "viewer";
+            role: "admin" | "member" | "viewer" | "metrics";
         };
         /** TrialDetail */
         TrialDetail: {
@@ -10607,6 +10641,80 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Healthy"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_prometheus_metrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": unknown;
                 };
             };
             /** @description Not signed in */

@@ -60,7 +60,7 @@ export const en = {
     notFound: "There is nothing at this address.",
   },
   time: { now: "now", ago: "{{age}} ago", in: "in {{age}}" },
-  role: { admin: "Administrator", member: "Member", viewer: "Viewer" },
+  role: { admin: "Administrator", member: "Member", viewer: "Viewer", metrics: "Monitoring" },
   auth: {
     signIn: "Sign in",
     signOut: "Sign out",

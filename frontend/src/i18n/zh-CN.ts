@@ -61,7 +61,7 @@ export const zhCN: Translation = {
     notFound: "此地址没有内容。",
   },
   time: { now: "刚刚", ago: "{{age}} 前", in: "{{age}} 后" },
-  role: { admin: "管理员", member: "成员", viewer: "只读用户" },
+  role: { admin: "管理员", member: "成员", viewer: "只读用户", metrics: "监控" },
   auth: {
     signIn: "登录",
     signOut: "退出登录",

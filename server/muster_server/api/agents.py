@@ -15,6 +15,7 @@ from muster.wire import (
     LeaseReply,
     LeaseRequest,
     LogsReply,
+    NumberedRecord,
     RecordsReply,
     RecordsRequest,
     RegisterReply,
@@ -26,6 +27,7 @@ from muster_server.live.hub import Hub
 from muster_server.security.principal import Principal
 from muster_server.services import agents, records, registration
 from muster_server.services.agents import Fence
+from muster_server.telemetry.process import ServerTelemetry
 
 from .deps import Agent, Config, Db
 
@@ -99,12 +101,23 @@ async def agent_assignments(
 
 @router.post("/allocations/{allocation_id}/records", operation_id="agent_records")
 def agent_records(
-    database: Db, agent: Agent, allocation_id: AllocationId, request: RecordsRequest
+    http: Request,
+    database: Db,
+    agent: Agent,
+    allocation_id: AllocationId,
+    request: RecordsRequest,
 ) -> RecordsReply:
     """Numbered records, in order. What the reply acknowledges is durable. 404: forget it."""
     _require_self(agent, request.node_id)
+    applied: list[NumberedRecord] = []
     with database.transaction() as session:
-        return records.apply_records(session, allocation_id, request, now=clock.now())
+        reply = records.apply_records(
+            session, allocation_id, request, now=clock.now(), applied=applied
+        )
+    telemetry: ServerTelemetry = http.app.state.telemetry
+    size = http.headers.get("content-length", "")
+    telemetry.took_records(applied, int(size) if size.isdigit() else 0)
+    return reply
 
 
 @router.post("/allocations/{allocation_id}/logs/{local_rank}/{stream}", operation_id="agent_logs")
@@ -141,6 +154,8 @@ async def agent_logs(
                 data=bytes(data),
                 now=clock.now(),
             )
+        telemetry: ServerTelemetry = http.app.state.telemetry
+        telemetry.took_log(max(0, next_offset - offset))
         return LogsReply(next_offset=next_offset)
 
     return await run_in_threadpool(store)

@@ -26,7 +26,7 @@ from muster_server.security import passwords
 from muster_server.security.cookies import clear_session_cookie, set_session_cookie
 from muster_server.security.rate_limits import SignInLimits
 from muster_server.services import auth
-from muster_server.services.identity import lower_role
+from muster_server.services.identity import lower_user_role
 from muster_server.settings import Settings
 
 from .deps import Config, Db, Me, RemoteAddr
@@ -221,7 +221,7 @@ def _start(
 
 
 def _me(user: UserRow, acting_role: str) -> MeOut:
-    role = lower_role(acting_role, user.role)
+    role = lower_user_role(acting_role, user.role)
     return MeOut(
         id=user.id,
         username=user.username,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import parse_qs
@@ -17,6 +18,7 @@ from urllib.parse import parse_qs
 import structlog
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
@@ -24,17 +26,24 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster_server import clock
+from muster_server.api.errors import database_is_away
 from muster_server.db.engine import Database
 from muster_server.errors import Forbidden, NotSignedIn
+from muster_server.middleware.meter import ROUTE
 from muster_server.security.cookies import session_cookie_name
 from muster_server.security.permissions import PERMISSIONS, Permission, allows
 from muster_server.security.principal import Principal
+from muster_server.security.tokens import hash_secret
 from muster_server.services import identity
 from muster_server.settings import Settings
 
 log = structlog.get_logger(__name__)
 
 _OPERATION = "muster.operation"
+MONITOR_KNOWN_S = 600.0
+"""While the database is away, whoever has read the metrics within this time still may: an outage is
+what monitoring is for."""
+MONITORS_MAX = 100
 
 
 @dataclass(frozen=True)
@@ -109,6 +118,9 @@ class Gate:
         self.app = app
         self._cookie = session_cookie_name(settings)
         self._idle = dt.timedelta(seconds=settings.session_idle_s)
+        self._monitors: dict[str, tuple[Principal, float]] = {}
+        """Hash of a token that may read the metrics → its principal, and how long it is believed
+        without the database."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -117,6 +129,7 @@ class Gate:
         operations = scope["app"].state.operations
         operation = _match(operations, scope)
         if operation is not None and scope["type"] == "http":
+            scope[ROUTE] = operation.path
             scope, send = _head_as_get(operation, scope, send)
         if operation is not None and operation.permission == "public":
             # Public routes know their caller all the same when it is cheap to say: it is not,
@@ -124,7 +137,7 @@ class Gate:
             scope[_OPERATION] = operation.id
             await self.app(scope, receive, send)
             return
-        principal = await run_in_threadpool(self._identify, HTTPConnection(scope), operation)
+        principal = await run_in_threadpool(self._who, HTTPConnection(scope), operation)
         if principal is None:
             raise NotSignedIn(
                 "auth.not_signed_in",
@@ -144,6 +157,26 @@ class Gate:
         scope.setdefault("state", {})["principal"] = principal
         structlog.contextvars.bind_contextvars(actor=principal.actor)
         await self.app(scope, receive, send)
+
+    def _who(self, connection: HTTPConnection, operation: Operation | None) -> Principal | None:
+        """`_identify`; and who monitors is still known while the database, which knows, is away."""
+        if operation is None or operation.permission != "metrics":
+            return self._identify(connection, operation)
+        secret_hash = hash_secret(_bearer(connection) or "")
+        try:
+            principal = self._identify(connection, operation)
+        except SQLAlchemyError as error:
+            known, until = self._monitors.get(secret_hash, (None, 0.0))
+            if known is None or time.monotonic() > until or not database_is_away(error):
+                raise
+            return known
+        if principal is not None and principal.token_id is not None:
+            if len(self._monitors) >= MONITORS_MAX:
+                self._monitors.clear()
+            self._monitors[secret_hash] = (principal, time.monotonic() + MONITOR_KNOWN_S)
+        else:
+            self._monitors.pop(secret_hash, None)
+        return principal
 
     def _identify(
         self, connection: HTTPConnection, operation: Operation | None

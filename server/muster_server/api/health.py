@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.exc import SQLAlchemyError
 
+from muster_server import clock
 from muster_server.db.engine import Database
-from muster_server.db.migrations import current_revision, head_revision
+from muster_server.db.state import state_of
 from muster_server.live.hub import Hub
-from muster_server.schemas.health import Healthy, Ready
+from muster_server.schemas.health import Healthy, PartState, Ready, RedisState
+from muster_server.services.heartbeats import parts_alive
 
 from .deps import Config, Db
 
@@ -26,26 +26,33 @@ async def healthz() -> Healthy:
 @router.get(
     "/readyz",
     operation_id="readyz",
-    summary="Whether requests can be served",
+    summary="Whether requests can be served, and which part is down",
     responses={503: {"model": Ready, "description": "Not now"}},
 )
 def readyz(request: Request, response: Response, db: Db, config: Config) -> Ready:
-    """The database must answer and have this version's tables. Redis is reported, not required."""
-    database = _database_state(db)
+    """503 unless the database answers, has this version's tables and room to write. The other
+    parts are reported, not required."""
+    database = state_of(db)
     hub: Hub = request.app.state.hub
-    redis: Literal["ok", "unreachable", "not_configured"] = "not_configured"
+    redis: RedisState = "not_configured"
     if config.resolved_redis_url() is not None:
         redis = "ok" if hub.is_connected else "unreachable"
     if database != "ok":
         response.status_code = 503
+    controller, worker = _parts(db) if database in ("ok", "disk_full") else ("unknown", "unknown")
     return Ready(
-        status="ready" if database == "ok" else "not_ready", database=database, redis=redis
+        status="ready" if database == "ok" else "not_ready",
+        database=database,
+        redis=redis,
+        controller=controller,
+        worker=worker,
     )
 
 
-def _database_state(database: Database) -> Literal["ok", "unreachable", "not_migrated"]:
+def _parts(database: Database) -> tuple[PartState, PartState]:
     try:
-        is_current = current_revision(database) == head_revision()
+        with database.read() as session:
+            alive = parts_alive(session, now=clock.now())
     except (SQLAlchemyError, OSError):
-        return "unreachable"
-    return "ok" if is_current else "not_migrated"
+        return "unknown", "unknown"
+    return "ok" if alive.is_led else "absent", "ok" if alive.is_worker_alive else "absent"

@@ -10,7 +10,7 @@ from muster_server.schemas.auth import AuditOut, UserIn, UserOut, UserPatch
 from muster_server.schemas.base import Page
 from muster_server.security import passwords
 from muster_server.services import audit, auth, users
-from muster_server.services.identity import lower_role
+from muster_server.services.identity import lower_user_role
 
 from .auth import password_work
 from .deps import Cursor, Db, Id, Limit, Me, RemoteAddr
@@ -80,7 +80,7 @@ def _user_out(row: UserRow) -> UserOut:
     return UserOut(
         id=row.id,
         username=row.username,
-        role=lower_role(row.role, row.role),
+        role=lower_user_role(row.role, row.role),
         is_active=row.is_active,
         created_at=row.created_at,
         last_login_at=row.last_login_at,

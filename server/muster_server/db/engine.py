@@ -12,6 +12,11 @@ from sqlalchemy.orm import Session, sessionmaker
 SQLITE_BUSY_TIMEOUT_S = 15.0
 """How long a writer waits for another process's write transaction."""
 
+POOL_SIZE = 10
+"""Connections that are kept open, per process."""
+POOL_MAX_OVERFLOW = 20
+"""More that are opened when all are in use."""
+
 _TOPICS = "muster_topics"
 
 
@@ -73,6 +78,11 @@ class Database:
             session.rollback()
             session.close()
 
+    @property
+    def max_connections(self) -> int:
+        """Most connections this process opens at once."""
+        return POOL_SIZE + POOL_MAX_OVERFLOW
+
     def dispose(self) -> None:
         self.engine.dispose()
 
@@ -83,8 +93,8 @@ def _create_engine(url: str) -> Engine:
         return create_engine(
             parsed,
             pool_pre_ping=True,
-            pool_size=10,
-            max_overflow=20,
+            pool_size=POOL_SIZE,
+            max_overflow=POOL_MAX_OVERFLOW,
             pool_timeout=10,
             isolation_level="READ COMMITTED",
             connect_args={
@@ -93,7 +103,12 @@ def _create_engine(url: str) -> Engine:
                 "client_encoding": "utf8",
             },
         )
-    engine = create_engine(parsed, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_S})
+    engine = create_engine(
+        parsed,
+        pool_size=POOL_SIZE,
+        max_overflow=POOL_MAX_OVERFLOW,
+        connect_args={"timeout": SQLITE_BUSY_TIMEOUT_S},
+    )
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:

@@ -6,6 +6,7 @@ a leader calls `require`, so one that was suspended and wakes up too late change
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from dataclasses import dataclass
 from typing import Any, cast
@@ -70,6 +71,27 @@ def stamp(session: Session, name: str) -> tuple[int, dt.datetime] | None:
     """What changes whenever the lease is taken or renewed; None: nobody ever had it."""
     row = session.get(ControllerLeaseRow, name)
     return (row.epoch, row.expires_at) if row is not None else None
+
+
+def holds(session: Session, name: str, *, now: dt.datetime) -> tuple[bool, int]:
+    """Whether somebody holds the lease, and how often it has changed hands (0: never held)."""
+    row = session.get(ControllerLeaseRow, name)
+    return (row.expires_at > now, row.epoch) if row is not None else (False, 0)
+
+
+def renew_by_anybody(
+    session: Session, *, name: str, holder: str, ttl: dt.timedelta, now: dt.datetime
+) -> None:
+    """Say that one of several equals is alive. Nobody is kept out by it."""
+    row = session.get(ControllerLeaseRow, name, with_for_update=True)
+    if row is not None:
+        row.holder, row.expires_at = holder, now + ttl
+        return
+    row = ControllerLeaseRow(
+        name=name, holder=holder, epoch=1, acquired_at=now, expires_at=now + ttl
+    )
+    with contextlib.suppress(IntegrityError), session.begin_nested():
+        session.add(row)  # another one came first: it says the same
 
 
 def require(session: Session, lease: Lease) -> None:

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 from sqlalchemy.exc import DBAPIError
@@ -27,9 +27,11 @@ from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.live.publisher import Publisher
 from muster_server.live.waker import HintWaker
 from muster_server.services import deletion
+from muster_server.services.heartbeats import CONTROLLER_LEASE
 from muster_server.services.retention import delete_expired
 from muster_server.services.scheduling import scheduler_policy
 from muster_server.settings import Settings
+from muster_server.telemetry.process import ControllerTelemetry
 
 from .budgets import BudgetLoop
 from .lifecycle import LifecycleLoop, lifecycle_policy
@@ -39,7 +41,6 @@ from .sightings import Sightings
 
 log = structlog.get_logger(__name__)
 
-LEASE_NAME = "controller"
 MAX_ROUNDS = 25
 """Rounds in a row without looking at the lease; what is left is for the next tick."""
 CLEAR_S = 0.5
@@ -58,11 +59,13 @@ class Controller:
         policy: LifecyclePolicy | None = None,
         holder: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        telemetry: ControllerTelemetry | None = None,
     ) -> None:
         """monotonic: a clock that nobody can set, in seconds."""
         self.database = database
         self.holder = holder or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.lease: Lease | None = None
+        self.telemetry = telemetry or ControllerTelemetry()
         self._ttl = dt.timedelta(seconds=settings.controller_lease_s)
         self._monotonic = monotonic
         self._lifecycle = LifecycleLoop(
@@ -82,10 +85,7 @@ class Controller:
                 return False
             assert self.lease is not None
             try:
-                num = self._lifecycle.run(lease=self.lease, now=now)
-                num += len(search_pass(self.database, now))
-                num += self._budgets.run(lease=self.lease, now=now)
-                num += self._scheduler.run(lease=self.lease, now=now)
+                num = self._passes(self.lease, now)
             except LeaseLost:
                 log.warning("leadership_lost", holder=self.holder, epoch=self.lease.epoch)
                 self.lease = None
@@ -95,6 +95,22 @@ class Controller:
         deletion.clear(self.database, for_s=CLEAR_S)
         self._retain(clock_now())
         return True
+
+    def _passes(self, lease: Lease, now: dt.datetime) -> int:
+        """Every loop once; how many decisions took effect."""
+        passes: Mapping[str, Callable[[], int]] = {
+            "lifecycle": lambda: self._lifecycle.run(lease=lease, now=now),
+            "search": lambda: len(search_pass(self.database, now)),
+            "budgets": lambda: self._budgets.run(lease=lease, now=now),
+            "scheduler": lambda: self._scheduler.run(lease=lease, now=now),
+        }
+        total = 0
+        for loop, run_once in passes.items():
+            with self.telemetry.timed(loop) as count:
+                num = run_once()
+                count(num)
+            total += num
+        return total
 
     def resign(self) -> None:
         """Let a follower take over at once instead of after the lease has expired."""
@@ -107,7 +123,7 @@ class Controller:
         with self.database.transaction() as session:
             lease = acquire(
                 session,
-                name=LEASE_NAME,
+                name=CONTROLLER_LEASE,
                 holder=self.holder,
                 ttl=self._ttl,
                 now=now,
@@ -123,7 +139,7 @@ class Controller:
     def _is_abandoned(self, session: Session) -> bool:
         """Whether the leader has not renewed its lease for longer than that holds, whatever the
         clocks of the two machines say."""
-        now_stamp, at = stamp(session, LEASE_NAME), self._monotonic()
+        now_stamp, at = stamp(session, CONTROLLER_LEASE), self._monotonic()
         if now_stamp != self._others_stamp:
             self._others_stamp, self._others_stamp_at = now_stamp, at
         return now_stamp is not None and at - self._others_stamp_at > self._ttl.total_seconds()
@@ -142,10 +158,13 @@ def run_until(
     wrong is logged, and the next tick tries again."""
     while not stop.is_set():
         try:
-            controller.tick()
+            is_leading = controller.tick()
+            controller.telemetry.ticked(is_leading=is_leading)
         except DBAPIError as error:
+            controller.telemetry.tick_failed("database")
             log.warning("database_unavailable", error=str(error).splitlines()[0])
         except Exception:
+            controller.telemetry.tick_failed("other")
             log.exception("tick_failed")
         if not stop.is_set():
             waker.wait(interval_s)
@@ -155,12 +174,14 @@ def run_until(
         log.info("lease_left_to_expire")
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, telemetry: ControllerTelemetry | None = None) -> None:
     """The controller process: blocks until SIGTERM, SIGINT or the end of `muster up`."""
     stop = threading.Event()
     redis_url = settings.resolved_redis_url()
     publisher = Publisher(redis_url) if redis_url is not None else None
     database = Database(settings.resolved_database_url(), on_commit=publisher)
+    telemetry = telemetry or ControllerTelemetry()
+    telemetry.watch_pool(database)
     waker = HintWaker(redis_url, "loops")
 
     def end(*_: object) -> None:
@@ -173,7 +194,7 @@ def run(settings: Settings) -> None:
             signal.signal(number, end)
     try:
         run_until(
-            Controller(database, settings),
+            Controller(database, settings, telemetry=telemetry),
             stop,
             waker,
             interval_s=settings.controller_interval_s,

@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
-_ANY_HOST = ("/agent/", "/healthz", "/readyz")
+_ANY_HOST = ("/agent/", "/healthz", "/readyz", "/metrics")
 """Paths without cookies: agents present their own credential and reach us under whatever name
 their network has; probes come to a bare address. A re-pointed page gains nothing there."""
 

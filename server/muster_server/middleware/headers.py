@@ -26,7 +26,7 @@ _COMMON = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-_DATA_PATHS = ("/api/", "/agent/", "/openapi.json", "/healthz", "/readyz")
+_DATA_PATHS = ("/api/", "/agent/", "/openapi.json", "/healthz", "/readyz", "/metrics")
 
 
 class SecurityHeaders:

@@ -10,6 +10,8 @@ from pydantic import Field
 from .base import Identifier, Input, Output, SafeStr
 
 Role = Literal["admin", "member", "viewer"]
+TokenRole = Literal["admin", "member", "viewer", "metrics"]
+"""metrics: for a monitoring system, which reads /metrics and nothing else."""
 Username = Annotated[
     SafeStr, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 ]
@@ -76,7 +78,7 @@ class UserOut(Output):
 
 class TokenIn(Input):
     name: Annotated[SafeStr, Field(min_length=1, max_length=128)]
-    role: Role | None = None
+    role: TokenRole | None = None
     """Not above your own; yours when left out."""
     expires_in_days: Annotated[int, Field(ge=1, le=3650)] = 90
 
@@ -85,7 +87,7 @@ class TokenOut(Output):
     id: int
     name: str
     prefix: str
-    role: Role
+    role: TokenRole
     created_at: dt.datetime
     expires_at: dt.datetime | None
     last_used_at: dt.datetime | None

@@ -6,13 +6,36 @@ from typing import Literal
 
 from .base import Output
 
+DatabaseState = Literal["ok", "unreachable", "not_migrated", "disk_full"]
+"""disk_full: of SQLite; hardly anything can be written."""
+RedisState = Literal["ok", "unreachable", "not_configured"]
+PartState = Literal["ok", "absent", "unknown"]
+"""absent: not heard of lately. unknown: the database, which would know, does not answer."""
+
 
 class Healthy(Output):
     status: Literal["ok"]
 
 
 class Ready(Output):
+    """Of an API server. Only the database is required: without it nothing can be answered."""
+
     status: Literal["ready", "not_ready"]
-    database: Literal["ok", "unreachable", "not_migrated"]
-    redis: Literal["ok", "unreachable", "not_configured"]
-    """Reported, not required: without Redis live pages fall back to polling."""
+    database: DatabaseState
+    redis: RedisState
+    """Without Redis live pages fall back to polling."""
+    controller: PartState
+    """Whether one leads; without it nothing is scheduled, and what runs goes on."""
+    worker: PartState
+    """Whether a Celery worker sweeps; without it metrics are read from uncompacted rows."""
+
+
+class ProcessReady(Output):
+    """Of a controller or a Celery worker: ready while it does its work, leading or standing by."""
+
+    status: Literal["ready", "not_ready"]
+    process: Literal["controller", "worker"]
+    database: DatabaseState
+    redis: RedisState
+    working: bool
+    """It has finished a round lately (the controller), or takes jobs (the worker)."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-Permission = Literal["public", "view", "submit", "admin", "self", "agent", "join"]
+Permission = Literal["public", "metrics", "view", "submit", "admin", "self", "agent", "join"]
 """public: anyone. self: any signed-in user, about themselves. view / submit / admin: see ROLES.
+metrics: monitoring; the one thing a token of the role metrics may do.
 agent: an agent's credential. join: a join token or an agent's credential."""
 
 ROLES: Mapping[str, frozenset[Permission]] = {
-    "viewer": frozenset({"public", "self", "view"}),
-    "member": frozenset({"public", "self", "view", "submit"}),
-    "admin": frozenset({"public", "self", "view", "submit", "admin"}),
+    "metrics": frozenset({"public", "metrics"}),
+    "viewer": frozenset({"public", "metrics", "self", "view"}),
+    "member": frozenset({"public", "metrics", "self", "view", "submit"}),
+    "admin": frozenset({"public", "metrics", "self", "view", "submit", "admin"}),
     "agent": frozenset({"public", "agent", "join"}),
     "join": frozenset({"public", "join"}),
 }
@@ -25,6 +27,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     # health
     "healthz": "public",
     "readyz": "public",
+    "get_prometheus_metrics": "metrics",
     # auth
     "get_auth_state": "public",
     "setup": "public",

@@ -16,7 +16,7 @@ from muster_server.db.models import (
     UserRow,
 )
 from muster_server.domain.states import NodeState
-from muster_server.schemas.auth import Role
+from muster_server.schemas.auth import Role, TokenRole
 from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret, kind_of
 
@@ -24,8 +24,13 @@ USE_NOTED_EVERY = dt.timedelta(seconds=60)
 """A token's or session's last use is written at most this often: not a write per request."""
 
 
-def lower_role(a: str, b: str) -> Role:
+def lower_role(a: str, b: str) -> TokenRole:
     """The lesser of two roles: a token never acts above its user, even after a demotion."""
+    return "metrics" if "metrics" in (a, b) else lower_user_role(a, b)
+
+
+def lower_user_role(a: str, b: str) -> Role:
+    """The same for roles that people have; anything unknown is a viewer."""
     if a == b == "admin":
         return "admin"
     return "member" if {a, b} <= {"admin", "member"} else "viewer"
@@ -62,7 +67,7 @@ def principal_of_session(
     return Principal(
         kind="user",
         name=user.username,
-        role=lower_role(user.role, user.role),
+        role=lower_user_role(user.role, user.role),
         user_id=user.id,
         session_hash=secret_hash,
     )

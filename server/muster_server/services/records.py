@@ -48,10 +48,16 @@ MAX_RECORDS = 1000
 
 
 def apply_records(
-    session: Session, allocation_id: str, request: RecordsRequest, *, now: dt.datetime
+    session: Session,
+    allocation_id: str,
+    request: RecordsRequest,
+    *,
+    now: dt.datetime,
+    applied: list[NumberedRecord] | None = None,
 ) -> RecordsReply:
     """Store what is new of `request`; what it acknowledges is durable after the commit.
 
+    applied: gets what was new, for whoever counts it once it is committed.
     Numbers already applied are skipped. A gap ends the request there: the reply says from where to
     send again. Records of a superseded attempt, or of an allocation given up as lost, change
     nothing and are answered `superseded`. Raises Superseded for an older session of the node and
@@ -76,6 +82,8 @@ def apply_records(
             break
         _apply(session, allocation, trial, numbered, now)
         allocation.acked_seq = numbered.seq
+        if applied is not None:
+            applied.append(numbered)
     if allocation.acked_seq != before:
         touch(session, f"trial:{trial.id}")
     return RecordsReply(acked_seq=allocation.acked_seq)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.models import ApiTokenRow, JoinTokenRow, UserRow
 from muster_server.errors import Forbidden, NotFound, NotSignedIn
-from muster_server.schemas.auth import Role
+from muster_server.schemas.auth import TokenRole
 from muster_server.security.tokens import hash_secret, mint, visible_prefix
 
 from . import audit
@@ -41,8 +41,8 @@ def create_api_token(
     *,
     user: UserRow,
     name: str,
-    role: Role | None,
-    own_role: Role,
+    role: TokenRole | None,
+    own_role: TokenRole,
     lifetime: dt.timedelta | None,
     actor: str,
     now: dt.datetime,

@@ -7,6 +7,8 @@ broker may lose everything at any time.
 
 from __future__ import annotations
 
+import os
+import socket
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +18,9 @@ from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.live.publisher import Publisher
 from muster_server.services import metrics_compaction
+from muster_server.services.heartbeats import worker_sweeps
 from muster_server.settings import Settings, get_settings
+from muster_server.tasks.names import KEY_PREFIX, QUEUE
 from muster_server.tasks.sweep import sweep_once
 
 COMPACT_MAX_CHUNKS = 64
@@ -47,13 +51,13 @@ def make_celery(settings: Settings) -> Celery:
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         worker_prefetch_multiplier=1,
-        task_default_queue="muster",
+        task_default_queue=QUEUE,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         broker_transport_options={
             "visibility_timeout": VISIBILITY_TIMEOUT_S,
             "socket_keepalive": True,
-            "global_keyprefix": "muster-celery:",
+            "global_keyprefix": KEY_PREFIX,
         },
         worker_enable_remote_control=False,
         worker_send_task_events=False,
@@ -99,6 +103,13 @@ def compact_metrics(trial_id: int) -> None:
 def sweep() -> None:
     """Find what there is to compact, and delete what has expired."""
     settings = get_settings()
+    with get_database().transaction() as session:
+        worker_sweeps(
+            session,
+            holder=f"{socket.gethostname()}:{os.getpid()}",
+            sweep_interval_s=settings.sweep_interval_s,
+            now=clock.now(),
+        )
 
     def enqueue(trial_id: int) -> Any:
         return compact_metrics.apply_async(

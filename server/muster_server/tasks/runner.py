@@ -17,8 +17,11 @@ from celery import beat, signals  # type: ignore[import-untyped]
 
 from muster import lifeline
 from muster_server.settings import Settings
+from muster_server.telemetry.process import WorkerTelemetry
 
 NUM_THREADS = 4
+OUTCOMES = {"SUCCESS": "success", "FAILURE": "failure", "RETRY": "retry"}
+"""Celery's states as metrics say them."""
 STOP_GRACE_S = 20.0
 """A worker whose lifeline is cut ends by force when it has not ended by itself after this long."""
 
@@ -36,7 +39,7 @@ def worker_arguments(settings: Settings) -> list[str]:
     ]
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, telemetry: WorkerTelemetry | None = None) -> None:
     """Run the worker in the main thread until it is told to stop (SIGTERM, SIGINT, lifeline cut).
 
     `settings` must be those of the environment: the tasks read theirs from there.
@@ -48,10 +51,38 @@ def run(settings: Settings) -> None:
     lifeline.watch(_stop)
     signals.setup_logging.connect(_keep_logging, weak=False)
     signals.worker_ready.connect(_start_beat, weak=False)
+    telemetry = telemetry or WorkerTelemetry()
+    telemetry.watch_pool(app.get_database())
+    _measure(telemetry)
     try:
         app.celery.worker_main(worker_arguments(settings))
     finally:
         app.get_database().dispose()
+
+
+def _measure(telemetry: WorkerTelemetry) -> None:
+    """Count and time every task of this process."""
+    began: dict[str, float] = {}
+
+    def ready(**_: Any) -> None:
+        telemetry.takes_jobs = True
+
+    def ending(**_: Any) -> None:
+        telemetry.takes_jobs = False
+
+    def before(task_id: str, **_: Any) -> None:
+        began[task_id] = time.perf_counter()
+        telemetry.task_began()
+
+    def after(task_id: str, task: Any, state: str | None, **_: Any) -> None:
+        seconds = time.perf_counter() - began.pop(task_id, time.perf_counter())
+        outcome = OUTCOMES.get(state or "", "failure")
+        telemetry.task_ended(task.name, outcome, seconds)
+
+    signals.worker_ready.connect(ready, weak=False)
+    signals.worker_shutting_down.connect(ending, weak=False)
+    signals.task_prerun.connect(before, weak=False)
+    signals.task_postrun.connect(after, weak=False)
 
 
 def _keep_logging(**_: Any) -> None:

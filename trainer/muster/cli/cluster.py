@@ -22,7 +22,7 @@ from .output import (
 if TYPE_CHECKING:
     from ..client import Client
 
-Role = Literal["viewer", "member", "admin"]
+Role = Literal["viewer", "member", "admin", "metrics"]
 
 agent_app = typer.Typer(no_args_is_help=True, help="Join machines to the cluster.")
 token_app = typer.Typer(no_args_is_help=True, help="Your tokens for the command line and scripts.")
@@ -94,7 +94,10 @@ def agent_token(
 @token_app.command("create")
 def token_create(
     name: Annotated[str, typer.Argument(help="What it is for.")],
-    role: Annotated[Role | None, typer.Option(help="What it may do; your role by default.")] = None,
+    role: Annotated[
+        Role | None,
+        typer.Option(help="What it may do; your role by default. metrics: only read /metrics."),
+    ] = None,
     days: Annotated[int, typer.Option(min=1, max=3650, help="Days until it expires.")] = 90,
     as_json: JsonOption = False,
 ) -> None:

@@ -1,0 +1,92 @@
+"""Write docs/reference/metrics.md from the list of metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from muster_server.telemetry.families import FAMILIES, POOLS_MAX, Family
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "metrics.md"
+HEAD = """\
+<!-- Made by scripts/generate_metrics_reference.py; edit the list of metrics, not this page. -->
+
+# Metrics for Prometheus
+
+Every process of the control plane answers `GET /metrics` in Prometheus' text format: the API server
+on its port, a controller on `MUSTER_CONTROLLER_PORT` and a Celery worker on `MUSTER_WORKER_PORT`,
+where these are set. Training metrics are not here; they are in the [REST service](rest-api.md).
+
+Scraping needs a token. Make one that can do nothing else, and give Prometheus the file:
+
+```bash
+muster token create prometheus --role metrics --days 3650 > muster-token
+```
+
+```yml
+scrape_configs:
+  - job_name: muster
+    authorization: {{credentials_file: muster-token}}
+    static_configs:
+      - targets: ["muster.example:8470"]
+```
+
+The token is checked in the database, and believed without it for ten minutes when the database is
+away: `muster_database_up` then says 0. Figures of the cluster are counted at most every 5 s, however
+many scrape.
+
+Labels take values from fixed lists only, except `pool`: the first {pools} by name, the others as
+`(other)`. `route` is a route's template, never an address. Beside these, every process has the
+usual `process_*` and `python_*` metrics.
+"""
+ALERTS = """
+## What to alert on
+
+| when | because |
+| --- | --- |
+| `up{job="muster"} == 0` | an API server does not answer |
+| `max(muster_database_up) == 0` | nothing can be stored; agents keep what they have |
+| `max(muster_controller_led) == 0` for a minute | nothing is scheduled or restarted |
+| `max(muster_worker_alive) == 0` | metrics are no longer compacted, and pages become slower |
+| `max(muster_nodes{state="LOST"}) > 0` | a node is gone with its slots |
+| `max(muster_queue_oldest_wait_seconds) > 3600` | somebody waits too long; `muster show` says for what |
+| `increase(muster_controller_epoch[10m]) > 5` | controllers fight for the lead, or one keeps dying |
+| `histogram_quantile(0.95, sum by (le) (rate(muster_http_request_duration_seconds_bucket{route!~"/agent/v1/assignments"}[5m]))) > 1` | answers are slow |
+"""
+SECTIONS: tuple[tuple[str, str], ...] = (
+    ("Every process", "everywhere"),
+    ("API server", "server"),
+    ("The cluster", "cluster"),
+    ("Controller", "controller"),
+    ("Celery worker", "worker"),
+)
+NOTES = {
+    "cluster": "From the database, so every API server says the same: use `max` over them, not `sum`.\n\n"
+}
+
+
+def generate() -> str:
+    parts = [HEAD.format(pools=POOLS_MAX)]
+    for title, section in SECTIONS:
+        rows = [_row(family) for family in FAMILIES if _section(family) == section]
+        parts.append(
+            f"\n## {title}\n\n{NOTES.get(section, '')}"
+            "| metric | type | labels | what it is |\n| --- | --- | --- | --- |\n"
+            + "\n".join(rows)
+            + "\n"
+        )
+    return "".join(parts) + ALERTS
+
+
+def _section(family: Family) -> str:
+    if family.is_of_the_cluster:
+        return "cluster"
+    return "everywhere" if len(family.processes) > 1 else family.processes[0]
+
+
+def _row(family: Family) -> str:
+    labels = ", ".join(f"`{label}`" for label in family.labels)
+    return f"| `{family.name}` | {family.kind} | {labels} | {family.help} |"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(generate())

@@ -1,0 +1,1 @@
+"""What the processes of the control plane tell Prometheus about themselves and the cluster."""

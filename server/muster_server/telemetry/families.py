@@ -1,0 +1,230 @@
+"""Every metric there is: the one list that the code, the reference page and the tests are made from.
+
+Names follow Prometheus' conventions: base units, `_total` for what only grows. No label takes a
+value that somebody outside may choose, except pools, and of those at most POOLS_MAX.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Process = Literal["server", "controller", "worker"]
+
+POOLS_MAX = 100
+"""Pools beyond these, by name, are counted together as `(other)`."""
+OTHER = "(other)"
+
+EVERYWHERE: tuple[Process, ...] = ("server", "controller", "worker")
+SERVER: tuple[Process, ...] = ("server",)
+CONTROLLER: tuple[Process, ...] = ("controller",)
+WORKER: tuple[Process, ...] = ("worker",)
+
+REQUEST_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Up to the long polls of agents, which wait for 25 s on purpose."""
+PASS_BUCKETS_S = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+)
+TASK_BUCKETS_S = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    processes: tuple[Process, ...]
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    """Of a histogram: upper bounds."""
+    is_of_the_cluster: bool = False
+    """From the database: every API server says the same, so use max, not sum, over them."""
+
+
+def _counter(name: str, text: str, processes: tuple[Process, ...], *labels: str) -> Family:
+    return Family(name=name, kind="counter", help=text, processes=processes, labels=labels)
+
+
+def _gauge(name: str, text: str, processes: tuple[Process, ...], *labels: str) -> Family:
+    return Family(name=name, kind="gauge", help=text, processes=processes, labels=labels)
+
+
+def _histogram(
+    name: str, text: str, processes: tuple[Process, ...], buckets: tuple[float, ...], *labels: str
+) -> Family:
+    return Family(
+        name=name, kind="histogram", help=text, processes=processes, labels=labels, buckets=buckets
+    )
+
+
+def _of_cluster(name: str, text: str, *labels: str) -> Family:
+    return Family(
+        name=name, kind="gauge", help=text, processes=SERVER, labels=labels, is_of_the_cluster=True
+    )
+
+
+# ---------------------------------------------------------------- every process
+
+BUILD_INFO = _gauge(
+    "muster_build_info", "Always 1; the labels say what runs.", EVERYWHERE, "version", "process"
+)
+POOL_CONNECTIONS = _gauge(
+    "muster_database_pool_connections",
+    "Connections to the database: in_use, or idle and kept.",
+    EVERYWHERE,
+    "state",
+)
+POOL_MAX = _gauge(
+    "muster_database_pool_max_connections",
+    "Most connections this process opens; requests beyond them wait.",
+    EVERYWHERE,
+)
+
+# ---------------------------------------------------------------- API server
+
+HTTP_REQUESTS = _counter(
+    "muster_http_requests_total",
+    "Requests by method, route template and status. Route (none): refused before a route was found.",
+    SERVER,
+    "method",
+    "route",
+    "status",
+)
+HTTP_DURATION = _histogram(
+    "muster_http_request_duration_seconds",
+    "From the request's head to the end of its answer. Agents' long polls wait on purpose.",
+    SERVER,
+    REQUEST_BUCKETS_S,
+    "method",
+    "route",
+)
+HTTP_IN_PROGRESS = _gauge(
+    "muster_http_requests_in_progress", "Requests being answered, long polls included.", SERVER
+)
+LIVE_CONNECTIONS = _gauge(
+    "muster_live_connections", "Open live channels: about one per open browser tab.", SERVER
+)
+REDIS_CONNECTED = _gauge(
+    "muster_redis_connected",
+    "1 while hints of other processes are heard; 0 makes live pages poll. Absent without Redis.",
+    SERVER,
+)
+INGEST_RECORDS = _counter(
+    "muster_ingest_records_total",
+    "Records of agents that were stored, each counted once however often it was sent.",
+    SERVER,
+    "type",
+)
+INGEST_ROWS = _counter(
+    "muster_ingest_rows_total",
+    "Metric rows stored: of every record, the points of its longest series.",
+    SERVER,
+)
+INGEST_POINTS = _counter(
+    "muster_ingest_points_total", "Metric points stored: one value of one series.", SERVER
+)
+INGEST_BYTES = _counter(
+    "muster_ingest_bytes_total",
+    "Bytes taken from agents: request bodies of records, log bytes stored.",
+    SERVER,
+    "kind",
+)
+
+# ---------------------------------------------------------------- the cluster, from the database
+
+DATABASE_UP = _of_cluster(
+    "muster_database_up",
+    "1 when the database answered this scrape. At 0 nothing else of the cluster is told.",
+)
+DATABASE_SIZE = _of_cluster(
+    "muster_database_size_bytes", "Size of the database (SQLite: with its write-ahead log)."
+)
+NODES = _of_cluster("muster_nodes", "Nodes by state.", "state")
+NODES_SCHEDULING = _of_cluster(
+    "muster_nodes_scheduling", "Nodes that are open, cordoned or draining.", "scheduling"
+)
+NODES_HEALTH = _of_cluster(
+    "muster_nodes_health", "Nodes that are ok, degraded or quarantined.", "health"
+)
+SLOTS = _of_cluster(
+    "muster_slots",
+    "Slots that are used, free, or unavailable: their node is not ONLINE, not open or quarantined.",
+    "pool",
+    "slot_type",
+    "state",
+)
+QUEUE_LENGTH = _of_cluster("muster_queue_length", "Trials that wait for slots.")
+QUEUE_OLDEST_WAIT = _of_cluster(
+    "muster_queue_oldest_wait_seconds",
+    "How long the trial that waits for slots longest has done so; 0 for an empty queue.",
+)
+TRIALS = _of_cluster("muster_trials", "Trials by state, ended ones included.", "state")
+EXPERIMENTS = _of_cluster(
+    "muster_experiments", "Experiments by state, ended ones included.", "state"
+)
+CONTROLLER_LED = _of_cluster(
+    "muster_controller_led", "1 while a controller holds the lease; at 0 nothing is scheduled."
+)
+CONTROLLER_EPOCH = _of_cluster(
+    "muster_controller_epoch", "How often the leader has changed; grows fast when two fight."
+)
+WORKER_ALIVE = _of_cluster(
+    "muster_worker_alive", "1 while a Celery worker sweeps regularly; 0 when none does."
+)
+CELERY_QUEUE = _of_cluster(
+    "muster_celery_queue_length",
+    "Jobs that wait in the Celery queue. Absent without Redis, or while it is away.",
+)
+
+# ---------------------------------------------------------------- controller
+
+LEADING = _gauge(
+    "muster_controller_leading", "1 in the controller that leads, 0 in those that stand by.",
+    CONTROLLER,
+)  # fmt: skip
+PASS_DURATION = _histogram(
+    "muster_controller_pass_duration_seconds",
+    'One pass of a control loop: load, decide, apply. The scheduler\'s is loop="scheduler".',
+    CONTROLLER,
+    PASS_BUCKETS_S,
+    "loop",
+)
+DECISIONS = _counter(
+    "muster_controller_decisions_total", "Decisions that took effect.", CONTROLLER, "loop"
+)
+TICK_FAILURES = _counter(
+    "muster_controller_tick_failures_total",
+    "Rounds that ended early: the database was away, or something unexpected was logged.",
+    CONTROLLER,
+    "cause",
+)
+LAST_PASS = _gauge(
+    "muster_controller_last_tick_timestamp_seconds",
+    "When the last round ended well, leading or standing by (Unix time).",
+    CONTROLLER,
+)
+
+# ---------------------------------------------------------------- Celery worker
+
+TASKS = _counter("muster_tasks_total", "Jobs by task and outcome.", WORKER, "task", "outcome")
+TASK_DURATION = _histogram(
+    "muster_task_duration_seconds", "How long jobs take.", WORKER, TASK_BUCKETS_S, "task"
+)
+TASKS_IN_PROGRESS = _gauge("muster_tasks_in_progress", "Jobs being done.", WORKER)
+
+FAMILIES: tuple[Family, ...] = tuple(
+    value for value in list(globals().values()) if isinstance(value, Family)
+)
