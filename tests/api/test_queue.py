@@ -74,6 +74,21 @@ def test_an_item_says_what_it_waits_for_and_since_when(submit, viewer_client):
     assert item["waiting_since"] == item["queued_at"]
 
 
+def test_one_project_alone_keeps_its_positions(submit, viewer_client):
+    first, other = submit(slots=1), submit("project: other", slots=1)
+    third = submit(slots=1)
+
+    def shown(**params):
+        items = viewer_client.get(f"{API}/queue", params=params).json()["items"]
+        return {i["experiment_id"]: i["position"] for i in items}
+
+    everyone = shown()
+    assert set(everyone) == {first, other, third}
+    assert shown(project="other") == {other: everyone[other]}
+    assert shown(project="default") == {first: everyone[first], third: everyone[third]}
+    assert shown(project="nobody") == {}
+
+
 def test_priority_goes_first_and_may_be_changed_while_it_waits(submit, order, member_client):
     a, b, c = (submit(slots=1) for _ in range(3))
     assert order() == [a, b, c]

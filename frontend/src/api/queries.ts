@@ -16,6 +16,8 @@ export type Checkpoint = Schemas["CheckpointOut"];
 export type EventItem = Schemas["EventOut"];
 export type Me = Schemas["MeOut"];
 export type Preview = Schemas["PreviewOut"];
+export type QueueItem = Schemas["QueueItem"];
+export type QueueMove = Schemas["QueueMove"];
 export type Search = Schemas["SearchOut"];
 
 export const PAGE = 50;
@@ -90,15 +92,15 @@ export const nodeEvents = (nodeId: string) =>
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
-export const queue = infiniteQueryOptions({
-  queryKey: ["queue"],
-  queryFn: ({ signal, pageParam }) =>
-    unwrap(
-      client.GET("/api/v1/queue", { params: { query: { limit: 100, cursor: pageParam } }, signal }),
-    ),
-  initialPageParam: undefined as string | undefined,
-  getNextPageParam: (page) => page.next ?? undefined,
-});
+export const queue = (project?: string) =>
+  infiniteQueryOptions({
+    queryKey: ["queue", project ?? null],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(client.GET("/api/v1/queue", { params: { query: { project, limit: 100, cursor: pageParam } }, signal })),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: keepPreviousData,
+  });
 
 export interface ExperimentFilter {
   state?: ExperimentState[];

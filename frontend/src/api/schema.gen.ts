@@ -8890,6 +8890,7 @@ export interface operations {
     list_queue: {
         parameters: {
             query?: {
+                project?: string | null;
                 cursor?: string | null;
                 limit?: number;
             };

@@ -79,6 +79,7 @@ const nodeRoute = createRoute({
 const queueRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/queue",
+  validateSearch: (search: Record<string, unknown>): { project?: string } => ({ project: text(search["project"]) }),
   component: lazyPage(() => import("../features/cluster/Queue"), "Queue"),
 });
 

@@ -27,6 +27,7 @@ router = APIRouter(tags=["cluster"])
 
 Cursor = Annotated[str | None, Query(max_length=512)]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+ProjectFilter = Annotated[str | None, Query(max_length=128)]
 
 
 @router.get("/cluster", operation_id="get_cluster")
@@ -85,7 +86,11 @@ def list_node_events(
 
 @router.get("/queue", operation_id="list_queue")
 def list_queue(
-    database: Db, config: Config, cursor: Cursor = None, limit: Limit = 100
+    database: Db,
+    config: Config,
+    project: ProjectFilter = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
 ) -> Page[QueueItem]:
     """Trials that wait for slots, in the scheduler's order: what each waits for, its position, and
     when it should start where that can be said."""
@@ -94,7 +99,7 @@ def list_queue(
     policy = scheduler_policy(config)
     with database.read() as session:
         items, following = queue.list_queue(
-            session, policy, now=clock.now(), cursor=start, limit=limit
+            session, policy, now=clock.now(), cursor=start, limit=limit, project=project
         )
     return Page(items=items, next=encode_cursor(following) if following is not None else None)
 

@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
@@ -33,12 +33,19 @@ PLANNED_TRIAL_ID = -1
 
 
 def list_queue(
-    session: Session, policy: SchedulerPolicy, *, now: dt.datetime, cursor: int, limit: int
+    session: Session,
+    policy: SchedulerPolicy,
+    *,
+    now: dt.datetime,
+    cursor: int,
+    limit: int,
+    project: str | None = None,
 ) -> tuple[list[QueueItem], int | None]:
     """Waiting trials in the scheduler's order (from `cursor`, 0 is the first), and where the next
     page starts: the scheduler's own decisions on what is true now, so that what is shown is what
     will happen. Then come trials whose project has used up its budget, and last those that wait to
-    restart, soonest first.
+    restart, soonest first. `project` leaves out those of others, and changes neither position nor
+    estimate.
     """
     snapshot = load_scheduler_snapshot(session, now=now)
     decisions = _by_trial(snapshot, policy, now)
@@ -59,10 +66,22 @@ def list_queue(
         .where(TrialRow.state == "RETRY_WAIT")
         .order_by(TrialRow.not_before, TrialRow.id)
     )
+    if project is not None:
+        mine = set(session.scalars(_waiting_of(project)))
+        order = [trial_id for trial_id in order if trial_id in mine]
     window = order[cursor : cursor + limit]
     items = _items(session, window, decisions)
     following = cursor + limit
     return items, following if following < len(order) else None
+
+
+def _waiting_of(project: str) -> Select[int]:
+    return (
+        select(TrialRow.id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
+        .where(TrialRow.state.in_(("QUEUED", "RETRY_WAIT")), ProjectRow.name == project)
+    )
 
 
 def queue_item(

@@ -1,66 +1,163 @@
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Button } from "@mantine/core";
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
+import { client, unwrap } from "../../api/client";
 import { useLiveQueries } from "../../api/liveHooks";
-import { cluster, queue } from "../../api/queries";
-import { Empty, LoadMore, PageHead } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { cluster, me, queue, type QueueItem, type QueueMove } from "../../api/queries";
+import { Clamped, Empty, LoadMore, PageHead, Section } from "../../components/basics";
+import { type Column, DataTable } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
-import { QueryView } from "../../components/QueryView";
+import { PriorityDialog } from "../../components/PriorityDialog";
+import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Until } from "../../components/Time";
+import uiCss from "../../components/ui.module.css";
+import { QueueMoves } from "./QueueMoves";
+import { lanesOf, placesOf } from "./queueOrder";
 
 export function Queue() {
   const { t } = useTranslation();
-  const query = useInfiniteQuery(queue);
+  const { project } = useSearch({ from: "/app/queue" });
+  const navigate = useNavigate({ from: "/queue" });
+  const query = useInfiniteQuery(queue(project));
   const state = useQuery(cluster).data;
   useLiveQueries("cluster", ["queue"], ["cluster"]);
   useLiveQueries("experiments", ["queue"]);
-  const free = state ? Math.max(0, state.num_slots - state.num_slots_used) : 0;
+  const free = state ? t("queue.free", { free: Math.max(0, state.num_slots - state.num_slots_used), all: state.num_slots }) : null;
+  const only = (name: string | undefined): void => void navigate({ search: { project: name }, replace: true });
   return (
     <>
-      <PageHead title={t("nav.queue")} sub={state ? t("queue.free", { free, all: state.num_slots }) : null} />
+      <PageHead title={t("nav.queue")} sub={free} />
+      {project ? (
+        <div className={uiCss["filters"]}>
+          <button type="button" className={uiCss["chip"]} aria-pressed onClick={() => only(undefined)} data-testid="project-filter">
+            {t("experiments.project")}: {project} ×
+          </button>
+        </div>
+      ) : null}
       <QueryView query={query}>
         {(data) => {
           const items = data.pages.flatMap((page) => page.items);
-          return items.length === 0 ? (
-            <Empty title={t("queue.empty")} action={<LinkButton to="/submit">{t("nav.submit")}</LinkButton>}>
-              {state ? t("queue.free", { free, all: state.num_slots }) : null}
-            </Empty>
-          ) : (
+          if (items.length === 0) {
+            return project ? (
+              <Empty title={t("queue.noMatch", { project })} action={<Button variant="default" onClick={() => only(undefined)}>{t("common.clearFilters")}</Button>} />
+            ) : (
+              <Empty title={t("queue.empty")} action={<LinkButton to="/submit">{t("nav.submit")}</LinkButton>}>
+                {free}
+              </Empty>
+            );
+          }
+          return (
             <>
-              <DataTable
-                rows={items}
-                rowKey={(item) => item.trial_id}
-                label={t("nav.queue")}
-                testId="queue"
-                columns={[
-                  { id: "position", header: "#", align: "right", cell: (item) => item.position ?? "–", width: 40 },
-                  {
-                    id: "name",
-                    header: t("queue.trial"),
-                    lead: true,
-                    cell: (item) => (
-                      <Link to="/trials/$trialId" params={{ trialId: String(item.trial_id) }}>
-                        {item.experiment_name} <span className="dim">· {t("trial.no", { no: item.trial_no })}</span>
-                      </Link>
-                    ),
-                  },
-                  { id: "reason", header: t("queue.reason"), cell: (item) => <span data-testid="pending-reason">{item.pending_reason || t("queue.noReason")}</span> },
-                  { id: "slots", header: t("queue.asks"), cell: (item) => t(item.min_slots < item.num_slots ? "queue.elastic" : "queue.slots", { min: item.min_slots, count: item.num_slots, type: item.slot_type, pool: item.pool }) },
-                  { id: "priority", header: t("queue.priority"), align: "right", cell: (item) => item.priority },
-                  { id: "owner", phone: false, header: t("queue.owner"), cell: (item) => item.owner ?? "–" },
-                  { id: "state", phone: false, header: t("queue.state"), cell: (item) => <StateBadge state={item.state} plain /> },
-                  { id: "since", header: t("queue.waiting"), align: "right", cell: (item) => <Ago at={item.waiting_since} short /> },
-                  { id: "starts", header: t("queue.starts"), align: "right", cell: (item) => <Until at={item.estimated_start_at} /> },
-                ]}
-              />
+              <Lanes items={items} onProject={only} />
               <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
             </>
           );
         }}
       </QueryView>
+    </>
+  );
+}
+
+/** One table per pool and slot type: positions are counted within each. */
+function Lanes({ items, onProject }: { items: QueueItem[]; onProject: (project: string) => void }) {
+  const { t } = useTranslation();
+  const user = useQuery(me).data;
+  const queryClient = useQueryClient();
+  const [prioritised, setPrioritised] = useState<QueueItem | null>(null);
+  const focus = useRef<string | null>(null);
+  const move = useMutation({
+    mutationFn: ({ wish }: { item: QueueItem; wish: QueueMove }) => unwrap(client.POST("/api/v1/queue:move", { body: wish })),
+    onSettled: () => queryClient.invalidateQueries({ queryKey: ["queue"] }),
+  });
+  // Where a row went, its button goes with the keyboard's focus.
+  useEffect(() => {
+    if (focus.current === null || move.isPending) return;
+    const button = document.querySelector<HTMLElement>(`[data-move="${focus.current}"]`);
+    if (button && document.activeElement !== button) button.focus();
+  }, [items, move.isPending]);
+  const mayChange = (item: QueueItem): boolean => user?.role === "admin" || (user?.role === "member" && item.owner === user.username);
+  const places = placesOf(items);
+  const lanes = lanesOf(items);
+  const columns: Column<QueueItem>[] = [
+    { id: "position", header: "#", align: "right", cell: (item) => item.position ?? "–", width: 40 },
+    {
+      id: "name",
+      header: t("queue.trial"),
+      lead: true,
+      cell: (item) => (
+        <>
+          <Link to="/trials/$trialId" params={{ trialId: String(item.trial_id) }}>
+            <Clamped text={`${item.experiment_name} · ${t("trial.no", { no: item.trial_no })}`} />
+          </Link>
+          {item.state === "QUEUED" ? null : <StateBadge state={item.state} plain />}
+        </>
+      ),
+    },
+    { id: "reason", header: t("queue.reason"), width: 380, cell: (item) => <span data-testid="pending-reason">{item.pending_reason || t("queue.noReason")}</span> },
+    { id: "starts", header: t("queue.starts"), align: "right", cell: (item) => (item.estimated_start_at ? <Until at={item.estimated_start_at} /> : <span className="dim" title={t("queue.noEstimateHint")}>{t("queue.noEstimate")}</span>) },
+    { id: "slots", header: t("queue.asks"), cell: (item) => <span className={uiCss["tight"]}>{t(item.min_slots < item.num_slots ? "queue.elastic" : "queue.slots", { min: item.min_slots, count: item.num_slots, type: item.slot_type, pool: item.pool })}</span> },
+    {
+      id: "priority",
+      header: t("queue.priority"),
+      align: "right",
+      cell: (item) =>
+        mayChange(item) ? (
+          <Button variant="default" size="compact-xs" onClick={() => setPrioritised(item)} aria-label={t("priority.change", { value: item.priority, name: item.experiment_name })} data-testid="priority">
+            {item.priority}
+          </Button>
+        ) : (
+          item.priority
+        ),
+    },
+    {
+      id: "project",
+      header: t("experiments.project"),
+      phone: false,
+      cell: (item) => (
+        <button type="button" className={uiCss["sort"]} onClick={() => onProject(item.project)} title={t("experiments.onlyProject", { project: item.project })} data-testid="project">
+          {item.project}
+        </button>
+      ),
+    },
+    { id: "owner", phone: false, header: t("queue.owner"), cell: (item) => item.owner ?? "–" },
+    { id: "since", header: t("queue.waiting"), align: "right", cell: (item) => <Ago at={item.waiting_since} short /> },
+    {
+      id: "move",
+      header: t("queue.order"),
+      align: "right",
+      cell: (item) => {
+        const at = places.get(item.trial_id);
+        return at && mayChange(item) ? (
+          <QueueMoves
+            item={item}
+            places={at}
+            busy={move.isPending}
+            onMove={(moved, wish, button) => {
+              focus.current = button;
+              move.mutate({ item: moved, wish });
+            }}
+          />
+        ) : null;
+      },
+    },
+  ];
+  const moved = move.data?.first;
+  return (
+    <>
+      {move.error ? <ErrorNotice error={move.error} /> : null}
+      <div className="srOnly" role="status" data-testid="moved">
+        {move.isSuccess && moved ? t("queue.moved", { name: moved.experiment_name, no: moved.trial_no, position: moved.position ?? "–" }) : ""}
+      </div>
+      {lanes.map((lane) => (
+        <Section key={`${lane.pool}/${lane.slotType}`} title={lanes.length > 1 ? t("queue.lane", { pool: lane.pool, type: lane.slotType }) : undefined}>
+          <DataTable rows={lane.items} rowKey={(item) => item.trial_id} label={t("queue.lane", { pool: lane.pool, type: lane.slotType })} testId="queue" columns={columns} />
+        </Section>
+      ))}
+      {prioritised ? <PriorityDialog experiment={{ id: prioritised.experiment_id, name: prioritised.experiment_name, priority: prioritised.priority }} onClose={() => setPrioritised(null)} /> : null}
     </>
   );
 }
