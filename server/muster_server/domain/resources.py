@@ -77,9 +77,9 @@ class SlotView:
     that have been free for a while."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class NodeView:
-    """A node as the scheduler sees it."""
+    """A node as the scheduler sees it. Compared by identity, see `scheduler.Scheduler`."""
 
     id: str
     name: str

@@ -15,6 +15,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+import numpy as np
+
 from muster_server.domain.fitting import Shares
 
 from .group import Group
@@ -44,8 +46,8 @@ def estimate(
     found: dict[int, dt.datetime] = {}
     at = now
     with group.nodes.imagined():
-        for n, num in enumerate(group.nodes.kept.tolist()):
-            group.nodes.keep(n, -num)  # in order, nothing needs to be kept
+        for n in np.flatnonzero(group.nodes.kept).tolist():
+            group.nodes.keep(n, -int(group.nodes.kept[n]))  # in order, nothing needs to be kept
         for candidate in islice(waiting, policy.max_estimates):
             kind = candidate.entry.kind
             while (shares := _fit(group, kind)) is None and (next_end := ends.next()) is not None:

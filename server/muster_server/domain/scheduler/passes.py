@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from muster_server.domain.resources import NodeView, Request
@@ -81,9 +81,9 @@ class Scheduler:
 
     def __init__(self) -> None:
         self._groups: dict[GroupKey, Group] = {}
-        self._nodes = _Known[NodeView](lambda view: view.id)
-        self._queue = _Known[QueuedTrial](lambda trial: trial.trial_id)
-        self._running = _Known[RunningTrial](lambda trial: trial.key)
+        self._nodes = _Known[NodeView]()
+        self._queue = _Known[QueuedTrial]()
+        self._running = _Known[RunningTrial]()
         self._projects: dict[int, ProjectView] = {}
         self._members: dict[GroupKey, dict[str, NodeView]] = defaultdict(dict)
 
@@ -147,22 +147,13 @@ class Scheduler:
 class _Known(Generic[ItemT]):
     """The items of the last snapshot, to tell what is new in the next one."""
 
-    def __init__(self, key: Callable[[ItemT], Hashable]) -> None:
-        self._key = key
-        self._last: Sequence[ItemT] = ()
-        self._items: dict[Hashable, ItemT] = {}
+    def __init__(self) -> None:
+        self._items: Set[ItemT] = frozenset()
 
-    def take(self, items: Sequence[ItemT]) -> tuple[list[ItemT], list[ItemT]]:
+    def take(self, items: Iterable[ItemT]) -> tuple[Set[ItemT], Set[ItemT]]:
         """What is gone, and what is new; something that changed is in both."""
-        same = len(items) == len(self._last) and all(map(is_, items, self._last))
-        self._last = items
-        if same:
-            return [], []
-        old, self._items = self._items, dict(zip(map(self._key, items), items, strict=True))
-        new = self._items
-        removed = [item for key, item in old.items() if new.get(key) is not item]
-        added = [item for key, item in new.items() if old.get(key) is not item]
-        return removed, added
+        old, self._items = self._items, frozenset(items)
+        return old - self._items, self._items - old
 
 
 GroupedT = TypeVar("GroupedT", QueuedTrial, RunningTrial)

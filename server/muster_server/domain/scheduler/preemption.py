@@ -55,6 +55,8 @@ class Preemption:
         self._asked: set[RunningKey] = set()
         self._below: dict[int, Ints] = {}
         """Priority → slots per node of those of lower priority that may be asked."""
+        self._choices: dict[int, dict[tuple[int, int], tuple[Harm, list[RunningTrial]]]] = {}
+        """Node → (slots, priority) → `_least_harm`: one search after the other asks the same."""
 
     def possible(self, priority: int) -> bool:
         """Whether there is anybody whom a trial of this priority could ask."""
@@ -106,8 +108,8 @@ class Preemption:
             for shares in self._divisions(request, trial.priority, section, could, soon):
                 found: dict[RunningKey, RunningTrial] = {}
                 for n, share in shares.items():
-                    for victim in self._least_harm(n, share - int(soon[n]), trial.priority):
-                        found[victim.key] = victim
+                    _, victims = self._least_harm(n, share - int(soon[n]), trial.priority)
+                    found.update((victim.key, victim) for victim in victims)
                 key = (self._harm(found.values()), len(shares))
                 if best is None or key < best[0]:
                     best = (key, list(found.values()))
@@ -127,7 +129,7 @@ class Preemption:
             missing = np.maximum(share - soon[able], 0)
             nearest = able[np.lexsort((able, missing))][: max(MAX_COMPARED, 4 * num_nodes)]
             harms = sorted(
-                (self._harm(self._least_harm(n, share - int(soon[n]), priority)), n)
+                (self._least_harm(n, share - int(soon[n]), priority)[0], n)
                 for n in nearest.tolist()
             )
             yield dict.fromkeys((n for _, n in harms[:num_nodes]), share)
@@ -137,11 +139,19 @@ class Preemption:
             if shares is not None:
                 yield shares
 
-    def _least_harm(self, n: int, missing: int, priority: int) -> list[RunningTrial]:
-        """Trials on a node that hold `missing` slots there; those that lose least come first."""
+    def _least_harm(self, n: int, missing: int, priority: int) -> tuple[Harm, list[RunningTrial]]:
+        """Trials on a node that hold `missing` slots there, those that lose least first, and the
+        harm of asking them all."""
         if missing <= 0:
-            return []
-        node_id = self._nodes[n].id
+            return NO_HARM, []
+        choices = self._choices.setdefault(n, {})
+        choice = choices.get((missing, priority))
+        if choice is None:
+            chosen = self._choose_on(self._nodes[n].id, missing, priority)
+            choice = choices[missing, priority] = self._harm(chosen), chosen
+        return choice
+
+    def _choose_on(self, node_id: str, missing: int, priority: int) -> list[RunningTrial]:
         chosen: list[RunningTrial] = []
         for trial in sorted(self._on_node(node_id, priority), key=victim_of):
             if missing <= 0:
@@ -174,25 +184,34 @@ class Preemption:
 
     def _slots_below(self, priority: int) -> Ints:
         if priority not in self._below:
-            slots = np.zeros(len(self._nodes), dtype=np.int64)
-            for victim in self._running.below(priority):
-                if victim.key not in self._asked:
-                    self._add_shares(slots, self._running.trials[victim.key], 1)
-            self._below[priority] = slots
+            trials = self._running.trials
+            below = (trials[victim.key] for victim in self._running.below(priority))
+            self._below[priority] = self._slots(t for t in below if t.key not in self._asked)
         return self._below[priority]
 
     def _mark(self, trial: RunningTrial) -> None:
         self._asked.add(trial.key)
         self._times.ask(trial)
+        for node_id in trial.shares:
+            self._choices.pop(self._nodes.ordinal.get(node_id, -1), None)
         for priority, slots in self._below.items():
             if trial.priority < priority:
-                self._add_shares(slots, trial, -1)
+                slots -= self._slots([trial])
 
-    def _add_shares(self, slots: Ints, trial: RunningTrial, sign: int) -> None:
-        for node_id, num in trial.shares.items():
-            n = self._nodes.ordinal.get(node_id)
-            if n is not None:
-                slots[n] += sign * num
+    def _slots(self, trials: Iterable[RunningTrial]) -> Ints:
+        """What they hold on each node of the group."""
+        ordinal = self._nodes.ordinal
+        held = [
+            (ordinal[node_id], num)
+            for trial in trials
+            for node_id, num in trial.shares.items()
+            if node_id in ordinal
+        ]
+        slots: Ints = np.zeros(len(self._nodes), dtype=np.int64)
+        if held:
+            where, nums = np.array(held).T
+            np.add.at(slots, where, nums)
+        return slots
 
 
 class _Imagined:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 
 import numpy as np
@@ -34,6 +35,10 @@ class Times:
         self._running = running
         widest = max((node.total for node in nodes.nodes), default=0)
         self._rows: Floats = np.full((len(nodes), widest), NEVER)
+        self._num_free: Ints = np.zeros(len(nodes), dtype=np.int64)
+        self._num_soon: Ints = np.zeros(len(nodes), dtype=np.int64)
+        self._num_open: Ints = np.zeros(len(nodes), dtype=np.int64)
+        """Of each row: how many are FREE, at most SOON, and at most UNKNOWN."""
         self._stale = set(range(len(nodes)))
         self._next_end: dict[int, float] = {}
         """Node → the first expected end there: past it the row has to be made anew."""
@@ -74,6 +79,9 @@ class Times:
             self._rows[n] = NEVER
             row = self._row(n)
             self._rows[n, : len(row)] = row
+            self._num_free[n] = bisect_right(row, FREE)
+            self._num_soon[n] = bisect_right(row, SOON)
+            self._num_open[n] = len(row)
         self._stale.clear()
         return self._rows
 
@@ -86,12 +94,14 @@ class Times:
 
     def missing(self, ordinals: Ints, slots: Ints | int) -> Ints:
         """How many of so many slots, beside those promised, are not free."""
-        free: Ints = (self.rows()[ordinals] == FREE).sum(axis=1) - self.promised[ordinals]
+        self.rows()
+        free: Ints = self._num_free[ordinals] - self.promised[ordinals]
         return np.maximum(slots - np.maximum(free, 0), 0)
 
     def soon(self) -> Ints:
         """Slots of each node that are free or being given up, less those promised (may be < 0)."""
-        soon: Ints = (self.rows() <= SOON).sum(axis=1) - self.promised
+        self.rows()
+        soon: Ints = self._num_soon - self.promised
         return soon
 
     def num_soon(self) -> int:
@@ -105,7 +115,9 @@ class Times:
 
     def room(self, ordinals: Ints) -> Ints:
         """All slots of each node, when it is open, less those promised."""
-        return self.by(ordinals, UNKNOWN)
+        self.rows()
+        room: Ints = self._num_open[ordinals] - self.promised[ordinals]
+        return room
 
     def distinct(self, ordinals: Ints) -> list[float]:
         """The times at which something changes on these nodes, ascending."""

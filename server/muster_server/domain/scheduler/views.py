@@ -1,4 +1,7 @@
-"""What the scheduler looks at: the trials that wait, the trials that run, and whose they are."""
+"""What the scheduler looks at: the trials that wait, the trials that run, and whose they are.
+
+Nodes and trials are compared by identity: that is how the scheduler finds what has changed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ GroupKey = tuple[str, str]
 """(pool, slot type): slots of one group can stand in for each other, those of two never."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class QueuedTrial:
     """A trial that waits for slots."""
 
@@ -55,7 +58,7 @@ class QueuedTrial:
         return self.queued_at if self.waiting_since is None else self.waiting_since
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RunningTrial:
     """A trial that holds slots."""
 
