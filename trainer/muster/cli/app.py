@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import cluster, experiments, local, queue
+from . import cluster, experiments, lineage, local, operations, projects, queue
 
 
 class Commands(TyperGroup):
@@ -66,11 +66,24 @@ app.command("validate")(experiments.validate)
 app.command("list")(experiments.list_)
 app.command("show")(experiments.show)
 app.command("logs")(experiments.logs)
-app.command("stop")(experiments.stop)
+app.command("pause")(operations.pause)
+app.command("resume")(operations.resume)
+app.command("stop")(operations.stop)
+app.command("kill")(operations.kill)
+app.command("continue")(lineage.continue_)
+app.command("fork")(lineage.fork)
+app.command("archive")(operations.archive)
+app.command("unarchive")(operations.unarchive)
+app.command("delete")(operations.delete)
+app.command("label")(operations.label)
+app.command("budget")(projects.budget)
+app.command("deletions")(projects.deletions)
 app.command("queue")(queue.queue)
 app.command("priority")(queue.priority)
 app.command("move")(queue.move)
 app.command("nodes")(cluster.nodes)
 app.command("login")(cluster.login)
+app.add_typer(projects.project_app, name="project")
+app.add_typer(projects.pool_app, name="pool")
 app.add_typer(cluster.agent_app, name="agent")
 app.add_typer(cluster.token_app, name="token")

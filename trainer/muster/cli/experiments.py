@@ -1,4 +1,4 @@
-"""Commands about experiments: submit, validate, list, show, logs, stop."""
+"""Commands about experiments: submit, validate, list, show, logs."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def submit(
     as_json: JsonOption = False,
 ) -> None:
     """Submit an experiment."""
-    document = _read_document(file)
+    document = read_document(file)
     overrides = list(set_ or [])
     with _client() as client:
-        digest = _send_code(client, file, document, overrides, code)
+        digest = send_code(client, file, document, overrides, code)
         experiment = client.submit(document, overrides=overrides, blob_sha256=digest)
         url = f"{client.target.url}/experiments/{experiment['id']}"
         if not follow:
@@ -99,10 +99,10 @@ def validate(
     as_json: JsonOption = False,
 ) -> None:
     """Check an experiment document and show what would run, without submitting it."""
-    document = _read_document(file)
+    document = read_document(file)
     overrides = list(set_ or [])
     with _client() as client:
-        digest = _send_code(client, file, document, overrides, code)
+        digest = send_code(client, file, document, overrides, code)
         preview = client.preview(document, overrides=overrides, blob_sha256=digest)
     if as_json:
         print_json(preview)
@@ -120,6 +120,11 @@ def list_(
         ExperimentState | None, typer.Option(case_sensitive=False, help="Only these.")
     ] = None,
     project: Annotated[str | None, typer.Option(help="Only of this project.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[=VALUE]", help="Only with this label; repeatable."),
+    ] = None,
+    owner: Annotated[str | None, typer.Option(help="Only of this user.")] = None,
     query: Annotated[str | None, typer.Option("-q", "--query", help="Part of the name.")] = None,
     archived: Annotated[bool, typer.Option("--archived", help="Also archived ones.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="At most this many, newest first.")] = 20,
@@ -133,8 +138,10 @@ def list_(
                 limit=limit,
                 state=state,
                 project=project,
+                label=label,
+                owner=owner,
                 q=query,
-                archived="true" if archived else None,
+                archived="include" if archived else None,
             )
         )
     if as_json:
@@ -254,23 +261,6 @@ def logs(
             _say_no_lines(client, trial_id, ranks=rank or [], attempt=attempt, query=query)
 
 
-def stop(
-    experiment: ExperimentArgument, trial: TrialOption = None, as_json: JsonOption = False
-) -> None:
-    """Stop an experiment, or one of its trials."""
-    with _client() as client:
-        if trial is None:
-            stopped = client.stop(experiment)
-        else:
-            found = find_trial(client, experiment, trial)
-            stopped = client.post(f"/trials/{found['id']}:stop", repeatable=True)
-    if as_json:
-        print_json(stopped)
-    else:
-        what = f"Experiment {experiment}" + (f" trial {trial}" if trial is not None else "")
-        say(f"{what}: {stopped['state']}")
-
-
 # ---------------------------------------------------------------- helpers
 
 
@@ -280,7 +270,7 @@ def _client() -> Client:
     return HttpClient.from_environment()
 
 
-def _read_document(file: str) -> str:
+def read_document(file: str) -> str:
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         return data.decode()
@@ -290,7 +280,7 @@ def _read_document(file: str) -> str:
         raise Failure(f"{file} is not UTF-8 text.", exit_code=EXIT_USAGE) from None
 
 
-def _send_code(
+def send_code(
     client: Client, file: str, document: str, overrides: list[str], code: Path | None
 ) -> str | None:
     """The digest of the uploaded code; None when the document needs none."""

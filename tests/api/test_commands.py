@@ -1,0 +1,224 @@
+"""The commands of people about experiments, budgets, projects and pools, on the real application."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from sqlalchemy import select, update
+from typer.testing import CliRunner
+
+from muster.cli.app import app as commands
+from muster.cli.output import Failure
+from muster.client import Client, ClientError, Target
+from muster_server.db.models import AllocationRow, ExperimentRow, TrialRow
+
+API = "/api/v1"
+TRAINER = "name: digits\ntrainer: {model: mlp}\n"
+
+
+@pytest.fixture
+def muster(monkeypatch, connect, make_user_token):
+    """`muster("stop", "1")` runs a command as a member; its result. as_: another role."""
+
+    def run(*arguments, as_="member", input=None):
+        http = connect(token=make_user_token(as_))
+
+        def from_environment(cls):
+            client = cls(Target("http://localhost:8470", "unused", "the test"))
+            client._http.close()
+            client._http = http  # the application in this process, in place of a socket
+            monkeypatch.setattr(client, "close", lambda: None)
+            return client
+
+        monkeypatch.setattr(Client, "from_environment", classmethod(from_environment))
+        return CliRunner().invoke(commands, list(arguments), input=input)
+
+    return run
+
+
+@pytest.fixture
+def submit(member_client):
+    def make(document=TRAINER):
+        answer = member_client.post(f"{API}/experiments", json={"document": document})
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    return make
+
+
+def finish(database, *ids, state="COMPLETED"):
+    with database.transaction() as session:
+        session.execute(update(ExperimentRow).where(ExperimentRow.id.in_(ids)).values(state=state))
+        session.execute(update(TrialRow).where(TrialRow.experiment_id.in_(ids)).values(state=state))
+        session.execute(update(AllocationRow).values(observed="CLEANED"))
+
+
+def desired(database):
+    with database.read() as session:
+        return dict(session.execute(select(ExperimentRow.id, ExperimentRow.desired)).all())
+
+
+def ok(result):
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
+
+
+def test_one_is_paused_resumed_stopped_and_killed_by_its_number(muster, submit, database):
+    experiment_id = submit()
+    for action, wanted in (
+        ("pause", "pause"), ("resume", "run"), ("stop", "stop"), ("kill", "kill"),
+    ):  # fmt: skip
+        assert f"Experiment {experiment_id}" in ok(muster(action, str(experiment_id)))
+        assert desired(database) == {experiment_id: wanted}
+
+
+def test_a_filter_asks_first_and_touches_nothing_else(muster, submit, database):
+    mine = [submit(TRAINER + "labels: {team: a}") for _ in range(2)]
+    other = submit()
+    refused = muster("stop", "--label", "team=a")
+    assert isinstance(refused.exception, Failure)
+    assert "say --yes" in refused.exception.hint
+    assert set(desired(database).values()) == {"run"}
+    ok(muster("stop", "--label", "team=a", "--yes"))
+    assert desired(database) == {mine[0]: "stop", mine[1]: "stop", other: "run"}
+
+
+def test_a_dry_run_shows_and_changes_nothing(muster, submit, database):
+    experiment_id = submit()
+    preview = json.loads(ok(muster("kill", "--state", "queued", "--dry-run", "--json")))
+    assert [i["id"] for i in preview["items"]] == [experiment_id]
+    assert "digits" in ok(muster("kill", "--state", "QUEUED", "--dry-run"))
+    assert desired(database) == {experiment_id: "run"}
+
+
+def test_a_refusal_is_exit_code_1_and_the_others_are_done(muster, submit, database):
+    running, ended = submit(), submit()
+    finish(database, ended)
+    result = muster("pause", str(running), str(ended), "--yes", "--json")
+    assert result.exit_code == 1
+    outcomes = {i["id"]: i["outcome"] for i in json.loads(result.stdout)["items"]}
+    assert outcomes == {running: "changes", ended: "refused"}
+    assert desired(database)[running] == "pause"
+
+
+def test_one_trial_is_killed(muster, submit, database):
+    experiment_id = submit()
+    ok(muster("kill", str(experiment_id), "--trial", "1"))
+    with database.read() as session:
+        assert session.scalars(select(TrialRow.desired)).all() == ["kill"]
+    assert desired(database) == {experiment_id: "run"}
+
+
+def test_archived_ones_are_listed_when_asked_for(muster, submit, database):
+    experiment_id = submit(TRAINER + "labels: {team: a}")
+    finish(database, experiment_id)
+    ok(muster("archive", str(experiment_id)))
+    assert json.loads(ok(muster("list", "--json"))) == []
+    listed = json.loads(ok(muster("list", "--archived", "--label", "team", "--json")))
+    assert [e["id"] for e in listed] == [experiment_id]
+    ok(muster("unarchive", str(experiment_id)))
+    owned = json.loads(ok(muster("list", "--owner", "member", "--json")))
+    assert [e["id"] for e in owned] == [experiment_id]
+
+
+def test_deleting_says_what_it_frees_and_always_asks(muster, submit, database):
+    experiment_id = submit()
+    finish(database, experiment_id)
+    assert "Frees 1 trials" in ok(muster("delete", str(experiment_id), "--dry-run"))
+    assert isinstance(muster("delete", str(experiment_id)).exception, Failure)
+    assert desired(database) != {}
+    ok(muster("delete", str(experiment_id), "--yes"))
+    assert json.loads(ok(muster("list", "--json"))) == []
+    assert "No files wait" in ok(muster("deletions"))
+
+
+def test_labels_are_set_and_removed(muster, submit, member_client):
+    experiment_id = submit(TRAINER + "labels: {team: a, old: x}")
+    ok(muster("label", str(experiment_id), "--set", "phase=2", "--remove", "old"))
+    detail = member_client.get(f"{API}/experiments/{experiment_id}").json()
+    assert detail["labels"] == {"team": "a", "phase": "2"}
+
+
+def test_an_ended_experiment_goes_on_longer(muster, submit, database, member_client):
+    experiment_id = submit("name: x\ntrainer: {epochs: 3}\n")
+    finish(database, experiment_id)
+    detail = json.loads(ok(muster("continue", str(experiment_id), "--epochs", "6", "--json")))
+    assert (detail["state"], detail["config"]["trainer"]["epochs"]) == ("QUEUED", 6)
+    finish(database, experiment_id, state="FAILED")
+    ok(muster("continue", "--state", "FAILED", "--yes"))
+    detail = member_client.get(f"{API}/experiments/{experiment_id}").json()
+    assert (detail["state"], detail["num_continued"]) == ("QUEUED", 2)
+
+
+def test_a_fork_changes_what_is_said(muster, submit):
+    source = submit()
+    arguments = ("fork", str(source), "--set", "name=again", "--set", "trainer.lr=0.5", "--json")
+    made = json.loads(ok(muster(*arguments)))
+    assert (made["name"], made["config"]["trainer"]["lr"]) == ("again", 0.5)
+    assert made["parent"]["experiment_id"] == source
+    refused = muster("fork", str(source), "--checkpoint", "best")
+    assert isinstance(refused.exception, ClientError)
+    assert refused.exception.fields[0]["path"] == "from.experiment"
+
+
+def test_a_budget_is_shown_set_and_taken_away(muster, submit):
+    experiment_id = str(submit())
+    assert "No budget." in ok(muster("budget", experiment_id))
+    shown = ok(muster("budget", experiment_id, "--slot-hours", "10", "--alert-at", "0.5"))
+    assert "slot hours" in shown
+    found = json.loads(ok(muster("budget", experiment_id, "--json")))
+    assert found["budget"]["limits"][0]["limit"] == 10
+    assert json.loads(ok(muster("budget", experiment_id, "--none", "--json")))["budget"] is None
+
+
+def test_projects_and_pools_are_for_administrators(muster, submit):
+    submit("name: x\ntrainer: {}\nproject: vision\n")
+    ok(muster("pool", "price", "a100", "2.5", as_="admin"))
+    assert "2.5 USD" in ok(muster("pool", "list"))
+    arguments = (
+        "project",
+        "set",
+        "vision",
+        "--weight",
+        "2",
+        "--quota",
+        "a100/cuda=8",
+        "--cost",
+        "50",
+    )
+    assert "0 of 8 slots" in ok(muster(*arguments, as_="admin"))
+    project = json.loads(ok(muster("project", "show", "vision", "--json")))
+    assert (project["weight"], project["budget"]["limits"][0]["limit"]) == (2, 50)
+    assert "vision" in ok(muster("project", "list"))
+    project = json.loads(
+        ok(muster("project", "set", "vision", "--no-budget", "--json", as_="admin"))
+    )
+    assert project["budget"] is None
+    assert muster(*arguments).exception.code == "auth.forbidden"
+    ok(muster("project", "create", "audio", as_="admin"))
+    ok(muster("project", "delete", "audio", "--yes", as_="admin"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["stop"], "Which experiments?"),
+        (["stop", "1", "--label", "a"], "exclude each other"),
+        (["label", "1"], "Which label?"),
+        (["label", "1", "--set", "x"], "is no label"),
+        (["continue", "1", "2", "--epochs", "3"], "one experiment"),
+        (["continue", "1", "--epochs", "3", "--steps", "3"], "one of the two"),
+        (["fork", "1", "--checkpoint", "worst"], "is no checkpoint"),
+        (["fork", "1", "--load", "weights"], "goes with --checkpoint"),
+        (["budget", "1", "--alert-at", "0.5"], "goes with a limit"),
+        (["budget", "1", "--cost", "5", "--none"], "given and taken away"),
+        (["project", "set", "x"], "Nothing to change"),
+        (["project", "set", "x", "--quota", "8"], "is no quota"),
+    ],
+)
+def test_wrong_use_is_said_before_anything_is_asked_of_the_server(muster, arguments, words):
+    result = muster(*arguments)
+    assert isinstance(result.exception, Failure), result.output
+    assert result.exception.exit_code == 2
+    assert words in result.exception.message

@@ -1,0 +1,169 @@
+"""Commands that go on from what has been: continue, fork."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from . import EXIT_USAGE
+from .experiments import CodeOption, ExperimentArgument, SetOption, read_document, send_code
+from .operations import (
+    Archived,
+    ArchivedOption,
+    DryRunOption,
+    LabelOption,
+    NumbersArgument,
+    OwnerOption,
+    ProjectOption,
+    QueryOption,
+    StateOption,
+    YesOption,
+    client_of_environment,
+    operate,
+    selection,
+)
+from .output import Failure, JsonOption, print_json, say
+
+
+def continue_(
+    numbers: NumbersArgument = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Train this many epochs in all.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Train this many steps in all.")] = None,
+    set_: SetOption = None,
+    trial: Annotated[
+        list[int] | None,
+        typer.Option("--trial", metavar="NO", help="Only this trial; repeatable."),
+    ] = None,
+    state: StateOption = None,
+    project: ProjectOption = None,
+    label: LabelOption = None,
+    owner: OwnerOption = None,
+    query: QueryOption = None,
+    archived: ArchivedOption = Archived.exclude,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Let experiments that have ended go on from their newest checkpoints."""
+    which = selection(
+        numbers, state=state, project=project, label=label, owner=owner, query=query,
+        archived=archived,
+    )  # fmt: skip
+    changes = epochs is not None or steps is not None or set_ or trial
+    if not changes:
+        operate("continue", which, yes=yes, dry_run=dry_run, as_json=as_json)
+        return
+    if numbers is None or len(numbers) != 1 or dry_run:
+        raise Failure(
+            "Changes go with the number of one experiment.",
+            "continue several as they were, or one by one",
+            exit_code=EXIT_USAGE,
+        )
+    if epochs is not None and steps is not None:
+        raise Failure("--epochs or --steps, one of the two.", exit_code=EXIT_USAGE)
+    body: dict[str, Any] = {"overrides": list(set_ or ())}
+    if epochs is not None or steps is not None:
+        body["length"] = {"epochs": epochs} if epochs is not None else {"steps": steps}
+    if trial:
+        body["trials"] = trial
+    with client_of_environment() as client:
+        detail = client.call(
+            "POST",
+            f"/experiments/{numbers[0]}:continue",
+            body=body,
+            headers={"Idempotency-Key": uuid.uuid4().hex},
+            repeatable=True,
+        ).json()
+    if as_json:
+        print_json(detail)
+    else:
+        say(f"Experiment {numbers[0]} goes on ({detail['state']}).")
+
+
+def fork(
+    experiment: ExperimentArgument,
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="Another document; its own by default."),
+    ] = None,
+    set_: SetOption = None,
+    code: CodeOption = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID|latest|best", help="Start from this checkpoint; from nothing by default."
+        ),
+    ] = None,
+    from_trial: Annotated[
+        int | None,
+        typer.Option("--from-trial", metavar="ID", help="Of this trial, instead of its best one."),
+    ] = None,
+    load: Annotated[
+        Literal["all", "weights"],
+        typer.Option(help="What of the checkpoint: everything, or the weights alone."),
+    ] = "all",
+    as_json: JsonOption = False,
+) -> None:
+    """Make a new experiment from one that exists, with changes."""
+    overrides = list(set_ or ())
+    body: dict[str, Any] = {}
+    section = _from(checkpoint, from_trial, load)
+    if section is not None:
+        body["from"] = section
+    with client_of_environment() as client:
+        if file is not None:
+            body["document"] = read_document(file)
+            body["blob_sha256"] = send_code(client, file, body["document"], overrides, code)
+        elif code is not None:
+            body["blob_sha256"] = _send_folder(client, code, overrides)
+        body["overrides"] = overrides
+        made = client.call(
+            "POST",
+            f"/experiments/{experiment}:fork",
+            body=body,
+            headers={"Idempotency-Key": uuid.uuid4().hex},
+            repeatable=True,
+        ).json()
+        url = f"{client.target.url}/experiments/{made['id']}"
+    if as_json:
+        print_json(made)
+        return
+    print(made["id"])
+    step = made["parent"]["step"]
+    start = f", from step {step}" if step is not None else ""
+    say(f"Forked experiment {experiment} as {made['id']} ({made['name']}){start}: {url}")
+
+
+def _from(checkpoint: str | None, from_trial: int | None, load: str) -> dict[str, Any] | None:
+    if checkpoint is None and from_trial is None:
+        if load != "all":
+            raise Failure("--load goes with --checkpoint.", exit_code=EXIT_USAGE)
+        return None
+    if checkpoint is not None and checkpoint.isdecimal():
+        if from_trial is not None:
+            raise Failure("A checkpoint's number says whose it is.", exit_code=EXIT_USAGE)
+        return {"checkpoint": int(checkpoint), "load": load}
+    if checkpoint not in (None, "latest", "best"):
+        raise Failure(
+            f"{checkpoint!r} is no checkpoint.", "its number, latest or best", exit_code=EXIT_USAGE
+        )
+    trial = {"trial": from_trial} if from_trial is not None else {}
+    return {**trial, "pick": checkpoint or "latest", "load": load}
+
+
+def _send_folder(client: Any, code: Path, overrides: list[str]) -> str:
+    from ..bundle import make_bundle
+
+    overrides.append(f"code.path={json.dumps(str(code))}")
+    bundle = make_bundle(code)
+    try:
+        digest: str = client.upload(bundle)
+    finally:
+        bundle.remove()
+    return digest

@@ -1,0 +1,312 @@
+"""Commands about what things cost and who gets how much: budget, project, pool, deletions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from . import EXIT_USAGE
+from .experiments import ExperimentArgument
+from .operations import YesOption, client_of_environment, size
+from .output import Failure, JsonOption, age, console, escape, number, print_json, say, table, until
+
+project_app = typer.Typer(no_args_is_help=True, help="Projects: weights, quotas and budgets.")
+pool_app = typer.Typer(no_args_is_help=True, help="Pools of nodes and their prices.")
+
+SlotHoursOption = Annotated[
+    float | None, typer.Option("--slot-hours", min=0, help="Slots × hours at most.")
+]
+CostOption = Annotated[float | None, typer.Option("--cost", min=0, help="Money at most.")]
+DeadlineOption = Annotated[
+    str | None, typer.Option("--deadline", help="6h, 1d12h, or 2026-03-01T18:00Z.")
+]
+AlertOption = Annotated[
+    list[float] | None,
+    typer.Option("--alert-at", help="Tell of it at this share, as 0.5; repeatable."),
+]
+NoBudgetOption = Annotated[bool, typer.Option("--none", help="Take the budget away.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
+
+
+def budget(
+    experiment: ExperimentArgument,
+    slot_hours: SlotHoursOption = None,
+    cost: CostOption = None,
+    deadline: DeadlineOption = None,
+    alert_at: AlertOption = None,
+    none: NoBudgetOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what an experiment has spent, or set what it may spend (all limits together)."""
+    limits = _limits(slot_hours, cost, deadline, alert_at, none=none)
+    with client_of_environment() as client:
+        if limits is None:
+            detail = client.experiment(experiment)
+        else:
+            detail = client.call("PUT", f"/experiments/{experiment}/budget", body=limits).json()
+    if as_json:
+        print_json({"spending": detail["spending"], "budget": detail["budget"]})
+    else:
+        _print_spending(detail["spending"])
+        _print_budget(detail["budget"])
+
+
+def deletions(
+    all_: Annotated[bool, typer.Option("--all", help="Also those that are done.")] = False,
+    dismiss: Annotated[
+        int | None, typer.Option(metavar="ID", help="Give up on this one; its files stay.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List checkpoint files of deleted experiments that agents are still to delete."""
+    with client_of_environment() as client:
+        if dismiss is not None:
+            found = [client.post(f"/deletions/{dismiss}:dismiss", repeatable=True)]
+        else:
+            found = list(client.pages("/deletions", open_only=None if all_ else "true"))
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("No files wait to be deleted.")
+        return
+    shown = table("id", "experiment", "size", "state", "since", "waits for", right=("id", "size"))
+    for row in found:
+        shown.add_row(
+            str(row["id"]),
+            f"{row['experiment_id']} {escape(row['experiment_name'])}",
+            size(row["size_bytes"]),
+            row["state"],
+            age(row["requested_at"]),
+            escape(row["message"] or row["waits_for"]),
+        )
+    console().print(shown)
+
+
+@project_app.command("list")
+def project_list(as_json: JsonOption = False) -> None:
+    """List projects with what they have spent."""
+    with client_of_environment() as client:
+        found = list(client.pages("/projects"))
+    if as_json:
+        print_json(found)
+        return
+    shown = table(
+        "name", "weight", "experiments", "active", "slot-hours", "cost", "note",
+        right=("weight", "experiments", "active", "slot-hours", "cost"),
+    )  # fmt: skip
+    for project in found:
+        spent = project["spending"]
+        shown.add_row(
+            escape(project["name"]),
+            number(project["weight"]),
+            str(project["num_experiments"]),
+            str(project["num_experiments_active"]),
+            f"{spent['slot_hours']:,.2f}",
+            f"{spent['cost']:,.2f} {spent['currency']}",
+            escape(project["exhausted_reason"]),
+        )
+    console().print(shown)
+
+
+@project_app.command("show")
+def project_show(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Show a project with its quotas and its budget."""
+    with client_of_environment() as client:
+        project = client.get(_path(name))
+    if as_json:
+        print_json(project)
+    else:
+        _print_project(project)
+
+
+@project_app.command("create")
+def project_create(
+    name: NameArgument,
+    weight: Annotated[float, typer.Option(help="Its share of a busy cluster.")] = 1.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a project (administrators)."""
+    with client_of_environment() as client:
+        made = client.post("/projects", {"name": name, "weight": weight})
+    if as_json:
+        print_json(made)
+    else:
+        say(f"Project {name} is made.")
+
+
+@project_app.command("set")
+def project_set(
+    name: NameArgument,
+    weight: Annotated[float | None, typer.Option(help="Its share of a busy cluster.")] = None,
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="POOL/TYPE=SLOTS",
+            help="Most slots there, as a100/cuda=8; repeatable, all of them.",
+        ),
+    ] = None,
+    no_quotas: Annotated[bool, typer.Option("--no-quotas", help="Take all quotas away.")] = False,
+    slot_hours: SlotHoursOption = None,
+    cost: CostOption = None,
+    deadline: DeadlineOption = None,
+    alert_at: AlertOption = None,
+    none: Annotated[bool, typer.Option("--no-budget", help="Take the budget away.")] = False,
+    restart_count: Annotated[
+        bool, typer.Option("--restart-count", help="Count spending from now on.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Change weight, quotas or budget of a project (administrators)."""
+    body: dict[str, Any] = {}
+    if weight is not None:
+        body["weight"] = weight
+    if quota or no_quotas:
+        body["quotas"] = [_quota(text) for text in quota or ()]
+    limits = _limits(slot_hours, cost, deadline, alert_at, none=none)
+    if limits is not None:
+        body["budget"] = limits or None
+    if restart_count:
+        body["restart_count"] = True
+    if not body:
+        raise Failure("Nothing to change.", "see muster project set --help", exit_code=EXIT_USAGE)
+    with client_of_environment() as client:
+        project = client.patch(_path(name), body)
+    if as_json:
+        print_json(project)
+    else:
+        _print_project(project)
+
+
+@project_app.command("delete")
+def project_delete(name: NameArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
+    """Remove a project without experiments (administrators)."""
+    if not yes and not as_json:
+        typer.confirm(f"Delete project {name}?", abort=True, err=True)
+    with client_of_environment() as client:
+        client.delete(_path(name))
+    if as_json:
+        print_json({"name": name, "deleted": True})
+    else:
+        say(f"Project {name} is deleted.")
+
+
+@pool_app.command("list")
+def pool_list(as_json: JsonOption = False) -> None:
+    """List pools with their price and what is in them."""
+    with client_of_environment() as client:
+        found = list(client.pages("/pools"))
+    if as_json:
+        print_json(found)
+        return
+    shown = table("name", "nodes", "slots", "used", "per slot-hour", right=("nodes", "used"))
+    for pool in found:
+        slots = ", ".join(f"{n} {kind}" for kind, n in sorted(pool["num_slots"].items()))
+        shown.add_row(
+            escape(pool["name"]),
+            f"{pool['num_nodes_online']}/{pool['num_nodes']}",
+            slots or "–",
+            str(pool["num_slots_used"]),
+            f"{pool['price_per_slot_hour']:,.4g} {pool['currency']}",
+        )
+    console().print(shown)
+
+
+@pool_app.command("price")
+def pool_price(
+    name: NameArgument,
+    price: Annotated[float, typer.Argument(min=0, help="Per slot and hour.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Set what a slot costs per hour, for slots reserved from now on (administrators)."""
+    with client_of_environment() as client:
+        body = {"price_per_slot_hour": price}
+        pool = client.call("PUT", f"/pools/{_quoted(name)}", body=body).json()
+    if as_json:
+        print_json(pool)
+    else:
+        say(f"Pool {name}: {pool['price_per_slot_hour']:g} {pool['currency']} per slot-hour")
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def _limits(
+    slot_hours: float | None,
+    cost: float | None,
+    deadline: str | None,
+    alert_at: list[float] | None,
+    *,
+    none: bool,
+) -> dict[str, Any] | None:
+    """A budget; {} to take it away, None to leave it. Raises Failure."""
+    given = {"slot_hours": slot_hours, "cost": cost, "deadline": deadline}
+    limits: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
+    if none and (limits or alert_at):
+        raise Failure("A budget is given and taken away.", exit_code=EXIT_USAGE)
+    if alert_at and not limits:
+        raise Failure(
+            "--alert-at goes with a limit.", "all limits are set together", exit_code=EXIT_USAGE
+        )
+    if alert_at:
+        limits["alert_at"] = list(alert_at)
+    return limits if limits or none else None
+
+
+def _quota(text: str) -> dict[str, Any]:
+    place, equals, slots = text.partition("=")
+    pool, slash, slot_type = place.partition("/")
+    if not (equals and slash and pool and slot_type and slots.isdecimal()):
+        raise Failure(f"{text!r} is no quota.", "--quota a100/cuda=8", exit_code=EXIT_USAGE)
+    return {"pool": pool, "slot_type": slot_type, "slots": int(slots)}
+
+
+def _print_project(project: dict[str, Any]) -> None:
+    out = console()
+    out.print(f"[bold]{escape(project['name'])}[/bold]  weight {project['weight']:g}")
+    if project["exhausted_reason"]:
+        out.print(escape(project["exhausted_reason"]))
+    _print_spending(project["spending"])
+    _print_budget(project["budget"])
+    for quota in project["quotas"]:
+        out.print(
+            f"{escape(quota['pool'])}/{quota['slot_type']}: "
+            f"{quota['slots_held']} of {quota['slots']} slots"
+        )
+
+
+def _print_spending(spent: dict[str, Any]) -> None:
+    console().print(
+        f"Spent {spent['slot_hours']:,.4g} slot-hours, {spent['cost']:,.2f} {spent['currency']}; "
+        f"holds {spent['slots_held']} slots now."
+    )
+
+
+def _print_budget(budget: dict[str, Any] | None) -> None:
+    if budget is None:
+        console().print("No budget.")
+        return
+    shown = table("limit", "of", "spent", "share", "used up in", right=("of", "spent", "share"))
+    for limit in budget["limits"]:
+        share = limit["share"]
+        shown.add_row(
+            limit["measure"].replace("_", " "),
+            f"{limit['limit']:,.4g} {limit['unit']}",
+            f"{limit['spent']:,.4g}",
+            f"{share:.0%}" if isinstance(share, int | float) else share,
+            until(limit["exhausted_at"]),
+        )
+    console().print(shown)
+    if budget["exhausted_reason"]:
+        console().print(escape(budget["exhausted_reason"]))
+
+
+def _path(name: str) -> str:
+    return f"/projects/{_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    from ..client import quoted
+
+    return quoted(name)
