@@ -39,6 +39,9 @@ NO_ERRORS = [
 ]
 
 
+expect.set_options(timeout=20_000)  # ms; two cores draw a page and train at the same time
+
+
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
     with tempfile.TemporaryDirectory(prefix="muster-e2e-", ignore_cleanup_errors=True) as folder:

@@ -134,7 +134,11 @@ def test_the_way_from_the_front_page_to_a_stopped_trial_without_a_mouse(
     expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     page.keyboard.press("Control+K")
+    # Before the field has the focus, keys go nowhere, and the newest experiments are listed anyway.
+    search = page.get_by_role("dialog").get_by_role("textbox")
+    expect(search).to_be_focused()
     page.keyboard.type("by-keyboard")
+    expect(search).to_have_value("by-keyboard")
     expect(page.get_by_role("dialog").get_by_text("by-keyboard").first).to_be_visible()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")

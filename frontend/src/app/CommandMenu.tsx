@@ -10,6 +10,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../api/client";
 import { nodes } from "../api/queries";
 import { stateWord } from "../components/StateBadge";
+import { openFirst } from "./openFirst";
 
 /** Ctrl/Cmd+K: pages, nodes and experiments by name. */
 export default function CommandMenu() {
@@ -45,7 +46,13 @@ export default function CommandMenu() {
       scrollable
       maxHeight={420}
       nothingFound={t("command.none")}
-      searchProps={{ leftSection: <IconSearch size={16} />, placeholder: t("command.placeholder"), "aria-label": t("command.placeholder") }}
+      searchProps={{
+        leftSection: <IconSearch size={16} />,
+        placeholder: t("command.placeholder"),
+        "aria-label": t("command.placeholder"),
+        autoFocus: true,
+        onKeyDown: openFirst,
+      }}
       actions={[
         { group: t("command.pages"), actions: pages },
         {
