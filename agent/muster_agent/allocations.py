@@ -24,6 +24,8 @@ from muster_agent.folder import (
 from muster_agent.logs import tail
 from muster_agent.plan import TERMINAL, Local
 from muster_agent.process import (
+    OWNER_VARIABLE,
+    SHIM_VARIABLE,
     TOKEN_VARIABLE,
     Cgroup,
     Identity,
@@ -31,7 +33,6 @@ from muster_agent.process import (
     identify,
     kill_all,
     send_signal,
-    tagged,
 )
 from muster_agent.shim.control import ShimUnreachable, send_command
 from muster_agent.spool import RecordReader, RecordWriter, count_records, last_state
@@ -131,6 +132,7 @@ class Allocation:
             for name, value in os.environ.items()
             if not name.startswith("MUSTER_AGENT_") and name != TOKEN_VARIABLE
         }
+        environment |= {SHIM_VARIABLE: self.allocation_id, OWNER_VARIABLE: self.folder.owner}
         fd = lifeline.lifeline_fd()
         with self.folder.shim_log.open("ab") as words:
             self._shim = subprocess.Popen(
@@ -223,7 +225,7 @@ class Allocation:
             cgroup.kill()
 
         def members() -> set[Identity]:
-            found = tagged(self.allocation_id)
+            found = self.folder.processes()
             if cgroup is not None:
                 found |= {i for pid in cgroup.pids() if (i := identify(pid)) is not None}
             return found

@@ -92,16 +92,7 @@ class ControlPlane:
         self._num_registrations += 1
         return dataclasses.replace(request, number=self._num_registrations)
 
-    async def lease(
-        self, session: Session, usage: wire.NodeUsage | None, *, running: list[str]
-    ) -> wire.LeaseReply:
-        request = wire.LeaseRequest(
-            node_id=session.node_id,
-            session_epoch=session.epoch,
-            usage=usage,
-            running=running,
-            accepts_credential=True,
-        )
+    async def lease(self, request: wire.LeaseRequest) -> wire.LeaseReply:
         response = await self._call("POST", "/lease", body=wire.dump(request), timeout_s=10.0)
         return wire.loads(wire.LeaseReply, response.content)
 

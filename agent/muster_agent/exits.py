@@ -21,6 +21,16 @@ _EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$")
 _OUT_OF_MEMORY = re.compile(
     r"\bMemoryError\b|OutOfMemoryError|CUDA out of memory|can't allocate memory|Cannot allocate memory"
 )
+_BLAMES_PEER = re.compile(
+    r"[Cc]onnection (closed|reset|refused|was closed|was reset)|Broken pipe|closed by (remote|peer)"
+    r"|Socket [Tt]imeout|client socket has (timed out|failed)|[Tt]imed out waiting \d+ ?ms"
+    r"|Application timeout caused pair closure|recvValue failed|failed to recv, got 0 bytes"
+    r"|ncclRemoteError|remote process exited|collective operation timeout|NCCL communicator was aborted"
+    r"|Rendezvous(Timeout|Connection|Closed)Error|wait timeout after \d+ms"
+)
+"""What gloo, NCCL and the rendezvous store say when another worker is gone or does not answer."""
+TEARDOWN_MS = 10_000
+"""A worker closes its connections before it is gone: others may fail of that, and end, before it."""
 _PORT_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 _TORCHRUN_FAILURE = re.compile(
     r"rank\s*: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)\s+"
@@ -67,6 +77,8 @@ class Ending:
     """Out-of-memory kills the kernel counted on the whole node meanwhile."""
     num_survivors: int = 0
     """Processes that did not die of SIGKILL."""
+    unix_at_boot_ms: float | None = None
+    """Of all times here, see wire.ExitInfo."""
 
 
 def classify_exit(ending: Ending) -> ExitInfo:
@@ -74,8 +86,7 @@ def classify_exit(ending: Ending) -> ExitInfo:
     ends = sorted(ending.workers, key=lambda w: w.local_rank)
     exits = [_worker_exit(ending, w) for w in ends]
     failed = [w for w in ends if _has_failed(w)]
-    # An end by SIGTERM is nearly always the launcher cleaning up after the one that failed first.
-    first = min(failed, key=lambda w: (w.signal == signal.SIGTERM, w.at_ms), default=None)
+    first = _first_failure(failed)
     info = _verdict(ending, first)
     tail_of = first.stderr_tail if first is not None else ending.launcher_tail
     info = replace(
@@ -83,6 +94,7 @@ def classify_exit(ending: Ending) -> ExitInfo:
         workers=exits,
         first_failure=_worker_exit(ending, first) if first is not None else None,
         log_tail=[] if info.cause == "success" else tail_of.splitlines()[-LOG_TAIL_LINES:],
+        unix_at_boot_ms=ending.unix_at_boot_ms,
     )
     if ending.num_survivors:
         return replace(
@@ -92,6 +104,30 @@ def classify_exit(ending: Ending) -> ExitInfo:
             f"before that: {info.message}",
         )
     return info
+
+
+def _first_failure(failed: Sequence[WorkerEnd]) -> WorkerEnd | None:
+    """The earliest, unless it says that another one was gone and that one ended soon after it."""
+    # An end by SIGTERM is nearly always the launcher cleaning up after the one that failed first.
+    earliest = min(failed, key=lambda w: (w.signal == signal.SIGTERM, w.at_ms), default=None)
+    if earliest is None or not blames_peer(earliest):
+        return earliest
+    others = [
+        w
+        for w in failed
+        if w.signal != signal.SIGTERM
+        and w.at_ms - earliest.at_ms <= TEARDOWN_MS
+        and not blames_peer(w)
+    ]
+    return min(others, key=lambda w: w.at_ms, default=earliest)
+
+
+def blames_peer(worker: WorkerEnd) -> bool:
+    """Whether its last words are about another worker. NCCL's watchdog ends a process by SIGABRT,
+    after many lines."""
+    if worker.signal == signal.SIGABRT:
+        return _BLAMES_PEER.search(worker.stderr_tail) is not None
+    return worker.signal is None and _BLAMES_PEER.search(_words(worker)) is not None
 
 
 def _verdict(ending: Ending, first: WorkerEnd | None) -> ExitInfo:
@@ -256,6 +292,7 @@ def _worker_exit(ending: Ending, worker: WorkerEnd) -> WorkerExit:
         signal=worker.signal,
         at_ms=worker.at_ms,
         message=message,
+        blames_peer=_has_failed(worker) and blames_peer(worker),
     )
 
 

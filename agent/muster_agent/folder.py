@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster import wire
-from muster_agent.process import Identity, boot_id, is_alive
+from muster_agent.process import Identity, boot_id, is_alive, owner_of, tagged
 
 _ALLOCATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -103,6 +103,15 @@ class AllocationFolder:
     @property
     def shim_log(self) -> Path:
         return self.path / "shim.log"
+
+    @property
+    def owner(self) -> str:
+        """The mark of its agent (process.owner_of)."""
+        return owner_of(self.path.parent.parent)
+
+    def processes(self) -> set[Identity]:
+        """Every living process that carries this allocation's marks. Its shim does not."""
+        return tagged(self.allocation_id, self.owner)
 
     def create(self, spec: wire.AllocationSpec) -> None:
         """The folder with its spec, visible under its name only when complete."""

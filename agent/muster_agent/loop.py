@@ -13,6 +13,7 @@ import json
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
 import structlog
 
@@ -51,6 +52,7 @@ PLAN_INTERVAL_S = 0.1
 NAME_TAKEN_PAUSE_S = 3.0
 SHUTDOWN_UPLOAD_S = 10.0
 CREATE_RETRY_S = 5.0
+ORPHAN_SWEEP_S = 60.0
 
 
 class Agent:
@@ -77,6 +79,7 @@ class Agent:
         self._allocations = {a.allocation_id: a for a in self._machine.recover()}
         self._desired: dict[str, wire.Assignment] | None = None
         self._forget: set[str] = set()
+        self._disputed: set[str] = set()
         self._deadline_boot_s = 0.0
         self._lease_s = 0.0
         self._wake = asyncio.Event()
@@ -86,21 +89,48 @@ class Agent:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Raises CannotJoin."""
+        await self._end_orphans()
         sessions = asyncio.create_task(self._sessions())
         stopped = asyncio.create_task(stop.wait())
+        sweeps = asyncio.create_task(self._sweeps())
         try:
             await asyncio.wait({sessions, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if stopped.done() and not sessions.done():
                 await self._leave()
         finally:
             stopped.cancel()
+            sweeps.cancel()
             sessions.cancel()
             for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(stopped, *self._tasks, return_exceptions=True)
+            await asyncio.gather(stopped, sweeps, *self._tasks, return_exceptions=True)
             with contextlib.suppress(asyncio.CancelledError):
                 await sessions
             await self._plane.close()
+
+    # ------------------------------------------------------------ what nobody supervises
+
+    async def _sweeps(self) -> None:
+        while True:
+            await asyncio.sleep(ORPHAN_SWEEP_S)
+            await self._end_orphans()
+
+    async def _end_orphans(self) -> None:
+        """Before we say what runs here, and now and then: end what runs here unknown to us."""
+        try:
+            found, num_survivors = await asyncio.to_thread(self._machine.end_orphans, self._is_kept)
+        except Exception:
+            log.exception("orphan_sweep_failed")
+            return
+        if found:
+            log.warning("orphans_ended", allocation_ids=found, num_survivors=num_survivors)
+
+    def _is_kept(self, allocation_id: str) -> bool:
+        """Whether its processes are supervised, or about to be swept up after by someone else."""
+        allocation = self._allocations.get(allocation_id)
+        return allocation is not None and (
+            allocation.is_busy or not allocation.has_ended or allocation.liveness() != "dead"
+        )
 
     # ------------------------------------------------------------ the session
 
@@ -186,12 +216,21 @@ class Agent:
             try:
                 # Forgotten ones stay in the list until they are dead and deleted.
                 reply = await self._plane.lease(
-                    session, self._machine.usage(), running=list(self._allocations)
+                    wire.LeaseRequest(
+                        node_id=session.node_id,
+                        session_epoch=session.epoch,
+                        usage=self._machine.usage(),
+                        running=list(self._allocations),
+                        accepts_credential=True,
+                        clock=self._machine.clock_reading(),
+                    )
                 )
             except Unreachable as error:
                 log.warning("heartbeat_failed", error=str(error))
                 await asyncio.sleep(min(heartbeat_s, 2.0))
                 continue
+            if reply.server_time_ms is not None:
+                self._machine.note_server_time(reply.server_time_ms, sent_boot_s=asked_at)
             heartbeat_s = reply.heartbeat_s
             if reply.credential:
                 self._take_credential(reply.credential)
@@ -275,19 +314,26 @@ class Agent:
             return
         match action:
             case Prepare(assignment=assignment) | Settle(assignment=assignment):
+                was_here = self._machine.was_here(assignment.spec.allocation_id)
+                if was_here:
+                    self._dispute(assignment.spec.allocation_id)
                 allocation = self._add(assignment.spec)
                 if allocation is None:
                     return
-                if isinstance(action, Prepare):
-                    work: Awaitable[None] = self._prepare(allocation)
+                if was_here:
+                    work: Awaitable[None] = self._settle(
+                        allocation, "it ran on this node before", cause="shim_lost"
+                    )
+                elif isinstance(action, Prepare):
+                    work = self._prepare(allocation)
                 else:
                     work = self._settle(allocation, action.reason)
             case Start(allocation_id=allocation_id, rendezvous=rendezvous):
                 allocation = self._allocations[allocation_id]
                 work = self._tell(allocation, "start", rendezvous=_plain(rendezvous))
-            case Stop(allocation_id=allocation_id, reason=reason, kind=kind):
+            case Stop(allocation_id=allocation_id, reason=reason, kind=kind, grace_s=grace_s):
                 allocation = self._allocations[allocation_id]
-                work = self._tell(allocation, "stop", reason=reason, kind=kind)
+                work = self._tell(allocation, "stop", reason=reason, kind=kind, grace_s=grace_s)
             case Kill(allocation_id=allocation_id, reason=reason):
                 allocation = self._allocations[allocation_id]
                 work = self._tell(allocation, "kill", reason=reason)
@@ -352,9 +398,24 @@ class Agent:
                 )
             )
 
-    async def _settle(self, allocation: Allocation, reason: str) -> None:
+    def _dispute(self, allocation_id: str) -> None:
+        """The server asks for one that ran here and is forgotten: its database is one from before.
+        Registering again lets it compare. If it still asks then, that one never began, it thinks.
+        """
+        if allocation_id not in self._disputed:
+            self._disputed.add(allocation_id)
+            log.warning("allocation_was_here", allocation_id=allocation_id)
+            raise Superseded(f"{allocation_id} ran here before and was forgotten")
+
+    async def _settle(
+        self,
+        allocation: Allocation,
+        reason: str,
+        *,
+        cause: Literal["stopped", "shim_lost"] = "stopped",
+    ) -> None:
         allocation.end_by_ourselves(
-            wire.StateRecord(observed="EXITED", exit=wire.ExitInfo(cause="stopped", message=reason))
+            wire.StateRecord(observed="EXITED", exit=wire.ExitInfo(cause=cause, message=reason))
         )
 
     async def _tell(self, allocation: Allocation, command: str, **fields: object) -> None:
@@ -370,7 +431,7 @@ class Agent:
             return  # the folder stays, so that this is tried again and not forgotten
         if allocation.uploads is not None:
             allocation.uploads.cancel()
-        await asyncio.to_thread(allocation.folder.delete)
+        await asyncio.to_thread(self._machine.forget, allocation)
         self._allocations.pop(allocation.allocation_id, None)
 
     # ------------------------------------------------------------ leaving

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 import muster
 from muster import wire
-from muster_agent import inventory, process
+from muster_agent import clock, inventory, process
 from muster_agent.allocations import Allocation, recover
 from muster_agent.folder import AllocationFolder, ShimOptions
+from muster_agent.history import History
+from muster_agent.orphans import end_orphans
 from muster_agent.settings import AgentSettings
 from muster_agent.storage import Storage
 
@@ -32,7 +36,23 @@ class Machine:
 
     def boot_clock(self) -> float:
         """Seconds since boot, suspended time included."""
-        return process.boot_clock()
+        return clock.boot_clock()
+
+    @cached_property
+    def _clocks(self) -> clock.ClockSync:
+        return clock.ClockSync()
+
+    def note_server_time(self, server_time_ms: float, *, sent_boot_s: float) -> None:
+        """An answer that said what time it was, to a request sent then, has just come."""
+        self._clocks.add(
+            sent_boot_s=sent_boot_s,
+            received_boot_s=self.boot_clock(),
+            server_time_ms=server_time_ms,
+        )
+
+    def clock_reading(self) -> wire.ClockReading | None:
+        """How the clocks here stand to the server's; None while that is not known."""
+        return self._clocks.read(self.boot_clock())
 
     def inventory(self) -> wire.Inventory:
         """What it offers. Takes a moment: it asks nvidia-smi and the training interpreter."""
@@ -42,6 +62,23 @@ class Machine:
     def usage(self) -> wire.NodeUsage:
         """How busy it has been since the previous call."""
         return self._usage.read()
+
+    @cached_property
+    def _history(self) -> History:
+        return History(self._home / "history")
+
+    def was_here(self, allocation_id: str) -> bool:
+        """Whether it ran here, and was forgotten."""
+        return allocation_id in self._history
+
+    def forget(self, allocation: Allocation) -> None:
+        """Delete what is left of it, and remember that it was here."""
+        self._history.add(allocation.allocation_id)
+        allocation.folder.delete()
+
+    def end_orphans(self, is_kept: Callable[[str], bool]) -> tuple[list[str], int]:
+        """Kill what runs here in our name without being kept; see muster_agent.orphans."""
+        return end_orphans(process.owner_of(self._home), is_kept)
 
     def recover(self) -> list[Allocation]:
         """The allocations an earlier agent left here."""

@@ -52,6 +52,8 @@ class Stop:
     reason: str
     kind: str = ""
     """wire.STOP_KINDS, for the workers to read."""
+    grace_s: float | None = None
+    """In place of the spec's, and without notice before SIGTERM."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +144,12 @@ def _next_action(desired: Mapping[str, Assignment] | None, item: Local) -> Actio
         if "stop" in item.asked:
             return None
         reason = wanted.stop_reason or "stopped by the control plane"
-        return Stop(allocation_id=item.allocation_id, reason=reason, kind=wanted.stop_kind)
+        return Stop(
+            allocation_id=item.allocation_id,
+            reason=reason,
+            kind=wanted.stop_kind,
+            grace_s=wanted.stop_grace_s,
+        )
     if wanted.desired == "start" and item.observed == "READY" and "start" not in item.asked:
         needs_rendezvous = wanted.spec.num_nodes > 1
         if needs_rendezvous and wanted.rendezvous is None:

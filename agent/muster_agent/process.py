@@ -5,7 +5,7 @@ worker alive. A tree is therefore ended by three means, each catching what the o
 
 1. a cgroup v2 group (`cgroup.kill`), where one may be created;
 2. descendants of the shim, which is a sub-reaper: a double-forked grandchild becomes its child;
-3. every process whose environment carries MUSTER_ALLOCATION_ID of this allocation.
+3. every process whose environment carries this allocation's id and the mark of our agent.
 
 Processes are never matched by name, and none is signalled unless its pid and start time agree.
 """
@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -26,7 +28,13 @@ from typing import IO
 
 import psutil
 
+from muster_agent.clock import unix_ms
+
 TOKEN_VARIABLE = "MUSTER_ALLOCATION_ID"  # noqa: S105 (a name, not a secret)
+SHIM_VARIABLE = "MUSTER_SHIM_OF"
+"""In a shim's own environment: the allocation it supervises."""
+OWNER_VARIABLE = "MUSTER_OWNER"
+"""Beside either: whose it is, see `owner_of`."""
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUND_S = 0.02
 _IS_LINUX = sys.platform.startswith("linux")
@@ -45,11 +53,6 @@ def boot_id() -> str:
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"boot-{int(psutil.boot_time())}"
-
-
-def boot_clock() -> float:
-    """Seconds since boot, suspended time included: a lease must not survive a closed lid."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def identify(pid: int) -> Identity | None:
@@ -103,19 +106,52 @@ def descendants(pid: int) -> set[Identity]:
     return {found for child in children if (found := identify(child.pid)) is not None}
 
 
-def tagged(allocation_id: str) -> set[Identity]:
-    """All living processes that carry the allocation's token in their environment."""
-    found = set()
+def owner_of(home: Path) -> str:
+    """The mark of the agent with this home, for as long as it has that home: "<hash>@<host>".
+
+    Two agents of one machine have different homes. The host tells containers apart that share
+    their process ids.
+    """
+    name = f"{os.getuid()}\0{home.absolute()}"
+    return f"{hashlib.sha256(name.encode()).hexdigest()[:16]}@{socket.gethostname()}"
+
+
+def tagged(allocation_id: str, owner: str) -> set[Identity]:
+    """All living processes of this allocation, by the marks in their environment.
+
+    The host may have got another name since they were started.
+    """
+    mark = owner.partition("@")[0]
+    return {
+        identity
+        for identity, environment in _environments()
+        if environment.get(TOKEN_VARIABLE) == allocation_id
+        and environment.get(OWNER_VARIABLE, "").partition("@")[0] == mark
+    }
+
+
+def owned(owner: str) -> dict[str, set[Identity]]:
+    """All living processes with this mark, shims among them, by allocation id."""
+    found: dict[str, set[Identity]] = {}
+    for identity, environment in _environments():
+        if environment.get(OWNER_VARIABLE) == owner:
+            allocation_id = environment.get(TOKEN_VARIABLE) or environment.get(SHIM_VARIABLE)
+            if allocation_id:
+                found.setdefault(allocation_id, set()).add(identity)
+    return found
+
+
+def _environments() -> Iterator[tuple[Identity, Mapping[str, str]]]:
     for process in psutil.process_iter():
         try:
-            if process.environ().get(TOKEN_VARIABLE) != allocation_id:
-                continue
+            environment = process.environ()
         except (psutil.Error, OSError):
             continue  # somebody else's, or gone
+        if OWNER_VARIABLE not in environment:
+            continue
         identity = identify(process.pid)
         if identity is not None:
-            found.add(identity)
-    return found
+            yield identity, environment
 
 
 def kill_all(
@@ -247,6 +283,11 @@ class Child:
     def has_ended(self) -> bool:
         return self.exit_code is not None or self.signal is not None
 
+    @property
+    def status(self) -> int | None:
+        """Exit code, or minus the signal; None while it lives."""
+        return self.exit_code if self.signal is None else -self.signal
+
 
 class Children:
     """Starts processes and reaps them, together with every orphan the sub-reaper inherits.
@@ -254,7 +295,9 @@ class Children:
     One place waits for all: with `waitpid(-1)` running, nobody else may wait for a child.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, marks: Mapping[str, str]) -> None:
+        """marks: put into the environment of every process started here, whatever else is in it."""
+        self._marks = dict(marks)
         self._known: dict[int, tuple[Child, subprocess.Popen[bytes]]] = {}
 
     def start(
@@ -275,7 +318,7 @@ class Children:
         with cgroup.joined() if cgroup is not None else contextlib.nullcontext():
             process = subprocess.Popen(
                 list(argv),
-                env=dict(environment),
+                env={**environment, **self._marks},
                 cwd=folder,
                 stdin=stdin,
                 stdout=stdout,
@@ -299,7 +342,7 @@ class Children:
             if known is None:
                 continue  # an orphan that ended as our child
             child, process = known
-            child.ended_at_ms = time.time_ns() // 1_000_000
+            child.ended_at_ms = unix_ms()
             code = os.waitstatus_to_exitcode(status)
             process.returncode = code  # keeps Popen from waiting for a pid that is gone
             if code < 0:

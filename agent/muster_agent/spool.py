@@ -15,12 +15,12 @@ import contextlib
 import itertools
 import json
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from muster import wire
+from muster_agent.clock import unix_ms
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 DEFAULT_LIMIT_BYTES = 2 * 1024 * 1024 * 1024
@@ -72,7 +72,7 @@ class RecordWriter:
             self._open(self._folder / _segment_name(self.num_records + 1))
             os.close(full)
         seq = self.num_records + 1
-        at_ms = time.time_ns() // 1_000_000
+        at_ms = unix_ms()
         line = f'{{"seq":{seq},"at_ms":{at_ms},"record":{record}}}\n'.encode()
         written = os.write(self._fd, line)
         if written < len(line):  # a disk that is nearly full; the rest fails with the reason

@@ -24,7 +24,7 @@ from muster_agent.folder import (
     remove_socket_dir,
     shim_identity,
 )
-from muster_agent.process import Cgroup, kill_all, tagged
+from muster_agent.process import Cgroup, kill_all
 from muster_agent.shim.control import send_command
 from muster_agent.spool import read_records
 
@@ -123,7 +123,7 @@ class RunningShim:
         info = self.wait_state("EXITED", timeout_s=timeout_s).exit
         assert info is not None
         assert [r.seq for r in self.records] == list(range(1, len(self.records) + 1))
-        assert tagged(self.folder.allocation_id) == set()
+        assert self.folder.processes() == set()
         return info
 
     def log(self, local_rank: int, stream: str = "stdout") -> Path:
@@ -185,7 +185,7 @@ class ShimFactory:
 
 def end_allocation(folder: AllocationFolder) -> None:
     """What a killed shim leaves: processes, sockets and a cgroup."""
-    kill_all(lambda: tagged(folder.allocation_id), timeout_s=10.0)
+    kill_all(folder.processes, timeout_s=10.0)
     state = folder.read_state()
     if state is not None:
         remove_socket_dir(state.socket_dir)

@@ -20,7 +20,6 @@ import pytest
 from muster import wire
 from muster_agent.folder import shim_identity
 from muster_agent.logs import cut_marker
-from muster_agent.process import tagged
 
 Code = Callable[[str], wire.CodeSpec]
 
@@ -75,7 +74,7 @@ def test_forgotten_allocation_is_killed_and_its_folder_deleted(
     agent.wait_state("a1", "RUNNING")
     plane.forget("a1")
     wait_for(lambda: not agent.folder("a1").path.exists())
-    assert tagged("a1") == set()
+    assert agent.folder("a1").processes() == set()
 
 
 def test_stop_of_an_allocation_that_never_began_is_settled(
@@ -100,13 +99,13 @@ def test_killed_agent_is_replaced_without_disturbing_training(
 ) -> None:
     plane.want(make_spec(**one_worker(code=code(TICKER))))
     agent.wait_state("a1", "RUNNING")
-    pids = {identity.pid for identity in tagged("a1")}
+    pids = {identity.pid for identity in agent.folder("a1").processes()}
     agent.kill()
     seen = len(plane.of("a1").records)
     time.sleep(0.3)  # steps happen that nobody sends
     agent.start()
     wait_for(lambda: len(plane.of("a1").records) > seen + 10)
-    assert {identity.pid for identity in tagged("a1")} == pids
+    assert {identity.pid for identity in agent.folder("a1").processes()} == pids
     assert plane.registrations[-1]["running"][0]["observed"] == "RUNNING"
     (Path(plane.assignments["a1"].spec.code.path) / "enough").touch()
     assert agent.wait_exit("a1").cause == "success"
@@ -159,7 +158,7 @@ def test_killed_shim_is_swept_up_after_and_told(
     os.kill(state.pid, signal.SIGKILL)
     info = agent.wait_exit("a1")
     assert info.cause == "shim_lost"
-    assert tagged("a1") == set()
+    assert agent.folder("a1").processes() == set()
 
 
 def test_shim_killed_together_with_the_agent_is_swept_up_after(
@@ -169,10 +168,10 @@ def test_shim_killed_together_with_the_agent_is_swept_up_after(
     agent.wait_state("a1", "RUNNING")
     agent.kill()
     os.kill(agent.folder("a1").read_state().pid, signal.SIGKILL)
-    assert len(tagged("a1")) == 2
+    assert len(agent.folder("a1").processes()) == 2
     agent.start()
     assert agent.wait_exit("a1").cause == "shim_lost"
-    assert tagged("a1") == set()
+    assert agent.folder("a1").processes() == set()
 
 
 def test_reboot_is_told_apart(agent: Any, plane: Any, make_spec: Any, code: Code) -> None:
@@ -182,7 +181,7 @@ def test_reboot_is_told_apart(agent: Any, plane: Any, make_spec: Any, code: Code
     folder = agent.folder("a1")
     state = folder.read_state()
     os.kill(state.pid, signal.SIGKILL)
-    for identity in tagged("a1"):
+    for identity in agent.folder("a1").processes():
         os.kill(identity.pid, signal.SIGKILL)
     raw = json.loads((folder.path / "shim.json").read_text())
     (folder.path / "shim.json").write_text(json.dumps(raw | {"boot_id": "an earlier one"}))
@@ -198,7 +197,7 @@ def test_sigterm_leaves_training_running(
     agent.process.terminate()
     assert agent.process.wait(timeout=15) == 0
     assert shim_identity(agent.folder("a1").read_state()) is not None
-    assert len(tagged("a1")) == 2
+    assert len(agent.folder("a1").processes()) == 2
 
 
 def test_sigterm_can_be_told_to_stop_training(
@@ -211,7 +210,7 @@ def test_sigterm_can_be_told_to_stop_training(
     agent.wait_state("a1", "RUNNING")
     agent.process.terminate()
     assert agent.process.wait(timeout=30) == 0
-    assert tagged("a1") == set()
+    assert agent.folder("a1").processes() == set()
     info = plane.of("a1").exit()
     assert info is not None
     assert info.cause == "shim_lost"
@@ -233,7 +232,7 @@ def test_cut_lifeline_ends_agent_shim_and_workers(
     assert shim is not None
     os.close(write_end)
     agent.process.wait(timeout=20)
-    wait_for(lambda: tagged("a1") == set() and not psutil.pid_exists(shim.pid))
+    wait_for(lambda: agent.folder("a1").processes() == set() and not psutil.pid_exists(shim.pid))
 
 
 def test_superseded_attempt_is_killed(agent: Any, plane: Any, make_spec: Any, code: Code) -> None:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from muster import wire
-from muster_agent.process import boot_clock, tagged
+from muster_agent.clock import boot_clock
 
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 
@@ -188,7 +188,7 @@ def test_cut_lifeline_leaves_nothing_behind(shims: Any) -> None:
     info = shim.wait_exit()
     assert info.cause == "shim_lost"
     assert shim.process.wait(timeout=10) == 0
-    assert tagged(shim.folder.allocation_id) == set()
+    assert shim.folder.processes() == set()
 
 
 def test_worker_sees_its_environment_and_none_of_the_agents_secrets(shims: Any) -> None:

@@ -432,3 +432,16 @@ def test_the_plan_of_a_preview_is_where_it_would_run(agent, member_client):
     plan = member_client.post("/api/v1/experiments:preview", json={"document": document}).json()
     assert plan["fits_now"]
     assert [node["node_name"] for node in plan["plan"]] == ["node-1", "node-2"]
+
+
+def test_an_agent_whose_disk_was_set_back_does_not_go_on(controller, agent, submit, show):
+    """Its next records would carry numbers that were used for others."""
+    node = agent(slots=1)
+    allocation_id = running_allocation(controller, node, submit)
+    acked = node.send(allocation_id, metrics(1), metrics(2)).acked_seq
+    older = dataclasses.replace(node.running(allocation_id), num_records=acked - 1)
+    reply = node.register(running=[older])
+    assert (reply.adopt, reply.forget) == ([], [allocation_id])
+    controller.tick()
+    (trial,) = show("/experiments/1/trials")["items"]
+    assert show(f"/trials/{trial['id']}")["attempts"][-1]["termination"] == "shim_lost"

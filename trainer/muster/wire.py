@@ -169,6 +169,18 @@ class NodeUsage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClockReading:
+    """How a node's clocks stand to the server's (its database's), measured with heartbeats."""
+
+    offset_ms: float
+    """The server's Unix time minus the node's boot clock, in milliseconds."""
+    error_ms: float
+    """It is right to within this."""
+    skew_s: float
+    """The node's wall clock minus the server's."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LeaseRequest:
     node_id: str
     session_epoch: int
@@ -178,6 +190,7 @@ class LeaseRequest:
     forgotten ones as soon as they are gone; without it (None) only a while after registration."""
     accepts_credential: bool = False
     """The agent takes up a `credential` of the reply."""
+    clock: ClockReading | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +199,8 @@ class LeaseReply:
     heartbeat_s: float
     credential: str | None = None
     """To be used from now on; the former one is void once this one has been used."""
+    server_time_ms: float | None = None
+    """Unix time by the clock of the server's database, taken while the request was served."""
 
 
 # ---------------------------------------------------------------- server → agent: what to run
@@ -290,6 +305,9 @@ class Assignment:
     """Told to the workers when desired is stop or kill."""
     stop_kind: str = ""
     """Likewise: one of STOP_KINDS, or empty."""
+    stop_grace_s: float | None = None
+    """With stop: the time they get in place of the spec's, and no notice before SIGTERM. For a gang
+    that has lost a member: what the others could still do is wait for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,6 +455,8 @@ class WorkerExit:
     at_ms: int = 0
     message: str = ""
     """The worker's last words: exception and message when known."""
+    blames_peer: bool = False
+    """They say that another worker was gone, or did not answer: it was not the first to fail."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -465,12 +485,18 @@ class ExitInfo:
     workers: list[WorkerExit] = field(default_factory=list)
     log_tail: list[str] = field(default_factory=list)
     """Last lines (at most 40) of the first failing worker's stderr."""
+    unix_at_boot_ms: float | None = None
+    """All times here minus this are milliseconds on the node's boot clock, which the server knows
+    how to compare with those of other nodes (ClockReading)."""
+    at_error_ms: float | None = None
+    """Set by the server, when it has put the times on its own clock: they are right to within this."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateRecord:
     """A step of the allocation's own state machine. EXITED is the last record of a stream and is
-    sent only after every log byte has been acknowledged."""
+    sent only after every log byte has been acknowledged. STOPPING with `exit` says at once what the
+    end will be, when a member has failed: the rest of its gang must not wait for its log."""
 
     type: Literal["state"] = "state"
     observed: Observed

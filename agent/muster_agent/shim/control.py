@@ -1,7 +1,7 @@
 """How the agent commands a shim: one JSON object per line over a private unix socket.
 
 {"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "...",
-"kind": "preempt"} ·
+"kind": "preempt", "grace_s": 1.0 | null} ·
 {"command": "kill", "reason": "..."} (both with "by_node": true when the server did not ask for it) · {"command": "renew", "deadline_boot_s": 1234.5} ·
 {"command": "status"}. Each is answered with {"ok": true, "observed": ...} or {"error": ...}.
 All are idempotent; a kill overrides a stop, nothing overrides a kill.
@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from muster import wire
+from muster_agent.clock import unix_ms
 
 MAX_COMMAND_BYTES = 64 * 1024
 
@@ -33,6 +33,8 @@ class Commands:
         """Reason of the stop request."""
         self.stop_kind = ""
         """wire.STOP_KINDS: why, for a program."""
+        self.stop_grace_s: float | None = None
+        """Time to end in, without notice before SIGTERM; None: the spec's, with notice."""
         self.kill: str | None = None
         self.asked_at_ms = 0
         """Unix time of the first stop or kill."""
@@ -66,10 +68,12 @@ class Commands:
                         self.rendezvous = wire.load(wire.Rendezvous, rendezvous)
                     self.is_started = True
             case "stop":
+                grace_s = message.get("grace_s")
                 self.ask_stop(
                     str(message.get("reason", "")),
                     kind=str(message.get("kind", "")),
                     by_node=bool(message.get("by_node")),
+                    grace_s=None if grace_s is None else float(grace_s),
                 )
             case "kill":
                 self.ask_kill(str(message.get("reason", "")), by_node=bool(message.get("by_node")))
@@ -81,10 +85,17 @@ class Commands:
                 raise ValueError(f"unknown command {other!r}")
         self.changed.set()
 
-    def ask_stop(self, reason: str, *, kind: str = "", by_node: bool = False) -> None:
+    def ask_stop(
+        self,
+        reason: str,
+        *,
+        kind: str = "",
+        by_node: bool = False,
+        grace_s: float | None = None,
+    ) -> None:
         self._note_first(by_node)
         if self.stop is None:
-            self.stop = reason
+            self.stop, self.stop_grace_s = reason, grace_s
             self.stop_kind = kind or ("node" if by_node else "")
         self.changed.set()
 
@@ -96,7 +107,7 @@ class Commands:
 
     def _note_first(self, by_node: bool) -> None:
         if not self.must_end():
-            self.asked_at_ms = time.time_ns() // 1_000_000
+            self.asked_at_ms = unix_ms()
             self.is_by_node = by_node
 
 

@@ -13,20 +13,31 @@ from muster_agent.process import Child
 
 
 def collect_ends(logs: Path, seen: Sequence[WorkerEnd], launcher: Child | None) -> list[WorkerEnd]:
-    """`seen` (what the shim observed: times, and for its own children the exit status), completed
-    by torchrun's summary (exit status of its children), error files and the ends of the logs.
+    """`seen` (what the shim observed: times, and mostly the exit status), completed by torchrun's
+    summary (exit status of its children), error files and the ends of the logs.
 
-    Under torchrun the first failure of the summary is its root cause; if its workers ended within
-    one look of ours, the order of the summary decides.
+    Where we could not see how a worker of torchrun ended, its summary says so, and in which order:
+    its first failure is the root cause.
     """
     ends = {end.local_rank: end for end in seen}
     if launcher is not None:
         if launcher.exit_code == 0:
             ends = {k: replace(end, exit_code=0) for k, end in ends.items()}
+        elif launcher.has_ended:
+            # What outlived its launcher was ended by us, which says nothing about it.
+            ends = {
+                k: replace(end, exit_code=None, signal=None)
+                if end.at_ms > launcher.ended_at_ms
+                else end
+                for k, end in ends.items()
+            }
         failures = parse_torchrun_failures(tail(launcher_log(logs, "stderr")))
         root_at_ms = 0
         for index, failure in enumerate(failures):
             known = ends.get(failure.local_rank)
+            if known is not None and (known.exit_code is not None or known.signal is not None):
+                root_at_ms = root_at_ms or known.at_ms
+                continue
             at_ms = (known.at_ms if known else 0) or launcher.ended_at_ms
             if index == 0:
                 root_at_ms = at_ms

@@ -14,7 +14,7 @@ from muster import wire
 from muster_agent.folder import SOCKET_DIR_PREFIX, AllocationFolder, ShimOptions
 from muster_agent.launch import Place
 from muster_agent.logs import tail
-from muster_agent.process import TOKEN_VARIABLE, Cgroup, Child, Children
+from muster_agent.process import Cgroup, Child, Children
 from muster_agent.shim.ports import PortLease, lease_port
 from muster_agent.shim.prepare import PrepareFailed
 
@@ -31,7 +31,6 @@ class Meeting:
         self, spec: wire.AllocationSpec, options: ShimOptions, folder: AllocationFolder
     ) -> None:
         self._run_id = f"muster-{spec.trial_id}.{spec.attempt_no}"
-        self._allocation_id = spec.allocation_id
         self._host = options.node_address
         self._folder = folder
         self._words = folder.logs / "launcher" / "rendezvous.log"
@@ -54,7 +53,7 @@ class Meeting:
 
     def start_store(self, place: Place, children: Children, cgroup: Cgroup | None) -> None:
         """Start `muster.rendezvous`, which binds port 0. Raises PrepareFailed."""
-        environment = dict(place.inherited) | {TOKEN_VARIABLE: self._allocation_id}
+        environment = dict(place.inherited)
         if place.sdk_path:
             environment["PYTHONPATH"] = place.sdk_path
         stdin_read, stdin_write = os.pipe()

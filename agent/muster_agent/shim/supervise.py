@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from muster import lifeline, wire
+from muster_agent.clock import boot_clock, unix_at_boot_ms
 from muster_agent.exits import Ending, classify_exit
 from muster_agent.folder import (
     AllocationFolder,
@@ -29,19 +30,19 @@ from muster_agent.launch import Command, build_commands, worker_log_dir
 from muster_agent.logs import find_logs, free_past_limit, launcher_log, tail
 from muster_agent.plan import TERMINAL
 from muster_agent.process import (
+    OWNER_VARIABLE,
+    TOKEN_VARIABLE,
     Cgroup,
     Child,
     Children,
     Identity,
     become_subreaper,
-    boot_clock,
     boot_id,
     descendants,
     identify,
     kill_all,
     num_system_oom_kills,
     send_signal,
-    tagged,
 )
 from muster_agent.shim.control import Commands, serve_commands
 from muster_agent.shim.endings import collect_ends
@@ -54,8 +55,8 @@ from muster_agent.spool import RecordWriter, last_state
 
 POLL_S = 0.1
 LOG_UPKEEP_S = 5.0
-SIBLING_GRACE_S = 10.0
-"""Time the others get to end by SIGTERM after a worker has failed (torchrun does it by itself)."""
+SIBLING_GRACE_S = 1.0
+"""Time the others get to end by SIGTERM after a worker has failed."""
 LAUNCHER_LINGER_S = 2.0
 """A launcher whose workers are gone may wait minutes for other nodes; in a stop it may not."""
 DRAIN_TIMEOUT_S = 5.0
@@ -89,17 +90,21 @@ class Shim:
         self.spec = folder.read_spec()
         self.options = folder.read_options()
         self.commands = Commands(deadline_boot_s=self.options.deadline_boot_s)
-        self.children = Children()
-        self.workers = Workers(num_expected=len(self.spec.slots))
+        self.children = Children(
+            {TOKEN_VARIABLE: self.spec.allocation_id, OWNER_VARIABLE: folder.owner}
+        )
+        self.workers = Workers(num_expected=len(self.spec.slots), on_end=self.commands.changed.set)
         self.spool = RecordWriter(folder.records, limit_bytes=self.options.spool_limit_bytes)
         self.reports = ReportServer(record=self._on_report, hello=self._on_hello, warn=self._warn)
-        self.cgroup = Cgroup.create(self.spec.allocation_id)
+        mark = folder.owner.partition("@")[0]
+        self.cgroup = Cgroup.create(f"{mark}-{self.spec.allocation_id}")
         self.socket_dir = make_socket_dir()
         self.launcher: Child | None = None
         self.meeting = Meeting(self.spec, self.options, self.folder)
         self.was_asked = False
         """The end was asked for while something could still be ended."""
         self.is_forced = False
+        self.has_told_failure = False
         self.num_oom_kills_before = num_system_oom_kills()
         self.next_upkeep_at = 0.0
         me = identify(os.getpid())
@@ -266,24 +271,41 @@ class Shim:
             if not is_running and len(alive) == self.workers.num_expected:
                 is_running = True
                 self._enter("RUNNING")
-            if self.launcher is None and any(
-                w.child is not None and w.child.has_ended and w.child.exit_code != 0
-                for w in self.workers.by_local_rank.values()
-            ):
+            if self.workers.has_failed():
+                self._tell_failure()
                 await self._end_siblings()
                 return
             self._keep_logs_in_bounds()
             await self._tick()
 
+    def _tell_failure(self) -> None:
+        """Say how this will end before it has: the rest of the gang is stopped on this word, and
+        must not wait for our logs, or for workers here that take their time."""
+        if self.has_told_failure:
+            return
+        self.has_told_failure = True
+        info = classify_exit(self._ending(only_ended=True))
+        if info.cause != "success":
+            self._enter("STOPPING", message=info.message, exit=info)
+
     async def _end_siblings(self) -> None:
-        """A worker has failed: the others would wait for it in their next collective."""
-        for worker in self.workers.alive():
-            if worker.identity is not None:
-                send_signal(worker.identity, signal.SIGTERM)
-        deadline = time.monotonic() + SIBLING_GRACE_S
-        while not self._has_ended() and time.monotonic() < deadline and self.commands.kill is None:
-            await self._tick()
-            self.workers.observe()
+        """A worker has failed: the others would wait for it in their next collective.
+
+        torchrun ends them as well, but more patiently.
+        """
+        for number, patience_s in (
+            (signal.SIGTERM, SIBLING_GRACE_S),
+            (signal.SIGKILL, LAUNCHER_LINGER_S),
+        ):
+            for worker in self.workers.alive():
+                if worker.identity is not None:
+                    send_signal(worker.identity, number)
+            deadline = time.monotonic() + patience_s
+            while not self._has_ended() and self.commands.kill is None:
+                if time.monotonic() > deadline:
+                    break
+                await self._tick(0.05)
+                self.workers.observe()
 
     async def _stop(self) -> None:
         """Ask, insist, and give up waiting when the grace is over.
@@ -294,10 +316,8 @@ class Shim:
         from what they would still do, and they are given no longer than failed siblings.
         """
         self._enter("STOPPING", message=self.commands.reason)
-        grace_s = self.spec.stop_grace_s
-        has_failed = self.commands.stop_kind == "gang"
-        if has_failed:
-            grace_s = min(grace_s, SIBLING_GRACE_S)
+        is_urgent = self.commands.stop_kind == "gang" or self.commands.stop_grace_s is not None
+        grace_s = self._stop_grace_s()
         self.reports.push(
             wire.Control(
                 should_stop=True,
@@ -307,7 +327,7 @@ class Shim:
             )
         )
         began = time.monotonic()
-        patience_s = grace_s * 0.5 if self.reports.workers and not has_failed else 0.0
+        patience_s = grace_s * 0.5 if self.reports.workers and not is_urgent else 0.0
         was_terminated = False
         workers_gone_at: float | None = None
         while not self._has_ended() and self.commands.kill is None:
@@ -315,7 +335,7 @@ class Shim:
             if elapsed_s >= grace_s:
                 self.is_forced = True
                 return
-            if self.reports.all_are_stopping and not has_failed:
+            if self.reports.all_are_stopping and not is_urgent:
                 patience_s = grace_s * 0.9
             if self.launcher is not None and not self.workers.are_all_known:
                 self.workers.discover(self.launcher.pid)
@@ -341,12 +361,19 @@ class Shim:
         """End what is left, then say how it ended."""
         if not self.was_asked:
             self._tell_leftovers()
+            self._tell_failure()
         survivors = await self._end_processes()
         self.workers.observe()
+        ending = self._ending(num_survivors=len(survivors))
+        self._enter("EXITED", exit=classify_exit(ending))
+
+    def _ending(self, *, only_ended: bool = False, num_survivors: int = 0) -> Ending:
+        """All that the verdict rests on. only_ended: leave out workers that still run."""
         launcher = self.launcher
-        ending = Ending(
+        workers = collect_ends(self.folder.logs, self.workers.ends(), launcher)
+        return Ending(
             launcher=self.spec.launcher,
-            workers=collect_ends(self.folder.logs, self.workers.ends(), launcher),
+            workers=[w for w in workers if w.at_ms or not only_ended],
             launcher_exit_code=launcher.exit_code if launcher else None,
             launcher_signal=launcher.signal if launcher else None,
             launcher_tail=tail(launcher_log(self.folder.logs, "stderr")),
@@ -354,12 +381,19 @@ class Shim:
             stop_reason=self.commands.reason,
             stop_at_ms=self.commands.asked_at_ms,
             is_forced=self.is_forced,
-            stop_grace_s=self.spec.stop_grace_s,
+            stop_grace_s=self._stop_grace_s(),
             num_oom_kills_here=self.cgroup.num_oom_kills() if self.cgroup else 0,
             num_oom_kills_on_node=num_system_oom_kills() - self.num_oom_kills_before,
-            num_survivors=len(survivors),
+            num_survivors=num_survivors,
+            unix_at_boot_ms=unix_at_boot_ms(),
         )
-        self._enter("EXITED", exit=classify_exit(ending))
+
+    def _stop_grace_s(self) -> float:
+        if self.commands.stop_grace_s is not None:
+            return self.commands.stop_grace_s
+        if self.commands.stop_kind == "gang":
+            return min(self.spec.stop_grace_s, SIBLING_GRACE_S)
+        return self.spec.stop_grace_s
 
     def _how_asked(self) -> Literal["", "stop", "kill", "node"]:
         if not self.was_asked:
@@ -371,7 +405,7 @@ class Shim:
     # ------------------------------------------------------------ processes
 
     def _members(self) -> set[Identity]:
-        found = descendants(os.getpid()) | tagged(self.spec.allocation_id)
+        found = descendants(os.getpid()) | self.folder.processes()
         if self.cgroup is not None:
             found |= {i for pid in self.cgroup.pids() if (i := identify(pid)) is not None}
         return {identity for identity in found if identity.pid != os.getpid()}

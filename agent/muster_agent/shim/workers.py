@@ -7,15 +7,16 @@ environment. What a worker reports about itself (hello) takes precedence over wh
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import psutil
 
 from muster.wire import WorkerRecord
+from muster_agent.clock import unix_ms
 from muster_agent.exits import WorkerEnd
 from muster_agent.process import Child, Identity, identify, is_alive
+from muster_agent.shim.deaths import watch_end
 
 
 @dataclass
@@ -26,6 +27,12 @@ class Worker:
     """Set when the shim is its parent and so learns its exit status itself."""
     gone_at_ms: int = 0
     """Unix time at which it was first seen gone; 0 while it lives."""
+    status: int | None = None
+    """Exit code, or minus the signal, once it has ended and that is known."""
+
+    @property
+    def has_failed(self) -> bool:
+        return self.status is not None and self.status != 0
 
 
 @dataclass
@@ -33,6 +40,8 @@ class Workers:
     """The workers of one allocation by local rank."""
 
     num_expected: int
+    on_end: Callable[[], None] = lambda: None
+    """Called when one of them has ended."""
     by_local_rank: dict[int, Worker] = field(default_factory=dict)
 
     @property
@@ -62,16 +71,28 @@ class Workers:
             except (psutil.Error, OSError, KeyError, ValueError):
                 continue
             if record.local_rank not in self.by_local_rank:
-                self.by_local_rank[record.local_rank] = Worker(record, identify(process.pid))
+                self._add(record, identify(process.pid))
                 found.append(record)
         return found
+
+    def _add(self, record: WorkerRecord, identity: Identity | None) -> None:
+        """A worker somebody else started."""
+        worker = self.by_local_rank[record.local_rank] = Worker(record, identity)
+
+        def ended(status: int | None) -> None:
+            worker.gone_at_ms = worker.gone_at_ms or unix_ms()
+            worker.status = status
+            self.on_end()
+
+        if identity is not None:
+            watch_end(identity, ended)
 
     def replace(self, record: WorkerRecord) -> None:
         """What a worker said about itself. Its pid counts only if we did not know the worker:
         inside a pid namespace of its own it would be somebody else's."""
         known = self.by_local_rank.get(record.local_rank)
         if known is None:
-            self.by_local_rank[record.local_rank] = Worker(record, identify(record.pid))
+            self._add(record, identify(record.pid))
         else:
             known.record = record
 
@@ -82,8 +103,13 @@ class Workers:
                 continue
             if worker.child is not None:
                 worker.gone_at_ms = worker.child.ended_at_ms
+                worker.status = worker.child.status
             elif worker.identity is None or not is_alive(worker.identity):
-                worker.gone_at_ms = time.time_ns() // 1_000_000
+                worker.gone_at_ms = unix_ms()
+
+    def has_failed(self) -> bool:
+        """Whether one of them is known to have failed."""
+        return any(worker.has_failed for worker in self.by_local_rank.values())
 
     def ends(self) -> list[WorkerEnd]:
         """How they ended, as far as the shim itself knows."""
@@ -92,8 +118,8 @@ class Workers:
                 local_rank=local_rank,
                 rank=worker.record.rank,
                 pid=worker.record.pid,
-                exit_code=worker.child.exit_code if worker.child else None,
-                signal=worker.child.signal if worker.child else None,
+                exit_code=worker.status if (worker.status or 0) >= 0 else None,
+                signal=-worker.status if (worker.status or 0) < 0 and worker.status else None,
                 at_ms=worker.gone_at_ms,
             )
             for local_rank, worker in sorted(self.by_local_rank.items())

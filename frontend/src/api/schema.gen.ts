@@ -1615,6 +1615,8 @@ export interface components {
             desired: "prepare" | "start" | "stop" | "kill";
             rendezvous: components["schemas"]["Rendezvous"] | null;
             spec: components["schemas"]["AllocationSpec"];
+            /** Stop Grace S */
+            stop_grace_s?: number | null;
             /**
              * Stop Kind
              * @default
@@ -1953,6 +1955,18 @@ export interface components {
             /** Step */
             step: number | null;
         };
+        /**
+         * ClockReading
+         * @description How a node's clocks stand to the server's (its database's), measured with heartbeats.
+         */
+        ClockReading: {
+            /** Error Ms */
+            error_ms: number;
+            /** Offset Ms */
+            offset_ms: number;
+            /** Skew S */
+            skew_s: number;
+        };
         /** ClusterOut */
         ClusterOut: {
             /** Comm Overhead Ratio */
@@ -2134,6 +2148,8 @@ export interface components {
          * @description How an allocation ended. `cause` is for machines, `message` is one sentence for people.
          */
         ExitInfo: {
+            /** At Error Ms */
+            at_error_ms?: number | null;
             /**
              * Cause
              * @enum {string}
@@ -2148,6 +2164,8 @@ export interface components {
             message: string;
             /** Signal */
             signal?: number | null;
+            /** Unix At Boot Ms */
+            unix_at_boot_ms?: number | null;
             /** Workers */
             workers?: components["schemas"]["WorkerExit"][];
         };
@@ -2639,6 +2657,8 @@ export interface components {
             heartbeat_s: number;
             /** Lease S */
             lease_s: number;
+            /** Server Time Ms */
+            server_time_ms?: number | null;
         };
         /** LeaseRequest */
         LeaseRequest: {
@@ -2647,6 +2667,7 @@ export interface components {
              * @default false
              */
             accepts_credential: boolean;
+            clock?: components["schemas"]["ClockReading"] | null;
             /** Node Id */
             node_id: string;
             /** Running */
@@ -3723,7 +3744,8 @@ export interface components {
         /**
          * StateRecord
          * @description A step of the allocation's own state machine. EXITED is the last record of a stream and is
-         *     sent only after every log byte has been acknowledged.
+         *     sent only after every log byte has been acknowledged. STOPPING with `exit` says at once what the
+         *     end will be, when a member has failed: the rest of its gang must not wait for its log.
          */
         StateRecord: {
             exit?: components["schemas"]["ExitInfo"] | null;
@@ -4008,6 +4030,11 @@ export interface components {
              * @default 0
              */
             at_ms: number;
+            /**
+             * Blames Peer
+             * @default false
+             */
+            blames_peer: boolean;
             /** Exit Code */
             exit_code?: number | null;
             /** Local Rank */

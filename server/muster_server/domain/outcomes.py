@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster.wire import ExitInfo, WorkerExit
 
@@ -28,6 +28,11 @@ CAUSES: Mapping[str, Termination] = {
 """wire.ExitInfo.cause → why an attempt ends when that is its root cause."""
 _NODES_DOING = frozenset({"shim_lost", "node_rebooted"})
 """The workers died of it: what became of each says nothing about the cause."""
+FAILURES = CAUSES.keys() - {"stopped", "killed"}
+
+
+TEARDOWN_MS = 10_000.0
+"""How long a failing worker may take from closing its connections to its end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +48,10 @@ class Outcome:
     """Failed, because its node was lost."""
     at_ms: float = math.inf
     """Unix time of the failure, or of the last sign of life of a lost node."""
+    error_ms: float = math.inf
+    """`at_ms` is right to within this on the server's clock; infinite: it is some node's own."""
+    blames_peer: bool = False
+    """Its last words are about another worker that was gone or did not answer."""
     rank: int | None = None
     termination: Termination = Termination.SUCCESS
     sentence: str = ""
@@ -63,12 +72,15 @@ def member_outcome(
     A member that reports its exit record early (while it is STOPPING) counts at once: its log
     tail may take a while, its peers should not wait for that.
     """
+    if observed == "LOST" and exit_info is not None and exit_info.cause in FAILURES:
+        return _failure(exit_info, node_name)  # it had said so before it was lost
     if observed == "LOST":
         return Outcome(
             node_name=node_name,
             failed=True,
             lost=True,
             at_ms=last_seen_at.timestamp() * 1000 if last_seen_at else math.inf,
+            error_ms=0.0,
             termination=Termination.NODE_LOST,
             sentence=f"node {node_name} was lost",
         )
@@ -100,12 +112,51 @@ def member_outcome(
 def root_cause(outcomes: Sequence[Outcome]) -> Outcome | None:
     """The failure that came first, by the time of its rank's end; None when nothing failed.
 
-    Ties, and failures of unknown time, go by rank, then by node name.
+    A worker that blames another one was not the first to fail, if one that does not ended within
+    `TEARDOWN_MS` of it: who fails closes its connections before it is gone. Nor is its time
+    believed to be earlier than its clock can tell. Ties, and failures of unknown time, go by rank,
+    then by node name.
     """
-    failed = [outcome for outcome in outcomes if outcome.failed]
+    failed = sorted(
+        (outcome for outcome in outcomes if outcome.failed),
+        key=lambda o: (o.at_ms, math.inf if o.rank is None else o.rank, o.node_name),
+    )
     if not failed:
         return None
-    return min(failed, key=lambda o: (o.at_ms, math.inf if o.rank is None else o.rank, o.node_name))
+    earliest = failed[0]
+    if not earliest.blames_peer:
+        return earliest
+    others = (o for o in failed if not o.blames_peer and _may_precede(o, earliest))
+    return next(others, earliest)
+
+
+def _may_precede(outcome: Outcome, earliest: Outcome) -> bool:
+    """Whether it may have caused what ended before it, as far as the clocks can tell."""
+    unknown = math.isinf(outcome.at_ms) or math.isinf(outcome.error_ms + earliest.error_ms)
+    margin_ms = TEARDOWN_MS + outcome.error_ms + earliest.error_ms
+    return unknown or outcome.at_ms - earliest.at_ms <= margin_ms
+
+
+def on_server_clock(info: ExitInfo, *, offset_ms: float | None, error_ms: float | None) -> ExitInfo:
+    """The exit with its times on the server's clock, when the node's offset from it is known.
+
+    offset_ms, error_ms: wire.ClockReading of the node. Without them, or from an agent that does
+    not say how its times stand to its boot clock, it is returned as it is.
+    """
+    if info.unix_at_boot_ms is None or offset_ms is None or error_ms is None:
+        return replace(info, at_error_ms=None)
+    shift_ms = offset_ms - info.unix_at_boot_ms
+
+    def moved(worker: WorkerExit) -> WorkerExit:
+        return replace(worker, at_ms=round(worker.at_ms + shift_ms)) if worker.at_ms else worker
+
+    return replace(
+        info,
+        workers=[moved(worker) for worker in info.workers],
+        first_failure=moved(info.first_failure) if info.first_failure is not None else None,
+        unix_at_boot_ms=offset_ms,
+        at_error_ms=error_ms,
+    )
 
 
 def _failure(exit_info: ExitInfo, node_name: str) -> Outcome:
@@ -116,6 +167,8 @@ def _failure(exit_info: ExitInfo, node_name: str) -> Outcome:
         node_name=node_name,
         failed=True,
         at_ms=at_ms,
+        error_ms=math.inf if exit_info.at_error_ms is None else exit_info.at_error_ms,
+        blames_peer=first is not None and first.blames_peer,
         rank=blamed.rank if blamed is not None else None,
         termination=CAUSES[exit_info.cause],
         sentence=_sentence(exit_info, blamed, node_name),

@@ -25,6 +25,7 @@ from muster.wire import (
     Rendezvous,
     load,
 )
+from muster_server.db.clock import server_time_ms
 from muster_server.db.engine import touch
 from muster_server.db.models import AllocationRow, AttemptRow, NodeRow
 from muster_server.domain.lifecycle import heartbeat_interval_s
@@ -57,6 +58,12 @@ def renew_lease(
         "last_seen_at": now,
         "lease_expires_at": now + dt.timedelta(seconds=granted_s),
     }
+    if request.clock is not None:
+        values |= {
+            "clock_offset_ms": request.clock.offset_ms,
+            "clock_error_ms": request.clock.error_ms,
+            "clock_skew_s": request.clock.skew_s,
+        }
     if request.usage is not None:
         values["usage"] = dataclasses.asdict(request.usage)
     renewed = changed(
@@ -92,6 +99,7 @@ def renew_lease(
         lease_s=granted_s,
         heartbeat_s=heartbeat_s(session, settings),
         credential=_renew_credential(session, principal, request, settings, now),
+        server_time_ms=server_time_ms(session),
     )
 
 
@@ -221,5 +229,6 @@ def _assignment(allocation: AllocationRow, attempt: AttemptRow) -> Assignment:
         desired=wanted,  # type: ignore[arg-type]
         rendezvous=rendezvous,
         stop_reason=allocation.stop_reason,
+        stop_grace_s=allocation.stop_grace_s,
         stop_kind=allocation.stop_kind,
     )

@@ -34,6 +34,7 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
+from muster_server.domain.outcomes import on_server_clock
 from muster_server.domain.states import ALLOCATION_TRANSITIONS, Transitions
 from muster_server.errors import NotFound
 from muster_server.services import logs, metrics, search
@@ -260,8 +261,12 @@ def _apply_state(
     if record.message:
         allocation.message = record.message[:4000]
     if record.exit is not None:
-        allocation.exit = dataclasses.asdict(record.exit)
-        _note_exits(session, allocation, record.exit, now)
+        node = session.get_one(NodeRow, allocation.node_id)
+        info = on_server_clock(
+            record.exit, offset_ms=node.clock_offset_ms, error_ms=node.clock_error_ms
+        )
+        allocation.exit = dataclasses.asdict(info)
+        _note_exits(session, allocation, info, now, is_over=record.observed != "STOPPING")
     if record.observed == "READY":
         _note_ready(session, allocation, record)
     if record.observed == "PREPARE_FAILED":
@@ -329,15 +334,22 @@ def _strike(
 
 
 def _note_exits(
-    session: Session, allocation: AllocationRow, info: ExitInfo, now: dt.datetime
+    session: Session,
+    allocation: AllocationRow,
+    info: ExitInfo,
+    now: dt.datetime,
+    *,
+    is_over: bool,
 ) -> None:
+    """is_over: all its workers have ended, whether or not `info` says how."""
     exits = {worker.local_rank: worker for worker in info.workers}
     for row in session.scalars(select(WorkerRow).where(WorkerRow.allocation_id == allocation.id)):
         end = exits.get(row.local_rank)
         if end is not None:
             row.exit_code, row.signal = end.exit_code, end.signal
             row.exit_message = end.message
-        row.ended_at = row.ended_at or now
+        if end is not None or is_over:
+            row.ended_at = row.ended_at or now
 
 
 # ---------------------------------------------------------------- logs

@@ -287,7 +287,13 @@ def _reconcile(
     adopt: list[AckState] = []
     forget: list[str] = []
     for running in request.running:
-        row = rows.pop(running.allocation_id, None)
+        row = rows.get(running.allocation_id)
+        if row is not None and running.num_records < row.acked_seq:
+            # Its disk is one from before: what it would send next has been sent already, as
+            # something else. It is forgotten there, and settled here like one without a trace.
+            forget.append(running.allocation_id)
+            continue
+        rows.pop(running.allocation_id, None)
         if row is not None and _is_kept(row, running, current.get(row.trial_id)):
             adopt.append(_ack_state(session, row))
         else:

@@ -1,5 +1,6 @@
 """What follows from the present state: tables of one situation and one decision each."""
 
+import dataclasses
 import datetime as dt
 
 import pytest
@@ -295,8 +296,42 @@ def test_a_removed_node_counts_as_lost():
 def test_with_on_disconnect_stop_the_restart_waits_for_the_shims_own_deadline():
     gone = lease("n0", "LOST", silent_s=10)
     actions = actions_of(trial(attempt(member(0)), on_disconnect="stop"), gone)
-    # last seen 10 s ago + 15 s lease + 30 s grace + 10 s margin
-    assert one(actions, SetTrial).not_before == NOW + dt.timedelta(seconds=45)
+    # last seen 10 s ago + 15 s lease + 10 s margin
+    assert one(actions, SetTrial).not_before == NOW + dt.timedelta(seconds=15)
+    # In a large cluster heartbeats are rarer and leases longer.
+    longer = dataclasses.replace(gone, lease_s=60.0)
+    actions = actions_of(trial(attempt(member(0)), on_disconnect="stop"), longer)
+    assert one(actions, SetTrial).not_before == NOW + dt.timedelta(seconds=60)
+
+
+def test_what_was_lost_with_a_removed_node_is_waited_for_as_well():
+    the_trial = trial(
+        attempt(member(0, "LOST", since_s=5), state="LOST", ended_at=ago(5)), on_disconnect="stop"
+    )
+    snapshot = LifecycleSnapshot(leader_since=ago(1000), trials=(the_trial,))
+    (step,) = decide(snapshot, now=NOW, policy=POLICY)
+    assert one(step.actions, SetTrial).not_before == NOW + dt.timedelta(seconds=20)
+
+
+def test_the_rest_of_a_gang_that_lost_a_member_gets_a_second_and_not_its_grace():
+    failed = attempt(member(0, "STOPPING", exit=ended("user_error")), member(1))
+    told = only(actions_of(trial(failed, stop_grace_s=600.0)), SetDesired)
+    assert [(a.after, a.kind, a.grace_s) for a in told] == [("stop", "gang", 1.0)] * 2
+    stuck = attempt(
+        member(0, "CLEANED", "forget", exit=ended("user_error")),
+        member(1, "STOPPING", "stop", since_s=12),
+        state="FAILED", termination="user_error", ended_at=ago(12),
+    )  # fmt: skip
+    assert one(actions_of(trial(stuck, stop_grace_s=600.0)), SetDesired).after == "kill"
+    stopped = trial(attempt(member(0), member(1)), desired="stop")
+    assert {a.grace_s for a in only(actions_of(stopped), SetDesired)} == {None}
+
+
+def test_the_log_of_a_member_that_said_how_it_ends_and_was_lost_is_not_complete():
+    gone = lease("n0", "LOST", silent_s=70)
+    the_trial = trial(attempt(member(0, "STOPPING", exit=ended("user_error", message="boom"))))
+    ended_trial = one(actions_of(the_trial, gone), SetTrial)
+    assert (ended_trial.after, ended_trial.logs_complete) == ("FAILED", False)
 
 
 def test_a_stopped_member_that_does_not_end_is_told_to_kill():

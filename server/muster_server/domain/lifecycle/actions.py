@@ -42,6 +42,8 @@ class SetDesired:
     reason: str
     kind: str = ""
     """Of a stop or kill: wire.STOP_KINDS, for the workers to read."""
+    grace_s: float | None = None
+    """Of a stop: time to end in; None: the document's."""
 
 
 @dataclass(frozen=True, kw_only=True)

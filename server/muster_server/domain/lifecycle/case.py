@@ -143,6 +143,7 @@ class TrialCase:
         reason: str,
         *,
         kind: str = "",
+        grace_s: float | None = None,
     ) -> None:
         self.actions.append(
             SetDesired(
@@ -152,6 +153,7 @@ class TrialCase:
                 after=after,
                 reason=reason,
                 kind=kind,
+                grace_s=grace_s,
             )
         )
         self.wanted[member.id] = after

@@ -87,7 +87,10 @@ def tell_members(case: TrialCase) -> None:
     if not case.is_over and (not is_leaving(case) or case.attempt_state == "PREPARING"):
         return
     kind, reason = why_told(case)
-    grace = dt.timedelta(seconds=case.trial.stop_grace_s + case.policy.kill_margin_s)
+    # The rest of a gang that lost a member could do nothing with its time but wait for it.
+    grace_s = case.policy.gang_grace_s if kind == "gang" else None
+    patience_s = case.trial.stop_grace_s if grace_s is None else grace_s
+    grace = dt.timedelta(seconds=patience_s + case.policy.kill_margin_s)
     for member in case.members:
         state = case.observed[member.id]
         if case.is_finished(member):
@@ -100,7 +103,7 @@ def tell_members(case: TrialCase) -> None:
         want: Literal["stop", "kill"] = "kill" if at_once else "stop"
         current = case.wanted[member.id]
         if current != want and current not in ("kill", "forget"):
-            case.set_desired(member, want, reason, kind=kind)
+            case.set_desired(member, want, reason, kind=kind, grace_s=grace_s)
         unstarted = dt.timedelta(seconds=case.policy.unstarted_grace_s)
         if (
             state == "ASSIGNED"

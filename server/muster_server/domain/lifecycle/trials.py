@@ -197,7 +197,10 @@ def _fail(case: TrialCase, cause: Outcome) -> None:
 def _finish(case: TrialCase) -> None:
     """Nothing of the attempt runs any more, as far as can be known: how its trial goes on."""
     termination, reason = _sharpen(case)
-    logs_complete = all(a.exit is not None for a in case.members)
+    # A lost member may have said how it would end, but never sent the rest of its log.
+    logs_complete = all(a.exit is not None for a in case.members) and not any(
+        case.observed[a.id] == "LOST" for a in case.members
+    )
     if case.attempt_state == "SUCCEEDED":
         case.set_trial(
             "COMPLETED",
@@ -276,12 +279,19 @@ def _sharpen(case: TrialCase) -> tuple[Termination, str]:
 
 
 def _zombies_dead_at(case: TrialCase) -> dt.datetime:
-    """Before this, a shim that was cut off may not yet have stopped by itself."""
+    """Before this, a shim that was cut off may not have killed its workers yet.
+
+    It does at the end of the last lease its agent got, which began before we heard of it. A node
+    that was removed was heard before its members were lost.
+    """
     lost = [a for a in case.members if case.observed[a.id] == "LOST"]
     if not lost or case.trial.on_disconnect != "stop":
         return case.now
     policy = case.policy
-    lease_s = policy.suspect_missed * policy.heartbeat_s
-    wait = dt.timedelta(seconds=lease_s + case.trial.stop_grace_s + policy.kill_margin_s)
-    seen = [case.nodes[a.node_id].last_seen_at for a in lost if a.node_id in case.nodes]
-    return max([case.now, *(at + wait for at in seen)])
+    dead_at = [case.now]
+    for member in lost:
+        node = case.nodes.get(member.node_id)
+        seen_at = node.last_seen_at if node is not None else member.state_since
+        lease_s = node.lease_s if node is not None else policy.suspect_missed * policy.heartbeat_s
+        dead_at.append(seen_at + dt.timedelta(seconds=lease_s + policy.kill_margin_s))
+    return max(dead_at)

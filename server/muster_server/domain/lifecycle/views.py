@@ -24,6 +24,8 @@ class LifecyclePolicy:
     wind_down_s: float = 300.0
     kill_margin_s: float = 10.0
     """Past its stop grace an allocation is given so long before it is told to kill."""
+    gang_grace_s: float = 1.0
+    """What the other members of a gang get when one has failed."""
     unstarted_grace_s: float = 30.0
     """An allocation no agent ever took up is written off so long after its attempt ended."""
     reconcile_grace_s: float = 60.0
@@ -38,6 +40,8 @@ class NodeLease:
     state: str
     last_seen_at: dt.datetime
     registered_at: dt.datetime
+    lease_s: float = 15.0
+    """How long the last lease granted to it holds."""
     health: str = "ok"
     scheduling: str = "open"
 

@@ -150,7 +150,11 @@ def _set_allocation(session: Session, action: SetAllocation, now: dt.datetime) -
 def _set_desired(session: Session, action: SetDesired) -> None:
     values: dict[str, Any] = {"desired": action.after}
     if action.after != "start":
-        values |= {"stop_reason": action.reason, "stop_kind": action.kind}
+        values |= {
+            "stop_reason": action.reason,
+            "stop_kind": action.kind,
+            "stop_grace_s": action.grace_s,
+        }
     require_one(
         session,
         update(AllocationRow)

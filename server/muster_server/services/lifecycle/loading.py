@@ -46,6 +46,7 @@ def load_lifecycle_snapshot(
                 state=node.state,
                 last_seen_at=node.last_seen_at,
                 registered_at=node.registered_at,
+                lease_s=(node.lease_expires_at - node.last_seen_at).total_seconds(),
                 health=node.health,
                 scheduling=node.scheduling,
             )
@@ -56,6 +57,7 @@ def load_lifecycle_snapshot(
                     NodeRow.state,
                     NodeRow.last_seen_at,
                     NodeRow.registered_at,
+                    NodeRow.lease_expires_at,
                     NodeRow.health,
                     NodeRow.scheduling,
                 ).order_by(NodeRow.name)

@@ -19,8 +19,10 @@ from muster_agent.shim import control, supervise
 
 EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
-MODULES_WITH_A_CLOCK: tuple[types.ModuleType, ...] = (allocations, loop, spool, control, supervise)
+MODULES_WITH_A_CLOCK: tuple[types.ModuleType, ...] = (allocations, loop, supervise)
 """Modules of the agent that read the time themselves."""
+MODULES_WITH_STAMPS: tuple[types.ModuleType, ...] = (spool, control)
+"""Those that stamp what they write."""
 
 host: contextvars.ContextVar[HostClock | None] = contextvars.ContextVar("host", default=None)
 """The computer on which the running task runs."""
@@ -48,16 +50,16 @@ class _Time(types.SimpleNamespace):
     """Stands in for the module `time` in modules that run on a simulated computer."""
 
     @staticmethod
-    def time_ns() -> int:
-        clock = host.get()
-        assert clock is not None
-        return int(clock.wall().timestamp() * 1000) * 1_000_000
-
-    @staticmethod
     def monotonic() -> float:
         clock = host.get()
         assert clock is not None
         return clock.boot_s()
+
+
+def _unix_ms() -> int:
+    clock = host.get()
+    assert clock is not None
+    return int(clock.wall().timestamp() * 1000)
 
 
 class _NoFiles:
@@ -141,6 +143,7 @@ def deterministic(seed: int, boot_clock: Callable[[], float]) -> Iterator[None]:
         (secrets, "token_urlsafe", lambda n=32: source.randbytes(n).hex()),
         (uuid, "uuid4", lambda: uuid.UUID(bytes=source.randbytes(16), version=4)),
         (supervise, "boot_clock", boot_clock),
+        *((module, "unix_ms", _unix_ms) for module in MODULES_WITH_STAMPS),
         *((module, "time", _Time) for module in MODULES_WITH_A_CLOCK),
     ]
     real = [(owner, name, getattr(owner, name)) for owner, name, _ in ids]

@@ -12,12 +12,15 @@ import contextvars
 import os
 import random
 import shutil
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster import wire
 from muster_agent.allocations import Allocation, Liveness
 from muster_agent.client import ControlPlane, Session
+from muster_agent.clock import ClockSync
 from muster_agent.folder import AllocationFolder, ShimOptions, ShimState
 from muster_agent.joining import CannotJoin
 from muster_agent.loop import Agent
@@ -61,6 +64,8 @@ class Computer:
         self.is_up = True
         self.specs: dict[str, wire.AllocationSpec] = {}
         """Of the allocations on disk."""
+        self.history: set[str] = set()
+        """Allocations that were here and are forgotten."""
         self.shims: dict[str, SimulatedShim] = {}
         self._agent: list[asyncio.Task[Any]] | None = None
         self._num_agents = 0
@@ -176,6 +181,10 @@ class SimulatedMachine(Machine):
     def boot_clock(self) -> float:
         return self._computer.clock.boot_s()
 
+    @cached_property
+    def _clocks(self) -> ClockSync:
+        return ClockSync(wall=lambda: self._computer.clock.wall().timestamp())
+
     def inventory(self) -> wire.Inventory:
         name, num_slots = self._computer.name, self._computer.plan.num_slots
         return wire.Inventory(
@@ -194,6 +203,16 @@ class SimulatedMachine(Machine):
         return wire.NodeUsage(
             cpu_pct=0, memory_used_bytes=0, memory_total_bytes=1, disk_free_bytes=1
         )
+
+    def was_here(self, allocation_id: str) -> bool:
+        return allocation_id in self._computer.history
+
+    def forget(self, allocation: Allocation) -> None:
+        self._computer.history.add(allocation.allocation_id)
+        allocation.folder.delete()
+
+    def end_orphans(self, is_kept: Callable[[str], bool]) -> tuple[list[str], int]:
+        return [], 0  # nobody takes its home from a simulated agent
 
     def recover(self) -> list[Allocation]:
         return [SimulatedAllocation(self._computer, i) for i in sorted(self._computer.specs)]
@@ -310,16 +329,7 @@ class SimulatedControlPlane(ControlPlane):
         )
         return reply
 
-    async def lease(
-        self, session: Session, usage: wire.NodeUsage | None, *, running: list[str]
-    ) -> wire.LeaseReply:
-        request = wire.LeaseRequest(
-            node_id=session.node_id,
-            session_epoch=session.epoch,
-            usage=usage,
-            running=running,
-            accepts_credential=True,
-        )
+    async def lease(self, request: wire.LeaseRequest) -> wire.LeaseReply:
         token = self._credential
         api = self._world.api
         reply: wire.LeaseReply = await self._ask(

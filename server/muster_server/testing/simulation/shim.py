@@ -52,6 +52,7 @@ class SimulatedShim(Shim):
         self.spool = RecordWriter(folder.records)
         self.was_asked = False
         self.is_forced = False
+        self.has_told_failure = False
         self.script = world.script_of(spec)
         self.gang: Gang = world.gang_of(spec)
         self.ends: list[WorkerEnd] = []
@@ -217,7 +218,7 @@ class SimulatedShim(Shim):
 
     async def _stop(self) -> None:
         self._enter("STOPPING", message=self.commands.reason)
-        grace_s = self.spec.stop_grace_s
+        grace_s = self._stop_grace_s()
         patience = {"quick": 0.3, "slow": 0.9, "deaf": LONG_S}[self.script.stops]
         wait_s = min(grace_s, patience * grace_s * self._rng.uniform(0.2, 1.0))
         ends_at_s = self.world.loop.time() + wait_s
@@ -232,23 +233,29 @@ class SimulatedShim(Shim):
             self._save()
 
     async def _exit(self) -> None:
+        if not self.was_asked:
+            self._tell_failure()
         await self._end_processes()
         if self.script.logs:
             self._log(f"end at step {self.step}\n")
+        self._enter("EXITED", exit=classify_exit(self._ending()))
+
+    def _ending(self, *, only_ended: bool = False, num_survivors: int = 0) -> Ending:
         by_rank = {end.local_rank: end for end in self.ends}
-        ending = Ending(
+        return Ending(
             launcher="direct",
             workers=[
                 by_rank.get(i, WorkerEnd(local_rank=i, rank=self.spec.rank_offset + i))
                 for i in range(len(self.spec.slots))
+                if i in by_rank or not only_ended
             ],
             stop=self._how_asked(),
             stop_reason=self.commands.reason,
             stop_at_ms=self.commands.asked_at_ms,
             is_forced=self.is_forced,
-            stop_grace_s=self.spec.stop_grace_s,
+            stop_grace_s=self._stop_grace_s(),
+            num_survivors=num_survivors,
         )
-        self._enter("EXITED", exit=classify_exit(ending))
 
     async def _end_processes(self) -> set[Any]:
         await asyncio.sleep(self._rng.uniform(0.01, 0.5))
