@@ -273,7 +273,19 @@ def plane() -> Iterator[TestControlPlane]:
 
 @pytest.fixture
 def agent(plane: TestControlPlane, tmp_path: Path) -> Iterator[RunningAgent]:
-    running = RunningAgent(plane, tmp_path / "agent")
+    yield from run_agent(plane, tmp_path / "agent")
+
+
+@pytest.fixture
+def neighbour(tmp_path: Path) -> Iterator[RunningAgent]:
+    """Another agent on this machine, of another cluster: its allocations may have the same ids."""
+    control_plane = TestControlPlane()
+    yield from run_agent(control_plane, tmp_path / "neighbour")
+    control_plane.close()
+
+
+def run_agent(plane: TestControlPlane, home: Path) -> Iterator[RunningAgent]:
+    running = RunningAgent(plane, home)
     running.start()
     yield running
     assert running.process is not None

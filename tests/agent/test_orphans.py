@@ -105,6 +105,54 @@ def test_an_agent_whose_home_was_wiped_ends_what_it_ran_before_it_says_hello(
     assert "orphans_ended" in agent.words()
 
 
+def test_a_neighbour_with_the_same_allocation_is_never_touched(
+    agent: Any, neighbour: Any, make_spec: Any, code: Code, wait_for: Any
+) -> None:
+    """Two checkouts of one machine: whatever one agent sweeps, it sweeps in its own folder only."""
+    spec = make_spec(code=code("import time; time.sleep(600)"))
+    for each in (agent, neighbour):
+        each.plane.want(spec)
+        each.wait_state("a1", "RUNNING")
+    spared = neighbour.folder("a1").processes()
+    neighbours_shim = neighbour.folder("a1").read_state()
+    assert len(spared) == 2
+    ours = agent.folder("a1").processes()
+    assert len(ours) == 2
+    assert not ours & spared
+
+    def is_untouched() -> bool:
+        shim = identify(neighbours_shim.pid)
+        return (
+            neighbour.folder("a1").processes() == spared
+            and shim is not None
+            and shim.start_ticks == neighbours_shim.start_ticks
+            and "EXITED" not in neighbour.plane.of("a1").states()
+        )
+
+    # A killed shim is swept up after.
+    os.kill(agent.folder("a1").read_state().pid, signal.SIGKILL)
+    assert agent.wait_exit("a1").cause == "shim_lost"
+    assert agent.folder("a1").processes() == set()
+    assert is_untouched()
+    # What is forgotten is killed.
+    agent.plane.want(make_spec("a2", code=spec.code))
+    agent.wait_state("a2", "RUNNING")
+    agent.plane.forget("a1")
+    agent.plane.forget("a2")
+    wait_for(lambda: not agent.folder("a2").path.exists())
+    assert is_untouched()
+    # A home that was wiped leaves orphans.
+    agent.plane.want(make_spec("a3", code=spec.code))
+    agent.wait_state("a3", "RUNNING")
+    folder = agent.folder("a3")
+    agent.kill()
+    shutil.rmtree(agent.home)
+    agent.plane.forget("a3")
+    agent.start()
+    wait_for(lambda: folder.processes() == set())
+    assert is_untouched()
+
+
 def test_a_process_that_got_the_shims_pid_is_not_taken_for_it(
     agent: Any, plane: Any, make_spec: Any, code: Code, start: Any
 ) -> None:
