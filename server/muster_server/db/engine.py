@@ -103,12 +103,10 @@ def _create_engine(url: str) -> Engine:
                 "client_encoding": "utf8",
             },
         )
-    engine = create_engine(
-        parsed,
-        pool_size=POOL_SIZE,
-        max_overflow=POOL_MAX_OVERFLOW,
-        connect_args={"timeout": SQLITE_BUSY_TIMEOUT_S},
-    )
+    # One in memory has a connection per thread, and no pool whose size could be said.
+    is_file = parsed.database not in (None, "", ":memory:")
+    pool = {"pool_size": POOL_SIZE, "max_overflow": POOL_MAX_OVERFLOW} if is_file else {}
+    engine = create_engine(parsed, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_S}, **pool)
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
