@@ -81,7 +81,7 @@ def test_submit_watch_read_a_log_and_stop(
 
     # Stop it.
     page.get_by_test_id("stop").click()
-    expect(page.get_by_test_id("stop-text")).to_contain_text("in-the-browser")
+    expect(page.get_by_role("dialog")).to_contain_text("in-the-browser")
     page.get_by_test_id("confirm").click()
     expect(page.get_by_text("Canceled").first).to_be_visible(timeout=60_000)
     with stack.client() as client:

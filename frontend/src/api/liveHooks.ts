@@ -24,9 +24,14 @@ export function useLiveStatus(): LiveStatus {
   return useSyncExternalStore(live.onStatus, live.getStatus);
 }
 
+/** The key of mutations after which what is shown is not there any more: hints of the deletion itself
+ * must not have it fetched once more. They fetch what is left by themselves. */
+export const DELETING = ["deleting"];
+
 /** Fetch the visible queries under `key` anew. One that is being fetched may have been answered before
  * the change, so it is fetched once more afterwards. Ends when all are fetched. */
 export async function refetch(queryClient: QueryClient, key: QueryKey): Promise<void> {
+  if (queryClient.isMutating({ mutationKey: DELETING }) > 0) return;
   const busy = new Set(queryClient.getQueryCache().findAll({ queryKey: key, type: "active", fetchStatus: "fetching" }));
   const options = { cancelRefetch: false };
   await Promise.all([

@@ -145,6 +145,39 @@ export const experiment = (id: number) =>
       ),
   });
 
+/** Experiments that were forked from it. */
+export const experimentChildren = (id: number) =>
+  infiniteQueryOptions({
+    queryKey: ["experiment", id, "children"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/children", {
+          params: { path: { experiment_id: id }, query: { limit: 20, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+/** What deleting it would take away; asked anew each time the question is. */
+export const deletionPlan = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "deletion"],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/experiments/{experiment_id}/deletion", { params: { path: { experiment_id: id } }, signal })),
+    gcTime: 0,
+  });
+
+/** Whether it could be continued as it is: the one item of a preview. */
+export const continuation = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "continuation"],
+    queryFn: async ({ signal }) =>
+      (await unwrap(client.POST("/api/v1/experiments:bulk-preview", { body: { action: "continue", ids: [id], keep_files: false, set_labels: {}, remove_labels: [] }, signal }))).items[0] ?? null,
+    gcTime: 0,
+  });
+
 export interface TrialFilter {
   state?: TrialState[];
   sort?: "no" | "-no" | "metric" | "-metric";

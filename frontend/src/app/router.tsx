@@ -9,6 +9,7 @@ import {
 
 import { ApiError } from "../api/client";
 import { authState, me } from "../api/queries";
+import { startOf } from "../lib/forking";
 import { EXPERIMENT_STATES } from "../lib/states";
 import { NotFound, PageError, PagePending } from "./fallbacks";
 import { lazyPage } from "./lazyPage";
@@ -163,8 +164,9 @@ const trialRoute = createRoute({
 const submitRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/submit",
-  validateSearch: (search: Record<string, unknown>): { from?: number; template?: string } => ({
+  validateSearch: (search: Record<string, unknown>): { from?: number; start?: string; template?: string } => ({
     from: positive(search["from"]),
+    start: startOf(text(search["start"])) === "" ? undefined : text(search["start"]),
     template: text(search["template"]),
   }),
   component: lazyPage(() => import("../features/submit/Submit"), "Submit"),

@@ -1,5 +1,5 @@
-import { Button, Group, Modal } from "@mantine/core";
-import type { ReactNode } from "react";
+import { Button, Group, Modal, TextInput } from "@mantine/core";
+import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { ErrorNotice } from "./QueryView";
@@ -11,6 +11,8 @@ export function Confirm({
   children,
   action,
   danger = true,
+  ready = true,
+  typed,
   pending,
   error,
   onConfirm,
@@ -22,21 +24,27 @@ export function Confirm({
   action: string;
   /** False for what can be undone by another click. */
   danger?: boolean;
+  /** False while it cannot be done, or is not known what it would do. */
+  ready?: boolean;
+  /** What has to be typed before something that cannot be undone. */
+  typed?: string;
   pending: boolean;
   error: Error | null;
   onConfirm: () => void;
   onClose: () => void;
 }) {
   const { t } = useTranslation();
+  const [text, setText] = useState("");
   return (
     <Modal opened={opened} onClose={onClose} title={title} centered closeButtonProps={{ "aria-label": t("common.close") }}>
       {children}
+      {typed === undefined ? null : <TextInput mt="sm" label={t("common.typeToConfirm", { text: typed })} value={text} onChange={(e) => setText(e.currentTarget.value)} autoComplete="off" data-testid="typed" />}
       {error ? <ErrorNotice error={error} /> : null}
       <Group justify="flex-end" mt="md">
         <Button variant="default" onClick={onClose} data-autofocus>
           {t("common.cancel")}
         </Button>
-        <Button color={danger ? "red" : undefined} loading={pending} onClick={onConfirm} data-testid="confirm">
+        <Button color={danger ? "red" : undefined} loading={pending} disabled={!ready || (typed !== undefined && text.trim() !== typed)} onClick={onConfirm} data-testid="confirm">
           {action}
         </Button>
       </Group>

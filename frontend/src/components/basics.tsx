@@ -58,6 +58,18 @@ export function Notice({ tone = "run", title, children, action }: { tone?: "run"
   );
 }
 
+/** Sentences, one below the other; a single one stands alone. */
+export function Lines({ items }: { items: string[] }) {
+  if (items.length <= 1) return items.length === 1 ? <p style={{ margin: 0 }}>{items[0]}</p> : null;
+  return (
+    <ul style={{ margin: 0, paddingLeft: 18 }}>
+      {items.map((item) => (
+        <li key={item}>{item}</li>
+      ))}
+    </ul>
+  );
+}
+
 export function Empty({ title, children, action }: { title: ReactNode; children?: ReactNode; action?: ReactNode }) {
   return (
     <div className={css["empty"]} data-testid="empty">

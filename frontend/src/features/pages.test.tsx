@@ -64,8 +64,8 @@ test("signing in never leads to another site", () => {
 });
 
 test("a token's role is never above its owner's", () => {
-  expect(rolesUpTo("member")).toEqual(["viewer", "member"]);
-  expect(rolesUpTo(undefined)).toEqual(["viewer"]);
+  expect(rolesUpTo("member")).toEqual(["metrics", "viewer", "member"]);
+  expect(rolesUpTo(undefined)).toEqual(["metrics", "viewer"]);
 });
 
 const NOW = Date.parse("2026-01-02T00:00:00Z");

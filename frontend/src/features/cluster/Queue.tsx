@@ -15,6 +15,7 @@ import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Until } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
+import { mayChange } from "../../lib/access";
 import { QueueMoves } from "./QueueMoves";
 import { lanesOf, placesOf } from "./queueOrder";
 
@@ -79,7 +80,6 @@ function Lanes({ items, onProject }: { items: QueueItem[]; onProject: (project: 
     const button = document.querySelector<HTMLElement>(`[data-move="${focus.current}"]`);
     if (button && document.activeElement !== button) button.focus();
   }, [items, move.isPending]);
-  const mayChange = (item: QueueItem): boolean => user?.role === "admin" || (user?.role === "member" && item.owner === user.username);
   const places = placesOf(items);
   const lanes = lanesOf(items);
   const columns: Column<QueueItem>[] = [
@@ -105,7 +105,7 @@ function Lanes({ items, onProject }: { items: QueueItem[]; onProject: (project: 
       header: t("queue.priority"),
       align: "right",
       cell: (item) =>
-        mayChange(item) ? (
+        mayChange(user, item.owner) ? (
           <Button variant="default" size="compact-xs" onClick={() => setPrioritised(item)} aria-label={t("priority.change", { value: item.priority, name: item.experiment_name })} data-testid="priority">
             {item.priority}
           </Button>
@@ -131,7 +131,7 @@ function Lanes({ items, onProject }: { items: QueueItem[]; onProject: (project: 
       align: "right",
       cell: (item) => {
         const at = places.get(item.trial_id);
-        return at && mayChange(item) ? (
+        return at && mayChange(user, item.owner) ? (
           <QueueMoves
             item={item}
             places={at}

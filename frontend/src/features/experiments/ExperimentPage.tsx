@@ -1,7 +1,6 @@
-import { Button, Menu, Textarea } from "@mantine/core";
-import { IconArchive, IconCopyPlus, IconDots, IconPlayerStop, IconTrash } from "@tabler/icons-react";
+import { Button, Textarea } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -9,18 +8,18 @@ import { client, unwrap } from "../../api/client";
 import { useLiveQueries } from "../../api/liveHooks";
 import { experiment, type ExperimentDetail, experimentEvents, me } from "../../api/queries";
 import { Code, KeyValues, Meter, Notice, PageHead, Section, Stats } from "../../components/basics";
-import { Confirm } from "../../components/Confirm";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { Events } from "../../components/Events";
-import { LinkButton } from "../../components/LinkButton";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { StateBadge, stateWord } from "../../components/StateBadge";
-import { StopDialog } from "../../components/StopDialog";
 import { Tabs } from "../../components/Tabs";
 import { Ago, Elapsed, Stamp } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
+import { mayChange } from "../../lib/access";
 import * as format from "../../lib/format";
-import { isTerminal } from "../../lib/states";
+import { BudgetSection } from "./BudgetSection";
+import { ExperimentActions } from "./ExperimentActions";
+import { Lineage, Origin } from "./Lineage";
 import { SearchTab } from "./SearchTab";
 import { BestTrial, TrialsTab } from "./TrialsTab";
 
@@ -37,28 +36,15 @@ export function ExperimentPage() {
 function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) {
   const { t } = useTranslation();
   const search = useSearch({ from: "/app/experiments/$experimentId" });
-  const user = useQuery(me).data;
   const events = useInfiniteQuery({ ...experimentEvents(data.id), enabled: search.tab === "events" });
-  const [stopping, setStopping] = useState(false);
   const tabs = TABS.filter((tab) => tab !== "search" || data.only_trial_id === null);
   const tab = tabs.find((name) => name === search.tab) ?? "overview";
-  const done = isTerminal(data.state);
-  const live = Object.entries(data.num_trials_by_state).reduce((sum, [state, n]) => (isTerminal(state) ? sum : sum + n), 0);
   return (
     <>
       <PageHead
         title={data.name}
         badge={<StateBadge state={data.state} />}
-        actions={
-          <>
-            {!done && user?.role !== "viewer" ? (
-              <Button color="red" variant="light" leftSection={<IconPlayerStop size={14} />} onClick={() => setStopping(true)} disabled={data.state === "STOPPING"} data-testid="stop">
-                {t("stop.button")}
-              </Button>
-            ) : null}
-            {user?.role !== "viewer" ? <More experiment={data} /> : null}
-          </>
-        }
+        actions={<ExperimentActions experiment={data} />}
         sub={
           <>
             <span className="num">#{data.id}</span>
@@ -73,10 +59,11 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
               </span>
             ))}
             {data.archived_at ? <span>{t("experiments.isArchived")}</span> : null}
+            <Origin experiment={data} />
           </>
         }
       />
-      {data.state === "FAILED" ? <Notice tone="bad" title={data.reason || t("trial.failed")} /> : data.reason && data.state !== "RUNNING" && data.state !== "COMPLETED" ? <Notice>{data.reason}</Notice> : null}
+      {data.state === "FAILED" ? <Notice tone="bad" title={data.reason || t("trial.failed")} /> : data.reason && (data.state !== "RUNNING" || data.desired !== "run") && data.state !== "COMPLETED" ? <Notice>{data.reason}</Notice> : null}
       <Tabs active={tab} label={data.name} tabs={tabs.map((name) => ({ id: name, label: t(`experiment.tab.${name}`) }))} />
       <ErrorBoundary resetKey={tab}>
         {tab === "overview" ? <OverviewTab experiment={data} /> : null}
@@ -85,7 +72,6 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
         {tab === "config" ? <ConfigTab experiment={data} /> : null}
         {tab === "events" ? <Events query={events} /> : null}
       </ErrorBoundary>
-      <StopDialog opened={stopping} onClose={() => setStopping(false)} target={{ kind: "experiment", id: data.id, name: data.name, trials: live, slots: live * data.slots_per_trial }} />
     </>
   );
 }
@@ -128,6 +114,8 @@ function OverviewTab({ experiment: data }: { experiment: ExperimentDetail }) {
               ]}
             />
           </Section>
+          <BudgetSection experiment={data} />
+          <Lineage experiment={data} />
           <Notes experiment={data} />
         </div>
       </div>
@@ -147,7 +135,7 @@ function Notes({ experiment: data }: { experiment: ExperimentDetail }) {
       setDraft(null);
     },
   });
-  const edit = user?.role === "viewer" ? null : (
+  const edit = !mayChange(user, data.owner) ? null : (
     <Button variant="subtle" size="compact-xs" onClick={() => setDraft(data.notes)}>
       {t("common.edit")}
     </Button>
@@ -180,57 +168,12 @@ function ConfigTab({ experiment: data }: { experiment: ExperimentDetail }) {
   const { t } = useTranslation();
   return (
     <>
-      <Section title={t("experiment.document")} note={<Link to="/submit" search={{ from: data.id }}>{t("experiment.again")}</Link>}>
+      <Section title={t("experiment.document")} note={<Link to="/submit" search={{ from: data.id }}>{t("operation.fork")}</Link>}>
         <Code text={data.document} />
       </Section>
       <Section title={t("trial.resolved")} note={data.blob_sha256 ? <span className="mono">code {data.blob_sha256.slice(0, 12)}</span> : null}>
         <Code text={JSON.stringify(data.config, null, 2)} />
       </Section>
-    </>
-  );
-}
-
-function More({ experiment: data }: { experiment: ExperimentDetail }) {
-  const { t } = useTranslation();
-  const queryClient = useQueryClient();
-  const navigate = useNavigate();
-  const [deleting, setDeleting] = useState(false);
-  const path = { params: { path: { experiment_id: data.id } } };
-  const archive = useMutation({
-    mutationFn: () => (data.archived_at ? unwrap(client.POST("/api/v1/experiments/{experiment_id}:unarchive", path)) : unwrap(client.POST("/api/v1/experiments/{experiment_id}:archive", path))),
-    onSuccess: () => queryClient.invalidateQueries(),
-  });
-  const remove = useMutation({
-    mutationFn: () => unwrap(client.DELETE("/api/v1/experiments/{experiment_id}", path)),
-    onSuccess: async () => {
-      await navigate({ to: "/experiments" });
-      await queryClient.invalidateQueries({ queryKey: ["experiments"] });
-    },
-  });
-  return (
-    <>
-      {archive.error ? <ErrorNotice error={archive.error} /> : null}
-      <LinkButton variant="default" to="/submit" search={{ from: data.id }} leftSection={<IconCopyPlus size={14} />}>
-        {t("experiment.again")}
-      </LinkButton>
-      <Menu position="bottom-end">
-        <Menu.Target>
-          <Button variant="default" px={8} aria-label={t("common.actions")}>
-            <IconDots size={16} />
-          </Button>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Item leftSection={<IconArchive size={14} />} onClick={() => archive.mutate()}>
-            {t(data.archived_at ? "experiment.unarchive" : "experiment.archive")}
-          </Menu.Item>
-          <Menu.Item color="red" leftSection={<IconTrash size={14} />} disabled={!isTerminal(data.state)} onClick={() => setDeleting(true)}>
-            {t("experiment.delete")}
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
-      <Confirm opened={deleting} onClose={() => setDeleting(false)} title={t("experiment.deleteTitle")} action={t("experiment.delete")} pending={remove.isPending} error={remove.error} onConfirm={() => remove.mutate()}>
-        {t("experiment.deleteText", { name: data.name, id: data.id, count: data.num_trials })}
-      </Confirm>
     </>
   );
 }

@@ -2,7 +2,7 @@ import { Button, Menu, SegmentedControl } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconChevronDown, IconRocket } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -13,8 +13,11 @@ import { DataTable } from "../../components/DataTable";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { ErrorNotice } from "../../components/QueryView";
 import * as format from "../../lib/format";
+import { asOverride, forkFrom, type Load, startOf } from "../../lib/forking";
+import { useIdempotency } from "../../lib/idempotency";
 import { readPref, writePref } from "../../lib/prefs";
 import { asCli, asCurl, lineOfPath } from "../../lib/yaml";
+import { ForkBar } from "./ForkBar";
 import css from "./submit.module.css";
 import { isTemplate, TEMPLATES, type TemplateName } from "./templates";
 
@@ -24,7 +27,7 @@ const NO_ERRORS: FieldError[] = [];
 
 export function Submit() {
   const { t } = useTranslation();
-  const { from, template } = useSearch({ from: "/app/submit" });
+  const { from, start: startText, template } = useSearch({ from: "/app/submit" });
   const source = useQuery({ ...experiment(from ?? 0), enabled: from !== undefined });
   const [document, setDocument] = useState(() => (isTemplate(template) ? TEMPLATES[template] : (readPref(DRAFT) ?? TEMPLATES.ddp)) as string);
   const [shape, setShape] = useState<"yaml" | "cli" | "curl">("yaml");
@@ -45,31 +48,31 @@ export function Submit() {
     writePref(DRAFT, text);
   };
   const [settled] = useDebouncedValue(document, 400);
-  const blob = source.data && source.data.document === document ? source.data.blob_sha256 : null;
-  const body = (text: string) => ({ document: text, blob_sha256: blob ?? undefined, overrides: [] });
+  const start = startOf(startText);
+  const [load, setLoad] = useState<Load>("all");
+  const forked = from === undefined ? undefined : source.data;
+  const origin = forked ? forkFrom(forked.id, start, load) : null;
+  const blob = forked?.blob_sha256 ?? null;
+  const overrides = [...(forked?.overrides ?? []), ...asOverride(origin)];
+  const body = (text: string) => ({ document: text, blob_sha256: blob ?? undefined, overrides });
   const preview = useQuery({
-    queryKey: ["preview", settled, blob],
+    queryKey: ["preview", settled, blob, overrides],
     queryFn: ({ signal }) => unwrap(client.POST("/api/v1/experiments:preview", { body: body(settled), signal })),
-    enabled: settled.trim() !== "",
+    enabled: settled.trim() !== "" && (from === undefined || source.data !== undefined),
     placeholderData: (previous) => previous,
     staleTime: 5000,
     refetchInterval: 10_000, // "fits now" changes with the cluster
   });
-  const idempotency = useRef<{ document: string; key: string } | null>(null);
+  const keyOf = useIdempotency();
   const submit = useMutation({
     mutationFn: () => {
-      // A second click, or a retry after a lost answer, must not make a second experiment.
-      if (idempotency.current?.document !== document) idempotency.current = { document, key: randomKey() };
-      return unwrap(
-        client.POST("/api/v1/experiments", {
-          body: body(document),
-          headers: { "Idempotency-Key": idempotency.current?.key ?? "" },
-        }),
-      );
+      const header = { "idempotency-key": keyOf([document, overrides, from]) };
+      if (!forked) return unwrap(client.POST("/api/v1/experiments", { params: { header }, body: body(document) }));
+      const fork = { document, overrides: forked.overrides, from: origin };
+      return unwrap(client.POST("/api/v1/experiments/{experiment_id}:fork", { params: { path: { experiment_id: forked.id }, header }, body: fork }));
     },
     onSuccess: async (created) => {
       writePref(DRAFT, null);
-      idempotency.current = null;
       await queryClient.invalidateQueries({ queryKey: ["experiments"] });
       if (created.only_trial_id !== null) await navigate({ to: "/trials/$trialId", params: { trialId: String(created.only_trial_id) } });
       else await navigate({ to: "/experiments/$experimentId", params: { experimentId: String(created.id) } });
@@ -86,7 +89,14 @@ export function Submit() {
   return (
     <>
       <PageHead
-        title={t("submit.title")}
+        title={forked ? t("fork.title", { name: forked.name }) : t("submit.title")}
+        sub={
+          forked ? (
+            <Link to="/experiments/$experimentId" params={{ experimentId: String(forked.id) }}>
+              {t("experiment.ref", { id: forked.id })}
+            </Link>
+          ) : null
+        }
         actions={
           <Button size="sm" leftSection={<IconRocket size={15} />} onClick={send} loading={submit.isPending} disabled={document.trim() === "" || (data !== undefined && !data.valid && !behind)} data-testid="submit">
             {t("submit.button")}
@@ -94,6 +104,8 @@ export function Submit() {
         }
       />
       {submit.error && submitErrors.length === 0 ? <ErrorNotice error={submit.error} /> : null}
+      {source.error ? <ErrorNotice error={source.error} onRetry={source.refetch} /> : null}
+      {forked ? <ForkBar experiment={forked} start={start} load={load} onLoad={setLoad} /> : null}
       <div className={css["cols"]}>
         <div>
           <div className={css["bar"]}>
@@ -111,7 +123,8 @@ export function Submit() {
                 ))}
               </Menu.Dropdown>
             </Menu>
-            <SegmentedControl
+            {/* A command would not carry over the lineage and the code of what is forked. */}
+            {forked ? null : <SegmentedControl
               aria-label={t("submit.shape")}
               value={shape}
               onChange={setShape}
@@ -120,7 +133,7 @@ export function Submit() {
                 { value: "cli", label: t("submit.asCli") },
                 { value: "curl", label: t("submit.asCurl") },
               ]}
-            />
+            />}
           </div>
           {shape === "yaml" ? (
             <>
@@ -160,12 +173,25 @@ export function Submit() {
   );
 }
 
-function randomKey(): string {
-  // crypto.randomUUID exists only over https and on localhost
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+const show = (value: unknown): string => (typeof value === "number" ? format.num(value) : typeof value === "string" ? value : JSON.stringify(value));
+
+/** "epochs" or "steps": what the lengths of an asha search are in. */
+function rungUnit(config: Preview["config"]): string {
+  const search = config?.["search"] as { max_length?: Record<string, unknown> | null } | undefined;
+  return Object.entries(search?.max_length ?? {}).find(([, value]) => value !== null)?.[0] ?? "";
 }
 
-const show = (value: unknown): string => (typeof value === "number" ? format.num(value) : typeof value === "string" ? value : JSON.stringify(value));
+/** How many trials reach which length. */
+function RungPlan({ rungs, unit }: { rungs: Preview["rungs"]; unit: string }) {
+  const { t } = useTranslation();
+  return (
+    <ul style={{ listStyle: "none", margin: 0, padding: 0 }} data-testid="rung-plan">
+      {rungs.map((rung) => (
+        <li key={show(rung["units"])}>{t("submit.rung", { count: Number(rung["max_trials"]), length: show(rung["units"]), unit: t(`search.unit.${unit}` as "search.unit.steps", { defaultValue: unit }) })}</li>
+      ))}
+    </ul>
+  );
+}
 
 function PreviewPane({ preview, errors, onError }: { preview: Preview; errors: FieldError[]; onError: (path: string) => void }) {
   const { t } = useTranslation();
@@ -199,7 +225,7 @@ function PreviewPane({ preview, errors, onError }: { preview: Preview; errors: F
               items={[
                 [t("experiments.trials"), preview.num_trials === null ? format.MISSING : t(preview.num_trials_is_upper_bound ? "submit.atMost" : "submit.exactly", { count: preview.num_trials })],
                 ...(preview.rungs.length > 0
-                  ? ([[t("search.rungs"), preview.rungs.map((rung) => `${show(rung["units"])} → ${show(rung["max_trials"])}`).join(" · ")]] as [string, string][])
+                  ? ([[t("search.rungs"), <RungPlan key="rungs" rungs={preview.rungs} unit={rungUnit(preview.config)} />]] as [string, React.ReactNode][])
                   : []),
               ]}
             />

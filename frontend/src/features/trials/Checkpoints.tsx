@@ -1,16 +1,18 @@
 import { Badge } from "@mantine/core";
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
-import { trialCheckpoints, type TrialDetail } from "../../api/queries";
+import { me, trialCheckpoints, type TrialDetail } from "../../api/queries";
 import { Empty, LoadMore } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
+import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 
 export function Checkpoints({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
+  const user = useQuery(me).data;
   const query = useInfiniteQuery(trialCheckpoints(trial.id));
   return (
     <QueryView query={query}>
@@ -53,6 +55,18 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
               { id: "state", header: t("checkpoints.state"), cell: (c) => c.state.toLowerCase() },
               { id: "attempt", phone: false, header: t("ranks.attempt"), align: "right", cell: (c) => c.attempt_no },
               { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
+              {
+                id: "fork",
+                header: t("common.rowActions"),
+                quiet: true,
+                align: "right",
+                cell: (c) =>
+                  user && user.role !== "viewer" && c.state === "complete" ? (
+                    <LinkButton variant="subtle" size="compact-xs" to="/submit" search={{ from: trial.experiment_id, start: String(c.id) }} data-testid="fork-here">
+                      {t("fork.here")}
+                    </LinkButton>
+                  ) : null,
+              },
               { id: "path", header: t("checkpoints.path"), cell: (c) => <span className="mono" style={{ overflowWrap: "anywhere" }}>{c.path}</span> },
             ]}
           />

@@ -1,22 +1,23 @@
 import { Button } from "@mantine/core";
-import { IconCopyPlus, IconDownload, IconPlayerStop } from "@tabler/icons-react";
+import { IconDownload, IconPlayerStop } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
-import { me, trial, type TrialDetail, trialMetrics } from "../../api/queries";
+import { experiment, me, trial, type TrialDetail, trialMetrics } from "../../api/queries";
 import { Code, KeyValues, Notice, PageHead, Section, type StatItem, Stats } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
-import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { FlagBadge, StateBadge } from "../../components/StateBadge";
-import { StopDialog } from "../../components/StopDialog";
 import { Tabs } from "../../components/Tabs";
 import { Ago, Elapsed } from "../../components/Time";
+import { mayChange } from "../../lib/access";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
+import { ExperimentActions } from "../experiments/ExperimentActions";
+import { Origin } from "../experiments/Lineage";
 import { latestAttempt } from "./attempt";
 import { Attempts } from "./Attempts";
 import { Checkpoints } from "./Checkpoints";
@@ -24,6 +25,7 @@ import { Logs } from "./Logs";
 import { Metrics } from "./Metrics";
 import { Performance } from "./Performance";
 import { Ranks } from "./Ranks";
+import { StopDialog } from "./StopDialog";
 import { TrialEvents } from "./TrialEvents";
 import css from "./trials.module.css";
 
@@ -41,6 +43,8 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
   const { t } = useTranslation();
   const search = useSearch({ from: "/app/trials/$trialId" });
   const user = useQuery(me).data;
+  const whole = useQuery(experiment(data.experiment_id));
+  useLiveQueries(`experiment:${data.experiment_id}`, ["experiment", data.experiment_id]);
   const [stopping, setStopping] = useState(false);
   const tab = TABS.find((name) => name === search.tab) ?? "metrics";
   const done = isTerminal(data.state);
@@ -63,16 +67,12 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
             <Button variant="default" leftSection={<IconDownload size={14} />} component="a" href={`/api/v1/trials/${data.id}/series.csv`} download>
               CSV
             </Button>
-            {alone && done && user?.role !== "viewer" ? (
-              <LinkButton variant="default" to="/submit" search={{ from: data.experiment_id }} leftSection={<IconCopyPlus size={14} />}>
-                {t("experiment.again")}
-              </LinkButton>
-            ) : null}
-            {!done && user?.role !== "viewer" ? (
-              <Button color="red" variant="light" leftSection={<IconPlayerStop size={14} />} onClick={() => setStopping(true)} disabled={data.state === "STOPPING"} data-testid="stop">
-                {t("stop.button")}
+            {!alone && !done && mayChange(user, whole.data?.owner ?? null) ? (
+              <Button color="red" variant="light" leftSection={<IconPlayerStop size={14} aria-hidden />} onClick={() => setStopping(true)} disabled={data.state === "STOPPING"} data-testid="stop">
+                {t("operation.stop")}
               </Button>
             ) : null}
+            {alone && whole.data ? <ExperimentActions experiment={whole.data} /> : null}
           </>
         }
         sub={
@@ -82,6 +82,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
                 {t("experiment.ref", { id: data.experiment_id })}
               </Link>
             </span>
+            {alone && whole.data ? <Origin experiment={whole.data} /> : null}
             <span>{t("trial.slots", { count: data.num_slots })}</span>
             <span>
               {data.started_at ? (
@@ -115,11 +116,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
           </>
         ) : null}
       </ErrorBoundary>
-      <StopDialog
-        opened={stopping}
-        onClose={() => setStopping(false)}
-        target={alone ? { kind: "experiment", id: data.experiment_id, name: data.experiment_name, trials: 1, slots: data.num_slots } : { kind: "trial", id: data.id, no: data.no, name: data.experiment_name, slots: data.num_slots }}
-      />
+      {stopping ? <StopDialog trial={{ id: data.id, no: data.no, name: data.experiment_name, slots: data.num_slots }} onClose={() => setStopping(false)} /> : null}
     </>
   );
 }

@@ -1,0 +1,7 @@
+/** Who may do what, as the server has it. It decides; this only leaves out what it would refuse. */
+import type { Me } from "../api/queries";
+
+/** Its owner and administrators change an experiment; viewers change nothing. */
+export function mayChange(user: Pick<Me, "role" | "username"> | undefined, owner: string | null): boolean {
+  return user?.role === "admin" || (user?.role === "member" && owner === user.username);
+}

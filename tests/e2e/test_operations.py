@@ -1,0 +1,119 @@
+"""An experiment from pause to deletion in the browser; every dialog says what it is about to do."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from muster.testing.stack import Stack, scripted, wait_for
+
+pytestmark = pytest.mark.browser
+
+SLOW_MS = 90_000
+
+
+def confirm(page: Page, action: str) -> str:
+    """Ask for an operation and confirm it; what the dialog said."""
+    button = page.get_by_test_id(action)
+    if button.count() == 0:
+        page.get_by_test_id("more-actions").click()
+    button.click()
+    effect = page.get_by_test_id("operation-effect")
+    expect(effect).to_be_visible()
+    text = effect.inner_text()
+    page.get_by_test_id("confirm").click()
+    expect(effect).to_have_count(0)
+    return text
+
+
+def badge(page: Page, state: str) -> None:
+    expect(page.locator(f"header [data-state={state}]")).to_be_visible(timeout=SLOW_MS)
+
+
+def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        training = {"epochs": 5000, "steps_per_epoch": 10, "step_s": 0.05}
+        document = scripted("operated", [{"train": training}], stop_grace_s=20)
+        experiment_id = client.post("/experiments", {"document": document})["id"]
+
+        def detail() -> Any:
+            return client.get(f"/experiments/{experiment_id}")
+
+        trial_id = detail()["only_trial_id"]
+        wait_for("it trains", lambda: client.get(f"/trials/{trial_id}")["step"] > 20, 90)
+        page.goto(f"{stack.url}/trials/{trial_id}")
+        said = confirm(page, "pause")
+        assert "1 running trial gets 20s to save a checkpoint and gives up 1 slot." in said
+        badge(page, "PAUSED")
+        said = confirm(page, "resume")
+        assert "1 trial is queued again and goes on from its checkpoint." in said
+        badge(page, "RUNNING")
+
+        page.goto(f"{stack.url}/experiments/{experiment_id}")
+        page.get_by_test_id("edit-budget").click()
+        form = page.get_by_test_id("budget-form")
+        form.get_by_label("Slot-hours").fill("1000")
+        form.get_by_label("Alert at, per cent").fill("25, 75")
+        form.get_by_role("button", name="Save").click()
+        limit = page.get_by_test_id("limit-slot_hours")
+        expect(limit).to_contain_text("of 1,000 slot-hours")
+        expect(limit).to_contain_text("Alerts at 25 %, 75 %")
+        expect(page.get_by_test_id("budget")).to_contain_text("save a checkpoint and end")
+
+        said = confirm(page, "kill")
+        assert "end at once and free 1 slot" in said
+        badge(page, "CANCELED")
+        page.get_by_test_id("continue").click()
+        expect(page.get_by_test_id("continue-effect")).to_contain_text("The trial goes on.")
+        page.get_by_test_id("confirm").click()
+        badge(page, "RUNNING")
+        expect(page.get_by_test_id("continued")).to_have_text("continued 1 time")
+        said = confirm(page, "stop")
+        assert "1 running trial gets 20s for a last checkpoint and frees 1 slot." in said
+        badge(page, "CANCELED")
+
+        fork_id = fork_from_the_latest_checkpoint(page, stack, client, experiment_id)
+        client.post(f"/experiments/{fork_id}:kill")
+        client.wait(fork_id, timeout_s=60)
+
+        page.goto(f"{stack.url}/experiments/{experiment_id}")
+        expect(page.get_by_test_id("children")).to_contain_text(f"operated #{fork_id}")
+        said = confirm(page, "archive")
+        assert "Nothing is deleted" in said
+        expect(page.get_by_text("archived", exact=True)).to_be_visible()
+
+        page.get_by_test_id("more-actions").click()
+        page.get_by_test_id("delete").click()
+        deletion = page.get_by_test_id("deletion")
+        size = client.get(f"/experiments/{experiment_id}/deletion")["freed"]["num_checkpoints"]
+        expect(deletion).to_contain_text(re.compile(rf"{size} checkpoints?, [\d.]+ .*B of files"))
+        expect(deletion).to_contain_text("Its files are deleted now.")
+        expect(deletion).to_contain_text("1 experiment was forked from it and stays.")
+        expect(page.get_by_test_id("confirm")).to_be_disabled()
+        page.get_by_test_id("typed").fill(str(experiment_id))
+        page.get_by_test_id("confirm").click()
+        expect(page).to_have_url(re.compile(r"/experiments$"))
+        page.goto(f"{stack.url}/experiments/{fork_id}")
+        expect(page.get_by_test_id("origin")).to_contain_text("deleted since")
+
+
+def fork_from_the_latest_checkpoint(
+    page: Page, stack: Stack, client: Any, experiment_id: int
+) -> int:
+    page.get_by_test_id("more-actions").click()
+    page.get_by_test_id("fork").click()
+    expect(page.get_by_role("heading", name="Fork of operated")).to_be_visible()
+    page.get_by_test_id("fork-bar").get_by_label("Start from").click()
+    page.get_by_role("option", name="Its latest checkpoint").click()
+    expect(page).to_have_url(re.compile(r"start=latest"))
+    expect(page.get_by_test_id("preview")).to_have_attribute("data-valid", "true", timeout=SLOW_MS)
+    page.get_by_test_id("submit").click()
+    expect(page.get_by_test_id("origin")).to_contain_text(f"operated #{experiment_id}, step")
+    expect(page).to_have_url(re.compile(r"/trials/\d+"))
+    trial = client.get(f"/trials/{page.url.rsplit('/', 1)[1]}")
+    return int(trial["experiment_id"])
