@@ -121,6 +121,17 @@ def postgres_url(
     _postgres_admin(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.fixture
+def empty_postgres_url(
+    postgres_server: str, _postgres_admin: Callable[[str], None]
+) -> Iterator[str]:
+    """A PostgreSQL database of this test alone, without tables."""
+    name = f"muster_{os.getpid()}_{next(_database_numbers)}"
+    _postgres_admin(f"CREATE DATABASE {name}")
+    yield _with_database(postgres_server, name)
+    _postgres_admin(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture(
     params=[
         pytest.param("sqlite_url", id="sqlite"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from .backup import Contents
     from .db.engine import Database
     from .settings import Settings
     from .telemetry.process import ControllerTelemetry, WorkerTelemetry
@@ -58,6 +59,10 @@ def _parser() -> argparse.ArgumentParser:
     command("controller", _controller, "run the controller (any number; one leads)")
     command("worker", _worker, "run the Celery worker")
     command("migrate", _migrate, "bring the database to this version's tables")
+    sub = command("backup", _backup, "write all of the database to a file, also while it is in use")
+    sub.add_argument("file", type=Path, help="a new file; it becomes a SQLite database")
+    sub = command("restore", _restore, "make the database of a backup again, where none is yet")
+    sub.add_argument("file", type=Path, help="what backup wrote, of this version or an older one")
     command("check", _check, "show the settings and test the database and Redis")
     health = command("health", _health, "ask the API server of this machine whether it is ready")
     health.add_argument("--timeout-s", type=float, default=5.0)
@@ -142,6 +147,42 @@ def _migrate(_: argparse.Namespace) -> int:
         after = head_revision()
     _print(f"{before or 'empty'} → {after}" if before != after else f"{after}: up to date")
     return OK
+
+
+def _backup(args: argparse.Namespace) -> int:
+    settings = _settings()
+    from .backup import BackupError, back_up
+
+    with _explained(settings), _database(settings) as database:
+        try:
+            done = back_up(database, args.file)
+        except BackupError as error:
+            raise CommandError(str(error)) from None
+    _print(f"{args.file}: {_told(done)}, {done.size_bytes / 1e6:.1f} MB")
+    return OK
+
+
+def _restore(args: argparse.Namespace) -> int:
+    settings = _settings()
+    from .backup import BackupError, restore
+    from .loops.lifecycle import lifecycle_policy
+
+    with _explained(settings):
+        try:
+            done = restore(args.file, settings.resolved_database_url(), lifecycle_policy(settings))
+        except BackupError as error:
+            raise CommandError(str(error)) from None
+    _print(f"restored {_told(done)}")
+    if done.num_interrupted:
+        _print(f"trials that ran and go on from their latest checkpoints: {done.num_interrupted}")
+    return OK
+
+
+def _told(contents: Contents) -> str:
+    return (
+        f"{contents.num_users} users, {contents.num_experiments} experiments, "
+        f"{contents.num_trials} trials"
+    )
 
 
 def _check(_: argparse.Namespace) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.testing.stack import Stack, processes_of, wait_for
+from muster.testing.stack import Stack, scripted, wait_for
 
 GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
 ADDRESS = "127.0.0.2"
@@ -104,25 +103,67 @@ GUIDES_RUN = {
     "quickstart.md": check_quickstart,
     "experiments.md": check_experiments,
     "agents.md": None,
-    "operations.md": None,
 }
+
+
+def run_guide(stack: Stack, guide: str, folder: Path) -> None:
+    text = (GUIDES / guide).read_text()
+    write_files(text, folder)
+    lines = [line for line in console_lines(text) if not line.startswith(NOT_HERE)]
+    assert lines
+    for line in lines:
+        number = str(last_id(stack))
+        words = re.sub(r"^(muster (?:show|logs|stop)) 1\b", rf"\1 {number}", line)
+        done = shell(stack, words, folder)
+        assert done.returncode == 0, f"{guide}: {words}\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.torch
 @pytest.mark.parametrize("guide", GUIDES_RUN)
 def test_every_command_of_a_guide_works(open_stack: Stack, guide: str, tmp_path: Path) -> None:
-    text = (GUIDES / guide).read_text()
-    write_files(text, tmp_path)
-    lines = [line for line in console_lines(text) if not line.startswith(NOT_HERE)]
-    assert lines
-    for line in lines:
-        number = str(last_id(open_stack))
-        words = re.sub(r"^(muster (?:show|logs|stop)) 1\b", rf"\1 {number}", line)
-        done = shell(open_stack, words, tmp_path)
-        assert done.returncode == 0, f"{guide}: {words}\n{done.stdout}\n{done.stderr}"
+    run_guide(open_stack, guide, tmp_path)
     if check := GUIDES_RUN[guide]:
         check(open_stack)
+
+
+def test_what_the_guide_backs_up_and_restores_is_the_same_muster(
+    open_stack: Stack, tmp_path: Path
+) -> None:
+    script = [{"log": "to be kept"}, {"train": {"epochs": 1, "steps_per_epoch": 3}}]
+    with open_stack.client() as client:
+        kept = client.submit(scripted("kept", script))["id"]
+        assert client.wait(kept, timeout_s=90)["state"] == "COMPLETED"
+        (trial,) = client.trials(kept)
+        runs_on = client.submit(scripted("runs-on", [{"checkpoint": 1}, {"wait_for_stop": 600}]))
+        (other,) = client.trials(runs_on["id"])
+        checkpoints = f"/trials/{other['id']}/checkpoints"
+        wait_for("it has a checkpoint", lambda: any(client.pages(checkpoints)))
+        paths = (
+            f"/experiments/{kept}",
+            f"/trials/{trial['id']}/series?name=train/loss&rank=0",
+            f"/trials/{trial['id']}/logs",
+            checkpoints,
+        )
+        before = [client.get(path) for path in paths]
+        run_guide(open_stack, "operations.md", tmp_path)
+        client.stop(runs_on["id"])
+    assert before[1]["series"][0]["step"] == [1, 2, 3]
+    assert [line["text"] for line in before[2]["lines"]] == ["to be kept"]
+
+    again = Stack(tmp_path / "restored", agents=1)
+    try:
+        again.start()
+        with again.client() as client:
+            assert [client.get(path) for path in paths] == before
+            resumed = wait_for(
+                "what ran goes on from its checkpoint",
+                lambda: (t := client.get(f"/trials/{other['id']}"))["state"] == "RUNNING" and t,
+            )
+            assert resumed["attempts"][0]["resume_step"] == 1
+            client.call("POST", f"/experiments/{runs_on['id']}:kill")
+    finally:
+        again.close()
 
 
 def test_another_machine_joins_with_the_printed_command(open_stack: Stack, tmp_path: Path) -> None:
@@ -163,17 +204,3 @@ def test_another_machine_joins_with_the_printed_command(open_stack: Stack, tmp_p
         if agent.poll() is None:
             agent.kill()
             agent.wait()
-
-
-def test_the_database_is_copied_while_it_runs(open_stack: Stack, tmp_path: Path) -> None:
-    text = (GUIDES / "operations.md").read_text()
-    (line,) = re.findall(r"^python3 -c .*VACUUM.*\\\n.*$", text, re.MULTILINE)
-    copy = tmp_path / "copy.db"
-    line = line.replace("~/.muster", str(open_stack.home)).replace("/backup/muster.db", str(copy))
-    done = shell(open_stack, line, tmp_path)
-    assert done.returncode == 0, done.stderr
-    with sqlite3.connect(copy) as database:
-        (num_nodes,) = database.execute("SELECT count(*) FROM nodes").fetchone()
-    database.close()
-    assert num_nodes >= 2
-    assert processes_of(open_stack.home)

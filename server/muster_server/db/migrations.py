@@ -39,6 +39,15 @@ def head_revision() -> str:
     return head
 
 
+@lru_cache(maxsize=1)
+def known_revisions() -> frozenset[str]:
+    """Every revision this version of the code can upgrade from, the newest included."""
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory.from_config(alembic_config())
+    return frozenset(script.revision for script in scripts.walk_revisions())
+
+
 def current_revision(database: Database) -> str | None:
     """The revision the database has; None for one without tables. Raises when it is unreachable."""
     from alembic.migration import MigrationContext

@@ -1,0 +1,248 @@
+"""Backup and restore: everything in the database, as one SQLite file.
+
+A backup is a Muster database itself, of whatever kind the original was: SQLite copies itself,
+PostgreSQL's rows are written into one. It can be looked at with any tool, restored into either
+kind, and be brought to a newer version's tables. Files of checkpoints are not in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from . import clock
+from .db.copying import copy_rows, snapshot
+from .db.engine import Database
+from .db.migrations import current_revision, head_revision, known_revisions, upgrade
+from .db.models import Base
+from .domain.lifecycle import LifecyclePolicy
+from .services.restoring import settle
+
+VALUED = ("users", "experiments", "nodes")
+"""A database with rows in one of these tables is not written over."""
+
+
+class BackupError(Exception):
+    """Why there is no backup, or nothing was restored: one sentence, and what to do."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    num_users: int
+    num_experiments: int
+    num_trials: int
+    size_bytes: int
+    """Of the backup file."""
+    num_interrupted: int = 0
+    """Trials that ran when the backup was made, and go on in a new attempt."""
+
+
+def back_up(database: Database, target: Path) -> Contents:
+    """Write a backup that is consistent in itself, whoever writes meanwhile. Raises BackupError, and
+    what SQLAlchemy raises when the database does not answer.
+
+    `target` gets its name when it is complete and on disk; readable by its owner alone, because
+    it holds hashes of passwords and tokens, and whatever people put into their experiments.
+    """
+    if target.exists():
+        raise BackupError(f"{target} exists already. A backup is never written over: name another")
+    source = Path(database.url.database or "") if database.is_sqlite else None
+    if source is not None and not source.exists():
+        raise BackupError(f"{source}: there is no such database")  # asking would make one
+    revision = current_revision(database)
+    if revision not in known_revisions():
+        raise BackupError(_not_ours("the database", revision))
+    with _explained(target), _beside(target) as part:
+        if source is not None:
+            _vacuum_into(source, part)
+        else:
+            if revision != head_revision():
+                raise BackupError(
+                    f"the database has the tables of {revision}, and this version those of "
+                    f"{head_revision()}: back up with the version that runs, or run "
+                    "'muster-server migrate' first"
+                )
+            _copy_into_file(database, part)
+        contents = _contents(part)
+        _publish(part, target)
+    return contents
+
+
+def restore(backup: Path, database_url: str, policy: LifecyclePolicy) -> Contents:
+    """Make the database of a backup again where none is yet, with this version's tables.
+
+    Nothing may run on it. Trials that ran are given up there, and go on from their latest
+    checkpoints. Raises BackupError, and then the database is as it was.
+    """
+    if not backup.is_file():
+        raise BackupError(f"{backup}: there is no such file")
+    target = Database(database_url)
+    try:
+        if target.is_sqlite:
+            return _restore_file(backup, Path(target.url.database or ""), policy)
+        return _restore_rows(backup, target, policy)
+    finally:
+        target.dispose()
+
+
+# ---------------------------------------------------------------- into a file
+
+
+def _vacuum_into(source: Path, part: Path) -> None:
+    """SQLite's own copy: one read transaction, so that no writer is stopped and none is half in."""
+    with contextlib.closing(sqlite3.connect(source)) as connection:
+        connection.execute("VACUUM INTO ?", (str(part),))
+
+
+def _copy_into_file(source: Database, part: Path) -> None:
+    target = Database(f"sqlite:///{part}")
+    try:
+        upgrade(target)
+        with (
+            snapshot(source) as reading,
+            target.engine.execution_options(muster_write=True).begin() as writing,
+        ):
+            copy_rows(reading, writing)
+    finally:
+        target.dispose()
+
+
+# ---------------------------------------------------------------- out of a file
+
+
+def _restore_file(backup: Path, target: Path, policy: LifecyclePolicy) -> Contents:
+    # A log that another database left would be taken for this one's and mixed into it.
+    for path in (target, *(target.with_name(target.name + s) for s in ("-wal", "-journal"))):
+        if path.exists():
+            raise BackupError(f"{path} exists already: stop Muster and move it away first")
+    with _explained(target), _beside(target) as part:
+        contents = _prepare(backup, part, policy)
+        _publish(part, target)
+    return contents
+
+
+def _restore_rows(backup: Path, target: Database, policy: LifecyclePolicy) -> Contents:
+    revision = current_revision(target)
+    if revision is not None and revision not in known_revisions():
+        raise BackupError(_not_ours("the database", revision))
+    upgrade(target)
+    with (
+        tempfile.TemporaryDirectory(prefix="muster-restore-") as folder,
+        _explained(Path(folder)),
+        target.engine.begin() as writing,
+    ):
+        tables = {name: Base.metadata.tables[name] for name in VALUED}
+        found = {n: writing.scalar(select(func.count()).select_from(t)) for n, t in tables.items()}
+        if any(found.values()):
+            held = ", ".join(f"{number} {name}" for name, number in found.items() if number)
+            raise BackupError(f"there are {held} in the database: restore into a new one")
+        part = Path(folder) / "backup.db"
+        contents = _prepare(backup, part, policy)
+        source = Database(f"sqlite:///{part}")
+        try:
+            with snapshot(source) as reading:
+                copy_rows(reading, writing)
+        finally:
+            source.dispose()
+    return contents
+
+
+def _prepare(backup: Path, part: Path, policy: LifecyclePolicy) -> Contents:
+    """A copy with this version's tables, in which nothing seems to run."""
+    _require_backup(backup)
+    shutil.copyfile(backup, part)
+    part.chmod(0o600)
+    copy = Database(f"sqlite:///{part}")
+    try:
+        upgrade(copy)
+        with copy.transaction() as session:
+            num_interrupted = settle(session, policy=policy, now=clock.now())
+    finally:
+        copy.dispose()
+    return _contents(part, num_interrupted)
+
+
+def _require_backup(backup: Path) -> None:
+    """Raises BackupError for what is no backup, is damaged, or is of a newer version."""
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"{backup.absolute().as_uri()}?mode=ro", uri=True)
+        ) as file:
+            (state,) = file.execute("PRAGMA quick_check(1)").fetchone()
+            (revision,) = file.execute("SELECT version_num FROM alembic_version").fetchone()
+    except (sqlite3.Error, TypeError):
+        raise BackupError(f"{backup} is no backup of Muster") from None
+    if state != "ok":
+        raise BackupError(f"{backup} is damaged: {state}")
+    if revision not in known_revisions():
+        raise BackupError(_not_ours(str(backup), revision))
+
+
+# ---------------------------------------------------------------- files
+
+
+def _contents(part: Path, num_interrupted: int = 0) -> Contents:
+    with contextlib.closing(sqlite3.connect(part)) as file:
+        users, experiments, trials = (
+            int(file.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608
+            for table in ("users", "experiments", "trials")
+        )
+    return Contents(users, experiments, trials, part.stat().st_size, num_interrupted)
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A name in the same folder, for what is not complete; gone at the end, with what it left."""
+    part = target.with_name(f".{target.name}.part")
+    leftovers = [part.with_name(part.name + suffix) for suffix in ("", "-wal", "-shm", "-journal")]
+    try:
+        for path in leftovers:
+            path.unlink(missing_ok=True)
+        part.touch(mode=0o600)
+        yield part
+    finally:
+        for path in leftovers:
+            path.unlink(missing_ok=True)
+
+
+def _publish(part: Path, target: Path) -> None:
+    """To disk first, then the name: whoever finds the name finds all of it."""
+    _sync(part)
+    part.rename(target)
+    _sync(target.absolute().parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BackupError(f"{error.filename or path}: {error.strerror}") from None
+    except sqlite3.Error as error:
+        raise BackupError(f"{path}: {error}") from None
+
+
+def _not_ours(what: str, revision: str | None) -> str:
+    if revision is None:
+        return f"{what} has no tables: there is nothing to back up"
+    return (
+        f"{what} has the tables of {revision}, which this version does not know (the newest is "
+        f"{head_revision()}): use the version of Muster that made it, or a newer one"
+    )
