@@ -117,3 +117,63 @@ def fork_from_the_latest_checkpoint(
     expect(page).to_have_url(re.compile(r"/trials/\d+"))
     trial = client.get(f"/trials/{page.url.rsplit('/', 1)[1]}")
     return int(trial["experiment_id"])
+
+
+def test_all_that_match_are_stopped_then_deleted_and_each_is_accounted_for(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        ids = [
+            client.post(
+                "/experiments", {"document": scripted(f"many-{i}", [{"sleep": 1}], slots=64)}
+            )["id"]
+            for i in range(52)
+        ]
+        client.stop(ids[0])
+        client.wait(ids[0], timeout_s=60)
+
+        page.goto(f"{stack.url}/experiments?q=many-")
+        expect(page.get_by_test_id("experiments").locator("tbody tr")).to_have_count(50)
+        page.get_by_test_id("select-all").check()
+        bar = page.get_by_test_id("bulk-bar")
+        expect(bar).to_contain_text("50 selected")
+        page.get_by_test_id("select-all-matching").click()
+        expect(bar).to_contain_text("All 52 that match selected")
+        bulk(page, "stop")
+        preview = page.get_by_test_id("bulk-preview")
+        expect(preview.get_by_test_id("group-changes")).to_contain_text("51 will change")
+        expect(preview.get_by_test_id("group-unchanged")).to_contain_text("1 is like that already")
+        page.get_by_test_id("confirm").click()
+        expect(page.get_by_test_id("bulk-result")).to_contain_text(
+            "51 done, 1 unchanged, 0 not done."
+        )
+        page.get_by_test_id("bulk-close").click()
+        expect(bar).to_have_count(0)
+        for id_ in ids:
+            client.wait(id_, timeout_s=90)
+
+        # One that goes on is refused, with its reason; the others are not kept back by it.
+        document = scripted("many-last", [{"sleep": 600}], slots=64)
+        last = client.post("/experiments", {"document": document})["id"]
+        page.reload()
+        page.get_by_test_id("select-all").check()
+        page.get_by_test_id("select-all-matching").click()
+        bulk(page, "delete")
+        expect(preview.get_by_test_id("group-refused")).to_contain_text("only one that has ended")
+        expect(preview.get_by_test_id("freed")).to_contain_text("0 checkpoints")
+        expect(page.get_by_test_id("confirm")).to_be_disabled()
+        page.get_by_test_id("typed").fill("52")
+        page.get_by_test_id("confirm").click()
+        result = page.get_by_test_id("bulk-result")
+        expect(result).to_contain_text("52 done, 0 unchanged, 1 not done.", timeout=SLOW_MS)
+        expect(result).to_contain_text("experiments.not_ended")
+        page.get_by_test_id("bulk-close").click()
+        rows = page.get_by_test_id("experiments").locator("tbody tr")
+        expect(rows).to_have_count(1)
+        assert [e["id"] for e in client.pages("/experiments", q="many-")] == [last]
+        client.stop(last)
+
+
+def bulk(page: Page, action: str) -> None:
+    page.get_by_test_id("bulk-actions").click()
+    page.get_by_test_id(f"bulk-{action}").click()

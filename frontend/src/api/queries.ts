@@ -160,6 +160,15 @@ export const experimentChildren = (id: number) =>
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
+/** Exactly the experiments an operation would touch, and how; asked anew each time. */
+export const bulkPreview = (body: Schemas["BulkIn"]) =>
+  queryOptions({
+    queryKey: ["bulk-preview", body],
+    queryFn: ({ signal }) => unwrap(client.POST("/api/v1/experiments:bulk-preview", { body, signal })),
+    gcTime: 0,
+    retry: false,
+  });
+
 /** What deleting it would take away; asked anew each time the question is. */
 export const deletionPlan = (id: number) =>
   queryOptions({

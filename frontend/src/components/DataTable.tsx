@@ -19,9 +19,19 @@ export interface Column<T> {
   quiet?: true;
 }
 
+export interface Ticks<T> {
+  has: (row: T) => boolean;
+  onToggle: (row: T) => void;
+  /** The box in the header, for the rows that are shown. */
+  onAll: (on: boolean) => void;
+  label: (row: T) => string;
+  labelAll: string;
+}
+
 /** A table that becomes cards on a phone (or scrolls in its own box, with cards={false}). */
 export function DataTable<T>({
   rows,
+  selection,
   columns,
   rowKey,
   label,
@@ -29,6 +39,8 @@ export function DataTable<T>({
   testId,
 }: {
   rows: readonly T[];
+  /** Boxes to tick in front of the rows; not on a phone. */
+  selection?: Ticks<T>;
   columns: readonly Column<T>[];
   rowKey: (row: T) => string | number;
   label: string;
@@ -40,6 +52,20 @@ export function DataTable<T>({
       <table className={`${css["table"]} ${cards ? css["cards"] : ""}`} aria-label={label} data-testid={testId}>
         <thead>
           <tr>
+            {selection ? (
+              <th className={css["tick"]} scope="col">
+                <input
+                  type="checkbox"
+                  aria-label={selection.labelAll}
+                  checked={rows.length > 0 && rows.every((row) => selection.has(row))}
+                  ref={(box) => {
+                    if (box) box.indeterminate = rows.some((row) => selection.has(row)) && !rows.every((row) => selection.has(row));
+                  }}
+                  onChange={(event) => selection.onAll(event.currentTarget.checked)}
+                  data-testid="select-all"
+                />
+              </th>
+            ) : null}
             {columns.map((column) => (
               <th
                 key={column.id}
@@ -78,7 +104,12 @@ export function DataTable<T>({
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={rowKey(row)}>
+            <tr key={rowKey(row)} data-selected={selection?.has(row) || undefined}>
+              {selection ? (
+                <td className={css["tick"]} data-phone="off">
+                  <input type="checkbox" aria-label={selection.label(row)} checked={selection.has(row)} onChange={() => selection.onToggle(row)} />
+                </td>
+              ) : null}
               {columns.map((column) => (
                 <td
                   key={column.id}

@@ -37,7 +37,7 @@ export function BudgetSection({ experiment: data }: { experiment: ExperimentDeta
       {editing ? (
         <BudgetDialog
           title={t("budget.title")}
-          text={t("budget.experimentAt100")}
+          text={`${t("budget.at100")}: ${t("budget.experimentAt100")}`}
           budget={data.budget}
           currency={data.spending.currency}
           lengths

@@ -1,15 +1,15 @@
 import { Button, Switch, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconPlus, IconSearch } from "@tabler/icons-react";
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
-import { type Experiment, experiments } from "../../api/queries";
+import { type Experiment, type ExperimentFilter, experiments, me } from "../../api/queries";
 import { Empty, LoadMore, Meter, PageHead, TrialsBar } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
+import { type Column, DataTable, type Ticks } from "../../components/DataTable";
 import { ExperimentLink } from "../../components/ExperimentLink";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
@@ -18,13 +18,16 @@ import { Ago, Elapsed } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import * as format from "../../lib/format";
 import { EXPERIMENT_STATES, pickStates } from "../../lib/states";
+import type { Selection } from "./bulk";
+import { BulkBar } from "./BulkBar";
 
 export function Experiments() {
   const { t } = useTranslation();
   const search = useSearch({ from: "/app/experiments" });
   const navigate = useNavigate({ from: "/experiments" });
   const states = pickStates(EXPERIMENT_STATES, search.state);
-  const query = useInfiniteQuery(experiments({ state: states.length > 0 ? states : undefined, project: search.project, q: search.q, archived: search.archived }));
+  const filter: ExperimentFilter = { state: states.length > 0 ? states : undefined, project: search.project, q: search.q, archived: search.archived };
+  const query = useInfiniteQuery(experiments(filter));
   useLiveQueries("experiments", ["experiments"]);
   const [text, setText] = useState(search.q ?? "");
   const [debounced] = useDebouncedValue(text, 250);
@@ -87,7 +90,7 @@ export function Experiments() {
           }
           return (
             <>
-              <ExperimentTable items={items} onProject={(project) => set({ project })} />
+              <ExperimentTable key={JSON.stringify(filter)} items={items} filter={filter} hasMore={query.hasNextPage} onProject={(project) => set({ project })} />
               <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
             </>
           );
@@ -97,8 +100,26 @@ export function Experiments() {
   );
 }
 
-function ExperimentTable({ items, onProject }: { items: Experiment[]; onProject: (project: string) => void }) {
+function ExperimentTable({ items, filter, hasMore, onProject }: { items: Experiment[]; filter: ExperimentFilter; hasMore: boolean; onProject: (project: string) => void }) {
   const { t } = useTranslation();
+  const user = useQuery(me).data;
+  const [selection, setSelection] = useState<Selection | null>(null);
+  const ids = new Set(selection?.kind === "ids" ? selection.ids : []);
+  const select = (next: Iterable<number>): void => {
+    const chosen = [...next];
+    setSelection(chosen.length > 0 ? { kind: "ids", ids: chosen } : null);
+  };
+  const ticks: Ticks<Experiment> = {
+    has: (item) => selection?.kind === "filter" || ids.has(item.id),
+    // With all that match selected, a box leaves only the rows that are shown, without this one.
+    onToggle: (item) => {
+      const before = selection?.kind === "filter" ? items.map(({ id }) => id) : [...ids];
+      select(before.includes(item.id) ? before.filter((id) => id !== item.id) : [...before, item.id]);
+    },
+    onAll: (on) => select(on ? items.map((item) => item.id) : []),
+    label: (item) => t("bulk.select", { name: item.name, id: item.id }),
+    labelAll: t("bulk.selectShown", { count: items.length }),
+  };
   const columns: Column<Experiment>[] = [
     {
       id: "name",
@@ -156,5 +177,11 @@ function ExperimentTable({ items, onProject }: { items: Experiment[]; onProject:
     { id: "elapsed", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
     { id: "created", header: t("experiments.created"), align: "right", cell: (item) => <Ago at={item.created_at} /> },
   ];
-  return <DataTable rows={items} columns={columns} rowKey={(item) => item.id} label={t("nav.experiments")} testId="experiments" />;
+  const isWhole = items.every((item) => ids.has(item.id));
+  return (
+    <>
+      {selection ? <BulkBar selection={selection} filter={filter} hasMore={hasMore && isWhole} onSelect={setSelection} /> : null}
+      <DataTable rows={items} selection={user && user.role !== "viewer" ? ticks : undefined} columns={columns} rowKey={(item) => item.id} label={t("nav.experiments")} testId="experiments" />
+    </>
+  );
 }
