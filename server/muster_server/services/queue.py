@@ -26,7 +26,8 @@ from muster_server.domain.scheduler import (
 from muster_server.schemas.cluster import QueueItem
 from muster_server.schemas.experiments import PlannedNode
 
-from .scheduling import Wish, load_scheduler_snapshot
+from .scheduling import load_scheduler_snapshot
+from .scheduling_views import Wish
 
 PLANNED_TRIAL_ID = -1
 """Of a trial that does not exist: no row has a negative id."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-from sqlalchemy import Row, and_, func, or_, select
+from sqlalchemy import and_, case, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from muster_server.db.models import (
@@ -21,20 +20,8 @@ from muster_server.db.models import (
     ProjectRow,
     TrialRow,
 )
-from muster_server.domain.progress import (
-    Progress,
-    expected_end,
-    planned_length,
-    rate,
-    remaining_steps,
-)
-from muster_server.domain.resources import (
-    NodeView,
-    Request,
-    SlotView,
-    preemptible_from_config,
-    request_from_config,
-)
+from muster_server.db.raw import RawQuery, RawRow
+from muster_server.domain.resources import NodeView
 from muster_server.domain.scheduler import (
     QueuedTrial,
     RunningTrial,
@@ -45,10 +32,11 @@ from muster_server.domain.states import TERMINAL_ATTEMPT, AttemptState
 from muster_server.settings import Settings
 
 from .projects import load_projects
+from .scheduling_views import Wish, node_view, queued_trial, running_trial
 
 OPEN_ATTEMPT = tuple(s.value for s in AttemptState if s.value not in TERMINAL_ATTEMPT)
-KILL_MARGIN_S = 10.0
-"""Past its grace a trial that must leave is gone after about this long."""
+IDS_PER_QUERY = 500
+"""A list of thousands of ids is more than some databases take in a statement."""
 
 
 def scheduler_policy(settings: Settings) -> SchedulerPolicy:
@@ -58,289 +46,296 @@ def scheduler_policy(settings: Settings) -> SchedulerPolicy:
     )
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What a document says that scheduling needs: read once per experiment."""
-
-    request: Request
-    preemptible: bool
-    num_steps: int | None
-    num_epochs: float | None
-    stop_grace_s: float
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Wish:
-        num_steps, num_epochs = planned_length(config)
-        return cls(
-            request=request_from_config(config),
-            preemptible=preemptible_from_config(config),
-            num_steps=num_steps,
-            num_epochs=num_epochs,
-            stop_grace_s=float(config.get("stop_grace_s", 30.0)),
-        )
-
-
 def load_scheduler_snapshot(session: Session, *, now: dt.datetime) -> SchedulerSnapshot:
     """Nodes with their slots, the trials that hold them, every trial that may be placed now, and
     whose they are."""
-    queued = _queued_rows(session)
-    running = _running_rows(session)
-    wishes = _load_wishes(session, {row.experiment_id for row in (*queued, *running)})
-    return SchedulerSnapshot(
-        nodes=load_nodes(session),
-        queue=tuple(_queued_trial(row, wishes[row.experiment_id]) for row in queued),
-        running=_running_trials(session, running, wishes, now),
-        projects=load_projects(session),
+    return SnapshotLoader().load(session, now=now)
+
+
+# ---------------------------------------------------------------- what is read
+
+_SLOTS = (
+    select(
+        NodeSlotRow.node_id,
+        NodeSlotRow.idx,
+        NodeSlotRow.slot_type,
+        NodeSlotRow.allocation_id,
+        NodeSlotRow.free_since,
     )
+    .order_by(NodeSlotRow.node_id, NodeSlotRow.idx)
+)  # fmt: skip
+_NODES = select(
+    NodeRow.id,
+    NodeRow.name,
+    NodeRow.pool,
+    NodeRow.state,
+    NodeRow.scheduling,
+    NodeRow.health,
+    NodeRow.hostname,
+    NodeRow.strikes,
+    NodeRow.labels,
+).order_by(NodeRow.name)
 
-
-def load_nodes(session: Session) -> tuple[NodeView, ...]:
-    """Every node with its slots, by name."""
-    slots: dict[str, list[SlotView]] = defaultdict(list)
-    for node_id, idx, slot_type, allocation_id, free_since in session.execute(
-        select(
-            NodeSlotRow.node_id,
-            NodeSlotRow.idx,
-            NodeSlotRow.slot_type,
-            NodeSlotRow.allocation_id,
-            NodeSlotRow.free_since,
-        )
-    ):
-        slots[node_id].append(
-            SlotView(
-                idx=idx, slot_type=slot_type, allocation_id=allocation_id, free_since=free_since
-            )
-        )
-    nodes = session.execute(
-        select(
-            NodeRow.id,
-            NodeRow.name,
-            NodeRow.pool,
-            NodeRow.state,
-            NodeRow.scheduling,
-            NodeRow.health,
-            NodeRow.hostname,
-            NodeRow.strikes,
-            NodeRow.labels,
-        ).order_by(NodeRow.name)
+_MAY_RUN = and_(
+    ExperimentRow.desired == "run",
+    ExperimentRow.exhausted_reason == "",
+    ExperimentRow.state.in_(("QUEUED", "RUNNING")),
+)
+_OPEN = (
+    select(
+        ExperimentRow.id,
+        ExperimentRow.created_at,
+        ExperimentRow.num_continued,
+        ExperimentRow.project_id,
+        ExperimentRow.priority,
     )
-    return tuple(
-        NodeView(
-            id=node.id,
-            name=node.name,
-            pool=node.pool,
-            state=node.state,
-            scheduling=node.scheduling,
-            health=node.health,
-            host=node.hostname or node.name,
-            strikes=node.strikes,
-            labels={str(key): str(value) for key, value in node.labels.items()},
-            slots=tuple(slots[node.id]),
-        )
-        for node in nodes
+    .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
+    .where(_MAY_RUN, ProjectRow.exhausted_reason == "")
+)
+"""Experiments whose trials may be placed: not those of a project whose budget is used up."""
+
+_IS_QUEUED = and_(TrialRow.state == "QUEUED", TrialRow.desired == "run")
+_HAS_PAST = or_(
+    TrialRow.attempt_no > 0,
+    TrialRow.latest_checkpoint_id.is_not(None),
+    TrialRow.source_checkpoint_id.is_not(None),
+)
+_QUEUED = select(
+    TrialRow.id,
+    TrialRow.experiment_id,
+    case((_HAS_PAST, 1), else_=0).label("has_past"),
+    TrialRow.no,
+    TrialRow.queued_at,
+    TrialRow.queue_no,
+    TrialRow.waiting_since,
+    TrialRow.promised_since,
+).where(_IS_QUEUED)
+
+_lies = aliased(CheckpointRow)  # where its next attempt starts from, of its own or its source
+_PAST = (
+    select(
+        TrialRow.id,
+        TrialRow.num_steps_planned,
+        TrialRow.epoch,
+        TrialRow.step,
+        TrialRow.progress_at,
+        NodeRow.hostname,
+        CheckpointRow.step.label("checkpoint_step"),
+        AttemptRow.state.label("attempt_state"),
+        AttemptRow.yield_slots,
+        AttemptRow.started_at,
+        AttemptRow.resume_step,
     )
+    .select_from(TrialRow)
+    .outerjoin(
+        AttemptRow, and_(AttemptRow.trial_id == TrialRow.id, AttemptRow.no == TrialRow.attempt_no)
+    )
+    .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
+    .outerjoin(
+        _lies,
+        _lies.id == func.coalesce(TrialRow.latest_checkpoint_id, TrialRow.source_checkpoint_id),
+    )
+    .outerjoin(NodeRow, NodeRow.name == _lies.node_name)
+    .where(_IS_QUEUED, _HAS_PAST)
+)
 
-
-def _load_wishes(session: Session, experiment_ids: Collection[int]) -> dict[int, Wish]:
-    # One by one: a list of thousands of ids is more than some databases take in a statement.
-    return {
-        experiment_id: Wish.of(
-            session.scalar(select(ExperimentRow.config).where(ExperimentRow.id == experiment_id))
-            or {}
-        )
-        for experiment_id in experiment_ids
-    }
-
-
-# ---------------------------------------------------------------- trials that wait
-
-
-def _queued_rows(session: Session) -> list[Row[Any]]:
-    """Those that may be placed: not those of a project whose budget is used up, they wait for it."""
-    lies = aliased(CheckpointRow)  # where its next attempt starts from, of its own or its source
-    last = and_(AttemptRow.trial_id == TrialRow.id, AttemptRow.no == TrialRow.attempt_no)
-    return list(
-        session.execute(
-            select(
-                TrialRow.id,
-                TrialRow.no,
-                TrialRow.experiment_id,
-                TrialRow.queued_at,
-                TrialRow.queue_no,
-                TrialRow.waiting_since,
-                TrialRow.promised_since,
-                TrialRow.num_steps_planned,
-                TrialRow.epoch,
-                TrialRow.step,
-                TrialRow.progress_at,
-                ExperimentRow.project_id,
-                ExperimentRow.priority,
-                NodeRow.hostname,
-                CheckpointRow.step.label("checkpoint_step"),
-                AttemptRow.state.label("attempt_state"),
-                AttemptRow.yield_slots,
-                AttemptRow.started_at,
-                AttemptRow.resume_step,
-            )
-            .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-            .outerjoin(AttemptRow, last)
-            .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
-            .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
-            .outerjoin(
-                lies,
-                lies.id
-                == func.coalesce(TrialRow.latest_checkpoint_id, TrialRow.source_checkpoint_id),
-            )
-            .outerjoin(NodeRow, NodeRow.name == lies.node_name)
-            .where(
-                TrialRow.state == "QUEUED",
-                TrialRow.desired == "run",
-                ExperimentRow.desired == "run",
-                ExperimentRow.exhausted_reason == "",
-                ProjectRow.exhausted_reason == "",
-                ExperimentRow.state.in_(("QUEUED", "RUNNING")),
-            )
+_RUNNING = (
+    select(
+        AttemptRow.id,
+        ExperimentRow.id.label("experiment_id"),
+        ExperimentRow.created_at.label("experiment_created_at"),
+        ExperimentRow.num_continued,
+        ExperimentRow.project_id,
+        ExperimentRow.priority,
+        AttemptRow.no,
+        AttemptRow.state,
+        AttemptRow.created_at,
+        AttemptRow.started_at,
+        AttemptRow.ended_at,
+        AttemptRow.resume_step,
+        AttemptRow.yield_at,
+        TrialRow.id.label("trial_id"),
+        TrialRow.no.label("trial_no"),
+        TrialRow.state.label("trial_state"),
+        TrialRow.queue_no,
+        TrialRow.step,
+        TrialRow.epoch,
+        TrialRow.num_steps_planned,
+        TrialRow.progress_at,
+        CheckpointRow.created_at.label("checkpoint_at"),
+    )
+    .select_from(AttemptRow)
+    .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+    .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+    .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
+    .where(
+        or_(
+            AttemptRow.state.in_(OPEN_ATTEMPT),
+            AttemptRow.id.in_(
+                select(AllocationRow.attempt_id).where(AllocationRow.observed != "CLEANED")
+            ),
         )
     )
+)
+"""Attempts that may hold slots."""
+_HOLDERS = select(AllocationRow.id, AllocationRow.attempt_id).where(
+    AllocationRow.id.in_(select(NodeSlotRow.allocation_id))
+)
 
 
-def _queued_trial(row: Row[Any], wish: Wish) -> QueuedTrial:
-    return QueuedTrial(
-        trial_id=row.id,
-        trial_no=row.no,
-        experiment_id=row.experiment_id,
-        project_id=row.project_id,
-        priority=row.priority,
-        queued_at=row.queued_at,
-        request=wish.request,
-        preemptible=wish.preemptible,
-        waiting_since=row.waiting_since,
-        queue_no=row.queue_no,
-        expected_s=_expected_s(row, wish),
-        preferred_host=row.hostname,
-        promised_since=row.promised_since,
-        resize_slots=row.yield_slots if row.attempt_state == "RESIZED" else None,
-    )
+class _Node(NamedTuple):
+    row: RawRow
+    slots: list[RawRow]
+    held: Mapping[str, int]
+    """Allocation → slots."""
+    view: NodeView
 
 
-def _expected_s(row: Row[Any], wish: Wish) -> float | None:
-    """How long it would still run, at the rate of its last attempt; None for one that has not run
-    yet, or that may come back with another number of slots."""
-    if wish.request.elastic or row.started_at is None:
-        return None
-    last = _progress(row, wish)
-    steps_per_s, left = rate(last), remaining_steps(last)
-    if steps_per_s is None or left is None:
-        return None
-    lost = max(0, int(row.step) - int(row.checkpoint_step or 0))
-    return (left + lost) / steps_per_s
+class _Queued(NamedTuple):
+    row: RawRow
+    experiment: RawRow
+    past: RawRow | None
+    trial: QueuedTrial
 
 
-# ---------------------------------------------------------------- trials that run
+class _Running(NamedTuple):
+    row: RawRow
+    until: dt.datetime
+    trial: RunningTrial
 
 
-def _running_rows(session: Session) -> list[Row[Any]]:
-    """Attempts that hold slots."""
-    return list(
-        session.execute(
-            select(
-                AttemptRow.id,
-                AttemptRow.no,
-                AttemptRow.state,
-                AttemptRow.created_at,
-                AttemptRow.started_at,
-                AttemptRow.ended_at,
-                AttemptRow.resume_step,
-                AttemptRow.yield_at,
-                TrialRow.id.label("trial_id"),
-                TrialRow.no.label("trial_no"),
-                TrialRow.state.label("trial_state"),
-                TrialRow.experiment_id,
-                TrialRow.queue_no,
-                TrialRow.step,
-                TrialRow.epoch,
-                TrialRow.num_steps_planned,
-                TrialRow.progress_at,
-                ExperimentRow.project_id,
-                ExperimentRow.priority,
-                CheckpointRow.created_at.label("checkpoint_at"),
-            )
-            .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
-            .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-            .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
-            .where(
-                or_(
-                    AttemptRow.state.in_(OPEN_ATTEMPT),
-                    AttemptRow.id.in_(
-                        select(AllocationRow.attempt_id).where(AllocationRow.observed != "CLEANED")
-                    ),
+class _Known(NamedTuple):
+    """A document, by what tells it from an earlier one of the experiment, or of another."""
+
+    version: RawRow
+    wish: Wish
+
+
+class SnapshotLoader:
+    """`load_scheduler_snapshot` with a memory: what is as it was is the same object as last time.
+
+    All rows are read each time and compared with those of the last time, which needs nothing of
+    those who write them. Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._slots_query, self._nodes_query = RawQuery(_SLOTS), RawQuery(_NODES)
+        self._open_query, self._queued_query = RawQuery(_OPEN), RawQuery(_QUEUED)
+        self._past_query, self._running_query = RawQuery(_PAST), RawQuery(_RUNNING)
+        self._holders_query = RawQuery(_HOLDERS)
+        self._nodes: dict[str, _Node] = {}
+        self._queued: dict[int, _Queued] = {}
+        self._running: dict[int, _Running] = {}
+        self._wishes: dict[int, _Known] = {}
+        self._loaded_at: dt.datetime | None = None
+
+    def load(self, session: Session, *, now: dt.datetime) -> SchedulerSnapshot:
+        """What is true now. A load that fails half-way leaves a memory that is still right."""
+        # Experiments first: where a statement sees what was committed meanwhile, a trial without
+        # its experiment is left to the next pass.
+        opened = {row[0]: row for row in self._open_query.fetch(session)}
+        queued = [row for row in self._queued_query.fetch(session) if row[1] in opened]
+        running = self._running_query.fetch(session)
+        versions = {row[1]: row[1:4] for row in running}
+        versions |= {row[1]: opened[row[1]][:3] for row in queued}
+        self._load_wishes(session, versions)
+        self._load_nodes(session)
+        self._load_queued(session, queued, opened)
+        self._load_running(session, running, now)
+        self._loaded_at = now
+        return SchedulerSnapshot(
+            nodes=tuple(node.view for node in self._nodes.values()),
+            queue=tuple(known.trial for known in self._queued.values()),
+            running=tuple(known.trial for known in self._running.values()),
+            projects=load_projects(session),
+        )
+
+    def _load_wishes(self, session: Session, versions: Mapping[int, RawRow]) -> None:
+        known = {
+            experiment_id: self._wishes[experiment_id]
+            for experiment_id, version in versions.items()
+            if experiment_id in self._wishes and self._wishes[experiment_id].version == version
+        }
+        missing = [experiment_id for experiment_id in versions if experiment_id not in known]
+        for first in range(0, len(missing), IDS_PER_QUERY):
+            ids = missing[first : first + IDS_PER_QUERY]
+            for experiment_id, config in session.execute(
+                select(ExperimentRow.id, ExperimentRow.config).where(ExperimentRow.id.in_(ids))
+            ):
+                known[experiment_id] = _Known(versions[experiment_id], Wish.of(config))
+        self._wishes = known
+
+    def _load_nodes(self, session: Session) -> None:
+        slots: dict[str, list[RawRow]] = defaultdict(list)
+        for slot in self._slots_query.fetch(session):
+            slots[slot[0]].append(slot)
+        known, self._nodes = self._nodes, {}
+        for row in self._nodes_query.fetch(session):
+            node_id = row[0]
+            node = known.get(node_id)
+            if node is None or node.row != row or node.slots != slots[node_id]:
+                view = node_view(
+                    self._nodes_query.convert(row),
+                    [self._slots_query.convert(slot) for slot in slots[node_id]],
                 )
-            )
-            .order_by(AttemptRow.id)
-        )
-    )
+                held = Counter(slot[3] for slot in slots[node_id] if slot[3] is not None)
+                node = _Node(row, slots[node_id], held, view)
+            self._nodes[node_id] = node
 
+    def _load_queued(
+        self, session: Session, rows: Iterable[RawRow], opened: Mapping[int, RawRow]
+    ) -> None:
+        pasts = {row[0]: row for row in self._past_query.fetch(session)}
+        experiments: dict[int, Any] = {}
+        old, self._queued = self._queued, {}
+        for row in rows:
+            trial_id, experiment_id, has_past = row[:3]
+            experiment, past = opened[experiment_id], pasts.get(trial_id)
+            if (has_past and past is None) or experiment_id not in self._wishes:
+                continue  # it has just left the queue, or was deleted
+            known = old.get(trial_id)
+            if (
+                known is None
+                or known.row != row
+                or known.experiment != experiment
+                or known.past != past
+            ):
+                if experiment_id not in experiments:
+                    experiments[experiment_id] = self._open_query.convert(experiment)
+                trial = queued_trial(
+                    self._queued_query.convert(row),
+                    experiments[experiment_id],
+                    None if past is None else self._past_query.convert(past),
+                    self._wishes[experiment_id].wish,
+                )
+                known = _Queued(row, experiment, past, trial)
+            self._queued[trial_id] = known
 
-def _running_trials(
-    session: Session, rows: list[Row[Any]], wishes: Mapping[int, Wish], now: dt.datetime
-) -> tuple[RunningTrial, ...]:
-    shares: dict[int, dict[str, int]] = defaultdict(dict)
-    for attempt_id, node_id, num_slots in session.execute(
-        select(AllocationRow.attempt_id, NodeSlotRow.node_id, func.count())
-        .join(AllocationRow, AllocationRow.id == NodeSlotRow.allocation_id)
-        .group_by(AllocationRow.attempt_id, NodeSlotRow.node_id)
-    ):
-        shares[attempt_id][node_id] = num_slots
-    return tuple(
-        _running_trial(row, wishes[row.experiment_id], shares[row.id], now)
-        for row in rows
-        if shares[row.id]
-    )
-
-
-def _running_trial(
-    row: Row[Any], wish: Wish, shares: Mapping[str, int], now: dt.datetime
-) -> RunningTrial:
-    is_over = row.state in TERMINAL_ATTEMPT
-    is_leaving = is_over or row.yield_at is not None or row.trial_state == "STOPPING"
-    end: dt.datetime | None = None
-    if is_leaving:
-        asked_at = row.yield_at or row.ended_at
-        grace = dt.timedelta(seconds=wish.stop_grace_s + KILL_MARGIN_S)
-        # What is still there after that is on a node that is not heard: nobody knows how long.
-        if asked_at is not None and asked_at + grace > now:
-            end = asked_at + grace
-    elif row.started_at is not None:
-        end = expected_end(_progress(row, wish), now=now)
-    return RunningTrial(
-        trial_id=row.trial_id,
-        trial_no=row.trial_no,
-        attempt_no=row.no,
-        experiment_id=row.experiment_id,
-        project_id=row.project_id,
-        priority=row.priority,
-        request=wish.request,
-        shares=shares,
-        started_at=row.started_at or row.created_at,
-        # Nearly done: it is let finish.
-        preemptible=wish.preemptible and row.state != "WINDING_DOWN",
-        queue_no=row.queue_no,
-        expected_end_at=end,
-        last_checkpoint_at=row.checkpoint_at,
-        yielding=is_leaving,
-    )
-
-
-def _progress(row: Row[Any], wish: Wish) -> Progress:
-    reported_at = row.progress_at
-    if reported_at is not None and reported_at < row.started_at:
-        reported_at = None  # of an earlier attempt
-    return Progress(
-        started_at=row.started_at,
-        reported_at=reported_at,
-        step=row.step,
-        first_step=row.resume_step,
-        num_steps_planned=row.num_steps_planned or wish.num_steps,
-        epoch=row.epoch,
-        num_epochs_planned=wish.num_epochs,
-    )
+    def _load_running(self, session: Session, rows: Iterable[RawRow], now: dt.datetime) -> None:
+        attempt_of: dict[str, int] = dict(self._holders_query.fetch(session))
+        shares: dict[int, dict[str, int]] = defaultdict(dict)
+        for node_id, node in self._nodes.items():
+            for allocation_id, num in node.held.items():
+                if (attempt_id := attempt_of.get(allocation_id)) is not None:
+                    on_node = shares[attempt_id]
+                    on_node[node_id] = on_node.get(node_id, 0) + num
+        is_later = self._loaded_at is not None and now >= self._loaded_at
+        old, self._running = self._running, {}
+        for row in rows:
+            attempt_id, experiment_id = row[:2]
+            if attempt_id not in shares or experiment_id not in self._wishes:
+                continue
+            known = old.get(attempt_id)
+            if known is not None and (known.row != row or known.trial.shares != shares[attempt_id]):
+                known = None
+            if known is None or not (is_later and now < known.until):
+                trial, until = running_trial(
+                    self._running_query.convert(row),
+                    self._wishes[experiment_id].wish,
+                    shares[attempt_id],
+                    now,
+                )
+                if known is not None and known.trial.expected_end_at == trial.expected_end_at:
+                    trial = known.trial
+                known = _Running(row, until, trial)
+            self._running[attempt_id] = known
