@@ -173,13 +173,13 @@ def measure(num_nodes: int, num_queued: int, *, passes: int, churn: int) -> None
     )
 
 
-def measure_load(url: str, num_nodes: int, num_queued: int) -> None:
-    from sqlalchemy import insert
+def measure_load(url: str, num_nodes: int, num_queued: int, *, passes: int, churn: int) -> None:
+    from sqlalchemy import insert, update
 
     from muster_server import clock
     from muster_server.db.engine import Database
     from muster_server.db.models import Base, NodeRow, NodeSlotRow, TrialRow
-    from muster_server.services.scheduling import load_scheduler_snapshot
+    from muster_server.services.scheduling import SnapshotLoader
     from muster_server.testing.data import add_experiment
 
     database = Database(url)
@@ -216,15 +216,24 @@ def measure_load(url: str, num_nodes: int, num_queued: int) -> None:
                 for no in range(TRIALS_PER_EXPERIMENT)
             ],
         )  # fmt: skip
-    times_ms = []
-    for _ in range(3):
-        begin = time.perf_counter()
+    loader, draw = SnapshotLoader(), random.Random(7)
+    times_ms, cpu_ms = [], []
+    for _ in range(1 + passes):
+        begin, cpu_begin = time.perf_counter(), time.process_time()
         with database.read() as session:
-            snapshot = load_scheduler_snapshot(session, now=now)
+            snapshot = loader.load(session, now=now)
         times_ms.append(1000 * (time.perf_counter() - begin))
+        cpu_ms.append(1000 * (time.process_time() - cpu_begin))
+        moved = draw.sample([trial.trial_id for trial in snapshot.queue], churn)
+        with database.transaction() as session:
+            session.execute(
+                update(TrialRow).where(TrialRow.id.in_(moved)).values(queue_no=draw.random())
+            )
     print(
         f"load of {len(snapshot.nodes):,} nodes and {len(snapshot.queue):,} queued trials from "
-        f"{database.url.get_backend_name()}: {min(times_ms):,.0f} to {max(times_ms):,.0f} ms"
+        f"{database.url.get_backend_name()}: first {times_ms[0]:,.0f} ms, then "
+        f"{statistics.median(times_ms[1:]):,.0f} ms median (of the processor "
+        f"{statistics.median(cpu_ms[1:]):,.0f} ms) with {churn} trials changed between two"
     )
     database.dispose()
 
@@ -250,7 +259,13 @@ def main() -> None:
     if not arguments.no_load:
         with tempfile.TemporaryDirectory() as folder:
             url = arguments.database_url or f"sqlite:///{Path(folder) / 'bench.db'}"
-            measure_load(url, arguments.nodes, arguments.queued)
+            measure_load(
+                url,
+                arguments.nodes,
+                arguments.queued,
+                passes=arguments.passes,
+                churn=arguments.churn,
+            )
     print(f"load {os.getloadavg()[0]:.1f}")
 
 

@@ -43,6 +43,8 @@ from muster_server.middleware.meter import RequestMeter
 from muster_server.middleware.strict_json import StrictJson
 from muster_server.security.passwords import CONCURRENT_VERIFIES
 from muster_server.security.rate_limits import SignInLimits
+from muster_server.services.foresight import Foresight
+from muster_server.services.scheduling import scheduler_policy
 from muster_server.settings import Settings
 from muster_server.tasks.names import QUEUE_KEY
 from muster_server.telemetry.cluster import ClusterCollector, redis_list_length
@@ -96,6 +98,7 @@ def create_app(settings: Settings) -> FastAPI:
         hub = Hub(settings.resolved_redis_url())
         database = Database(settings.resolved_database_url(), on_commit=hub.on_commit)
         app.state.database = database
+        app.state.foresight = Foresight(database, scheduler_policy(settings))
         app.state.hub = hub
         app.state.live_sockets = {}
         _watch(app, settings)

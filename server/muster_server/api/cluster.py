@@ -19,9 +19,8 @@ from muster_server.schemas.cluster import (
 )
 from muster_server.services import audit, nodes, queue, queue_moves
 from muster_server.services.paging import MAX_LIMIT, decode_cursor, encode_cursor
-from muster_server.services.scheduling import scheduler_policy
 
-from .deps import Config, Db, Me, RemoteAddr
+from .deps import Db, Foresee, Me, RemoteAddr
 
 router = APIRouter(tags=["cluster"])
 
@@ -87,7 +86,7 @@ def list_node_events(
 @router.get("/queue", operation_id="list_queue")
 def list_queue(
     database: Db,
-    config: Config,
+    foresight: Foresee,
     project: ProjectFilter = None,
     cursor: Cursor = None,
     limit: Limit = 100,
@@ -96,17 +95,16 @@ def list_queue(
     when it should start where that can be said."""
     key = decode_cursor(cursor, int)
     start = max(0, int(key[0])) if key and key[0] is not None else 0
-    policy = scheduler_policy(config)
     with database.read() as session:
         items, following = queue.list_queue(
-            session, policy, now=clock.now(), cursor=start, limit=limit, project=project
+            session, foresight, now=clock.now(), cursor=start, limit=limit, project=project
         )
     return Page(items=items, next=encode_cursor(following) if following is not None else None)
 
 
 @router.post("/queue:move", operation_id="move_in_queue")
 def move_in_queue(
-    database: Db, config: Config, me: Me, addr: RemoteAddr, wish: QueueMove
+    database: Db, foresight: Foresee, me: Me, addr: RemoteAddr, wish: QueueMove
 ) -> QueueMoved:
     """Move a waiting trial, or all of an experiment, among equals: those of the same pool, slot
     type, priority and project. Its owner and administrators may."""
@@ -125,5 +123,5 @@ def move_in_queue(
             detail=wish.model_dump(exclude_none=True),
         )
     with database.read() as session:
-        first = queue.queue_item(session, scheduler_policy(config), moved[0], now=now)
+        first = queue.queue_item(session, foresight, moved[0], now=now)
     return QueueMoved(num_trials=len(moved), first=first)

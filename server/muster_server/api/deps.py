@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.security.principal import Principal
+from muster_server.services.foresight import Foresight
 from muster_server.services.operations import Caller
 from muster_server.services.paging import MAX_CURSOR_CHARS, MAX_LIMIT
 from muster_server.settings import Settings
@@ -26,6 +27,11 @@ async def get_database(connection: HTTPConnection) -> Database:
 async def get_app_settings(connection: HTTPConnection) -> Settings:
     settings: Settings = connection.app.state.settings
     return settings
+
+
+async def get_foresight(connection: HTTPConnection) -> Foresight:
+    foresight: Foresight = connection.app.state.foresight
+    return foresight
 
 
 async def get_principal(connection: HTTPConnection) -> Principal:
@@ -50,6 +56,8 @@ async def get_caller(connection: HTTPConnection) -> Caller:
 
 Db = Annotated[Database, Depends(get_database)]
 Config = Annotated[Settings, Depends(get_app_settings)]
+Foresee = Annotated[Foresight, Depends(get_foresight)]
+"""What the scheduler would decide now."""
 Me = Annotated[Principal, Depends(get_principal)]
 """A user (session or API token)."""
 Agent = Annotated[Principal, Depends(get_principal)]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from muster_server import clock
-from muster_server.api.deps import By, Config, Cursor, Db, Id, IdempotencyKey, Limit
+from muster_server.api.deps import By, Cursor, Db, Foresee, Id, IdempotencyKey, Limit
 from muster_server.db.models import EventRow
 from muster_server.domain.states import ExperimentState, TrialState
 from muster_server.schemas.base import Page
@@ -26,7 +26,6 @@ from muster_server.services import experiment_views, experiments, previews, tria
 from muster_server.services.event_views import list_events
 from muster_server.services.experiment_filters import ExperimentFilter
 from muster_server.services.operations import note
-from muster_server.services.scheduling import scheduler_policy
 
 router = APIRouter(tags=["experiments"])
 
@@ -55,10 +54,10 @@ def create_experiment(
 
 
 @router.post("/experiments:preview", operation_id="preview_experiment")
-def preview_experiment(body: ExperimentIn, db: Db, config: Config) -> PreviewOut:
+def preview_experiment(body: ExperimentIn, db: Db, foresight: Foresee) -> PreviewOut:
     """Check a document and show what it would do. Nothing is stored."""
     with db.read() as session:
-        return previews.preview_experiment(session, body, scheduler_policy(config), now=clock.now())
+        return previews.preview_experiment(session, body, foresight, now=clock.now())
 
 
 @router.get("/experiments", operation_id="list_experiments")

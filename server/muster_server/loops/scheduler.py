@@ -13,19 +13,24 @@ from muster_server.db.engine import Database
 from muster_server.db.leases import Lease
 from muster_server.db.models import TrialRow
 from muster_server.domain.scheduler import (
+    Decided,
     Place,
     Preempt,
     Resize,
+    Scheduler,
     SchedulerPolicy,
     SchedulerSnapshot,
     Wait,
-    schedule,
 )
 from muster_server.services.placement import note_waits, place, preempt, resize
-from muster_server.services.scheduling import load_scheduler_snapshot
+from muster_server.services.scheduling import IDS_PER_QUERY, SnapshotLoader
 
 from .base import Loop
 
+NOTED_IN_FRONT = 800
+NOTED_BEHIND = 200
+"""Waiting trials per queue and pass whose reasons are worked out and stored where they changed: the
+front each time, and so many of those behind in turn."""
 ESTIMATE_TOLERANCE_S = 30.0
 ESTIMATE_TOLERANCE = 0.1
 """An estimated start is written anew when it moved by more than this share of what is left, and by
@@ -45,35 +50,67 @@ Noted = tuple[str, dt.datetime | None, bool]
 
 
 class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
+    """Remembers what it has read and worked out, so that a pass costs what has changed; a new
+    leader begins without and decides the same."""
+
     name = "scheduler"
 
     def __init__(self, database: Database, policy: SchedulerPolicy) -> None:
         super().__init__(database)
         self.policy = policy
-        self._noted: dict[int, Noted] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._loader = SnapshotLoader()
+        self._scheduler = Scheduler()
+        self._behind = NOTED_IN_FRONT
+        """Position in the queues from which on trials behind are noted next."""
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> SchedulerSnapshot:
-        queued = session.execute(
-            select(
-                TrialRow.id,
-                TrialRow.pending_reason,
-                TrialRow.estimated_start_at,
-                TrialRow.promised_since,
-            ).where(TrialRow.state == "QUEUED")
-        )
-        self._noted = {
-            row.id: (row.pending_reason, row.estimated_start_at, row.promised_since is not None)
-            for row in queued
-        }
-        return load_scheduler_snapshot(session, now=now)
+        return self._loader.load(session, now=now)
 
     def decide(self, snapshot: SchedulerSnapshot, *, now: dt.datetime) -> Sequence[Applied]:
-        decisions = schedule(snapshot, now=now, policy=self.policy)
-        changes: list[Applied] = [d for d in decisions if not isinstance(d, Wait)]
-        news = tuple(
-            d for d in decisions if isinstance(d, Wait) and is_news(d, self._noted, now=now)
-        )
+        try:
+            decided = self._scheduler.run(snapshot, now=now, policy=self.policy)
+            waits = self._to_note(decided)
+        except Exception:
+            self._forget()  # half-way through
+            raise
+        changes: list[Applied] = [*decided.actions]
+        noted = self._noted([wait.trial_id for wait in waits])
+        news = tuple(wait for wait in waits if is_news(wait, noted, now=now))
         return [*changes, Waits(waits=news)] if news else changes
+
+    def _to_note(self, decided: Decided) -> list[Wait]:
+        """What the front of each queue waits for, and in turn those behind."""
+        waits = list(decided.waits(most=NOTED_IN_FRONT))
+        behind = list(decided.waits(first=self._behind, most=NOTED_BEHIND))
+        if not behind and self._behind > NOTED_IN_FRONT:
+            self._behind = NOTED_IN_FRONT
+            behind = list(decided.waits(first=self._behind, most=NOTED_BEHIND))
+        self._behind += NOTED_BEHIND if behind else 0
+        return waits + behind
+
+    def _noted(self, trial_ids: Sequence[int]) -> dict[int, Noted]:
+        """What is stored of them. Read after deciding: only then is it known of whom."""
+        noted: dict[int, Noted] = {}
+        with self.database.read() as session:
+            for first in range(0, len(trial_ids), IDS_PER_QUERY):
+                rows = session.execute(
+                    select(
+                        TrialRow.id,
+                        TrialRow.pending_reason,
+                        TrialRow.estimated_start_at,
+                        TrialRow.promised_since,
+                    ).where(TrialRow.id.in_(trial_ids[first : first + IDS_PER_QUERY]))
+                )
+                for row in rows:
+                    noted[row.id] = (
+                        row.pending_reason,
+                        row.estimated_start_at,
+                        row.promised_since is not None,
+                    )
+        return noted
 
     def apply(self, session: Session, decision: Applied, *, lease: Lease, now: dt.datetime) -> None:
         match decision:

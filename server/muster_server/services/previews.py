@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from muster_server.domain.scheduler import SchedulerPolicy
 from muster_server.domain.search import Searcher, SearchSpec, sampling
 from muster_server.domain.search.simulate import simulate
 from muster_server.schemas.base import FieldError
@@ -19,6 +18,7 @@ from muster_server.schemas.experiments import (
 
 from .documents import search_spec
 from .experiments import resolve_submission
+from .foresight import Foresight
 from .queue import plan_one
 
 SAMPLED_TRIALS = 10
@@ -27,7 +27,7 @@ _SIMULATION_SEED = 20_240_607
 
 
 def preview_experiment(
-    session: Session, body: ExperimentIn, policy: SchedulerPolicy, *, now: dt.datetime
+    session: Session, body: ExperimentIn, foresight: Foresight, *, now: dt.datetime
 ) -> PreviewOut:
     """The same checks as a submission, the trials it would create, and where one would run."""
     resolved = resolve_submission(session, body, now=now)
@@ -52,7 +52,7 @@ def preview_experiment(
             preempts=[],
         )
     spec = search_spec(config)
-    planned = plan_one(session, config, policy, now=now)
+    planned = plan_one(session, config, foresight, now=now)
     return PreviewOut(
         valid=True,
         errors=[],

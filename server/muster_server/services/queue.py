@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 
 from sqlalchemy import Select, select
@@ -13,20 +14,19 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
 from muster_server.domain.resources import request_from_config
 from muster_server.domain.scheduler import (
+    Decided,
     NodeShare,
     Place,
     Preempt,
     QueuedTrial,
     Resize,
-    SchedulerPolicy,
-    SchedulerSnapshot,
     Wait,
-    schedule,
+    Waiting,
 )
 from muster_server.schemas.cluster import QueueItem
 from muster_server.schemas.experiments import PlannedNode
 
-from .scheduling import load_scheduler_snapshot
+from .foresight import Foresight
 from .scheduling_views import Wish
 
 PLANNED_TRIAL_ID = -1
@@ -35,7 +35,7 @@ PLANNED_TRIAL_ID = -1
 
 def list_queue(
     session: Session,
-    policy: SchedulerPolicy,
+    foresight: Foresight,
     *,
     now: dt.datetime,
     cursor: int,
@@ -48,32 +48,46 @@ def list_queue(
     restart, soonest first. `project` leaves out those of others, and changes neither position nor
     estimate.
     """
-    snapshot = load_scheduler_snapshot(session, now=now)
-    decisions = _by_trial(snapshot, policy, now)
-    order = list(decisions)
-    order += session.scalars(
-        select(TrialRow.id)
-        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-        .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
-        .where(
-            TrialRow.state == "QUEUED",
-            ExperimentRow.desired == "run",
-            ProjectRow.exhausted_reason != "",
-        )
-        .order_by(TrialRow.id)
+    others = [*session.scalars(_OUT_OF_BUDGET), *session.scalars(_RESTARTING)]
+    mine = None if project is None else set(session.scalars(_waiting_of(project)))
+    with foresight.ask(now) as foreseen:
+        order = chain(_order(foreseen.decided), ((trial_id, None) for trial_id in others))
+        chosen = (each for each in order if mine is None or each[0] in mine)
+        window = list(islice(chosen, cursor, cursor + limit + 1))
+        decisions = {trial_id: _told(what) for trial_id, what in window[:limit]}
+    items = _items(session, list(decisions), decisions)
+    return items, cursor + limit if len(window) > limit else None
+
+
+def _order(decided: Decided) -> Iterator[tuple[int, Place | Waiting | None]]:
+    """Trials with a decision: first those that start."""
+    for action in decided.actions:
+        if isinstance(action, Place):
+            yield action.trial_id, action
+    for waiting in decided.waiting():
+        yield waiting.trial_id, waiting
+
+
+def _told(what: Place | Waiting | None) -> Place | Wait | None:
+    return what.tell() if isinstance(what, Waiting) else what
+
+
+_OUT_OF_BUDGET = (
+    select(TrialRow.id)
+    .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+    .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
+    .where(
+        TrialRow.state == "QUEUED",
+        ExperimentRow.desired == "run",
+        ProjectRow.exhausted_reason != "",
     )
-    order += session.scalars(
-        select(TrialRow.id)
-        .where(TrialRow.state == "RETRY_WAIT")
-        .order_by(TrialRow.not_before, TrialRow.id)
-    )
-    if project is not None:
-        mine = set(session.scalars(_waiting_of(project)))
-        order = [trial_id for trial_id in order if trial_id in mine]
-    window = order[cursor : cursor + limit]
-    items = _items(session, window, decisions)
-    following = cursor + limit
-    return items, following if following < len(order) else None
+    .order_by(TrialRow.id)
+)
+_RESTARTING = (
+    select(TrialRow.id)
+    .where(TrialRow.state == "RETRY_WAIT")
+    .order_by(TrialRow.not_before, TrialRow.id)
+)
 
 
 def _waiting_of(project: str) -> Select[int]:
@@ -86,30 +100,28 @@ def _waiting_of(project: str) -> Select[int]:
 
 
 def queue_item(
-    session: Session, policy: SchedulerPolicy, trial_id: int, *, now: dt.datetime
+    session: Session, foresight: Foresight, trial_id: int, *, now: dt.datetime
 ) -> QueueItem | None:
     """One waiting trial as `list_queue` shows it; None when it does not wait."""
-    decisions = _by_trial(load_scheduler_snapshot(session, now=now), policy, now)
-    items = _items(session, [trial_id], decisions)
-    return items[0] if items and items[0].state in ("QUEUED", "RETRY_WAIT") else None
+    with foresight.ask(now) as foreseen:
+        decision = _decision(foreseen.decided, trial_id)
+    items = _items(session, [trial_id], {trial_id: decision})
+    return items[0] if items else None
 
 
-def _by_trial(
-    snapshot: SchedulerSnapshot, policy: SchedulerPolicy, now: dt.datetime
-) -> dict[int, Place | Wait]:
-    decisions = schedule(snapshot, now=now, policy=policy)
-    return {d.trial_id: d for d in decisions if isinstance(d, Place | Wait)}
+def _decision(decided: Decided, trial_id: int) -> Place | Wait | None:
+    return next((_told(what) for found, what in _order(decided) if found == trial_id), None)
 
 
 def _items(
-    session: Session, trial_ids: list[int], decisions: Mapping[int, Place | Wait]
+    session: Session, trial_ids: list[int], decisions: Mapping[int, Place | Wait | None]
 ) -> list[QueueItem]:
     rows = session.execute(
         select(TrialRow, ExperimentRow, UserRow.username, ProjectRow.name)
         .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
         .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
         .outerjoin(UserRow, UserRow.id == ExperimentRow.owner_id)
-        .where(TrialRow.id.in_(trial_ids))
+        .where(TrialRow.id.in_(trial_ids), TrialRow.state.in_(("QUEUED", "RETRY_WAIT")))
     )
     items = {
         trial.id: _item(trial, experiment, owner, project, decisions.get(trial.id))
@@ -179,10 +191,9 @@ class Planned:
 
 
 def plan_one(
-    session: Session, config: Mapping[str, Any], policy: SchedulerPolicy, *, now: dt.datetime
+    session: Session, config: Mapping[str, Any], foresight: Foresight, *, now: dt.datetime
 ) -> Planned:
     """The scheduler's decision on a trial that does not exist, behind everything that waits."""
-    snapshot = load_scheduler_snapshot(session, now=now)
     project_id = session.scalar(select(ProjectRow.id).where(ProjectRow.name == config["project"]))
     trial = QueuedTrial(
         trial_id=PLANNED_TRIAL_ID,
@@ -193,28 +204,23 @@ def plan_one(
         queued_at=now,
         request=request_from_config(config),
     )
-    queue = (*snapshot.queue, trial)
-    decisions = schedule(dataclasses.replace(snapshot, queue=queue), now=now, policy=policy)
-    without = schedule(snapshot, now=now, policy=policy)
-    preempts = _asked(decisions) - _asked(without)
-    for decision in decisions:
-        if decision.trial_id != PLANNED_TRIAL_ID:
-            continue
-        if isinstance(decision, Place):
-            nodes = _planned_nodes(config, decision.shares)
-            return Planned(nodes=nodes, reason=decision.reason)
-        if isinstance(decision, Wait):
-            return Planned(
-                reason=decision.reason,
-                position=decision.position,
-                estimated_start_at=decision.estimated_start_at,
-                preempts=tuple(sorted(preempts)),
-            )
-    raise AssertionError("the scheduler decides on every trial")
+    with foresight.ask(now) as (snapshot, without):
+        queue = (*snapshot.queue, trial)
+        decided = foresight.ask_about(dataclasses.replace(snapshot, queue=queue), now)
+        decision = _decision(decided, PLANNED_TRIAL_ID)
+    if isinstance(decision, Place):
+        return Planned(nodes=_planned_nodes(config, decision.shares), reason=decision.reason)
+    assert decision is not None, "the scheduler decides on every trial"
+    return Planned(
+        reason=decision.reason,
+        position=decision.position,
+        estimated_start_at=decision.estimated_start_at,
+        preempts=tuple(sorted(_asked(decided) - _asked(without))),
+    )
 
 
-def _asked(decisions: list[Any]) -> set[int]:
-    return {d.trial_id for d in decisions if isinstance(d, Preempt | Resize)}
+def _asked(decided: Decided) -> set[int]:
+    return {d.trial_id for d in decided.actions if isinstance(d, Preempt | Resize)}
 
 
 def _planned_nodes(

@@ -5,6 +5,7 @@ docs/concepts/scheduling.md for the rules.
 """
 
 from .decisions import Decision, NodeShare, Place, Preempt, Resize, Wait
+from .group_pass import Waiting
 from .passes import Decided, Scheduler, plan, schedule
 from .queue import queue_order
 from .views import (
@@ -31,6 +32,7 @@ __all__ = [
     "SchedulerPolicy",
     "SchedulerSnapshot",
     "Wait",
+    "Waiting",
     "plan",
     "queue_order",
     "schedule",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 from muster_server.domain.fitting import Shares
 from muster_server.domain.resources import count
@@ -28,8 +30,24 @@ MAX_LOOKS = 32
 who comes later has its turn in a later pass."""
 
 
+class Waiting(NamedTuple):
+    """A trial that waits, of which nothing has been worked out yet but its position."""
+
+    position: int
+    candidate: Candidate
+    group_pass: GroupPass
+
+    @property
+    def trial_id(self) -> int:
+        return self.candidate.entry.trial_id
+
+    def tell(self) -> Wait:
+        """Why, and until when. To be asked before the next pass begins."""
+        return self.group_pass.tell(self)
+
+
 class GroupPass:
-    """Decides when it is made; `actions` are what it decided, `waits` tells about the others.
+    """Decides when it is made; `actions` are what it decided, `waiting` are the others.
 
     Reads the group, and what is taken and kept on its nodes, until the group begins its next pass.
     """
@@ -232,25 +250,35 @@ class GroupPass:
 
     # ---- telling
 
-    def waits(self) -> Iterator[Wait]:
-        """The others, in order. To be read before the group's next pass."""
-        estimates = estimate(
+    def waiting(self) -> Iterator[Waiting]:
+        """The others, in order. To be read, and told, before the group's next pass."""
+        for position, candidate in enumerate(self._waiting(), start=1):
+            yield Waiting(position, candidate, self)
+
+    def tell(self, waiting: Waiting) -> Wait:
+        trial_id = waiting.trial_id
+        promised = self._promised.get(trial_id)
+        return Wait(
+            trial_id=trial_id,
+            position=waiting.position,
+            reason=self._reason(waiting.candidate, promised),
+            is_promised=promised is not None,
+            estimated_start_at=self._estimates.get(trial_id),
+        )
+
+    @cached_property
+    def _promised(self) -> dict[int, Reservation]:
+        return {r.trial.trial_id: r for r in self._reservations.all}
+
+    @cached_property
+    def _estimates(self) -> dict[int, dt.datetime]:
+        return estimate(
             self._group,
             (c for c in self._waiting() if c.entry.kind.possible and not self._waits_for_quota(c)),
             started=self._ends,
             now=self._now,
             policy=self._policy,
         )
-        promised = {r.trial.trial_id: r for r in self._reservations.all}
-        for position, candidate in enumerate(self._waiting(), start=1):
-            trial_id = candidate.entry.trial_id
-            yield Wait(
-                trial_id=trial_id,
-                position=position,
-                reason=self._reason(candidate, promised.get(trial_id)),
-                is_promised=trial_id in promised,
-                estimated_start_at=estimates.get(trial_id),
-            )
 
     def _waiting(self) -> Iterator[Candidate]:
         for candidate in self._order.everyone():

@@ -14,7 +14,7 @@ from muster_server.domain.resources import NodeView, Request
 
 from .decisions import Decision, NodeShare, Place, Preempt, Resize, Wait
 from .group import Group
-from .group_pass import GroupPass
+from .group_pass import GroupPass, Waiting
 from .nodes import Node
 from .views import (
     GroupKey,
@@ -62,14 +62,15 @@ class Decided:
         self.actions: list[Place | Preempt | Resize] = [a for p in passes for a in p.actions]
         self._passes = passes
 
-    def waits(self, *, most: int | None = None) -> Iterator[Wait]:
-        """Those who wait, the first of every group first; of each group at most `most`.
+    def waiting(self) -> Iterator[Waiting]:
+        """Those who wait, the first of every group first. To be read until the next pass begins."""
+        return heapq.merge(*(p.waiting() for p in self._passes), key=attrgetter("position"))
 
-        They are worked out as they are asked for, until the next pass begins.
-        """
-        return heapq.merge(
-            *(islice(p.waits(), most) for p in self._passes), key=attrgetter("position")
-        )
+    def waits(self, *, first: int = 0, most: int | None = None) -> Iterator[Wait]:
+        """The same, and why: of each group at most `most`, without its first `first`."""
+        last = None if most is None else first + most
+        groups = (islice(p.waiting(), first, last) for p in self._passes)
+        return (w.tell() for w in heapq.merge(*groups, key=attrgetter("position")))
 
 
 class Scheduler:

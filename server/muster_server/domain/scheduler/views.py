@@ -127,11 +127,11 @@ class SchedulerSnapshot:
 @dataclass(frozen=True, kw_only=True)
 class SchedulerPolicy:
     max_placements: int = 200
-    """Per pass, so that a pass stays short; the rest comes with the next one."""
+    """Per pass and group, so that a pass stays short; the rest comes with the next one."""
     preempt: bool = True
     """Whether a trial may stop preemptible trials of lower priority for their slots."""
     max_preemptions: int = 50
-    """Trials asked to give up slots per pass."""
+    """Trials asked to give up slots per pass and group."""
     max_reservations: int = 4
     """Waiting trials per group for which free slots are kept until they can start."""
     age_after_s: float = 3600.0
