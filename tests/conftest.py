@@ -283,3 +283,28 @@ def join_token(database):
 def join_client(connect, join_token):
     """A client with a join token, as an agent has before it first registers."""
     return connect(token=join_token)
+
+
+@pytest.fixture
+def muster(monkeypatch, connect, make_user_token):
+    """`muster("stop", "1")` runs a command as a member; its result. as_: another role."""
+
+    from typer.testing import CliRunner
+
+    from muster.cli.app import app as commands
+    from muster.client import Client, Target
+
+    def run(*arguments, as_="member", input=None):
+        http = connect(token=make_user_token(as_))
+
+        def from_environment(cls):
+            client = cls(Target("http://localhost:8470", "unused", "the test"))
+            client._http.close()
+            client._http = http  # the application in this process, in place of a socket
+            monkeypatch.setattr(client, "close", lambda: None)
+            return client
+
+        monkeypatch.setattr(Client, "from_environment", classmethod(from_environment))
+        return CliRunner().invoke(commands, list(arguments), input=input)
+
+    return run

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster import wire
+from muster_agent.health import MIN_DISK_FREE_BYTES
 from muster_agent.process import Identity, boot_id, is_alive, owner_of, tagged
 
 _ALLOCATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -48,7 +49,7 @@ class ShimOptions:
     kill_wait_s: float = 30.0
     """How long processes may take to die of SIGKILL before they are called unkillable."""
     spool_limit_bytes: int = 2 * 1024**3
-    min_disk_free_bytes: int = 64 * 1024**2
+    min_disk_free_bytes: int = MIN_DISK_FREE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ from muster_agent.client import (
     persistently,
 )
 from muster_agent.deletions import Deleter
+from muster_agent.health import CHECK_INTERVAL_S
 from muster_agent.joining import CannotJoin, introduce, take_credential
 from muster_agent.machine import Machine
 from muster_agent.plan import (
@@ -80,6 +81,7 @@ class Agent:
         self._desired: dict[str, wire.Assignment] | None = None
         self._forget: set[str] = set()
         self._disputed: set[str] = set()
+        self._problems: list[wire.NodeProblem] | None = None
         self._deadline_boot_s = 0.0
         self._lease_s = 0.0
         self._wake = asyncio.Event()
@@ -93,6 +95,7 @@ class Agent:
         sessions = asyncio.create_task(self._sessions())
         stopped = asyncio.create_task(stop.wait())
         sweeps = asyncio.create_task(self._sweeps())
+        checks = asyncio.create_task(self._check_health())
         try:
             await asyncio.wait({sessions, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if stopped.done() and not sessions.done():
@@ -100,10 +103,11 @@ class Agent:
         finally:
             stopped.cancel()
             sweeps.cancel()
+            checks.cancel()
             sessions.cancel()
             for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(stopped, sweeps, *self._tasks, return_exceptions=True)
+            await asyncio.gather(stopped, sweeps, checks, *self._tasks, return_exceptions=True)
             with contextlib.suppress(asyncio.CancelledError):
                 await sessions
             await self._plane.close()
@@ -124,6 +128,19 @@ class Agent:
             return
         if found:
             log.warning("orphans_ended", allocation_ids=found, num_survivors=num_survivors)
+
+    async def _check_health(self) -> None:
+        """Find out now and then what the heartbeats say of this node."""
+        while True:
+            try:
+                found = await asyncio.to_thread(self._machine.problems)
+            except Exception:
+                log.exception("health_check_failed")
+            else:
+                if found != self._problems:
+                    log.info("health", problems=[p.message for p in found])
+                self._problems = found
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
     def _is_kept(self, allocation_id: str) -> bool:
         """Whether its processes are supervised, or about to be swept up after by someone else."""
@@ -223,6 +240,7 @@ class Agent:
                         running=list(self._allocations),
                         accepts_credential=True,
                         clock=self._machine.clock_reading(),
+                        problems=self._problems,
                     )
                 )
             except Unreachable as error:
@@ -394,7 +412,9 @@ class Agent:
         except OSError as error:
             allocation.end_by_ourselves(
                 wire.StateRecord(
-                    observed="PREPARE_FAILED", message=f"the shim could not be started: {error}"
+                    observed="PREPARE_FAILED",
+                    message=f"the shim could not be started: {error}",
+                    blames="node",
                 )
             )
 

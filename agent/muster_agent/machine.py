@@ -9,7 +9,7 @@ from pathlib import Path
 
 import muster
 from muster import wire
-from muster_agent import clock, inventory, process
+from muster_agent import clock, health, inventory, process
 from muster_agent.allocations import Allocation, recover
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.history import History
@@ -29,6 +29,7 @@ class Machine:
         self._usage = inventory.UsageMeter(self._home)
         self._address = inventory.node_address(settings)
         self._sdk_path = _make_sdk_folder(self._home)
+        self._offered: list[wire.SlotInfo] = []
 
     def boot_id(self) -> str:
         """Changes with every boot."""
@@ -57,7 +58,17 @@ class Machine:
     def inventory(self) -> wire.Inventory:
         """What it offers. Takes a moment: it asks nvidia-smi and the training interpreter."""
         found = inventory.take_inventory(self._settings)
+        self._offered = list(found.slots)
         return dataclasses.replace(found, storage_id=self._storage.id())
+
+    def problems(self) -> list[wire.NodeProblem]:
+        """What is wrong with it now. Takes a moment where there are CUDA devices."""
+        folders = [self._home, self._settings.storage]
+        return health.find_problems(
+            [path for path in folders if path.exists()],
+            clock=self.clock_reading(),
+            devices=self._offered,
+        )
 
     def usage(self) -> wire.NodeUsage:
         """How busy it has been since the previous call."""

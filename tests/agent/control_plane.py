@@ -64,6 +64,9 @@ class TestControlPlane:
         """So many answers to registrations are lost on their way."""
         self.joinings: list[str] = []
         self.is_down = False
+        self.clock_ahead_s: float | None = None
+        """How far its clock is ahead of ours; None: it does not tell the time."""
+        self.leases: list[dict[str, Any]] = []
         self.refuse_records_with_name: str | None = None
         self.superseded: set[str] = set()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -153,6 +156,18 @@ class TestControlPlane:
             if token == self.next_credential:
                 self.credentials, self.next_credential = {token}, None
             return token in self.credentials
+
+    def lease(self, body: dict[str, Any]) -> wire.LeaseReply:
+        wire.load(wire.LeaseRequest, body)
+        with self.lock:
+            self.leases.append(body)
+            ahead_s = self.clock_ahead_s
+            return wire.LeaseReply(
+                lease_s=self.lease_s,
+                heartbeat_s=0.3,
+                credential=self.next_credential,
+                server_time_ms=None if ahead_s is None else (time.time() + ahead_s) * 1000,
+            )
 
     def get_assignments(self, index: int, wait: float) -> wire.AssignmentsReply:
         with self.changed:
@@ -271,9 +286,7 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
             if epoch != plane.epoch:
                 return 410, _problem("agent.session_superseded", "register again")
             if parts == ["lease"]:
-                return 200, wire.LeaseReply(
-                    lease_s=plane.lease_s, heartbeat_s=0.3, credential=plane.next_credential
-                )
+                return 200, plane.lease(content)
             if parts == ["assignments"]:
                 return 200, plane.get_assignments(int(query["index"]), float(query["wait"]))
             if parts == ["deletions"]:

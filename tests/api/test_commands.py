@@ -6,35 +6,13 @@ import json
 
 import pytest
 from sqlalchemy import select, update
-from typer.testing import CliRunner
 
-from muster.cli.app import app as commands
 from muster.cli.output import Failure
-from muster.client import Client, ClientError, Target
+from muster.client import ClientError
 from muster_server.db.models import AllocationRow, ExperimentRow, TrialRow
 
 API = "/api/v1"
 TRAINER = "name: digits\ntrainer: {model: mlp}\n"
-
-
-@pytest.fixture
-def muster(monkeypatch, connect, make_user_token):
-    """`muster("stop", "1")` runs a command as a member; its result. as_: another role."""
-
-    def run(*arguments, as_="member", input=None):
-        http = connect(token=make_user_token(as_))
-
-        def from_environment(cls):
-            client = cls(Target("http://localhost:8470", "unused", "the test"))
-            client._http.close()
-            client._http = http  # the application in this process, in place of a socket
-            monkeypatch.setattr(client, "close", lambda: None)
-            return client
-
-        monkeypatch.setattr(Client, "from_environment", classmethod(from_environment))
-        return CliRunner().invoke(commands, list(arguments), input=input)
-
-    return run
 
 
 @pytest.fixture

@@ -91,10 +91,10 @@ def test_a_failed_training_is_exit_code_4(stack: Stack) -> None:
 
 
 def test_nodes_are_listed_with_their_slots(stack: Stack) -> None:
-    nodes = json.loads(stack.cli("nodes", "--json").stdout)
+    nodes = json.loads(stack.cli("node", "list", "--json").stdout)
     assert sorted(n["name"] for n in nodes) == ["local-1", "local-2"]
     assert all(n["num_slots"] == 2 for n in nodes)
-    assert "local-1" in stack.cli("nodes").stdout
+    assert "local-1" in stack.cli("node", "list").stdout
 
 
 def test_tokens_are_made_listed_and_revoked(stack: Stack) -> None:

@@ -169,6 +169,17 @@ class NodeUsage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeProblem:
+    """What a check of the agent finds wrong with its node."""
+
+    kind: str
+    """disk | memory | clock | device."""
+    message: str
+    blocks: bool = False
+    """Nothing new should be placed there while it lasts."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClockReading:
     """How a node's clocks stand to the server's (its database's), measured with heartbeats."""
 
@@ -191,6 +202,8 @@ class LeaseRequest:
     accepts_credential: bool = False
     """The agent takes up a `credential` of the reply."""
     clock: ClockReading | None = None
+    problems: list[NodeProblem] | None = None
+    """All that is wrong with the node now; None: not looked yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -504,6 +517,9 @@ class StateRecord:
     """With READY of node_rank 0 when num_nodes > 1."""
     message: str = ""
     exit: ExitInfo | None = None
+    blames: Literal["node", "request"] = "request"
+    """With PREPARE_FAILED: the node, when it could not do what another one can; a node that fails
+    so again and again is quarantined. Else what was asked for: an entry point that does not exist."""
 
 
 Record = MetricsRecord | WorkerRecord | GroupRecord | CheckpointRecord | MessageRecord | StateRecord

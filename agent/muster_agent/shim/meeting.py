@@ -72,7 +72,9 @@ class Meeting:
                     cgroup=cgroup,
                 )
         except OSError as error:
-            raise PrepareFailed(f"the rendezvous host could not be started: {error}") from error
+            raise PrepareFailed(
+                f"the rendezvous host could not be started: {error}", blames="node"
+            ) from error
         finally:
             os.close(stdin_read)
             os.close(stdout_write)
@@ -88,7 +90,7 @@ class Meeting:
             return wire.Rendezvous(host=self._host, port=port, run_id=self._run_id)
         if self._store.has_ended or time.monotonic() > self._give_up_at:
             reason = tail(self._words).strip().splitlines()[-1:] or ["it did not answer in time"]
-            raise PrepareFailed(f"the rendezvous host did not come up: {reason[0]}")
+            raise PrepareFailed(f"the rendezvous host did not come up: {reason[0]}", blames="node")
         return None
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from muster import wire
 from muster_agent.folder import AllocationFolder, ShimOptions
@@ -19,7 +20,14 @@ from muster_agent.storage import RefusedPath, Storage
 
 
 class PrepareFailed(Exception):
-    """This node cannot run the allocation; the message is one clear sentence."""
+    """This node cannot run the allocation; the message is one clear sentence.
+
+    blames: "node" only for what another node would have managed; see wire.StateRecord.
+    """
+
+    def __init__(self, message: str, *, blames: Literal["node", "request"] = "request") -> None:
+        super().__init__(message)
+        self.blames = blames
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +87,8 @@ def _check_disk(path: Path, min_free_bytes: int) -> None:
     if free < min_free_bytes:
         raise PrepareFailed(
             f"only {free // 2**20} MiB are free at {path}; at least {min_free_bytes // 2**20} MiB "
-            "are needed for logs and reports"
+            "are needed for logs and reports",
+            blames="node",
         )
 
 
@@ -108,7 +117,9 @@ def _check_interpreter(spec: wire.AllocationSpec, python: str, *, cache: Path) -
     try:
         interpreter = describe(python, cache=cache)
     except InterpreterError as error:
-        raise PrepareFailed(str(error)) from error
+        raise PrepareFailed(
+            str(error), blames="request" if spec.python is not None else "node"
+        ) from error
     if spec.launcher == "torchrun" and not interpreter.torch_version:
         raise PrepareFailed(
             f"torch is not installed for {python} on this node, and launcher 'torchrun' needs it"
@@ -151,10 +162,12 @@ def _make_checkpoint_dir(spec: wire.AllocationSpec, options: ShimOptions) -> Pat
         raise PrepareFailed(str(error)) from error
     except OSError as error:
         raise PrepareFailed(
-            f"the checkpoint folder {path} cannot be made: {error.strerror}"
+            f"the checkpoint folder {path} cannot be made: {error.strerror}", blames="node"
         ) from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise PrepareFailed(f"the checkpoint folder {path} is not writable for the agent's user")
+        raise PrepareFailed(
+            f"the checkpoint folder {path} is not writable for the agent's user", blames="node"
+        )
     return path
 
 

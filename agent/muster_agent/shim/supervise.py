@@ -168,7 +168,7 @@ class Shim:
             rendezvous = await self._open_meeting(prepared) if prepared else None
         except PrepareFailed as error:
             await self._end_processes()
-            self._enter("PREPARE_FAILED", message=str(error))
+            self._enter("PREPARE_FAILED", message=str(error), blames=error.blames)
             return
         if prepared is not None and not self.commands.must_end():
             self._enter("READY", rendezvous=rendezvous)
@@ -232,7 +232,7 @@ class Shim:
             try:
                 return self.meeting.lease(self.options.node_address)
             except NoPortFree as error:
-                raise PrepareFailed(str(error)) from error
+                raise PrepareFailed(str(error), blames="node") from error
         self.meeting.start_store(prepared.place, self.children, self.cgroup)
         while (rendezvous := self.meeting.find_store()) is None:
             if self.commands.must_end():
@@ -490,11 +490,12 @@ class Shim:
         message: str = "",
         rendezvous: wire.Rendezvous | None = None,
         exit: wire.ExitInfo | None = None,
+        blames: Literal["node", "request"] = "request",
     ) -> None:
         """Record a state, durably, then show it to the agent."""
         log.info("%s %s", observed, message or (exit.message if exit else ""))
         record = wire.StateRecord(
-            observed=observed, message=message, rendezvous=rendezvous, exit=exit
+            observed=observed, message=message, rendezvous=rendezvous, exit=exit, blames=blames
         )
         self.spool.append(record)
         self.state = with_changes(self.state, observed=observed, asked=self.commands.asked)

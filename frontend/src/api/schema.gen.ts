@@ -915,6 +915,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/nodes/{node_id}:release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Release Node
+         * @description Release a node from quarantine. Whether it is open, cordoned or draining stays as it is.
+         */
+        post: operations["release_node"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/pools": {
         parameters: {
             query?: never;
@@ -2670,6 +2690,8 @@ export interface components {
             clock?: components["schemas"]["ClockReading"] | null;
             /** Node Id */
             node_id: string;
+            /** Problems */
+            problems?: components["schemas"]["NodeProblem"][] | null;
             /** Running */
             running?: string[] | null;
             /** Session Epoch */
@@ -2873,6 +2895,12 @@ export interface components {
             address: string;
             /** Agent Version */
             agent_version: string;
+            /** Clock Skew S */
+            clock_skew_s: number | null;
+            /** Cuda Version */
+            cuda_version: string;
+            /** Driver Version */
+            driver_version: string;
             /** Health */
             health: string;
             /** Health Reason */
@@ -2902,8 +2930,12 @@ export interface components {
             num_slots_used: number;
             /** Pool */
             pool: string;
+            /** Problems */
+            problems: components["schemas"]["NodeProblemOut"][];
             /** Python Version */
             python_version: string;
+            /** Quarantine Reason */
+            quarantine_reason: string;
             /**
              * Registered At
              * Format: date-time
@@ -2918,6 +2950,10 @@ export interface components {
             slots: components["schemas"]["SlotOut"][];
             /** State */
             state: string;
+            /** Strike Reason */
+            strike_reason: string;
+            /** Strikes */
+            strikes: number;
             /** Torch Version */
             torch_version: string;
             /** Usage */
@@ -2932,6 +2968,30 @@ export interface components {
              * @enum {string}
              */
             scheduling: "open" | "cordoned" | "draining";
+        };
+        /**
+         * NodeProblem
+         * @description What a check of the agent finds wrong with its node.
+         */
+        NodeProblem: {
+            /**
+             * Blocks
+             * @default false
+             */
+            blocks: boolean;
+            /** Kind */
+            kind: string;
+            /** Message */
+            message: string;
+        };
+        /** NodeProblemOut */
+        NodeProblemOut: {
+            /** Blocks */
+            blocks: boolean;
+            /** Kind */
+            kind: string;
+            /** Message */
+            message: string;
         };
         /**
          * NodeUsage
@@ -3748,6 +3808,12 @@ export interface components {
          *     end will be, when a member has failed: the rest of its gang must not wait for its log.
          */
         StateRecord: {
+            /**
+             * Blames
+             * @default request
+             * @enum {string}
+             */
+            blames: "node" | "request";
             exit?: components["schemas"]["ExitInfo"] | null;
             /**
              * Message
@@ -8155,6 +8221,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_EventOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    release_node: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeOut"];
                 };
             };
             /** @description Not signed in */

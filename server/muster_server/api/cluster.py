@@ -62,6 +62,13 @@ def update_node(database: Db, me: Me, node_id: str, change: NodePatch) -> NodeOu
         )
 
 
+@router.post("/nodes/{node_id}:release", operation_id="release_node")
+def release_node(database: Db, me: Me, node_id: str) -> NodeOut:
+    """Release a node from quarantine. Whether it is open, cordoned or draining stays as it is."""
+    with database.transaction() as session:
+        return nodes.release_node(session, node_id, actor=me.actor, now=clock.now())
+
+
 @router.delete("/nodes/{node_id}", operation_id="remove_node", status_code=204)
 def remove_node(database: Db, me: Me, node_id: str) -> None:
     """Take a node out of the cluster: a LOST one, or a cordoned one with nothing running."""

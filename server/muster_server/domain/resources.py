@@ -87,6 +87,8 @@ class NodeView:
     state: str = "ONLINE"
     scheduling: str = "open"
     health: str = "ok"
+    problem: str = ""
+    """What is wrong with it that keeps new work away; "" when nothing does."""
     host: str = ""
     """Machine name: nodes of one host share their local storage."""
     strikes: int = 0
@@ -103,7 +105,7 @@ class NodeView:
             return self.scheduling
         if self.health == "quarantined":
             return "quarantined"
-        return None
+        return "unhealthy" if self.problem else None
 
 
 def request_from_config(config: Mapping[str, Any]) -> Request:

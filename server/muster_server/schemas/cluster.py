@@ -25,6 +25,14 @@ class SlotOut(Output):
     """Rank of the worker on this slot, once known."""
 
 
+class NodeProblemOut(Output):
+    kind: str
+    """disk, memory, clock or device."""
+    message: str
+    blocks: bool
+    """Nothing new is placed on the node while it lasts."""
+
+
 class NodeOut(Output):
     id: str
     name: str
@@ -33,12 +41,25 @@ class NodeOut(Output):
     state: str
     scheduling: Literal["open", "cordoned", "draining"]
     health: str
+    """ok, degraded or quarantined."""
     health_reason: str
+    problems: list[NodeProblemOut]
+    """What the checks of its agent find now."""
+    quarantine_reason: str
+    """Why nothing is placed here until it is released; "" when it is not quarantined."""
+    strikes: int
+    """Failures in a row to prepare that were the node's fault."""
+    strike_reason: str
+    """The last of them."""
+    clock_skew_s: float | None
+    """Its wall clock minus the server's; null: not compared yet."""
     hostname: str
     address: str
     agent_version: str
     python_version: str
     torch_version: str
+    cuda_version: str
+    driver_version: str
     num_cpus: int
     memory_bytes: int
     num_slots: int

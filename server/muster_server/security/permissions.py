@@ -53,6 +53,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_nodes": "view",
     "get_node": "view",
     "update_node": "admin",
+    "release_node": "admin",
     "remove_node": "admin",
     "list_node_events": "view",
     "list_queue": "view",

@@ -33,7 +33,7 @@ from muster_server.errors import Superseded
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
-from . import credentials, file_deletions
+from . import credentials, file_deletions, node_health
 from .allocations import changed, clean
 from .events import add_event
 
@@ -92,6 +92,8 @@ def renew_lease(
                 data={"before": "SUSPECT", "after": "ONLINE"},
             )
             touch(session, "cluster", "loops")
+    if request.problems is not None:
+        node_health.note_problems(session, node, request.problems, now=now)
     if request.running is not None and node.state in ("RECONCILING", "ONLINE"):
         _confirm_gone(session, node, set(request.running), now)
     touch(session, f"node:{node.id}")

@@ -26,7 +26,7 @@ from muster_server.domain.states import NODE_TRANSITIONS, is_legal
 from muster_server.errors import Conflict, NotFound
 from muster_server.schemas.cluster import ClusterOut, EventOut, NodeOut, SlotOut
 
-from . import audit
+from . import audit, node_health
 from .events import add_event
 
 
@@ -116,10 +116,18 @@ def set_scheduling(
             now=now,
             node_id=node_id,
         )
-    if scheduling == "open" and (row.health != "ok" or row.strikes):
-        row.health, row.health_reason, row.strikes = "ok", "", 0
+    if scheduling == "open":
+        node_health.release(session, node_id, actor=actor, now=now)
     session.flush()
     touch(session, "cluster", f"node:{node_id}", "loops")
+    return get_node(session, node_id)
+
+
+def release_node(session: Session, node_id: str, *, actor: str, now: dt.datetime) -> NodeOut:
+    """Lift its quarantine, and forget the failures to prepare that led to it. Whether it is open
+    stays as it is. Without any, nothing changes. Raises NotFound."""
+    _get_row(session, node_id)
+    node_health.release(session, node_id, actor=actor, now=now)
     return get_node(session, node_id)
 
 
@@ -234,11 +242,18 @@ def _node_out(row: NodeRow, slots: list[SlotOut]) -> NodeOut:
             "scheduling": row.scheduling,
             "health": row.health,
             "health_reason": row.health_reason,
+            "problems": row.problems,
+            "quarantine_reason": row.quarantine_reason,
+            "strikes": row.strikes,
+            "strike_reason": row.strike_reason,
+            "clock_skew_s": row.clock_skew_s,
             "hostname": row.hostname,
             "address": row.address,
             "agent_version": row.agent_version,
             "python_version": inventory.get("python_version", ""),
             "torch_version": inventory.get("torch_version", ""),
+            "cuda_version": inventory.get("cuda_version", ""),
+            "driver_version": inventory.get("driver_version", ""),
             "num_cpus": inventory.get("num_cpus", 0),
             "memory_bytes": inventory.get("memory_bytes", 0),
             "num_slots": len(slots),

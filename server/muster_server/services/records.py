@@ -37,7 +37,7 @@ from muster_server.db.models import (
 from muster_server.domain.outcomes import on_server_clock
 from muster_server.domain.states import ALLOCATION_TRANSITIONS, Transitions
 from muster_server.errors import NotFound
-from muster_server.services import logs, metrics, search
+from muster_server.services import logs, metrics, node_health, search
 
 from .agents import Fence, require_session
 from .allocations import bump_assignments, clean
@@ -270,7 +270,7 @@ def _apply_state(
     if record.observed == "READY":
         _note_ready(session, allocation, record)
     if record.observed == "PREPARE_FAILED":
-        _strike(session, allocation, record, now)
+        _note_not_prepared(session, allocation, record, now)
     if record.observed == "EXITED":
         allocation.ended_at = now
         session.execute(
@@ -305,7 +305,7 @@ def _note_ready(session: Session, allocation: AllocationRow, record: StateRecord
     session.execute(
         update(NodeRow)
         .where(NodeRow.id == allocation.node_id, NodeRow.strikes > 0)
-        .values(strikes=0)
+        .values(strikes=0, strike_reason="")
     )
     if record.rendezvous is not None and allocation.node_rank == 0:
         session.execute(
@@ -315,12 +315,9 @@ def _note_ready(session: Session, allocation: AllocationRow, record: StateRecord
         )
 
 
-def _strike(
+def _note_not_prepared(
     session: Session, allocation: AllocationRow, record: StateRecord, now: dt.datetime
 ) -> None:
-    session.execute(
-        update(NodeRow).where(NodeRow.id == allocation.node_id).values(strikes=NodeRow.strikes + 1)
-    )
     add_event(
         session,
         "node.prepare_failed",
@@ -331,6 +328,9 @@ def _strike(
         trial_id=None,
         node_id=allocation.node_id,
     )
+    if record.blames == "node":
+        reason = record.message or "of something it did not name"
+        node_health.note_strike(session, allocation.node_id, reason, now=now)
 
 
 def _note_exits(

@@ -34,7 +34,7 @@ from muster_server.errors import Conflict, InvalidRequest, NotSignedIn, Supersed
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
-from . import credentials
+from . import credentials, node_health
 from .agents import heartbeat_s, lease_s
 from .allocations import clean
 from .events import add_event, was_told
@@ -89,7 +89,7 @@ def register(
     )
     rebooted = bool(node.boot_id) and node.boot_id != request.boot_id
     is_first = node.session_epoch == 0
-    _describe(node, request, rebooted=rebooted)
+    _describe(session, node, request, rebooted=rebooted)
     node.session_epoch += 1
     node.registered_at = node.last_seen_at = now
     node.lease_expires_at = now + dt.timedelta(seconds=lease_s(session, settings))
@@ -212,7 +212,7 @@ def _seconds_left(node: NodeRow, now: dt.datetime) -> int:
     return max(1, round((node.lease_expires_at - now).total_seconds()))
 
 
-def _describe(node: NodeRow, request: RegisterRequest, *, rebooted: bool) -> None:
+def _describe(session: Session, node: NodeRow, request: RegisterRequest, *, rebooted: bool) -> None:
     inventory = request.inventory
     node.pool = request.pool
     node.labels = dict(request.labels)
@@ -228,8 +228,7 @@ def _describe(node: NodeRow, request: RegisterRequest, *, rebooted: bool) -> Non
     node.inventory = dataclasses.asdict(inventory)
     node.storage_id = inventory.storage_id[:64]
     if rebooted:
-        if node.health == "quarantined":
-            node.health, node.health_reason, node.quarantine_reason = "ok", "", ""
+        node_health.clear(session, node)
         node.clock_offset_ms = node.clock_error_ms = None  # its boot clock began anew
 
 

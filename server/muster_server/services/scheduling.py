@@ -71,6 +71,7 @@ _NODES = select(
     NodeRow.state,
     NodeRow.scheduling,
     NodeRow.health,
+    NodeRow.problems,
     NodeRow.hostname,
     NodeRow.strikes,
     NodeRow.labels,

@@ -61,6 +61,7 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
         state=node.state,
         scheduling=node.scheduling,
         health=node.health,
+        problem=next((str(p["message"]) for p in node.problems if p["blocks"]), ""),
         host=node.hostname or node.name,
         strikes=node.strikes,
         labels={str(key): str(value) for key, value in node.labels.items()},

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import cluster, experiments, lineage, local, operations, projects, queue
+from . import cluster, experiments, lineage, local, nodes, operations, projects, queue
 
 
 class Commands(TyperGroup):
@@ -81,9 +81,9 @@ app.command("deletions")(projects.deletions)
 app.command("queue")(queue.queue)
 app.command("priority")(queue.priority)
 app.command("move")(queue.move)
-app.command("nodes")(cluster.nodes)
 app.command("login")(cluster.login)
 app.add_typer(projects.project_app, name="project")
 app.add_typer(projects.pool_app, name="pool")
+app.add_typer(nodes.app, name="node")
 app.add_typer(cluster.agent_app, name="agent")
 app.add_typer(cluster.token_app, name="token")

@@ -1,4 +1,4 @@
-"""Commands about the cluster and access to it: nodes, agent, token, login."""
+"""Commands about access to the cluster: agent, token, login."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from .output import (
     escape,
     print_json,
     say,
-    styled_state,
     table,
 )
 
@@ -26,31 +25,6 @@ Role = Literal["viewer", "member", "admin", "metrics"]
 
 agent_app = typer.Typer(no_args_is_help=True, help="Join machines to the cluster.")
 token_app = typer.Typer(no_args_is_help=True, help="Your tokens for the command line and scripts.")
-
-
-def nodes(as_json: JsonOption = False) -> None:
-    """List the nodes of the cluster."""
-    with _client() as client:
-        found = list(client.pages("/nodes"))
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        say("No nodes. Join one: muster agent token")
-        return
-    shown = table("name", "state", "pool", "slots", "cpu", "scheduling", "seen", right=("slots",))
-    for node in found:
-        usage = node["usage"] or {}
-        shown.add_row(
-            escape(node["name"]),
-            styled_state(node["state"]),
-            escape(node["pool"]),
-            f"{node['num_slots_used']}/{node['num_slots']}",
-            f"{usage['cpu_pct']:.0f} %" if "cpu_pct" in usage else "–",
-            node["scheduling"],
-            f"{age(node['last_seen_at'])} ago",
-        )
-    console().print(shown)
 
 
 @agent_app.command(

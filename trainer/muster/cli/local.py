@@ -141,7 +141,7 @@ def _announce(access: Access, seconds: float) -> None:
         f"  Dashboard   {access.url}\n"
         f"  Sign in     {access.sign_in_url}\n"
         f"              ({first}; valid for 30 minutes)\n"
-        f"  Try         {_command()} nodes\n"
+        f"  Try         {_command()} node list\n"
         f"  Stop        Ctrl-C\n",
         flush=True,
     )

@@ -34,6 +34,7 @@ from muster_server.domain.states import TERMINAL_ATTEMPT, TERMINAL_EXPERIMENT, T
 from muster_server.services import search
 from muster_server.services.allocations import bump_assignments, clean, require_one
 from muster_server.services.events import Level, add_event
+from muster_server.services.node_health import quarantine
 from muster_server.services.yielding import ask_to_yield
 
 
@@ -61,16 +62,8 @@ def _apply(session: Session, action: Action, now: dt.datetime) -> set[str]:
         case SetNode():
             _set_node(session, action, now)
         case QuarantineNode():
-            session.execute(
-                update(NodeRow)
-                .where(NodeRow.id == action.node_id)
-                .values(health="quarantined", health_reason=action.reason)
-            )
-            add_event(
-                session, now=now, type="node.quarantined", level="error", node_id=action.node_id,
-                message=f"Quarantined: {action.reason}.",
-            )  # fmt: skip
-            touch(session, "cluster", f"node:{action.node_id}")
+            if session.get(NodeRow, action.node_id) is not None:  # it may have been removed
+                quarantine(session, action.node_id, action.reason, now=now)
         case SetAllocation():
             return _set_allocation(session, action, now)
         case SetDesired():

@@ -204,6 +204,9 @@ class SimulatedMachine(Machine):
             cpu_pct=0, memory_used_bytes=0, memory_total_bytes=1, disk_free_bytes=1
         )
 
+    def problems(self) -> list[wire.NodeProblem]:
+        return []
+
     def was_here(self, allocation_id: str) -> bool:
         return allocation_id in self._computer.history
 

@@ -290,9 +290,12 @@ class SimulatedShim(Shim):
         message: str = "",
         rendezvous: wire.Rendezvous | None = None,
         exit: wire.ExitInfo | None = None,
+        blames: Literal["node", "request"] = "request",
     ) -> None:
         self.spool.append(
-            wire.StateRecord(observed=observed, message=message, rendezvous=rendezvous, exit=exit)
+            wire.StateRecord(
+                observed=observed, message=message, rendezvous=rendezvous, exit=exit, blames=blames
+            )
         )
         self.state = with_changes(self.state, observed=observed, asked=self.commands.asked)
         words = message or (exit.message if exit is not None else "")

@@ -1,0 +1,126 @@
+"""What is wrong with this node: looked at now and then, told with every heartbeat.
+
+Only what somebody should act on is a problem. Those that `block` keep new work away until they are
+gone; nothing that runs is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import psutil
+
+from muster.wire import ClockReading, NodeProblem, SlotInfo
+
+CHECK_INTERVAL_S = 15.0
+MIN_DISK_FREE_BYTES = 64 * 2**20
+"""With less than this an allocation refuses to prepare (folder.ShimOptions)."""
+LOW_DISK_FREE_BYTES = 1024 * 2**20
+LOW_DISK_FREE_SHARE = 0.02
+"""Both: less than a gigabyte and less than one in fifty."""
+LOW_MEMORY_SHARE = 0.03
+MAX_CLOCK_SKEW_S = 5.0
+"""Log lines and files of nodes further apart than this cannot be put in order by their times."""
+_SMI_TIMEOUT_S = 20.0
+_SMI_FIELDS = "index,uuid,ecc.errors.uncorrected.volatile.total"
+
+
+def find_problems(
+    folders: Iterable[Path], *, clock: ClockReading | None, devices: Sequence[SlotInfo]
+) -> list[NodeProblem]:
+    """All checks, those that block first. Blocks for as long as nvidia-smi takes.
+
+    folders: of the agent and its storage. devices: the slots it has offered.
+    """
+    found = [problem for path in folders for problem in check_disk(path)]
+    found += check_memory() + check_clock(clock)
+    expected = [device for device in devices if device.slot_type == "cuda"]
+    if expected:
+        found += check_devices(expected, ask_smi())
+    unique = {problem.message: problem for problem in found}
+    return sorted(unique.values(), key=lambda problem: not problem.blocks)
+
+
+def check_disk(path: Path) -> list[NodeProblem]:
+    """Whether something can still be written there."""
+    try:
+        usage = shutil.disk_usage(path)
+        is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError as error:
+        message = f"the folder {path} cannot be used: {error.strerror or error}"
+        return [NodeProblem(kind="disk", message=message, blocks=True)]
+    if is_read_only or not os.access(path, os.W_OK):
+        message = f"nothing can be written to {path}"
+        return [NodeProblem(kind="disk", message=message, blocks=True)]
+    free = f"only {usage.free // 2**20:,} MiB are free at {path}"
+    if usage.free < MIN_DISK_FREE_BYTES:
+        message = f"{free}; at least {MIN_DISK_FREE_BYTES // 2**20} MiB are needed"
+        return [NodeProblem(kind="disk", message=message, blocks=True)]
+    if usage.free < LOW_DISK_FREE_BYTES and usage.free < LOW_DISK_FREE_SHARE * usage.total:
+        return [NodeProblem(kind="disk", message=free)]
+    return []
+
+
+def check_memory() -> list[NodeProblem]:
+    memory = psutil.virtual_memory()
+    if memory.available >= LOW_MEMORY_SHARE * memory.total:
+        return []
+    message = f"only {memory.available // 2**20:,} MiB of {memory.total // 2**20:,} MiB of memory are left"
+    return [NodeProblem(kind="memory", message=message)]
+
+
+def check_clock(reading: ClockReading | None) -> list[NodeProblem]:
+    """Against the server's clock; nothing while that has not been compared."""
+    if reading is None or abs(reading.skew_s) - reading.error_ms / 1000 <= MAX_CLOCK_SKEW_S:
+        return []
+    way = "ahead of" if reading.skew_s > 0 else "behind"
+    message = f"its clock is {abs(reading.skew_s):.0f} s {way} the server's"
+    return [NodeProblem(kind="clock", message=message)]
+
+
+def ask_smi() -> str | None:
+    """What nvidia-smi says of every device; None when it fails or does not answer in time."""
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={_SMI_FIELDS}", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=_SMI_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def check_devices(expected: Sequence[SlotInfo], answer: str | None) -> list[NodeProblem]:
+    """Whether the devices offered are still there, and without errors of memory.
+
+    answer: of `ask_smi`.
+    """
+    if answer is None:
+        message = "nvidia-smi does not answer, or says that a device has failed"
+        return [NodeProblem(kind="device", message=message, blocks=True)]
+    errors_of: dict[str, str] = {}
+    for line in answer.splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) == 3:
+            errors_of[fields[1]] = fields[2]
+    problems = []
+    for device in expected:
+        errors = errors_of.get(device.uuid)
+        if errors is None:
+            message = f"device {device.index} ({device.name}) is gone"
+            problems.append(NodeProblem(kind="device", message=message, blocks=True))
+        elif errors.isdigit() and int(errors):
+            message = (
+                f"device {device.index} ({device.name}) has had {errors} uncorrected memory errors "
+                "since the driver was loaded"
+            )
+            problems.append(NodeProblem(kind="device", message=message))
+    return problems

@@ -1,0 +1,107 @@
+"""What an agent finds wrong with its node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.wire import ClockReading, SlotInfo
+from muster_agent import health
+from muster_agent.health import check_clock, check_devices, check_disk, find_problems
+
+DEVICES = [
+    SlotInfo(index=0, slot_type="cuda", name="NVIDIA H200", uuid="GPU-a"),
+    SlotInfo(index=1, slot_type="cuda", name="NVIDIA H200", uuid="GPU-b"),
+]
+
+
+def test_a_disk_that_is_nearly_full_keeps_new_work_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert check_disk(tmp_path) == []
+    monkeypatch.setattr(health, "MIN_DISK_FREE_BYTES", 2**60)
+    (problem,) = check_disk(tmp_path)
+    assert (problem.kind, problem.blocks) == ("disk", True)
+    assert f"MiB are free at {tmp_path}" in problem.message
+
+
+def test_one_that_fills_up_is_told_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "LOW_DISK_FREE_BYTES", 2**60)
+    monkeypatch.setattr(health, "LOW_DISK_FREE_SHARE", 1.1)
+    (problem,) = check_disk(tmp_path)
+    assert (problem.kind, problem.blocks) == ("disk", False)
+
+
+def test_a_folder_that_is_gone_or_read_only(tmp_path: Path) -> None:
+    (gone,) = check_disk(tmp_path / "gone")
+    assert gone.blocks
+    assert gone.message == f"the folder {tmp_path}/gone cannot be used: No such file or directory"
+    (read_only,) = check_disk(Path("/proc/self"))  # nobody can write there
+    assert read_only.blocks
+
+
+@pytest.mark.parametrize(
+    ("skew_s", "error_ms", "message"),
+    [
+        (0.2, 1.0, None),
+        (-4.9, 1.0, None),
+        (6.0, 2000.0, None),  # it may be less
+        (90.0, 1.0, "its clock is 90 s ahead of the server's"),
+        (-3600.0, 1.0, "its clock is 3600 s behind the server's"),
+    ],
+)
+def test_a_clock_that_is_off(skew_s: float, error_ms: float, message: str | None) -> None:
+    found = check_clock(ClockReading(offset_ms=0.0, error_ms=error_ms, skew_s=skew_s))
+    assert [p.message for p in found] == ([message] if message else [])
+    assert check_clock(None) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("0, GPU-a, 0\n1, GPU-b, 0\n", []),
+        ("0, GPU-a, [N/A]\n1, GPU-b, [Not Supported]\n", []),
+        (None, [("nvidia-smi does not answer, or says that a device has failed", True)]),
+        ("0, GPU-a, 0\n", [("device 1 (NVIDIA H200) is gone", True)]),
+        (
+            "0, GPU-a, 3\n1, GPU-b, 0\n",
+            [
+                (
+                    "device 0 (NVIDIA H200) has had 3 uncorrected memory errors since the driver "
+                    "was loaded",
+                    False,
+                )
+            ],
+        ),
+    ],
+)
+def test_devices(answer: str | None, expected: list[tuple[str, bool]]) -> None:
+    assert [(p.message, p.blocks) for p in check_devices(DEVICES, answer)] == expected
+
+
+def test_what_blocks_comes_first_and_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off = ClockReading(offset_ms=0.0, error_ms=1.0, skew_s=60.0)
+    monkeypatch.setattr(health, "MIN_DISK_FREE_BYTES", 2**60)
+    found = find_problems([tmp_path, tmp_path], clock=off, devices=[])
+    kinds = [p.kind for p in found if p.kind != "memory"]
+    assert kinds == ["disk", "clock"]
+
+
+def test_an_agent_tells_with_its_heartbeats(agent: Any, plane: Any, wait_for: Any) -> None:
+    wait_for(lambda: plane.leases and plane.leases[-1]["problems"] is not None)
+    assert "clock" not in {p["kind"] for p in plane.leases[-1]["problems"]}
+
+
+def test_an_agent_compares_its_clock_with_the_servers(
+    agent: Any, plane: Any, wait_for: Any
+) -> None:
+    plane.clock_ahead_s = 120.0
+
+    def said() -> set[str]:
+        return {p["message"] for p in plane.leases[-1]["problems"] or []} if plane.leases else set()
+
+    wait_for(lambda: any("behind the server's" in message for message in said()), timeout_s=60)

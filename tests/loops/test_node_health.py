@@ -1,0 +1,199 @@
+"""Health of nodes: what agents find, what keeps new work away, quarantine and release."""
+
+import pytest
+
+from muster.wire import StateRecord
+from muster_server.domain.health import QUARANTINE_AFTER
+
+FULL = {"kind": "disk", "message": "only 3 MiB are free at /data", "blocks": True}
+SLOW = {"kind": "clock", "message": "its clock is 90 s behind the server's", "blocks": False}
+
+
+def node_of(show, name="node-1"):
+    return next(n for n in show("/nodes")["items"] if n["name"] == name)
+
+
+def events(show, node, kind):
+    found = show(f"/nodes/{node['id']}/events")["items"]
+    return [e["message"] for e in found if e["type"] == kind]
+
+
+def waiting_reason(show):
+    (item,) = show("/queue")["items"]
+    return item["pending_reason"]
+
+
+def fail_to_prepare(controller, node, *, blames="node"):
+    """The one allocation it is to prepare fails."""
+    (allocation_id,) = [i for i, a in node.poll().items() if a.desired == "prepare"]
+    node.send(
+        allocation_id,
+        StateRecord(observed="PREPARING"),
+        StateRecord(observed="PREPARE_FAILED", message="the disk is broken", blames=blames),
+    )
+    controller.tick()
+
+
+def test_a_problem_is_shown_with_its_reason_and_is_gone_with_it(agent, show):
+    node = agent()
+    node.beat(problems=[SLOW])
+    shown = node_of(show)
+    assert (shown["health"], shown["health_reason"]) == ("degraded", SLOW["message"])
+    assert shown["problems"] == [SLOW]
+    # Another figure of the same thing is no news.
+    node.beat(problems=[SLOW | {"message": "its clock is 91 s behind the server's"}])
+    assert node_of(show)["health_reason"] == "its clock is 91 s behind the server's"
+    assert len(events(show, shown, "node.health")) == 1
+    node.beat(problems=[])
+    assert (node_of(show)["health"], node_of(show)["problems"]) == ("ok", [])
+    assert events(show, shown, "node.health") == [
+        "node-1 has no problems any more.",
+        "node-1 is degraded: its clock is 90 s behind the server's.",
+    ]
+
+
+def test_a_problem_that_blocks_keeps_new_work_away_until_it_is_gone(
+    controller, agent, submit, show
+):
+    node = agent(slots=2)
+    node.beat(problems=[FULL])
+    submit(slots=1)
+    controller.tick()
+    assert node.poll() == {}
+    assert "2 on unhealthy node node-1" in waiting_reason(show)
+    node.beat(problems=[SLOW])  # only what blocks does
+    controller.tick()
+    assert len(node.poll()) == 1
+
+
+def test_an_older_agent_says_nothing_and_changes_nothing(agent, show):
+    node = agent()
+    node.beat(problems=[SLOW])
+    node.beat()
+    assert node_of(show)["health"] == "degraded"
+
+
+def test_a_node_that_cannot_prepare_again_and_again_is_quarantined(
+    controller, agent, submit, show, admin_client
+):
+    node = agent(slots=1)
+    for no in range(QUARANTINE_AFTER):
+        assert node_of(show)["health"] == "ok"
+        assert node_of(show)["strikes"] == no
+        submit("restarts: {infra: 0}", slots=1)
+        controller.tick()
+        fail_to_prepare(controller, node)
+    shown = node_of(show)
+    reason = "it could not prepare 3 times in a row, the last time because the disk is broken"
+    assert (shown["health"], shown["quarantine_reason"]) == ("quarantined", reason)
+    submit(slots=1)
+    controller.tick()
+    assert not [a for a in node.poll().values() if a.desired == "prepare"]
+    assert "quarantined" in waiting_reason(show)
+
+    node.beat(problems=[SLOW])  # both are said, and the quarantine stays
+    assert node_of(show)["health_reason"] == f"{reason}; {SLOW['message']}"
+    node.beat(problems=[])
+    assert node_of(show)["health"] == "quarantined"
+
+    released = admin_client.post(f"/api/v1/nodes/{shown['id']}:release").json()
+    assert (released["health"], released["strikes"], released["scheduling"]) == ("ok", 0, "open")
+    assert events(show, shown, "node.released")
+    controller.tick()
+    assert [a for a in node.poll().values() if a.desired == "prepare"]
+    actions = admin_client.get("/api/v1/audit").json()["items"]
+    assert "node.release" in {a["action"] for a in actions}
+    # Once more is harmless.
+    admin_client.post(f"/api/v1/nodes/{shown['id']}:release")
+    assert len(events(show, shown, "node.released")) == 1
+
+
+def test_what_was_asked_for_is_not_the_nodes_fault(controller, agent, submit, show):
+    node = agent(slots=1)
+    for _ in range(QUARANTINE_AFTER + 1):
+        submit("restarts: {infra: 0}", slots=1)
+        controller.tick()
+        fail_to_prepare(controller, node, blames="request")
+    assert (node_of(show)["health"], node_of(show)["strikes"]) == ("ok", 0)
+
+
+def test_a_node_that_prepares_in_between_is_not_quarantined(controller, agent, submit, show):
+    node = agent(slots=1)
+    for _ in range(QUARANTINE_AFTER - 1):
+        submit("restarts: {infra: 0}", slots=1)
+        controller.tick()
+        fail_to_prepare(controller, node)
+    submit(slots=1)
+    controller.tick()
+    (allocation_id,) = [i for i, a in node.poll().items() if a.desired == "prepare"]
+    node.get_ready(allocation_id)
+    shown = node_of(show)
+    assert (shown["strikes"], shown["strike_reason"]) == (0, "")
+
+
+@pytest.mark.parametrize("scheduling", ["cordoned", "draining"])
+def test_release_leaves_the_scheduling_alone_and_opening_releases(
+    controller, agent, submit, show, admin_client, scheduling
+):
+    node = agent(slots=1)
+    for _ in range(QUARANTINE_AFTER):
+        submit("restarts: {infra: 0}", slots=1)
+        controller.tick()
+        fail_to_prepare(controller, node)
+    path = f"/api/v1/nodes/{node_of(show)['id']}"
+    admin_client.patch(path, json={"scheduling": scheduling})
+    assert node_of(show)["health"] == "quarantined"
+    if scheduling == "cordoned":
+        released = admin_client.post(f"{path}:release").json()
+    else:
+        released = admin_client.patch(path, json={"scheduling": "open"}).json()
+    expected = {"cordoned": "cordoned", "draining": "open"}[scheduling]
+    assert (released["health"], released["scheduling"]) == ("ok", expected)
+
+
+def test_a_reboot_ends_a_quarantine(controller, agent, submit, show):
+    node = agent(slots=1)
+    for _ in range(QUARANTINE_AFTER):
+        submit("restarts: {infra: 0}", slots=1)
+        controller.tick()
+        fail_to_prepare(controller, node)
+    node.boot_id = "boot-2"
+    node.register(expect=409)  # its lease is still that of the former boot
+    assert node_of(show)["health"] == "quarantined"
+
+
+def test_only_administrators_release(agent, show, member_client):
+    agent()
+    path = f"/api/v1/nodes/{node_of(show)['id']}:release"
+    assert member_client.post(path).status_code == 403
+
+
+def test_the_commands(controller, agent, submit, show, muster):
+    """list, show, cordon, drain, open and release, as people type them."""
+    node = agent(slots=1)
+    agent("node-2", slots=1).beat(problems=[FULL])
+    for _ in range(QUARANTINE_AFTER):
+        submit("restarts: {infra: 0}", slots=1)
+        controller.tick()
+        fail_to_prepare(controller, node)
+
+    def run(*words, code=0, as_="admin"):
+        result = muster("node", *words, as_=as_)
+        assert result.exit_code == code, (result.output, result.exception)
+        return result.output
+
+    listed = run("list")
+    assert "quarantined: it could not prepare 3 times in a row" in listed
+    assert "degraded: only 3 MiB are free at /data" in listed
+    shown = run("show", "node-1")
+    assert "the last time because the disk is broken" in shown
+    assert "no new work until it is gone" in run("show", "node-2")
+    assert "was quarantined because" in run("release", "node-1")
+    assert "was not quarantined" in run("release", "node-1")
+    for verb, scheduling in (("cordon", "cordoned"), ("drain", "draining"), ("open", "open")):
+        assert "node-1" in run(verb, "node-1")
+        assert node_of(show)["scheduling"] == scheduling
+    missing = muster("node", "show", "nobody", as_="admin")
+    assert missing.exit_code == 1
+    assert "There is no node 'nobody'" in str(missing.exception)
+    assert "node-1, node-2" in missing.exception.hint

@@ -1,0 +1,173 @@
+"""Commands about nodes: what is wrong with them, and whether they take new work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .output import (
+    Failure,
+    JsonOption,
+    age,
+    console,
+    escape,
+    print_json,
+    printable,
+    say,
+    styled_state,
+    table,
+)
+
+if TYPE_CHECKING:
+    from ..client import Client
+
+app = typer.Typer(no_args_is_help=True, help="The nodes: their health, and what they are for.")
+
+NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name (or id) of a node.")]
+NUM_EVENTS = 5
+
+
+@app.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """List the nodes of the cluster."""
+    with _client() as client:
+        found = list(client.pages("/nodes"))
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("No nodes. Join one: muster agent token")
+        return
+    shown = table(
+        "name", "state", "pool", "slots", "cpu", "scheduling", "seen", "health", right=("slots",)
+    )
+    for node in found:
+        usage = node["usage"] or {}
+        shown.add_row(
+            escape(node["name"]),
+            styled_state(node["state"]),
+            escape(node["pool"]),
+            f"{node['num_slots_used']}/{node['num_slots']}",
+            f"{usage['cpu_pct']:.0f} %" if "cpu_pct" in usage else "–",
+            node["scheduling"],
+            f"{age(node['last_seen_at'])} ago",
+            escape(_health(node)),
+        )
+    console().print(shown)
+
+
+@app.command("show")
+def show(name: NodeArgument, as_json: JsonOption = False) -> None:
+    """Show a node: its health with every reason, its slots and versions, what happened last."""
+    with _client() as client:
+        node = find_node(client, name)
+        events = list(client.pages(f"/nodes/{node['id']}/events", limit=NUM_EVENTS))
+    if as_json:
+        print_json({**node, "events": events})
+        return
+    console().print(
+        f"[bold]{escape(node['name'])}[/bold]  {styled_state(node['state'])}  {node['scheduling']}  "
+        f"{escape(_health(node))}"
+    )
+    lines = [("pool", node["pool"]), ("seen", f"{age(node['last_seen_at'])} ago")]
+    if node["quarantine_reason"]:
+        lines.append(("quarantined", node["quarantine_reason"]))
+    lines += [
+        (p["kind"], p["message"] + (" (no new work until it is gone)" if p["blocks"] else ""))
+        for p in node["problems"]
+    ]
+    if node["strikes"]:
+        lines.append(("not prepared", f"{node['strikes']} in a row: {node['strike_reason']}"))
+    if node["clock_skew_s"] is not None:
+        lines.append(("clock", f"{node['clock_skew_s']:+.3f} s against the server's"))
+    lines += [
+        ("address", f"{node['address']} ({node['hostname']})"),
+        ("slots", f"{node['num_slots_used']} of {node['num_slots']} in use"),
+        ("versions", _versions(node)),
+        ("labels", ", ".join(f"{k}={v}" for k, v in sorted(node["labels"].items())) or "none"),
+    ]
+    for label, text in lines:
+        print(f"  {label:<13}{printable(text)}")
+    for event in events:
+        print(f"  {age(event['at']):>5} ago  {printable(event['message'])}")
+
+
+@app.command("cordon")
+def cordon(name: NodeArgument, as_json: JsonOption = False) -> None:
+    """Place nothing new on a node. What runs there goes on."""
+    _schedule(name, "cordoned", "Nothing new is placed on {name}.", as_json=as_json)
+
+
+@app.command("drain")
+def drain(name: NodeArgument, as_json: JsonOption = False) -> None:
+    """Empty a node: what runs there saves a checkpoint and continues elsewhere."""
+    words = "{name} is being drained: what runs there saves a checkpoint and continues elsewhere."
+    _schedule(name, "draining", words, as_json=as_json)
+
+
+@app.command("open")
+def open_(name: NodeArgument, as_json: JsonOption = False) -> None:
+    """Let a node take new work again. Also releases it from quarantine."""
+    _schedule(name, "open", "{name} takes new work.", as_json=as_json)
+
+
+@app.command("release")
+def release(name: NodeArgument, as_json: JsonOption = False) -> None:
+    """Release a node from quarantine, when what was wrong with it is mended."""
+    with _client() as client:
+        before = find_node(client, name)
+        node = client.post(f"/nodes/{before['id']}:release")
+    if as_json:
+        print_json(node)
+    elif before["quarantine_reason"]:
+        say(f"{printable(node['name'])} is released. It was quarantined because:")
+        say(f"  {printable(before['quarantine_reason'])}")
+    else:
+        say(f"{printable(node['name'])} was not quarantined.")
+
+
+def _schedule(name: str, scheduling: str, words: str, *, as_json: bool) -> None:
+    with _client() as client:
+        node = client.patch(f"/nodes/{find_node(client, name)['id']}", {"scheduling": scheduling})
+    if as_json:
+        print_json(node)
+    else:
+        say(words.format(name=printable(node["name"])))
+
+
+def find_node(client: Client, name: str) -> dict[str, Any]:
+    """The node of this name, or id. Raises Failure that names those there are."""
+    found = list(client.pages("/nodes"))
+    for key in ("name", "id"):
+        for node in found:
+            if node[key] == name:
+                return dict(node)
+    names = ", ".join(node["name"] for node in found[:8]) + (", …" if len(found) > 8 else "")
+    raise Failure(
+        f"There is no node {printable(name)[:64]!r}.",
+        f"there are: {printable(names)}" if found else "join one: muster agent token",
+        code="nodes.not_found",
+    )
+
+
+def _health(node: dict[str, Any]) -> str:
+    reason = node["health_reason"]
+    return f"{node['health']}: {reason}" if reason else str(node["health"])
+
+
+def _versions(node: dict[str, Any]) -> str:
+    known = {
+        "agent": node["agent_version"],
+        "Python": node["python_version"],
+        "torch": node["torch_version"],
+        "CUDA": node["cuda_version"],
+        "driver": node["driver_version"],
+    }
+    return ", ".join(f"{what} {version}" for what, version in known.items() if version) or "unknown"
+
+
+def _client() -> Client:
+    from ..client import Client as HttpClient
+
+    return HttpClient.from_environment()
