@@ -32,6 +32,7 @@ PYTEST_AREAS = [
     "sdk",
     "integration",
     "training",
+    "chaos",
     "e2e",
 ]
 FAST = ["style", "types", "imports", "unit"]

@@ -20,6 +20,7 @@ the worker exits 0. Each action may carry `"ranks": [0]` (only those ranks do it
     {"ignore_sigterm": true}
     {"sigterm_exit": code}                    exit with that code on SIGTERM
     {"fork_daemon": seconds}                  leave a process in a session of its own behind
+    {"alone": "folder"}                       for good: who finds another one there notes it in "overlaps"
     {"touch": "path"} / {"wait_for_file": "path", "timeout_s": 30}
     {"print_env": ["RANK", ...]}              as NAME=value lines
     {"raise": "text"}                         an uncaught RuntimeError
@@ -31,6 +32,7 @@ the worker exits 0. Each action may carry `"ranks": [0]` (only those ranks do it
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import math
 import os
@@ -108,6 +110,8 @@ def perform(run: Run, action: dict[str, Any]) -> None:
             )
             child.returncode = 0  # not waited for: that is the point
             print(f"daemon pid {child.pid}", flush=True)  # noqa: T201
+        case {"alone": folder}:
+            be_alone(Path(folder), run.info.rank)
         case {"touch": path}:
             Path(path).write_text(f"{os.getpid()}\n", encoding="utf-8")
         case {"wait_for_file": path}:
@@ -132,6 +136,23 @@ def perform(run: Run, action: dict[str, Any]) -> None:
             train(run, **options)
         case _:
             raise ValueError(f"unknown action: {action}")
+
+
+def be_alone(folder: Path, rank: int) -> None:
+    """Witness that no two workers of one rank of the trial live at once, whoever says what: the
+    kernel holds the lock for as long as this process lives, and not a moment longer."""
+    trial = os.environ["MUSTER_TRIAL_ID"]
+    who = f"rank {rank} of attempt {_attempt_no()} of trial {trial}"
+    lock = os.open(folder / f"trial-{trial}-rank-{rank}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with (folder / "overlaps").open("a", encoding="utf-8") as overlaps:
+            overlaps.write(f"{who} found {os.pread(lock, 200, 0).decode().strip()}\n")
+        return
+    os.pwrite(lock, f"{who:<80}\n".encode(), 0)
+    with (folder / "starts").open("a", encoding="utf-8") as starts:
+        starts.write(f"{who}\n")
 
 
 def wait_for_stop(run: Run, seconds: float, code: int) -> NoReturn:
