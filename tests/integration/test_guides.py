@@ -1,11 +1,12 @@
 """The guides as a reader follows them: their files, their commands in order, on a real stack.
 
-Lines of the guides' console blocks are run by a real shell. An experiment number in them is the
-reader's first; here it is the one submitted last.
+Lines of the guides' console blocks are run by a real shell. Experiment 1 of a guide is the first that
+its reader submits; here others came before.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,20 @@ def open_stack() -> Iterator[Stack]:
             yield stack
         finally:
             stack.close()
+
+
+def with_numbers_from(first: int, text: str) -> str:
+    """The same commands or documents, about the experiments that are numbered 1, 2, … in them."""
+    commands = (
+        "show|logs|stop|kill|pause|resume|continue|fork|archive|unarchive|delete|label|budget|move"
+    )
+    several = rf"(?<=muster )(?:{commands})(?: \d+)+"
+    one = r"(?<=muster )priority \d+|--before \d+|\bexperiment: \d+"
+
+    def move(match: re.Match[str]) -> str:
+        return re.sub(r"\d+", lambda number: str(first - 1 + int(number[0])), match[0])
+
+    return re.sub(f"{several}|{one}", move, text)
 
 
 def write_files(text: str, folder: Path) -> None:
@@ -99,23 +115,35 @@ def check_experiments(stack: Stack) -> None:
     assert any(line.startswith("epoch ") for line in lines)
 
 
+def check_managing(stack: Stack) -> None:
+    """One curve through pause and continue; the fork starts from its end; what is bounded ended."""
+    with stack.client() as client:
+        newest = client.pages("/experiments", q="", limit=20)
+        named = {e["name"]: e for e in reversed(list(itertools.islice(newest, 20)))}
+        for name, begins, ends in (("first", 1, 60), ("further", 61, 80), ("tuned-again", 1, 20)):
+            (trial,) = client.trials(named[name]["id"])
+            curve = client.get(f"/trials/{trial['id']}/series", name="train/loss", rank=0)
+            assert curve["series"][0]["step"] == list(range(begins, ends + 1)), name
+        assert client.experiment(named["bounded"]["id"])["budget"]["limits"][0]["limit"] == 20
+        assert "again" not in named, "deleted"
+
+
 GUIDES_RUN = {
     "quickstart.md": check_quickstart,
     "experiments.md": check_experiments,
+    "managing.md": check_managing,
     "agents.md": None,
 }
 
 
 def run_guide(stack: Stack, guide: str, folder: Path) -> None:
-    text = (GUIDES / guide).read_text()
+    text = with_numbers_from(last_id(stack) + 1, (GUIDES / guide).read_text())
     write_files(text, folder)
     lines = [line for line in console_lines(text) if not line.startswith(NOT_HERE)]
     assert lines
     for line in lines:
-        number = str(last_id(stack))
-        words = re.sub(r"^(muster (?:show|logs|stop)) 1\b", rf"\1 {number}", line)
-        done = shell(stack, words, folder)
-        assert done.returncode == 0, f"{guide}: {words}\n{done.stdout}\n{done.stderr}"
+        done = shell(stack, line, folder)
+        assert done.returncode == 0, f"{guide}: {line}\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.mark.timeout(600)
@@ -166,36 +194,40 @@ def test_what_the_guide_backs_up_and_restores_is_the_same_muster(
         again.close()
 
 
-def test_another_machine_joins_with_the_printed_command(open_stack: Stack, tmp_path: Path) -> None:
-    """The command of `muster agent token` as it is, in another home and under another name."""
-    made = shell(open_stack, "muster agent token", tmp_path)
+@contextmanager
+def joined(stack: Stack, name: str, folder: Path, options: str = "") -> Iterator[dict[str, object]]:
+    """Another machine, by the command of `muster agent token` as it is; its node.
+
+    At the end the agent is stopped and the node removed.
+    """
+    made = shell(stack, "muster agent token", folder)
     command = made.stdout.strip()
     assert f"http://{ADDRESS}:" in command, made
-    environment = Stack.environment(open_stack.home)
+    environment = Stack.environment(stack.home)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    home = tmp_path / "agent"
+    home = folder / f"agent-{name}"
+    command = (
+        f"exec env {command} --name {name} --slots 1 --home {shlex.quote(str(home))} {options}"
+    )
     agent = subprocess.Popen(
-        ["sh", "-c", f"exec env {command} --name second --slots 1 --home {shlex.quote(str(home))}"],
+        ["sh", "-c", command],
         env=environment,
-        cwd=tmp_path,
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        with open_stack.client() as client:
+        with stack.client() as client:
 
             def node() -> dict[str, object] | None:
-                return next((n for n in client.pages("/nodes") if n["name"] == "second"), None)
+                return next((n for n in client.pages("/nodes") if n["name"] == name), None)
 
             found = wait_for("it joins", lambda: (n := node()) and n["state"] == "ONLINE" and n)
             assert isinstance(found, dict)
             wait_for("it keeps its credential", (home / "credential.json").exists)
-            for scheduling in ("draining", "cordoned"):
-                reply = client.call(
-                    "PATCH", f"/nodes/{found['id']}", body={"scheduling": scheduling}
-                )
-                assert reply.json()["scheduling"] == scheduling
+            yield found
+            client.patch(f"/nodes/{found['id']}", {"scheduling": "cordoned"})
             agent.terminate()
             agent.wait(60)
             client.delete(f"/nodes/{found['id']}")
@@ -204,3 +236,30 @@ def test_another_machine_joins_with_the_printed_command(open_stack: Stack, tmp_p
         if agent.poll() is None:
             agent.kill()
             agent.wait()
+
+
+def test_another_machine_joins_with_the_printed_command(open_stack: Stack, tmp_path: Path) -> None:
+    with joined(open_stack, "second", tmp_path) as node, open_stack.client() as client:
+        drained = client.patch(f"/nodes/{node['id']}", {"scheduling": "draining"})
+        assert drained["scheduling"] == "draining"
+
+
+def test_labels_sizes_and_priorities_as_the_guide_says(open_stack: Stack, tmp_path: Path) -> None:
+    options = "--labels rack=a,disk=nvme"
+    with (
+        joined(open_stack, "nvme-1", tmp_path, options),
+        joined(open_stack, "nvme-2", tmp_path, options),
+        open_stack.client() as client,
+    ):
+        before = last_id(open_stack)
+        (tmp_path / "guide").mkdir()
+        run_guide(open_stack, "placement.md", tmp_path / "guide")
+        for number, state in enumerate(("COMPLETED",) * 4 + ("CANCELED",) * 2, before + 1):
+            ended = client.wait(number, timeout_s=60)
+            assert ended["state"] == state, ended["name"]
+            (trial,) = client.trials(number)
+            attempts = client.get(f"/trials/{trial['id']}")["attempts"]
+            if ended["name"] in ("fast-disk", "background", "urgent"):
+                assert sorted(attempts[0]["nodes"]) == ["nvme-1", "nvme-2"]
+            if ended["name"] == "elastic":
+                assert 1 <= attempts[0]["world_size"] <= 6
