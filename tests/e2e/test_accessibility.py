@@ -40,6 +40,8 @@ PAGES = [
     "/settings",
     "/settings?tab=tokens",
     "/settings?tab=password",
+    "/settings?tab=projects&project=default",
+    "/settings?tab=pools",
     "/settings?tab=users",
     "/settings?tab=join",
     "/experiments/999999",
@@ -76,6 +78,7 @@ def ids(stack: Stack) -> Iterator[dict[str, Any]]:
             "trial": ended["only_trial_id"],
             "failed": failed["only_trial_id"],
             "node": node["id"],
+            "waits": waits["id"],
         }
         client.stop(waits["id"])
 
@@ -120,6 +123,35 @@ def test_axe_finds_nothing_and_nothing_sticks_out(
         expect(window.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
         assert "\n".join(violations(window)) == ""
     assert window.evaluate("document.documentElement.scrollWidth") <= window.evaluate("innerWidth")
+
+
+DIALOGS = {
+    "delete": ("/experiments/{search}", ["more-actions", "delete"]),
+    "continue": ("/experiments/{search}", ["continue"]),
+    "stop": ("/experiments/{waits}", ["stop"]),
+    "budget": ("/experiments/{waits}", ["edit-budget"]),
+    "bulk": ("/experiments", ["select-all", "bulk-actions", "bulk-delete"]),
+    "fork": ("/submit?from={search}&start=latest", []),
+    "drain": ("/nodes/{node}", ["node-draining"]),
+    "share": ("/settings?tab=projects&project=default", ["project-share", "add-quota"]),
+    "price": ("/settings?tab=pools", ["set-price"]),
+}
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_axe_finds_nothing_in_a_dialog(
+    name: str, signed_in: BrowserContext, stack: Stack, page: Page, ids: dict[str, Any]
+) -> None:
+    path, steps = DIALOGS[name]
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(stack.url + path.format(**ids))
+    for step in steps:
+        page.get_by_test_id(step).first.click()
+    if steps:
+        # It comes in by a short transition, during which colours are mixed.
+        expect(page.get_by_role("dialog")).to_have_css("opacity", "1")
+    expect(page.locator("[role=status][aria-label]")).to_have_count(0)  # no skeleton left
+    assert "\n".join(violations(page)) == ""
 
 
 def test_the_way_from_the_front_page_to_a_stopped_trial_without_a_mouse(

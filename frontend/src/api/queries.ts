@@ -18,6 +18,8 @@ export type Me = Schemas["MeOut"];
 export type Preview = Schemas["PreviewOut"];
 export type QueueItem = Schemas["QueueItem"];
 export type QueueMove = Schemas["QueueMove"];
+export type Project = Schemas["ProjectOut"];
+export type Pool = Schemas["PoolOut"];
 export type Search = Schemas["SearchOut"];
 
 export const PAGE = 50;
@@ -322,4 +324,33 @@ export const users = queryOptions({
 export const joinTokens = queryOptions({
   queryKey: ["join-tokens"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/join-tokens", { signal })),
+});
+
+export const projects = infiniteQueryOptions({
+  queryKey: ["projects"],
+  queryFn: ({ signal, pageParam }) => unwrap(client.GET("/api/v1/projects", { params: { query: { limit: 100, cursor: pageParam } }, signal })),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page) => page.next ?? undefined,
+});
+
+export const project = (name: string) =>
+  queryOptions({
+    queryKey: ["projects", name],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/projects/{name}", { params: { path: { name } }, signal })),
+  });
+
+export const projectEvents = (name: string) =>
+  infiniteQueryOptions({
+    queryKey: ["projects", name, "events"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(client.GET("/api/v1/projects/{name}/events", { params: { path: { name }, query: { limit: PAGE, cursor: pageParam } }, signal })),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+export const pools = infiniteQueryOptions({
+  queryKey: ["pools"],
+  queryFn: ({ signal, pageParam }) => unwrap(client.GET("/api/v1/pools", { params: { query: { limit: 100, cursor: pageParam } }, signal })),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page) => page.next ?? undefined,
 });

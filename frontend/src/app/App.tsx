@@ -22,6 +22,8 @@ const theme = createTheme({
     Checkbox: { defaultProps: { size: "xs" } },
     // Locking the page's scroll injects a <style> element, which the content security policy forbids.
     Modal: { defaultProps: { lockScroll: false, radius: "md", transitionProps: { duration: 100 } } },
+    // A <header> in a dialog counts as a second banner of the page.
+    ModalHeader: { defaultProps: { role: "presentation" } },
     Drawer: { defaultProps: { lockScroll: false } },
     Tooltip: { defaultProps: { openDelay: 250, fz: "xs" } },
     Menu: { defaultProps: { transitionProps: { duration: 80 } } },

@@ -174,7 +174,7 @@ const submitRoute = createRoute({
 const settingsRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/settings",
-  validateSearch: (search: Record<string, unknown>): { tab?: string } => ({ tab: text(search["tab"]) }),
+  validateSearch: (search: Record<string, unknown>): { tab?: string; project?: string } => ({ tab: text(search["tab"]), project: text(search["project"]) }),
   component: lazyPage(() => import("../features/settings/Settings"), "Settings"),
 });
 

@@ -6,11 +6,13 @@ import { me } from "../../api/queries";
 import { PageHead } from "../../components/basics";
 import { Tabs } from "../../components/Tabs";
 import { JoinTokens } from "./JoinTokens";
+import { Pools } from "./Pools";
 import { Password, Preferences } from "./Profile";
+import { Projects } from "./Projects";
 import { Tokens } from "./Tokens";
 import { Users } from "./Users";
 
-const ALL = ["profile", "tokens", "password", "users", "join"] as const;
+const ALL = ["profile", "tokens", "password", "projects", "pools", "users", "join"] as const;
 
 export function Settings() {
   const { t } = useTranslation();
@@ -25,6 +27,8 @@ export function Settings() {
       {tab === "profile" ? <Preferences /> : null}
       {tab === "tokens" ? <Tokens /> : null}
       {tab === "password" ? <Password /> : null}
+      {tab === "projects" ? <Projects /> : null}
+      {tab === "pools" ? <Pools /> : null}
       {tab === "users" ? <Users /> : null}
       {tab === "join" ? <JoinTokens /> : null}
     </>
