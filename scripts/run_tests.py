@@ -37,9 +37,19 @@ PYTEST_AREAS = [
 ]
 FAST = ["style", "types", "imports", "unit"]
 BROWSER_AREAS = {"e2e"}
-PARALLEL_AREAS = {"unit", "policy", "api", "loops"}
-"""Their tests share nothing but what their own worker started; the others use both cores at once,
-or measure time."""
+PARALLEL_AREAS = {
+    # worksteal gives each worker a contiguous part: few pay for the same module's fixtures.
+    "unit": "worksteal",
+    "policy": "worksteal",
+    "api": "worksteal",
+    "loops": "worksteal",
+    # Their files start stacks and agents of their own, and wait for most of the time.
+    "agent": "loadfile",
+    "sdk": "loadfile",
+    "integration": "loadfile",
+}
+"""How their tests are dealt out: they share nothing but what their own worker, or their file's,
+started. The others use both cores at once, or measure time."""
 NUM_WORKERS = min(4, os.cpu_count() or 1)
 
 
@@ -175,18 +185,12 @@ def provide_browser() -> bool:
     return True
 
 
-def pytest(areas: list[str], more: list[str], tests: Tests, *, workers: int) -> bool:
-    folders = [f"tests/{a}" for a in areas if any((ROOT / "tests" / a).rglob("test_*.py"))]
-    for area in areas:
-        if f"tests/{area}" not in folders:
-            print(f"no tests in tests/{area} yet")
-    if not folders:
-        return True
+def pytest(area: str, more: list[str], tests: Tests) -> bool:
+    deal = PARALLEL_AREAS.get(area)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        # worksteal gives each worker a contiguous part: few pay for the same module's fixtures.
-        parallel = ["-n", str(workers), "--dist", "worksteal"] if workers > 1 else []
-        ok = call("pytest", "-q", *parallel, f"--junit-xml={report}", *folders, *more)
+        parallel = ["-n", str(NUM_WORKERS), "--dist", deal] if deal and NUM_WORKERS > 1 else []
+        ok = call("pytest", "-q", *parallel, f"--junit-xml={report}", f"tests/{area}", *more)
         if report.exists():
             tests.add(report)
     return ok
@@ -228,8 +232,7 @@ def main() -> int:
         if area in BROWSER_AREAS and not provide_browser():
             outcomes.append(Outcome(area, False, 0.0))
             continue
-        workers = NUM_WORKERS if area in PARALLEL_AREAS else 1
-        run(area, lambda a=area, n=workers: pytest([a], more, tests, workers=n))  # type: ignore[misc]
+        run(area, lambda a=area: pytest(a, more, tests))  # type: ignore[misc]
 
     print("\n── summary")
     for outcome in outcomes:
