@@ -118,6 +118,13 @@ class ControlPlane:
         )
         await self._call("POST", "/deletions", body=wire.dump(request))
 
+    async def preflight(self, session: Session, report: wire.PreflightReport) -> None:
+        """Say how a stage of a preflight went here."""
+        request = wire.PreflightRequest(
+            node_id=session.node_id, session_epoch=session.epoch, report=report
+        )
+        await self._call("POST", "/preflights", body=wire.dump(request))
+
     async def records(
         self, session: Session, allocation_id: str, attempt_no: int, lines: Sequence[Line]
     ) -> wire.RecordsReply:

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -90,6 +91,11 @@ def describe(python: str, *, cache: Path) -> Interpreter:
         temporary.write_text(json.dumps(asdict(found)))
         temporary.replace(path)
     return found
+
+
+def is_our_own(python: str) -> bool:
+    """Whether `python` is the interpreter that runs the agent, with its packages."""
+    return shutil.which(python) == sys.executable
 
 
 def _cache_key(executable: str) -> str:

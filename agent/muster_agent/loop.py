@@ -43,6 +43,7 @@ from muster_agent.plan import (
     Stop,
     plan,
 )
+from muster_agent.preflights import Preflights
 from muster_agent.settings import AgentSettings
 from muster_agent.storage import is_within
 from muster_agent.uploads import Uploader
@@ -161,10 +162,17 @@ class Agent:
                     delete=self._machine.delete_files,
                     in_use=self._is_in_use,
                 )
+                preflights = Preflights(
+                    self._plane,
+                    session,
+                    probe=self._machine.probe,
+                    problems=self._machine.problems,
+                )
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._heartbeats(session))
-                    group.create_task(self._follow(session, deleter))
+                    group.create_task(self._follow(session, deleter, preflights))
                     group.create_task(deleter.run())
+                    group.create_task(preflights.run())
                     group.create_task(self._reconcile(session, group))
             except* Superseded:
                 log.warning("session_superseded", epoch=session.epoch)
@@ -271,7 +279,7 @@ class Agent:
             if allocation.spec.on_disconnect == "stop" and allocation.liveness() == "alive":
                 await allocation.command("renew", deadline_boot_s=self._deadline_boot_s)
 
-    async def _follow(self, session: Session, deleter: Deleter) -> None:
+    async def _follow(self, session: Session, deleter: Deleter, preflights: Preflights) -> None:
         """Keep `_desired` what the server wants."""
         index: int | None = None
         while True:
@@ -286,6 +294,7 @@ class Agent:
             self._forget.clear()
             self._wake.set()
             deleter.want(reply.deletions)
+            preflights.want(reply.preflights)
             if index is not None and reply.index != index:
                 await asyncio.sleep(0.02)  # a burst of changes becomes one answer
             index = reply.index

@@ -13,7 +13,9 @@ from muster_agent import clock, health, inventory, process
 from muster_agent.allocations import Allocation, recover
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.history import History
+from muster_agent.interpreters import is_our_own
 from muster_agent.orphans import end_orphans
+from muster_agent.preflights import Probe
 from muster_agent.settings import AgentSettings
 from muster_agent.storage import Storage
 
@@ -108,6 +110,18 @@ class Machine:
             request=wanted.id,
             storage_id=wanted.storage_id,
             cluster_id=wanted.cluster_id,
+        )
+
+    def probe(self, wanted: wire.Preflight) -> Probe:
+        """How to start this node's part of a preflight."""
+        python = wanted.python or self._settings.python
+        return Probe(
+            python=python,
+            address=self._address,
+            interface=inventory.interface_of(self._address),
+            sdk_path="" if is_our_own(python) else self._sdk_path,
+            folder=self._home,
+            words=self._home / "preflight.log",
         )
 
     def shim_options(self, *, bundle: str, deadline_boot_s: float) -> ShimOptions:

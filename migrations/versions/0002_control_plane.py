@@ -259,38 +259,38 @@ def _drop_nodes() -> None:
 
 
 def _add_preflight() -> None:
-    _add_columns("attempts", sa.Column("preflight", Json, nullable=True))
     _add_columns(
         "allocations",
         sa.Column("stop_grace_s", sa.Double(), nullable=True),
         sa.Column("facts", Json, nullable=True),
-        sa.Column("preflight", Json, nullable=True),
     )
     op.create_table(
-        "node_pairs",
-        sa.Column("node_a", sa.String(32), nullable=False),
-        sa.Column("node_b", sa.String(32), nullable=False),
-        sa.Column("boot_a", sa.String(64), nullable=False),
-        sa.Column("boot_b", sa.String(64), nullable=False),
-        sa.Column("backend", sa.String(8), nullable=False),
-        sa.Column("ok", sa.Boolean(), nullable=False),
+        "preflights",
+        sa.Column("id", BigId, nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("stage", sa.String(length=16), nullable=False),
+        sa.Column("stage_since", Timestamp, nullable=False),
         sa.Column("message", sa.String(), nullable=False),
-        sa.Column("duration_ms", sa.Double(), nullable=True),
-        sa.Column("checked_at", Timestamp, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["node_a"], ["nodes.id"], name=op.f("fk_node_pairs_node_a_nodes"), ondelete="CASCADE"
+        sa.Column("token", sa.String(length=32), nullable=False),
+        sa.Column("python", sa.String(), nullable=True),
+        sa.Column("members", Json, nullable=False),
+        sa.Column("requested_by", sa.String(length=160), nullable=False),
+        sa.Column("trial_id", sa.BigInteger(), nullable=True),
+        sa.Column("attempt_no", sa.Integer(), nullable=True),
+        sa.Column("created_at", Timestamp, nullable=False),
+        sa.Column("ended_at", Timestamp, nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_preflights")),
+        sa.UniqueConstraint(
+            "trial_id", "attempt_no", name=op.f("uq_preflights_trial_id_attempt_no")
         ),
-        sa.ForeignKeyConstraint(
-            ["node_b"], ["nodes.id"], name=op.f("fk_node_pairs_node_b_nodes"), ondelete="CASCADE"
-        ),
-        sa.PrimaryKeyConstraint("node_a", "node_b", name=op.f("pk_node_pairs")),
     )
+    op.create_index(op.f("ix_preflights_state"), "preflights", ["state"], unique=False)
 
 
 def _drop_preflight() -> None:
-    op.drop_table("node_pairs")
-    _drop_columns("allocations", "stop_grace_s", "facts", "preflight")
-    _drop_columns("attempts", "preflight")
+    op.drop_index(op.f("ix_preflights_state"), table_name="preflights")
+    op.drop_table("preflights")
+    _drop_columns("allocations", "stop_grace_s", "facts")
 
 
 # ---------------------------------------------------------------- giving up slots

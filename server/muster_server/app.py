@@ -23,6 +23,7 @@ from muster_server.api import (
     live,
     logs,
     operations,
+    preflights,
     projects,
     prometheus,
     series,
@@ -61,6 +62,7 @@ _API_ROUTERS = (
     trials.router,
     series.router,
     logs.router,
+    preflights.router,
     blobs.router,
     live.router,
 )

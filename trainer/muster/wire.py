@@ -361,6 +361,92 @@ class DeletionsReply:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PreflightPeer:
+    rank: int
+    node_name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightStore:
+    """Where the processes of an all-reduce find each other: on rank 0."""
+
+    host: str
+    port: int
+
+
+PreflightStage = Literal["listen", "connect", "reduce"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preflight:
+    """What this node tries together with others. `stage` is what is to be done now, once; one that
+    is not wanted any more is ended."""
+
+    id: int
+    stage: PreflightStage
+    rank: int
+    token: str
+    """Shown to each other by the nodes that take part."""
+    python: str | None
+    """Interpreter; None means the agent's default one."""
+    slots: list[int]
+    """CUDA devices to try."""
+    peers: list[PreflightPeer]
+    """All that take part, this node included; empty at `listen`."""
+    store: PreflightStore | None = None
+    """At `reduce`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightLink:
+    """What a node found when it tried another one."""
+
+    rank: int
+    message: str
+    """What went wrong; "" when nothing did."""
+    ms: float | None
+    """connect: the quickest round trip; reduce: an all-reduce of 1 MiB between the two."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightReport:
+    """How a stage went on this node."""
+
+    id: int
+    stage: PreflightStage
+    problems: list[str] = field(default_factory=list)
+    """What is wrong with the node itself."""
+    host: str = ""
+    """listen: where the others reach it."""
+    port: int = 0
+    """0: nowhere."""
+    store_port: int | None = None
+    """connect: of rank 0's store."""
+    torch_version: str = ""
+    """connect: empty when torch is not installed."""
+    links: list[PreflightLink] = field(default_factory=list)
+    reduce_ms: float | None = None
+    """reduce: of the all-reduce of all of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightRequest:
+    """`POST /agent/v1/preflights`."""
+
+    node_id: str
+    session_epoch: int
+    report: PreflightReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightReply:
+    taken: bool
+    """False: it was known already, or is not wanted any more."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class AssignmentsReply:
     index: int
     """Pass it back as `index`; the call then waits until something has changed."""
@@ -368,6 +454,8 @@ class AssignmentsReply:
     """The COMPLETE set this node should have."""
     deletions: list[Deletion] = field(default_factory=list)
     """All folders this node should delete from its storage; each stays here until it is reported."""
+    preflights: list[Preflight] = field(default_factory=list)
+    """All preflights this node takes part in now."""
 
 
 # ---------------------------------------------------------------- the record stream of an allocation
@@ -506,6 +594,21 @@ class ExitInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeFacts:
+    """What an allocation would run with on its node. "" is none, or not known."""
+
+    python_version: str = ""
+    torch_version: str = ""
+    muster_version: str = ""
+    cuda_version: str = ""
+    """That torch was built for."""
+    driver_version: str = ""
+    """Filled in by the server, from the inventory."""
+    code_hash: str = ""
+    """Of the files of an installed code folder; bundles are the same everywhere by their name."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StateRecord:
     """A step of the allocation's own state machine. EXITED is the last record of a stream and is
     sent only after every log byte has been acknowledged. STOPPING with `exit` says at once what the
@@ -517,6 +620,8 @@ class StateRecord:
     """With READY of node_rank 0 when num_nodes > 1."""
     message: str = ""
     exit: ExitInfo | None = None
+    facts: NodeFacts | None = None
+    """With READY, of a gang that spans nodes."""
     blames: Literal["node", "request"] = "request"
     """With PREPARE_FAILED: the node, when it could not do what another one can; a node that fails
     so again and again is quarantined. Else what was asked for: an entry point that does not exist."""

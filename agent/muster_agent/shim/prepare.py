@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from muster import wire
+from muster import __version__, wire
 from muster_agent.folder import AllocationFolder, ShimOptions
-from muster_agent.interpreters import Interpreter, InterpreterError, describe
+from muster_agent.interpreters import Interpreter, InterpreterError, describe, is_our_own
 from muster_agent.launch import Place, inheritable
 from muster_agent.shim.bundle import BundleError, extract_bundle
+from muster_agent.shim.code_hash import hash_code
 from muster_agent.storage import RefusedPath, Storage
 
 
@@ -33,7 +34,8 @@ class PrepareFailed(Exception):
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
     place: Place
-    interpreter: Interpreter
+    facts: wire.NodeFacts | None = None
+    """Of a gang that spans nodes: what the others are to be compared with."""
 
 
 def prepare(
@@ -62,7 +64,7 @@ def prepare(
         json.dumps({"hparams": spec.hparams, "config": spec.config, "seed": spec.seed})
     )
     return Prepared(
-        interpreter=interpreter,
+        facts=_facts(spec, interpreter, work_dir) if spec.num_nodes > 1 else None,
         place=Place(
             python=python,
             work_dir=str(work_dir),
@@ -75,7 +77,7 @@ def prepare(
             cache_dir=str(folder.cache),
             node_address=options.node_address,
             network_interface=options.network_interface,
-            sdk_path="" if _is_our_own(python) else options.sdk_path,
+            sdk_path="" if is_our_own(python) else options.sdk_path,
             loopback_interface="lo" if sys.platform == "linux" else "lo0",
             inherited=inheritable(environment),
         ),
@@ -125,6 +127,16 @@ def _check_interpreter(spec: wire.AllocationSpec, python: str, *, cache: Path) -
             f"torch is not installed for {python} on this node, and launcher 'torchrun' needs it"
         )
     return interpreter
+
+
+def _facts(spec: wire.AllocationSpec, interpreter: Interpreter, work_dir: Path) -> wire.NodeFacts:
+    return wire.NodeFacts(
+        python_version=interpreter.python_version,
+        torch_version=interpreter.torch_version,
+        cuda_version=interpreter.cuda_version,
+        muster_version=__version__,
+        code_hash=hash_code(work_dir) if spec.code.kind == "installed" else "",
+    )
 
 
 def _check_entrypoint(entrypoint: list[str], work_dir: Path) -> None:
@@ -182,7 +194,3 @@ def _find(wanted: str | None, options: ShimOptions, checkpoint_dir: Path) -> str
         f"the checkpoint {wanted} to continue from is not on this node; nodes that share "
         "trials need a shared storage folder (MUSTER_AGENT_STORAGE_DIR)"
     )
-
-
-def _is_our_own(python: str) -> bool:
-    return shutil.which(python) == sys.executable

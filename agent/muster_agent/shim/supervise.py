@@ -171,7 +171,7 @@ class Shim:
             self._enter("PREPARE_FAILED", message=str(error), blames=error.blames)
             return
         if prepared is not None and not self.commands.must_end():
-            self._enter("READY", rendezvous=rendezvous)
+            self._enter("READY", rendezvous=rendezvous, facts=prepared.facts)
             while not (self.commands.is_started or self.commands.must_end()):
                 await self._tick()
         if prepared is None or self.commands.must_end():
@@ -490,12 +490,18 @@ class Shim:
         message: str = "",
         rendezvous: wire.Rendezvous | None = None,
         exit: wire.ExitInfo | None = None,
+        facts: wire.NodeFacts | None = None,
         blames: Literal["node", "request"] = "request",
     ) -> None:
         """Record a state, durably, then show it to the agent."""
         log.info("%s %s", observed, message or (exit.message if exit else ""))
         record = wire.StateRecord(
-            observed=observed, message=message, rendezvous=rendezvous, exit=exit, blames=blames
+            observed=observed,
+            message=message,
+            rendezvous=rendezvous,
+            exit=exit,
+            facts=facts,
+            blames=blames,
         )
         self.spool.append(record)
         self.state = with_changes(self.state, observed=observed, asked=self.commands.asked)

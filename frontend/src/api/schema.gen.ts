@@ -121,6 +121,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/agent/v1/preflights": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Agent Preflights
+         * @description How a stage of a preflight went on this node.
+         */
+        post: operations["agent_preflights"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/agent/v1/register": {
         parameters: {
             query?: never;
@@ -979,6 +999,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/preflights": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Preflights
+         * @description Preflights, the newest first: those on demand, and those before gangs.
+         */
+        get: operations["list_preflights"];
+        put?: never;
+        /**
+         * Create Preflight
+         * @description Let nodes try their disks, devices and connections to each other, and an all-reduce of every
+         *     pair. It takes some seconds; ask for it again until `state` is not `running`.
+         */
+        post: operations["create_preflight"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/preflights/{preflight_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get Preflight */
+        get: operations["get_preflight"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/projects": {
         parameters: {
             query?: never;
@@ -1656,6 +1718,8 @@ export interface components {
             deletions?: components["schemas"]["Deletion"][];
             /** Index */
             index: number;
+            /** Preflights */
+            preflights?: components["schemas"]["Preflight"][];
         };
         /** AttemptOut */
         AttemptOut: {
@@ -2889,6 +2953,42 @@ export interface components {
              */
             type: "metrics";
         };
+        /**
+         * NodeFacts
+         * @description What an allocation would run with on its node. "" is none, or not known.
+         */
+        NodeFacts: {
+            /**
+             * Code Hash
+             * @default
+             */
+            code_hash: string;
+            /**
+             * Cuda Version
+             * @default
+             */
+            cuda_version: string;
+            /**
+             * Driver Version
+             * @default
+             */
+            driver_version: string;
+            /**
+             * Muster Version
+             * @default
+             */
+            muster_version: string;
+            /**
+             * Python Version
+             * @default
+             */
+            python_version: string;
+            /**
+             * Torch Version
+             * @default
+             */
+            torch_version: string;
+        };
         /** NodeOut */
         NodeOut: {
             /** Address */
@@ -3106,6 +3206,13 @@ export interface components {
             /** Next */
             next: string | null;
         };
+        /** Page[PreflightOut] */
+        Page_PreflightOut_: {
+            /** Items */
+            items: components["schemas"]["PreflightOut"][];
+            /** Next */
+            next: string | null;
+        };
         /** Page[ProcessGroupOut] */
         Page_ProcessGroupOut_: {
             /** Items */
@@ -3227,6 +3334,185 @@ export interface components {
             num_slots_used: number;
             /** Price Per Slot Hour */
             price_per_slot_hour: number;
+        };
+        /**
+         * Preflight
+         * @description What this node tries together with others. `stage` is what is to be done now, once; one that
+         *     is not wanted any more is ended.
+         */
+        Preflight: {
+            /** Id */
+            id: number;
+            /** Peers */
+            peers: components["schemas"]["PreflightPeer"][];
+            /** Python */
+            python: string | null;
+            /** Rank */
+            rank: number;
+            /** Slots */
+            slots: number[];
+            /**
+             * Stage
+             * @enum {string}
+             */
+            stage: "listen" | "connect" | "reduce";
+            store?: components["schemas"]["PreflightStore"] | null;
+            /** Token */
+            token: string;
+        };
+        /** PreflightIn */
+        PreflightIn: {
+            /** Nodes */
+            nodes: string[];
+        };
+        /**
+         * PreflightLink
+         * @description What a node found when it tried another one.
+         */
+        "PreflightLink-Input": {
+            /** Message */
+            message: string;
+            /** Ms */
+            ms: number | null;
+            /** Rank */
+            rank: number;
+        };
+        /** PreflightLink */
+        "PreflightLink-Output": {
+            /** Allreduce Ms */
+            allreduce_ms: number | null;
+            /** From Node */
+            from_node: string;
+            /** Message */
+            message: string;
+            /** Round Trip Ms */
+            round_trip_ms: number | null;
+            /** To Node */
+            to_node: string;
+        };
+        /** PreflightNode */
+        PreflightNode: {
+            /** Address */
+            address: string;
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
+            /** Problems */
+            problems: string[];
+            /** Rank */
+            rank: number;
+            /** Torch Version */
+            torch_version: string;
+        };
+        /** PreflightOut */
+        PreflightOut: {
+            /** Allreduce Ms */
+            allreduce_ms: number | null;
+            /** Attempt No */
+            attempt_no: number | null;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Ended At */
+            ended_at: string | null;
+            /** Id */
+            id: number;
+            /** Links */
+            links: components["schemas"]["PreflightLink-Output"][];
+            /** Message */
+            message: string;
+            /** Nodes */
+            nodes: components["schemas"]["PreflightNode"][];
+            /** Requested By */
+            requested_by: string;
+            /**
+             * Stage
+             * @enum {string}
+             */
+            stage: "listen" | "connect" | "reduce";
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "running" | "passed" | "failed";
+            /** Trial Id */
+            trial_id: number | null;
+        };
+        /** PreflightPeer */
+        PreflightPeer: {
+            /** Host */
+            host: string;
+            /** Node Name */
+            node_name: string;
+            /** Port */
+            port: number;
+            /** Rank */
+            rank: number;
+        };
+        /** PreflightReply */
+        PreflightReply: {
+            /** Taken */
+            taken: boolean;
+        };
+        /**
+         * PreflightReport
+         * @description How a stage went on this node.
+         */
+        PreflightReport: {
+            /**
+             * Host
+             * @default
+             */
+            host: string;
+            /** Id */
+            id: number;
+            /** Links */
+            links?: components["schemas"]["PreflightLink-Input"][];
+            /**
+             * Port
+             * @default 0
+             */
+            port: number;
+            /** Problems */
+            problems?: string[];
+            /** Reduce Ms */
+            reduce_ms?: number | null;
+            /**
+             * Stage
+             * @enum {string}
+             */
+            stage: "listen" | "connect" | "reduce";
+            /** Store Port */
+            store_port?: number | null;
+            /**
+             * Torch Version
+             * @default
+             */
+            torch_version: string;
+        };
+        /**
+         * PreflightRequest
+         * @description `POST /agent/v1/preflights`.
+         */
+        PreflightRequest: {
+            /** Node Id */
+            node_id: string;
+            report: components["schemas"]["PreflightReport"];
+            /** Session Epoch */
+            session_epoch: number;
+        };
+        /**
+         * PreflightStore
+         * @description Where the processes of an all-reduce find each other: on rank 0.
+         */
+        PreflightStore: {
+            /** Host */
+            host: string;
+            /** Port */
+            port: number;
         };
         /**
          * PreviewOut
@@ -3815,6 +4101,7 @@ export interface components {
              */
             blames: "node" | "request";
             exit?: components["schemas"]["ExitInfo"] | null;
+            facts?: components["schemas"]["NodeFacts"] | null;
             /**
              * Message
              * @default
@@ -4638,6 +4925,84 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LeaseReply"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    agent_preflights: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreflightRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreflightReply"];
                 };
             };
             /** @description Not signed in */
@@ -8531,6 +8896,239 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_preflights: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_PreflightOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_preflight: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreflightIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreflightOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_preflight: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                preflight_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreflightOut"];
+                };
             };
             /** @description Not signed in */
             401: {

@@ -16,6 +16,8 @@ from muster.wire import (
     LeaseRequest,
     LogsReply,
     NumberedRecord,
+    PreflightReply,
+    PreflightRequest,
     RecordsReply,
     RecordsRequest,
     RegisterReply,
@@ -159,6 +161,14 @@ async def agent_logs(
         return LogsReply(next_offset=next_offset)
 
     return await run_in_threadpool(store)
+
+
+@router.post("/preflights", operation_id="agent_preflights")
+def agent_preflights(database: Db, agent: Agent, request: PreflightRequest) -> PreflightReply:
+    """How a stage of a preflight went on this node."""
+    _require_self(agent, request.node_id)
+    with database.transaction() as session:
+        return agents.take_preflight(session, request, now=clock.now())
 
 
 @router.post("/deletions", operation_id="agent_deletions")

@@ -98,6 +98,8 @@ class Termination(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     KILLED_BY_SIGNAL = "killed_by_signal"
     PREPARE_FAILED = "prepare_failed"
+    VERSIONS_DIFFER = "versions_differ"
+    PREFLIGHT_FAILED = "preflight_failed"
     START_TIMEOUT = "start_timeout"
     LAUNCHER_FAILED = "launcher_failed"
     PORT_IN_USE = "port_in_use"
@@ -121,6 +123,8 @@ TERMINATIONS: Mapping[Termination, tuple[TrialState, RetryClass]] = {
     Termination.OUT_OF_MEMORY: (TrialState.FAILED, RetryClass.USER),
     Termination.KILLED_BY_SIGNAL: (TrialState.FAILED, RetryClass.USER),
     Termination.PREPARE_FAILED: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.VERSIONS_DIFFER: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.PREFLIGHT_FAILED: (TrialState.FAILED, RetryClass.INFRA),
     Termination.START_TIMEOUT: (TrialState.FAILED, RetryClass.INFRA),
     Termination.LAUNCHER_FAILED: (TrialState.FAILED, RetryClass.INFRA),
     Termination.PORT_IN_USE: (TrialState.FAILED, RetryClass.INFRA),
@@ -205,7 +209,7 @@ TRIAL_TRANSITIONS: Transitions = {
 ATTEMPT_TRANSITIONS: Transitions = {
     ("PLANNED", "PREPARING"): "its slots are reserved and the nodes were told",
     ("PREPARING", "STARTING"): "every allocation is READY",
-    ("PREPARING", "FAILED"): "a node could not prepare, or not in time",
+    ("PREPARING", "FAILED"): "a node could not prepare, or not in time, or its nodes do not fit",
     ("PREPARING", "LOST"): "a node was lost",
     ("PREPARING", "CANCELED"): "stop requested",
     ("PREPARING", "PREEMPTED"): "asked to give up its slots before it ran",

@@ -76,6 +76,6 @@ def _parts(snapshot: LifecycleSnapshot) -> Iterator[LifecycleSnapshot]:
     yield replace(snapshot, trials=(), experiments=())
     for trial in snapshot.trials:
         # Nodes were decided already; the same decision once more is refused when applied.
-        yield replace(snapshot, lost=(), trials=(trial,), experiments=())
+        yield replace(snapshot, lost=(), trials=(trial,), experiments=(), preflights=())
     for experiment in snapshot.experiments:
-        yield replace(snapshot, nodes=(), lost=(), trials=(), experiments=(experiment,))
+        yield LifecycleSnapshot(leader_since=snapshot.leader_since, experiments=(experiment,))

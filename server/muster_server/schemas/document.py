@@ -248,6 +248,19 @@ class Measure(Section):
     """Time communication per collective (cost: below 1 % of throughput)."""
 
 
+class Preflight(Section):
+    """What is made sure of before a trial that spans nodes starts. With one node there is nothing
+    to be compared."""
+
+    versions: Literal["warn", "require"] = "warn"
+    """When its nodes have different versions of Python (3.11 and 3.12), torch, CUDA, the driver or
+    Muster, or other files in the folder of `code.installed`: `warn` in the trial's events, which
+    names nodes and versions, or `require` them to be the same and do not start."""
+    network: bool = False
+    """Let every node connect to every other one, and each pair add up a vector over gloo, before
+    the start. When something fails the trial does not start, and the reason names the pair."""
+
+
 class Document(Section):
     """One experiment."""
 
@@ -303,6 +316,8 @@ class Document(Section):
     lease: `continue` training, or `stop` so that the trial may be placed elsewhere."""
     stop_grace_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
     """Seconds between asking workers to stop and killing them."""
+    preflight: Preflight = Preflight()
+    """What is made sure of before the start."""
     measure: Measure = Measure()
     """What is measured."""
     log_limit_mb: Annotated[int, Field(ge=1, le=10_240)] = 100

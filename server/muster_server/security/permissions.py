@@ -56,6 +56,9 @@ PERMISSIONS: Mapping[str, Permission] = {
     "release_node": "admin",
     "remove_node": "admin",
     "list_node_events": "view",
+    "create_preflight": "admin",
+    "list_preflights": "view",
+    "get_preflight": "view",
     "list_queue": "view",
     "move_in_queue": "submit",
     # experiments
@@ -120,6 +123,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "agent_logs": "agent",
     "agent_get_blob": "agent",
     "agent_deletions": "agent",
+    "agent_preflights": "agent",
     # description of the API
     "openapi": "self",
     "docs": "self",

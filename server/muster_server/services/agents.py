@@ -22,6 +22,8 @@ from muster.wire import (
     DeletionsRequest,
     LeaseReply,
     LeaseRequest,
+    PreflightReply,
+    PreflightRequest,
     Rendezvous,
     load,
 )
@@ -33,7 +35,7 @@ from muster_server.errors import Superseded
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
-from . import credentials, file_deletions, node_health
+from . import credentials, file_deletions, node_health, preflights
 from .allocations import changed, clean
 from .events import add_event
 
@@ -205,7 +207,17 @@ def get_assignments(session: Session, fence: Fence) -> AssignmentsReply:
         index=index,
         assignments=[_assignment(allocation, attempt) for allocation, attempt in rows],
         deletions=file_deletions.wanted_of(session, session.get_one(NodeRow, fence.node_id)),
+        preflights=preflights.wanted_of(session, fence.node_id),
     )
+
+
+def take_preflight(
+    session: Session, request: PreflightRequest, *, now: dt.datetime
+) -> PreflightReply:
+    """How a stage of a preflight went on this node. Raises Superseded."""
+    require_session(session, request.node_id, request.session_epoch)
+    taken = preflights.take_report(session, request.node_id, request.report, now)
+    return PreflightReply(taken=taken)
 
 
 def take_deletions(

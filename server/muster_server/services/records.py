@@ -307,6 +307,13 @@ def _note_ready(session: Session, allocation: AllocationRow, record: StateRecord
         .where(NodeRow.id == allocation.node_id, NodeRow.strikes > 0)
         .values(strikes=0, strike_reason="")
     )
+    if record.facts is not None:
+        node = session.get_one(NodeRow, allocation.node_id)
+        is_cuda = allocation.spec.get("slot_type") == "cuda"
+        driver = str(node.inventory.get("driver_version", "")) if is_cuda else ""
+        allocation.facts = dataclasses.asdict(
+            dataclasses.replace(record.facts, driver_version=driver)
+        )
     if record.rendezvous is not None and allocation.node_rank == 0:
         session.execute(
             update(AttemptRow)

@@ -16,6 +16,7 @@ from muster_server.db.models import (
     LogStreamRow,
     MetricBatchRow,
     OneTimeTokenRow,
+    PreflightRow,
     SessionRow,
     TrialRow,
 )
@@ -24,6 +25,7 @@ TRIALS_AT_ONCE = 50
 EVENTS_AT_ONCE = 5_000
 IDEMPOTENCY_DAYS = 1
 ONE_TIME_TOKEN_DAYS = 1
+PREFLIGHT_DAYS = 30
 FILE_DELETION_DAYS = 30
 """Deletions of files that are done are shown this long."""
 JOIN_TOKEN_DAYS = 30
@@ -76,6 +78,7 @@ def delete_expired(session: Session, now: dt.datetime) -> None:
         delete(IdempotencyRow).where(
             IdempotencyRow.created_at < now - dt.timedelta(days=IDEMPOTENCY_DAYS)
         ),
+        delete(PreflightRow).where(PreflightRow.ended_at < now - dt.timedelta(days=PREFLIGHT_DAYS)),
         delete(FileDeletionRow).where(
             FileDeletionRow.state.in_(("done", "dismissed")),
             FileDeletionRow.ended_at < now - dt.timedelta(days=FILE_DELETION_DAYS),

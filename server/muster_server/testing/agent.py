@@ -22,6 +22,10 @@ from muster.wire import (
     Inventory,
     LeaseReply,
     NumberedRecord,
+    Preflight,
+    PreflightReply,
+    PreflightReport,
+    PreflightRequest,
     Record,
     RecordsReply,
     RegisterReply,
@@ -185,6 +189,19 @@ class FakeAgent:
             node_id=self.node_id, session_epoch=self.epoch, results=list(results)
         )
         return load(DeletionsReply, self._post("/deletions", request, 200)).num_taken
+
+    def preflights(self) -> list[Preflight]:
+        """Those it is asked to take part in now."""
+        reply = self.client.get(
+            "/agent/v1/assignments",
+            params={"node_id": self.node_id, "session_epoch": self.epoch, "wait": 0},
+        )
+        assert reply.status_code == 200, reply.text
+        return load(AssignmentsReply, reply.json()).preflights
+
+    def report_preflight(self, report: PreflightReport) -> bool:
+        request = PreflightRequest(node_id=self.node_id, session_epoch=self.epoch, report=report)
+        return load(PreflightReply, self._post("/preflights", request, 200)).taken
 
     # shortcuts
 

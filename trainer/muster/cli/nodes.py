@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +27,7 @@ app = typer.Typer(no_args_is_help=True, help="The nodes: their health, and what 
 
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name (or id) of a node.")]
 NUM_EVENTS = 5
+PREFLIGHT_POLL_S = 0.3
 
 
 @app.command("list")
@@ -125,6 +127,54 @@ def release(name: NodeArgument, as_json: JsonOption = False) -> None:
         say(f"  {printable(before['quarantine_reason'])}")
     else:
         say(f"{printable(node['name'])} was not quarantined.")
+
+
+@app.command("preflight")
+def preflight(
+    names: Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Let nodes try their disks, devices and every connection between them.
+
+    Each connects to each on the address it advertises, and each pair adds up a vector (all-reduce
+    over gloo). Exit code 1 when something fails; the verdict names the nodes.
+    """
+    with _client() as client:
+        found = client.post("/preflights", {"nodes": names})
+        while found["state"] == "running":
+            time.sleep(PREFLIGHT_POLL_S)
+            found = client.get(f"/preflights/{found['id']}")
+    if as_json:
+        print_json(found)
+    else:
+        _print_preflight(found)
+    if found["state"] != "passed":
+        raise typer.Exit(1)
+
+
+def _print_preflight(found: dict[str, Any]) -> None:
+    links = found["links"]
+    if links:
+        shown = table(
+            "from", "to", "round trip", "all-reduce", "", right=("round trip", "all-reduce")
+        )
+        for link in links:
+            shown.add_row(
+                escape(link["from_node"]),
+                escape(link["to_node"]),
+                _ms(link["round_trip_ms"]),
+                _ms(link["allreduce_ms"]),
+                f"[red]{escape(link['message'])}[/red]" if link["message"] else "ok",
+            )
+        console().print(shown)
+    for node in found["nodes"]:
+        for problem in node["problems"]:
+            print(f"{printable(node['node_name'])}: {printable(problem)}")
+    print(f"Preflight {found['id']} {found['state']}: {printable(found['message'])}")
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g} ms"
 
 
 def _schedule(name: str, scheduling: str, words: str, *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from .base import Base, Json, UtcDateTime
 from .budgets import BudgetAlertRow, PoolRow, SpendingRow
-from .cluster import ControllerLeaseRow, NodePairRow, NodeRow, NodeSlotRow
+from .cluster import ControllerLeaseRow, NodeRow, NodeSlotRow, PreflightRow
 from .data import (
     BlobChunkRow,
     BlobRow,
@@ -58,11 +58,11 @@ __all__ = [
     "MetricBatchRow",
     "MetricBlockRow",
     "MetricSeriesRow",
-    "NodePairRow",
     "NodeRow",
     "NodeSlotRow",
     "OneTimeTokenRow",
     "PoolRow",
+    "PreflightRow",
     "ProcessGroupRow",
     "ProjectRow",
     "SearchEventRow",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import ForeignKey, String
+from sqlalchemy import BigInteger, ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base
+from .base import Base, BigId
 
 
 class ControllerLeaseRow(Base):
@@ -100,24 +100,29 @@ class NodeSlotRow(Base):
     """Since when nothing holds it; null: held."""
 
 
-class NodePairRow(Base):
-    """What the last preflight between two nodes found. `node_a` < `node_b`."""
+class PreflightRow(Base):
+    """What some nodes try together: on demand, or before a gang is started."""
 
-    __tablename__ = "node_pairs"
+    __tablename__ = "preflights"
 
-    node_a: Mapped[str] = mapped_column(
-        ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True
-    )
-    node_b: Mapped[str] = mapped_column(
-        ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True
-    )
-    boot_a: Mapped[str] = mapped_column(String(64))
-    """A result is about these boots of the two machines."""
-    boot_b: Mapped[str] = mapped_column(String(64))
-    backend: Mapped[str] = mapped_column(String(8))
-    """Of the all-reduce: gloo | nccl, or none when only the connections were tried."""
-    ok: Mapped[bool]
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    """running | passed | failed."""
+    stage: Mapped[str] = mapped_column(String(16))
+    """domain.preflight.Stage; of one that has ended, the last it got to."""
+    stage_since: Mapped[dt.datetime]
     message: Mapped[str] = mapped_column(default="")
-    duration_ms: Mapped[float | None]
-    """Of the all-reduce."""
-    checked_at: Mapped[dt.datetime]
+    """The verdict."""
+    token: Mapped[str] = mapped_column(String(32))
+    """What the nodes show each other."""
+    python: Mapped[str | None]
+    members: Mapped[list[Any]]
+    """By rank: node_id, node_name, rank, slots to try, and reports (stage → wire.PreflightReport)."""
+    requested_by: Mapped[str] = mapped_column(String(160))
+    trial_id: Mapped[int | None] = mapped_column(BigInteger)
+    """Of one before a gang; with `attempt_no` there is one at most."""
+    attempt_no: Mapped[int | None]
+    created_at: Mapped[dt.datetime]
+    ended_at: Mapped[dt.datetime | None]
+
+    __table_args__ = (UniqueConstraint("trial_id", "attempt_no"),)

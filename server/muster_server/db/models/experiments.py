@@ -179,8 +179,6 @@ class AttemptRow(Base):
     root_rank: Mapped[int | None]
     """The earliest failing rank."""
     root_log_tail: Mapped[list[Any]] = mapped_column(default=list)
-    preflight: Mapped[dict[str, Any] | None]
-    """What its nodes were asked to try together before the start; None: nothing."""
     yield_kind: Mapped[str | None] = mapped_column(String(16))
     """domain.states.YieldKind: it was asked to give up its slots; null: it was not."""
     yield_reason: Mapped[str] = mapped_column(default="")
@@ -227,8 +225,6 @@ class AllocationRow(Base):
     """wire.AllocationSpec as sent."""
     facts: Mapped[dict[str, Any] | None]
     """wire.NodeFacts, from its READY."""
-    preflight: Mapped[dict[str, Any] | None]
-    """wire.PreflightRecord of the last one it took part in."""
     price_per_slot_hour: Mapped[float] = mapped_column(default=0.0)
     """Of its pool when the slots were reserved; a later price changes nothing for it."""
     created_at: Mapped[dt.datetime]

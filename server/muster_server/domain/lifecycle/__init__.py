@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import datetime as dt
 
+from ..preflight import advance
 from .actions import (
     Action,
+    AdvancePreflight,
+    BeginPreflight,
     QuarantineNode,
     SetAllocation,
     SetAttempt,
@@ -22,6 +25,7 @@ from .actions import (
     SetTrial,
     SetYield,
     Step,
+    Warn,
 )
 from .experiments import decide_experiment
 from .nodes import decide_lost, decide_node, heartbeat_interval_s
@@ -30,6 +34,7 @@ from .views import (
     AllocationView,
     AttemptView,
     ExperimentView,
+    GangPreflight,
     LifecyclePolicy,
     LifecycleSnapshot,
     LostAllocation,
@@ -39,9 +44,12 @@ from .views import (
 
 __all__ = [
     "Action",
+    "AdvancePreflight",
     "AllocationView",
     "AttemptView",
+    "BeginPreflight",
     "ExperimentView",
+    "GangPreflight",
     "LifecyclePolicy",
     "LifecycleSnapshot",
     "LostAllocation",
@@ -57,6 +65,7 @@ __all__ = [
     "SetYield",
     "Step",
     "TrialView",
+    "Warn",
     "decide",
     "heartbeat_interval_s",
 ]
@@ -76,6 +85,13 @@ def decide(snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePo
         steps += decide_node(
             node, snapshot, clean=node.id not in lost_nodes, now=now, policy=policy
         )
+    for preflight in snapshot.preflights:
+        decision = advance(preflight, now)
+        if decision is not None:
+            action = AdvancePreflight(
+                preflight_id=preflight.id, stage=preflight.stage, decision=decision
+            )
+            steps.append(Step(subject=f"preflight:{preflight.id}", actions=(action,)))
     for trial in snapshot.trials:
         actions = decide_trial(trial, nodes, now, policy)
         if actions:

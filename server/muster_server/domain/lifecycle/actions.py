@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Literal
 
+from ..preflight import NextStage, Verdict
 from ..states import Termination, Transitions, YieldKind, is_legal
 
 
@@ -92,6 +93,36 @@ class SetFlags:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Warn:
+    """Tell people something about an attempt that changes nothing."""
+
+    trial_id: int
+    attempt_no: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeginPreflight:
+    """Let the nodes of an attempt, which is PREPARING, try each other."""
+
+    attempt_id: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvancePreflight:
+    """Of one that is at `stage`."""
+
+    preflight_id: int
+    stage: str
+    decision: NextStage | Verdict
+
+    @property
+    def reason(self) -> str:
+        return self.decision.reason
+
+
+@dataclass(frozen=True, kw_only=True)
 class SetExperiment:
     experiment_id: int
     before: str
@@ -110,6 +141,9 @@ Action = (
     | SetAttempt
     | SetTrial
     | SetFlags
+    | Warn
+    | BeginPreflight
+    | AdvancePreflight
     | SetExperiment
 )
 

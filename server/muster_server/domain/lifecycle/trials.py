@@ -11,7 +11,18 @@ from ..states import TERMINAL_TRIAL, Termination
 from . import leaving
 from .actions import Action, QuarantineNode, SetFlags
 from .case import TrialCase
+from .readiness import decide_ready
 from .views import AllocationView, LifecyclePolicy, NodeLease, TrialView
+
+_OWN_DECISIONS = frozenset(
+    {
+        Termination.PREPARE_FAILED,
+        Termination.VERSIONS_DIFFER,
+        Termination.PREFLIGHT_FAILED,
+        Termination.START_TIMEOUT,
+    }
+)
+"""Of an attempt that was ended by us: what its members report then says nothing about the cause."""
 
 
 def decide_trial(
@@ -133,9 +144,7 @@ def _decide_preparing(case: TrialCase) -> None:
     attempt = case.attempt
     waiting = [a for a in case.members if case.observed[a.id] != "READY"]
     if not waiting and (attempt.num_nodes == 1 or attempt.has_rendezvous):
-        case.set_attempt("STARTING", "every node is ready")
-        for member in case.members:
-            case.set_desired(member, "start", "every node is ready")
+        decide_ready(case)
         return
     waited_s = (case.now - attempt.created_at).total_seconds()
     if waited_s > case.policy.prepare_timeout_s:
@@ -265,7 +274,7 @@ def _sharpen(case: TrialCase) -> tuple[Termination, str]:
     if case.has_just_ended or case.attempt_state not in ("FAILED", "LOST"):
         return before, case.attempt_reason
     cause = root_cause(case.outcomes())
-    own_decision = before in (Termination.PREPARE_FAILED, Termination.START_TIMEOUT)
+    own_decision = before in _OWN_DECISIONS
     if cause is None or own_decision or cause.sentence == case.attempt_reason:
         return before, case.attempt_reason
     case.set_attempt(

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from muster.wire import ExitInfo
+from muster.wire import ExitInfo, NodeFacts
 
+from ..preflight import PreflightView
 from ..restarts import RestartPolicy
 from ..states import YieldKind
 
@@ -57,6 +58,17 @@ class AllocationView:
     state_since: dt.datetime
     message: str = ""
     exit: ExitInfo | None = None
+    facts: NodeFacts | None = None
+    """What it would run with; None: not said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GangPreflight:
+    """The preflight of an attempt's nodes."""
+
+    state: str
+    """running | passed | failed."""
+    message: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +92,8 @@ class AttemptView:
     yield_slots: int | None = None
     """The world size a resize is for."""
     yield_at: dt.datetime | None = None
+    preflight: GangPreflight | None = None
+    """None: not begun."""
     allocations: tuple[AllocationView, ...] = ()
 
 
@@ -105,6 +119,10 @@ class TrialView:
     budget_infra: int = 3
     stop_grace_s: float = 30.0
     on_disconnect: str = "continue"
+    versions: str = "warn"
+    """warn | require: what follows when its nodes differ."""
+    preflight_wanted: bool = False
+    """Its nodes are to try each other before the start."""
     checkpoint_step: int | None = None
     """Step of its newest checkpoint."""
     flags: tuple[str, ...] = ()
@@ -162,3 +180,5 @@ class LifecycleSnapshot:
     trials: tuple[TrialView, ...] = ()
     lost: tuple[LostAllocation, ...] = ()
     experiments: tuple[ExperimentView, ...] = ()
+    preflights: tuple[PreflightView, ...] = ()
+    """Those under way."""

@@ -14,11 +14,14 @@ from muster_server.db.models import (
     AttemptRow,
     ExperimentRow,
     NodeRow,
+    PreflightRow,
     TrialRow,
     WorkerRow,
 )
 from muster_server.domain.lifecycle import (
     Action,
+    AdvancePreflight,
+    BeginPreflight,
     QuarantineNode,
     SetAllocation,
     SetAttempt,
@@ -29,10 +32,11 @@ from muster_server.domain.lifecycle import (
     SetTrial,
     SetYield,
     Step,
+    Warn,
 )
 from muster_server.domain.states import TERMINAL_ATTEMPT, TERMINAL_EXPERIMENT, TERMINAL_TRIAL
-from muster_server.services import search
-from muster_server.services.allocations import bump_assignments, clean, require_one
+from muster_server.services import preflights, search
+from muster_server.services.allocations import Outdated, bump_assignments, clean, require_one
 from muster_server.services.events import Level, add_event
 from muster_server.services.node_health import quarantine
 from muster_server.services.yielding import ask_to_yield
@@ -84,6 +88,14 @@ def _apply(session: Session, action: Action, now: dt.datetime) -> set[str]:
             _set_trial(session, action, now)
         case SetFlags():
             _set_flags(session, action, now)
+        case Warn():
+            _warn(session, action, now)
+        case BeginPreflight():
+            _begin_preflight(session, action, now)
+        case AdvancePreflight():
+            preflights.carry_out(
+                session, action.preflight_id, action.decision, stage=action.stage, now=now
+            )
         case SetExperiment():
             _set_experiment(session, action, now)
     return set()
@@ -270,6 +282,48 @@ def _set_flags(session: Session, action: SetFlags, now: dt.datetime) -> None:
         data={"flags": list(action.flags)},
     )
     touch(session, f"trial:{trial.id}", f"experiment:{trial.experiment_id}")
+
+
+def _warn(session: Session, action: Warn, now: dt.datetime) -> None:
+    trial = session.get_one(TrialRow, action.trial_id)
+    add_event(
+        session,
+        "attempt.warning",
+        action.reason,
+        now=now,
+        level="warning",
+        experiment_id=trial.experiment_id,
+        trial_id=trial.id,
+        attempt_no=action.attempt_no,
+    )
+
+
+def _begin_preflight(session: Session, action: BeginPreflight, now: dt.datetime) -> None:
+    attempt = session.get_one(AttemptRow, action.attempt_id, with_for_update=True)
+    is_begun = session.scalar(
+        select(PreflightRow.id).where(
+            PreflightRow.trial_id == attempt.trial_id, PreflightRow.attempt_no == attempt.no
+        )
+    )
+    if attempt.state != "PREPARING" or is_begun is not None:
+        raise Outdated(f"attempt {attempt.id} is {attempt.state}, or has its preflight already")
+    members = session.scalars(
+        select(AllocationRow)
+        .where(AllocationRow.attempt_id == attempt.id)
+        .order_by(AllocationRow.node_rank)
+    ).all()
+    preflights.begin(
+        session,
+        [
+            (m.node_id, m.node_name, list(m.slots) if m.spec.get("slot_type") == "cuda" else [])
+            for m in members
+        ],
+        requested_by="the controller",
+        python=members[0].spec.get("python"),
+        trial_id=attempt.trial_id,
+        attempt_no=attempt.no,
+        now=now,
+    )
 
 
 def _set_experiment(session: Session, action: SetExperiment, now: dt.datetime) -> None:

@@ -8,25 +8,28 @@ from collections import defaultdict
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
-from muster.wire import ExitInfo, load
+from muster.wire import ExitInfo, NodeFacts, load
 from muster_server.db.models import (
     AllocationRow,
     AttemptRow,
     CheckpointRow,
     ExperimentRow,
     NodeRow,
+    PreflightRow,
     TrialRow,
 )
 from muster_server.domain.lifecycle import (
     AllocationView,
     AttemptView,
     ExperimentView,
+    GangPreflight,
     LifecycleSnapshot,
     LostAllocation,
     NodeLease,
     TrialView,
 )
 from muster_server.domain.states import TERMINAL_EXPERIMENT, YieldKind
+from muster_server.services import preflights
 
 ACTIVE = ("STARTING", "RUNNING", "STOPPING")
 WAITING = ("QUEUED", "RETRY_WAIT", "PAUSED")
@@ -73,6 +76,7 @@ def load_lifecycle_snapshot(
             )
         ),
         experiments=tuple(experiments),
+        preflights=preflights.load_open(session),
     )
 
 
@@ -112,6 +116,7 @@ def _trial_view(
     attempt: AttemptView | None,
 ) -> TrialView:
     restarts = experiment.config.get("restarts") or {}
+    preflight = experiment.config.get("preflight") or {}
     return TrialView(
         id=trial.id,
         no=trial.no,
@@ -128,6 +133,8 @@ def _trial_view(
         budget_infra=int(restarts.get("infra", 3)),
         stop_grace_s=float(experiment.config.get("stop_grace_s", 30.0)),
         on_disconnect=experiment.config.get("on_disconnect") or "continue",
+        versions=str(preflight.get("versions") or "warn"),
+        preflight_wanted=bool(preflight.get("network")),
         checkpoint_step=checkpoint_step,
         flags=tuple(trial.flags),
         attempt=attempt,
@@ -157,11 +164,26 @@ def _load_attempts(session: Session) -> dict[int, AttemptView]:
                 state_since=row.state_since,
                 message=row.message,
                 exit=load(ExitInfo, row.exit) if row.exit is not None else None,
+                facts=load(NodeFacts, row.facts) if row.facts is not None else None,
             )
         )
     attempts = session.scalars(
         select(AttemptRow).join(TrialRow, current).where(TrialRow.state.in_(ACTIVE))
     )
+    tried = {
+        row.trial_id: GangPreflight(state=row.state, message=row.message)
+        for row in session.execute(
+            select(PreflightRow.trial_id, PreflightRow.state, PreflightRow.message)
+            .join(
+                TrialRow,
+                and_(
+                    TrialRow.id == PreflightRow.trial_id,
+                    TrialRow.attempt_no == PreflightRow.attempt_no,
+                ),
+            )
+            .where(TrialRow.state.in_(ACTIVE))
+        )
+    }
     return {
         row.trial_id: AttemptView(
             id=row.id,
@@ -180,6 +202,7 @@ def _load_attempts(session: Session) -> dict[int, AttemptView]:
             yield_reason=row.yield_reason,
             yield_slots=row.yield_slots,
             yield_at=row.yield_at,
+            preflight=tried.get(row.trial_id),
             allocations=tuple(members[row.id]),
         )
         for row in attempts

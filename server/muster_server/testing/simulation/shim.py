@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import signal
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from muster import wire
@@ -112,7 +113,7 @@ class SimulatedShim(Shim):
             return None
         if mishap is not None:
             raise PrepareFailed("the simulated environment is broken")
-        return object()
+        return SimpleNamespace(facts=None)
 
     async def _open_meeting(self, prepared: Any) -> wire.Rendezvous | None:
         if self.spec.num_nodes == 1 or self.spec.node_rank != 0:
@@ -290,6 +291,7 @@ class SimulatedShim(Shim):
         message: str = "",
         rendezvous: wire.Rendezvous | None = None,
         exit: wire.ExitInfo | None = None,
+        facts: wire.NodeFacts | None = None,
         blames: Literal["node", "request"] = "request",
     ) -> None:
         self.spool.append(

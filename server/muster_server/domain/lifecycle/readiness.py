@@ -1,0 +1,52 @@
+"""Every node of a gang is ready: do they fit together? Then they start."""
+
+from __future__ import annotations
+
+from ..consistency import describe_mismatches, find_mismatches
+from ..states import Termination
+from .actions import BeginPreflight, Warn
+from .case import TrialCase
+
+
+def decide_ready(case: TrialCase) -> None:
+    """Compare the nodes, let them try each other if that is wanted, and start all at once."""
+    facts = {m.node_name: m.facts for m in case.members if m.facts is not None}
+    differences = describe_mismatches(find_mismatches(facts))
+    if differences and case.trial.versions == "require":
+        case.set_attempt(
+            "FAILED",
+            f"its nodes differ: {differences}",
+            termination=Termination.VERSIONS_DIFFER,
+        )
+        return
+    if case.trial.preflight_wanted and case.attempt.num_nodes > 1 and not _has_passed(case):
+        return
+    case.set_attempt("STARTING", "every node is ready")
+    for member in case.members:
+        case.set_desired(member, "start", "every node is ready")
+    if differences:
+        case.actions.append(
+            Warn(
+                trial_id=case.trial.id,
+                attempt_no=case.attempt.no,
+                reason=f"The nodes differ: {differences}. It was started all the same "
+                "(preflight.versions is warn).",
+            )
+        )
+
+
+def _has_passed(case: TrialCase) -> bool:
+    preflight = case.attempt.preflight
+    if preflight is None:
+        names = ", ".join(m.node_name for m in case.members)
+        case.actions.append(
+            BeginPreflight(attempt_id=case.attempt.id, reason=f"{names} are to try each other")
+        )
+        return False
+    if preflight.state == "failed":
+        case.set_attempt(
+            "FAILED",
+            f"the preflight failed: {preflight.message}",
+            termination=Termination.PREFLIGHT_FAILED,
+        )
+    return preflight.state == "passed"

@@ -1,0 +1,180 @@
+"""Nodes try each other: real agents, real sockets, a real all-reduce over gloo."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from muster.client import Client
+from muster.testing.stack import Stack, scripted, wait_for
+
+UNREACHABLE = "192.0.2.77"
+"""Reserved for documentation: no machine has it."""
+
+
+@pytest.fixture
+def join(stack: Stack, client: Client) -> Iterator[Callable[..., str]]:
+    """`join("name", MUSTER_AGENT_ADDRESS=…)` starts one more agent in a pool of its own."""
+    started: list[tuple[subprocess.Popen[bytes], str, Path]] = []
+    folders: list[tempfile.TemporaryDirectory[str]] = []
+
+    def start(name: str, **settings: str) -> str:
+        token = client.post("/join-tokens", {"pool": "tried", "uses": 1, "expires_in_s": 600})
+        folder = tempfile.TemporaryDirectory(prefix="muster-pf-", ignore_cleanup_errors=True)
+        folders.append(folder)
+        home = Path(folder.name) / "home"
+        with (Path(folder.name) / "words").open("wb") as words:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "muster_agent.cli", "run"],
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                start_new_session=True,
+                env={
+                    **stack.environment(stack.home),
+                    "MUSTER_AGENT_SERVER_URL": stack.url,
+                    "MUSTER_AGENT_JOIN_TOKEN": token["secret"],
+                    "MUSTER_AGENT_NAME": name,
+                    "MUSTER_AGENT_HOME": str(home),
+                    "MUSTER_AGENT_POOL": "tried",
+                    "MUSTER_AGENT_SLOTS": "1",
+                    "MUSTER_AGENT_SLOT_TYPE": "cpu",
+                    "MUSTER_AGENT_ADDRESS": "127.0.0.1",
+                    "MUSTER_AGENT_STOP_ALLOCATIONS": "true",
+                    **settings,
+                },
+            )
+        started.append((process, name, home))
+        wait_for(f"{name} is online", lambda: node(client, name)["state"] == "ONLINE")
+        return name
+
+    yield start
+    for process, _, _ in started:
+        process.terminate()
+    for process, name, _ in started:
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        found = node(client, name)
+        client.patch(f"/nodes/{found['id']}", {"scheduling": "cordoned"})
+        wait_for(f"{name} is removed", lambda found=found: _remove(client, found["id"]))
+    for folder in folders:
+        folder.cleanup()
+
+
+def _remove(client: Client, node_id: str) -> bool:
+    try:
+        client.delete(f"/nodes/{node_id}")
+    except Exception as error:
+        if "in_use" in str(getattr(error, "code", "")):
+            return False
+        raise
+    return True
+
+
+def node(client: Client, name: str) -> dict[str, Any]:
+    found = {n["name"]: n for n in client.pages("/nodes")}
+    return dict(found.get(name, {"state": "unknown"}))
+
+
+def children_of_preflights() -> list[psutil.Process]:
+    return [
+        p
+        for p in psutil.process_iter(["cmdline"])
+        if "muster.preflight" in (p.info["cmdline"] or []) and "muster-pf-" in " ".join((p.cwd(),))
+    ]
+
+
+@pytest.mark.torch
+def test_every_connection_and_a_real_all_reduce(
+    stack: Stack, client: Client, join: Callable[..., str]
+) -> None:
+    names = [join(f"tried-{i}") for i in range(3)]
+    done = stack.cli("node", "preflight", *names, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["state"] == "passed"
+    assert {(x["from_node"], x["to_node"]) for x in found["links"]} == {
+        (a, b) for a in names for b in names if a != b
+    }
+    for link in found["links"]:
+        assert link["message"] == ""
+        assert 0 < link["round_trip_ms"] < 5000
+        assert 0 < link["allreduce_ms"] < 20_000
+    assert 0 < found["allreduce_ms"] < 60_000
+    assert "all 6 connections between 3 nodes work" in found["message"]
+    assert "all-reduce of 1 MiB over gloo takes" in found["message"]
+    wait_for("nothing of it is left", lambda: not children_of_preflights())
+
+
+@pytest.mark.torch
+def test_a_wrong_address_is_found_and_the_pair_is_named(
+    stack: Stack, client: Client, join: Callable[..., str]
+) -> None:
+    good, bad = join("tried-good"), join("tried-bad", MUSTER_AGENT_ADDRESS=UNREACHABLE)
+    done = stack.cli("node", "preflight", good, bad)
+    assert done.returncode == 1, done.stdout + done.stderr
+    verdict = done.stdout.splitlines()[-1]
+    assert f"failed: {good} → {bad}: no connection to {UNREACHABLE}:" in verdict
+    assert f"{bad}: it advertises {UNREACHABLE}, which it cannot listen on" in done.stdout
+    # The other direction works, and is not blamed.
+    assert f"{bad} → {good}" not in verdict
+    events = client.get(f"/nodes/{node(client, bad)['id']}/events")["items"]
+    assert any(e["type"] == "node.preflight_failed" for e in events)
+
+
+@pytest.mark.torch
+def test_a_gang_that_wants_it_does_not_start_over_a_broken_network(
+    stack: Stack, client: Client, join: Callable[..., str]
+) -> None:
+    # The first of them hosts the rendezvous: with an address that is not its own it could not even
+    # prepare, so it is the other one's that is wrong.
+    join("tried-1")
+    join("tried-2", MUSTER_AGENT_ADDRESS=UNREACHABLE)
+    trial = run(stack, client, "broken network")
+    assert trial["state"] == "FAILED"
+    assert trial["termination"] == "preflight_failed"
+    assert "the preflight failed: " in trial["reason"]
+    assert "tried-1 → tried-2: no connection to" in trial["reason"]
+    assert trial["attempts"][0]["started_at"] is None
+
+
+@pytest.mark.torch
+def test_a_gang_that_wants_it_starts_when_all_is_well(
+    stack: Stack, client: Client, join: Callable[..., str]
+) -> None:
+    join("tried-1")
+    join("tried-2")
+    trial = run(stack, client, "sound network")
+    assert trial["state"] == "COMPLETED", trial["reason"]
+    events = [e["message"] for e in client.get(f"/trials/{trial['id']}/events")["items"]]
+    assert any("passed: all 2 connections between 2 nodes work" in words for words in events)
+
+
+def run(stack: Stack, client: Client, name: str) -> dict[str, Any]:
+    document = scripted(
+        name,
+        [{"log": "here"}],
+        slots=2,
+        resources={"slots": 2, "nodes": 2, "pool": "tried"},
+        restarts={"infra": 0},
+        preflight={"network": True},
+    )
+    experiment_id = client.submit(document)["id"]
+
+    def ended() -> dict[str, Any] | None:
+        (trial,) = client.trials(experiment_id)
+        is_over = trial["state"] in ("COMPLETED", "FAILED", "CANCELED")
+        return client.get(f"/trials/{trial['id']}") if is_over else None
+
+    return wait_for("the trial has ended", ended, timeout_s=240)

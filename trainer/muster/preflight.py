@@ -1,0 +1,364 @@
+"""What one node tries together with others before they train: connections, then an all-reduce.
+
+Run as `python -m muster.preflight --address ADDRESS --rank R --token T` by the agent, in the
+interpreter that trains. It speaks JSON lines: an order on standard input, one answer to each on
+standard output, the first one unasked.
+
+    → (at start)                                {"host", "port", "problems"}
+    {"order": "connect", "peers", "slots"} →    {"links", "store_port", "torch_version", "problems"}
+    {"order": "reduce", "store", "num_nodes"} → {"links", "reduce_ms", "problems"}
+
+It listens on the very address the node advertises, port 0, and answers whoever knows the token. It
+lives until its standard input is closed, which also happens when the agent dies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime as dt
+import hmac
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+CONNECT_TIMEOUT_S = 5.0
+PAYLOAD_BYTES = 256 * 1024
+"""Sent there and back: where only small packets pass (a wrong MTU), this gets stuck."""
+NUM_PINGS = 3
+PAIR_TIMEOUT_S = 15.0
+"""Of the all-reduce of two nodes, and of waiting for the other one to be ready for it."""
+ALL_TIMEOUT_S = 30.0
+NUM_VALUES = 262_144
+"""Of the all-reduce: one mebibyte of float32."""
+_TOKEN_BYTES = 32
+
+
+# ---------------------------------------------------------------- the listening half
+
+
+class Listener:
+    """Answers connections of the other nodes from threads of its own."""
+
+    def __init__(self, address: str, token: str) -> None:
+        """Raises OSError when nothing can be listened on at all. `problem` is set when it was not
+        possible on `address`: the others will try that one all the same."""
+        self.problem = ""
+        self._token = token.encode()
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            self._socket.bind((address, 0))
+        except OSError as error:
+            self.problem = (
+                f"it advertises {address}, which it cannot listen on: {_words(error)} "
+                "(MUSTER_AGENT_ADDRESS)"
+            )
+            self._socket.close()
+            self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self._socket.bind(("", 0))
+        self._socket.listen(256)
+        self.port = int(self._socket.getsockname()[1])
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError, ValueError):
+            connection.settimeout(2 * CONNECT_TIMEOUT_S)
+            if not hmac.compare_digest(_read(connection, len(self._token)), self._token):
+                return
+            connection.sendall(self._token[::-1])
+            while size := int.from_bytes(_read(connection, 4), "big"):
+                connection.sendall(_read(connection, min(size, PAYLOAD_BYTES)))
+
+
+def _read(connection: socket.socket, num_bytes: int) -> bytes:
+    """Exactly so many. Raises ConnectionResetError when the other end closes before."""
+    data = bytearray()
+    while len(data) < num_bytes:
+        part = connection.recv(num_bytes - len(data))
+        if not part:
+            raise ConnectionResetError("the connection was closed")
+        data += part
+    return bytes(data)
+
+
+# ---------------------------------------------------------------- the connecting half
+
+
+def try_peer(host: str, port: int, token: str) -> tuple[str, float | None]:
+    """Connect, ping, and send a larger piece there and back: ("", round trip in ms), or what went
+    wrong and None."""
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    step = f"no connection to {where}"
+    try:
+        with socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S) as connection:
+            step = f"{where} answered, but not as this preflight"
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.sendall(token.encode())
+            if _read(connection, len(token)) != token[::-1].encode():
+                return f"{step}: something else listens there", None
+            step = f"{where} was reached, but small messages did not come back"
+            best_s = min(_ping(connection, 1) for _ in range(NUM_PINGS))
+            step = f"{where} was reached, but {PAYLOAD_BYTES // 1024} KiB did not come back"
+            _ping(connection, PAYLOAD_BYTES)
+            connection.sendall((0).to_bytes(4, "big"))
+    except TimeoutError:
+        return f"{step} within {CONNECT_TIMEOUT_S:g} s", None
+    except OSError as error:
+        return f"{step}: {_words(error)}", None
+    return "", best_s * 1000
+
+
+def _ping(connection: socket.socket, num_bytes: int) -> float:
+    """Seconds until so many bytes are back."""
+    began = time.perf_counter()
+    data = bytes(num_bytes)
+    sender = threading.Thread(
+        target=_send_quietly, args=(connection, num_bytes.to_bytes(4, "big") + data), daemon=True
+    )
+    sender.start()
+    _read(connection, num_bytes)
+    sender.join()
+    return time.perf_counter() - began
+
+
+def _send_quietly(connection: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        connection.sendall(data)
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:300]
+
+
+# ---------------------------------------------------------------- with torch
+
+
+class Reducer:
+    """The store on rank 0, and the all-reduces. Imports torch when it is asked for it."""
+
+    def __init__(self, address: str, rank: int) -> None:
+        self._address = address
+        self._rank = rank
+        self._store: Any = None
+
+    def open_store(self) -> int:
+        """Rank 0 hosts the store in which the processes find each other; its port."""
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.bind((self._address, 0))
+        listener.listen(256)
+        port = int(listener.getsockname()[1])
+        self._store = TCPStore(
+            self._address,
+            port,
+            is_master=True,
+            wait_for_workers=False,
+            timeout=dt.timedelta(seconds=ALL_TIMEOUT_S),
+            master_listen_fd=listener.detach(),
+        )
+        return port
+
+    def join_store(self, host: str, port: int) -> None:
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        if self._store is None:
+            self._store = TCPStore(
+                host, port, is_master=False, timeout=dt.timedelta(seconds=ALL_TIMEOUT_S)
+            )
+
+    def reduce(self, name: str, ranks: Sequence[int], timeout_s: float) -> float:
+        """Sum over the processes of these ranks; how long one took in ms. Raises RuntimeError."""
+        import torch
+        from torch.distributed import PrefixStore, ProcessGroupGloo  # type: ignore[attr-defined]
+
+        group: Any = ProcessGroupGloo(
+            PrefixStore(name, self._store),
+            list(ranks).index(self._rank),
+            len(ranks),
+            timeout=dt.timedelta(seconds=timeout_s),
+        )
+        values = torch.full((NUM_VALUES,), float(self._rank + 1))
+        group.allreduce([values]).wait()  # the connections are made here
+        values = torch.full((NUM_VALUES,), float(self._rank + 1))
+        began = time.perf_counter()
+        group.allreduce([values]).wait()
+        took_ms = (time.perf_counter() - began) * 1000
+        expected = float(sum(rank + 1 for rank in ranks))
+        if not bool((values == expected).all()):
+            raise RuntimeError(f"the sum was {values[0].item():g} instead of {expected:g}")
+        return took_ms
+
+
+def rounds(rank: int, num_nodes: int) -> Iterator[int]:
+    """The others in an order in which all pairs of a round are disjoint: each waits for few."""
+    for turn in range(num_nodes if num_nodes % 2 else num_nodes - 1):
+        other = _partner(rank, turn, num_nodes)
+        if other is not None:
+            yield other
+
+
+def _partner(rank: int, turn: int, num_nodes: int) -> int | None:
+    """Of a round-robin tournament; None: nobody in this round."""
+    size = num_nodes + num_nodes % 2
+    last = size - 1
+    if rank == last:
+        # The one whose partner of this round would be itself.
+        other = next(r for r in range(last) if (2 * r - turn) % last == 0)
+    else:
+        other = (turn - rank) % last
+        if other == rank:
+            other = last
+    return other if other < num_nodes else None
+
+
+def try_devices(slots: Sequence[int]) -> list[str]:
+    """What is wrong with these CUDA devices: each multiplies two small matrices."""
+    import torch
+
+    problems = []
+    for slot in slots:
+        try:
+            ones = torch.ones(256, 256, device=f"cuda:{slot}")
+            if float((ones @ ones).sum().item()) != 256.0**3:
+                problems.append(f"device {slot} computes wrong results")
+        except Exception as error:
+            problems.append(f"device {slot} cannot be used: {_words(error)}")
+    return problems
+
+
+# ---------------------------------------------------------------- orders
+
+
+class Preflight:
+    def __init__(self, address: str, rank: int, token: str) -> None:
+        self._rank = rank
+        self._token = token
+        self._address = address
+        self._reducer = Reducer(address, rank)
+
+    def listen(self) -> dict[str, Any]:
+        listener = Listener(self._address, self._token)
+        problems = [listener.problem] if listener.problem else []
+        return {"host": self._address, "port": listener.port, "problems": problems}
+
+    def connect(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Try every peer at once, and see what torch can do here."""
+        peers = order["peers"]
+        answers: dict[int, tuple[str, float | None]] = {}
+
+        def ask(peer: dict[str, Any]) -> None:
+            answers[peer["rank"]] = try_peer(peer["host"], peer["port"], self._token)
+
+        threads = [
+            threading.Thread(target=ask, args=(p,)) for p in peers if p["rank"] != self._rank
+        ]
+        for thread in threads:
+            thread.start()
+        torch_version, store_port, problems = "", None, []
+        try:
+            import torch
+
+            torch_version = str(torch.__version__)
+            problems = try_devices(order.get("slots") or [])
+            if self._rank == 0 and len(peers) > 1:
+                store_port = self._reducer.open_store()
+        except ModuleNotFoundError:
+            if order.get("slots"):
+                problems = ["its devices were not tried: torch is not installed"]
+        except (ImportError, OSError, RuntimeError):
+            # Not there, or an address that others cannot reach either: the links say so.
+            torch_version = ""
+        for thread in threads:
+            thread.join()
+        return {
+            "links": [_link(rank, *answers[rank]) for rank in sorted(answers)],
+            "store_port": store_port,
+            "torch_version": torch_version,
+            "problems": problems,
+        }
+
+    def reduce(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Every pair by itself, so that a failure names two nodes; then all together."""
+        num_nodes = order["num_nodes"]
+        try:
+            self._reducer.join_store(order["store"]["host"], order["store"]["port"])
+        except (OSError, RuntimeError) as error:
+            return {"links": [], "problems": [f"the store was not reached: {_words(error)}"]}
+        links = []
+        for other in rounds(self._rank, num_nodes):
+            ranks = sorted((self._rank, other))
+            try:
+                took_ms = self._reducer.reduce(f"pair-{ranks[0]}-{ranks[1]}", ranks, PAIR_TIMEOUT_S)
+            except Exception as error:
+                links.append(_link(other, f"the all-reduce failed: {_words(error)}", None))
+            else:
+                links.append(_link(other, "", took_ms))
+        answer: dict[str, Any] = {"links": links, "problems": []}
+        if num_nodes > 2 and all(not link["message"] for link in links):
+            try:
+                answer["reduce_ms"] = self._reducer.reduce("all", range(num_nodes), ALL_TIMEOUT_S)
+            except Exception as error:
+                answer["problems"] = [f"the all-reduce of all nodes failed: {_words(error)}"]
+        elif links:
+            answer["reduce_ms"] = links[0]["ms"]
+        return answer
+
+
+def _link(rank: int, message: str, took_ms: float | None) -> dict[str, Any]:
+    return {"rank": rank, "message": message, "ms": took_ms}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m muster.preflight", description=__doc__)
+    parser.add_argument("--address", required=True, help="address of this node for the others")
+    parser.add_argument("--rank", required=True, type=int, help="number of this node")
+    parsed = parser.parse_args(arguments)
+    token = sys.stdin.readline().strip()
+    if len(token) != _TOKEN_BYTES:
+        parser.error(f"the first line of standard input is a token of {_TOKEN_BYTES} characters")
+    preflight = Preflight(parsed.address, parsed.rank, token)
+    _say(preflight.listen())
+    for line in sys.stdin:
+        order = json.loads(line)
+        # In a thread: when the input is closed meanwhile, nothing may keep us.
+        threading.Thread(target=_carry_out, args=(preflight, order), daemon=True).start()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _carry_out(preflight: Preflight, order: dict[str, Any]) -> None:
+    try:
+        answer = (
+            preflight.connect(order) if order["order"] == "connect" else preflight.reduce(order)
+        )
+    except Exception as error:
+        answer = {"problems": [f"the preflight itself failed: {type(error).__name__}: {error}"]}
+    _say(answer)
+
+
+def _say(answer: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
