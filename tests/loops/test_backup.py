@@ -11,7 +11,7 @@ import threading
 
 import pytest
 import time_machine
-from sqlalchemy import select, text
+from sqlalchemy import select, text, update
 
 from muster.wire import CheckpointRecord, MetricsRecord, SeriesPoints
 from muster_server import clock
@@ -19,7 +19,7 @@ from muster_server.app import create_app
 from muster_server.backup import BackupError, back_up, restore
 from muster_server.db.engine import Database
 from muster_server.db.migrations import current_revision, downgrade, head_revision
-from muster_server.db.models import AllocationRow, ProjectRow
+from muster_server.db.models import AllocationRow, AttemptRow, ProjectRow
 from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.loops.runner import Controller
 from muster_server.testing.client import make_client, running
@@ -297,3 +297,27 @@ def test_what_had_ended_by_itself_is_not_lost(
             assert session.get_one(AllocationRow, allocation_id).observed != "LOST"
     finally:
         target.dispose()
+
+
+def test_a_trial_in_an_impossible_state_does_not_keep_the_others_back(
+    agent, submit, controller, database, backup, tmp_path
+):
+    node = agent(slots=2)
+    submit(slots=1)
+    start(node, controller)
+    with database.transaction() as session:
+        # A RUNNING trial whose attempt is only now to start: there is no such edge.
+        session.execute(update(AttemptRow).values(state="PLANNED"))
+        session.execute(update(AllocationRow).values(observed="EXITED"))
+    submit(slots=1)
+    controller.tick()
+    back_up(database, backup)
+    url = f"sqlite:///{tmp_path}/new.db"
+    restore(backup, url, POLICY)
+    target = Database(url)
+    try:
+        with target.read() as session:
+            found = session.scalars(select(AttemptRow.state).order_by(AttemptRow.id)).all()
+    finally:
+        target.dispose()
+    assert found == ["PLANNED", "LOST"]

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import AllocationRow, NodeRow, TrialRow
-from muster_server.domain.lifecycle import LifecyclePolicy, decide
+from muster_server.domain.lifecycle import LifecyclePolicy, LifecycleSnapshot, Step, decide
 from muster_server.domain.states import NodeState
 
 from .lifecycle import apply_step, load_lifecycle_snapshot
@@ -47,16 +47,8 @@ def settle(session: Session, *, policy: LifecyclePolicy, now: dt.datetime) -> in
         )
     )
     snapshot = load_lifecycle_snapshot(session, leader_since=now, now=now)
-    for trial in snapshot.trials:
-        alone = replace(snapshot, trials=(trial,), experiments=(), lost=())
-        try:
-            steps = decide(alone, now=now, policy=policy)
-        except ValueError:
-            # The controller will stumble over it, too; the others are to be restored all the same.
-            log.exception("undecidable", subject=f"trial:{trial.id}")
-            continue
-        for step in steps:
-            apply_step(session, step, now=now)
+    for step in _steps(replace(snapshot, experiments=(), lost=()), policy, now):
+        apply_step(session, step, now=now)
     session.flush()
     # Nobody held slots between the backup and now, so nobody pays for them.
     for allocation in session.scalars(
@@ -66,3 +58,16 @@ def settle(session: Session, *, policy: LifecyclePolicy, now: dt.datetime) -> in
             seen = heard_at.get(allocation.node_id, now)
             allocation.ended_at = max(allocation.created_at, seen)
     return num_before - (session.scalar(running) or 0)
+
+
+def _steps(snapshot: LifecycleSnapshot, policy: LifecyclePolicy, now: dt.datetime) -> list[Step]:
+    try:
+        return list(decide(snapshot, now=now, policy=policy))
+    except ValueError:
+        # A trial in a state we believed impossible. The controller will stumble over it, too; all
+        # the others are to be restored.
+        if len(snapshot.trials) == 1:
+            log.exception("undecidable", subject=f"trial:{snapshot.trials[0].id}")
+            return []
+        parts = (replace(snapshot, trials=(trial,)) for trial in snapshot.trials)
+        return [step for part in parts for step in _steps(part, policy, now)]
