@@ -11,8 +11,8 @@ from .engine import Database
 from .models import Base
 
 ROWS_AT_ONCE = 1000
-BINARY_ROWS_AT_ONCE = 20
-"""Rows with bytes in them may have megabytes each."""
+BINARY_ROWS_AT_ONCE = 100
+"""Rows with bytes in them may have a megabyte each, and all of these are in memory."""
 
 
 @contextmanager
