@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from muster_server.testing.data import add_experiment, add_trial
 
 
@@ -22,6 +24,20 @@ def test_sums_and_means_say_over_how_many_trials_they_are(database, viewer_clien
     assert reply["num_trials_running"] == 3
     assert (reply["samples_per_s"], reply["num_trials_throughput"]) == (150.0, 2)
     assert (reply["comm_overhead_ratio"], reply["num_trials_comm"]) == (0.25, 1)
+    assert reply["num_values_comm"] == 1
+
+
+def test_the_share_of_communication_is_over_the_newest_steps_not_over_one(database, viewer_client):
+    with database.transaction() as session:
+        experiment = add_experiment(session)
+        for no, recent in enumerate(((0.1, 40), (0.3, 100)), 1):
+            row = add_trial(session, experiment, no=no)
+            row.state = "RUNNING"
+            entry = {"last": 0.9, "recent_mean": recent[0], "recent_count": recent[1]}
+            row.summary = {"comm/overhead_ratio": entry}
+    reply = viewer_client.get("/api/v1/cluster").json()
+    assert reply["comm_overhead_ratio"] == pytest.approx(0.2)
+    assert (reply["num_trials_comm"], reply["num_values_comm"]) == (2, 140)
 
 
 def test_without_reports_there_is_no_number(viewer_client):

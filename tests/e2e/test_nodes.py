@@ -67,6 +67,9 @@ def test_cordoning_lets_what_runs_go_on(
     with stack.client() as client:
         node = client.get("/nodes")["items"][0]
         page.goto(f"{stack.url}/nodes/{node['id']}")
+        expect(page.get_by_text("no problem found")).to_be_visible()
+        expect(page.get_by_text("against the server's")).to_be_visible(timeout=SLOW_MS)
+        expect(page.get_by_test_id("node-release")).to_have_count(0)
         page.get_by_test_id("node-cordoned").click()
         expect(page.get_by_test_id("node-effect")).to_contain_text("Nothing runs here now")
         page.get_by_test_id("confirm").click()

@@ -2078,6 +2078,8 @@ export interface components {
             num_trials_running: number;
             /** Num Trials Throughput */
             num_trials_throughput: number;
+            /** Num Values Comm */
+            num_values_comm: number;
             /** Oldest Queued At */
             oldest_queued_at: string | null;
             /** Samples Per S */
@@ -2923,6 +2925,13 @@ export interface components {
             max: number | null;
             /** Min */
             min: number | null;
+            /**
+             * Recent Count
+             * @default 0
+             */
+            recent_count: number;
+            /** Recent Mean */
+            recent_mean?: number | null;
             /** Step */
             step: number;
         };

@@ -1,6 +1,7 @@
 import { ActionIcon, Tooltip } from "@mantine/core";
 import { IconAlertTriangle, IconChartLine, IconTable } from "@tabler/icons-react";
 import { type KeyboardEvent, useCallback, useEffect, useRef, useState } from "react";
+import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
 
@@ -128,14 +129,13 @@ export function SeriesChart({ id, title, metric, source, log = false, smoothing 
         : title,
     );
     if (foot.current) {
-      const total = lines.reduce((sum, line) => sum + line.columns.numPoints, 0);
       const coarse = Math.max(...lines.map((line) => line.columns.bucketSteps), 1);
       foot.current.textContent =
         lines.length === 0
           ? ""
           : coarse > 1
             ? t(smoothing > 0 || main?.faint ? "chart.bucketsOnly" : "chart.buckets", { n: format.count(main?.columns.step.length), steps: format.count(coarse) })
-            : t("chart.points", { count: total, n: format.count(total) });
+            : pointsText(lines, t);
     }
   };
 
@@ -226,6 +226,14 @@ export function SeriesChart({ id, title, metric, source, log = false, smoothing 
       )}
     </figure>
   );
+}
+
+/** "200 points", or of few lines each by name: "train 200 · val 64 points". */
+function pointsText(lines: readonly Line[], t: TFunction): string {
+  const total = lines.reduce((sum, line) => sum + line.columns.numPoints, 0);
+  const all = t("chart.points", { count: total, n: format.count(total) });
+  if (lines.length === 1 || lines.length > MAX_KEYS) return all;
+  return t("chart.pointsOf", { each: lines.map((line) => `${line.label} ${format.count(line.columns.numPoints)}`).join(" · ") });
 }
 
 interface OptionsInput {

@@ -12,7 +12,7 @@ import { initI18n } from "../i18n";
 import { safeTarget } from "./auth/SignIn";
 import { attention } from "./cluster/attention";
 import { lastEnded } from "./cluster/recent";
-import { layoutRungs } from "./experiments/rungs";
+import { layoutRungs, roundTicks } from "./experiments/rungs";
 import { rolesUpTo } from "./settings/roles";
 
 beforeAll(() => initI18n("en"));
@@ -115,4 +115,13 @@ test("rungs: NaN has no place on the axis and is counted; wide ranges get a log 
   expect(layout.dots).toHaveLength(3);
   expect(layout.log).toBe(true);
   expect(layoutRungs({ ...search([]), rungs: [] }).dots).toEqual([]);
+});
+
+test("ticks of the rung view are round numbers within the range", () => {
+  expect(roundTicks(0.31, 2.27, false)).toEqual([0.5, 1, 1.5, 2]);
+  expect(roundTicks(97.2, 99.1, false)).toEqual([97.5, 98, 98.5, 99]);
+  expect(roundTicks(-3, 12, false)).toEqual([0, 5, 10]);
+  expect(roundTicks(0.03, 4, true)).toEqual([0.05, 0.1, 0.2, 0.5, 1, 2]);
+  expect(roundTicks(2e-9, 5e4, true)).toEqual([1e-6, 1e-3, 1, 1000]);
+  expect(roundTicks(0.5, 0.5, false)).toEqual([0.5]);
 });

@@ -91,9 +91,12 @@ class ClusterOut(Output):
     num_trials_throughput: int
     """How many trials that sum is over."""
     comm_overhead_ratio: float | None
-    """Mean over running trials of their last comm/overhead_ratio, 0..1."""
+    """Mean over running trials of their recent comm/overhead_ratio (MetricSummary.recent_mean),
+    0..1."""
     num_trials_comm: int
     """How many trials that mean is over."""
+    num_values_comm: int
+    """How many values of theirs it is over, all trials together."""
     server_version: str
     now: dt.datetime
 

@@ -154,6 +154,10 @@ class MetricSummary(Output):
     count: int
     step: int
     """Of `last`."""
+    recent_mean: float | None = None
+    """Of the newest finite values (time/, comm/ and throughput/ only): one step says little."""
+    recent_count: int = 0
+    """How many values that mean is over, at most 100; beyond that older ones fade."""
 
 
 class TrialOut(Output):

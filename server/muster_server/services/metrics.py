@@ -35,11 +35,14 @@ from muster_server.domain.metrics import (
     Summary,
     epoch_at,
     is_valid_name,
+    recent_mean,
     summarize,
 )
 from muster_server.services import metrics_series
 from muster_server.settings import get_settings
 
+MEASURED_GROUPS = ("time/", "comm/", "throughput/")
+"""Of these the mean of the newest values is kept: a single step says little about them."""
 WORKER_GROUPS = ("time/", "comm/", "throughput/", "memory/")
 """Names of these groups are kept per worker, to compare ranks without reading series."""
 
@@ -407,6 +410,14 @@ def _merged(
                 added[key] = choose(both) if both else None
             if before["step"] > added["step"]:
                 added["last"], added["step"] = before["last"], before["step"]
+        if c.name.startswith(MEASURED_GROUPS):
+            known = before or {}
+            earlier = (
+                (known["recent_mean"], known["recent_count"]) if "recent_mean" in known else None
+            )
+            recent = recent_mean(earlier, c.values)
+            if recent is not None:
+                added["recent_mean"], added["recent_count"] = recent
         merged[c.name] = added
     return merged
 

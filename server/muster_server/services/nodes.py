@@ -48,7 +48,7 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
     )
     summaries = session.scalars(select(TrialRow.summary).where(TrialRow.state == "RUNNING")).all()
     rates = _last_values(summaries, "throughput/samples_per_s")
-    ratios = _last_values(summaries, "comm/overhead_ratio")
+    ratios = _recent_means(summaries, "comm/overhead_ratio")
     return ClusterOut(
         num_nodes=sum(nodes.values()),
         num_nodes_online=nodes.get("ONLINE", 0),
@@ -68,8 +68,9 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
         ),
         samples_per_s=sum(rates) if rates else None,
         num_trials_throughput=len(rates),
-        comm_overhead_ratio=sum(ratios) / len(ratios) if ratios else None,
+        comm_overhead_ratio=math.fsum(mean for mean, _ in ratios) / len(ratios) if ratios else None,
         num_trials_comm=len(ratios),
+        num_values_comm=sum(num for _, num in ratios),
         server_version=__version__,
         now=now,
     )
@@ -264,6 +265,19 @@ def _node_out(row: NodeRow, slots: list[SlotOut]) -> NodeOut:
             "last_seen_at": row.last_seen_at,
         }
     )
+
+
+def _recent_means(summaries: Sequence[dict[str, Any]], name: str) -> list[tuple[float, int]]:
+    """(mean, values it is over) of a metric's newest values; of the last one alone where there is
+    no mean yet, as right after a restart."""
+    found: list[tuple[float, int]] = []
+    for summary in summaries:
+        entry = summary.get(name) or {}
+        if entry.get("recent_mean") is not None:
+            found.append((float(entry["recent_mean"]), int(entry["recent_count"])))
+        else:
+            found += [(value, 1) for value in _last_values([summary], name)]
+    return found
 
 
 def _last_values(summaries: Sequence[dict[str, Any]], name: str) -> list[float]:

@@ -9,9 +9,11 @@ import { Events } from "../../components/Events";
 import { QueryView } from "../../components/QueryView";
 import { Ago, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
+import { NodeHealth } from "./NodeHealth";
 import { NodeState } from "./Nodes";
 import { NodeScheduling } from "./NodeScheduling";
 import { NodeSlots } from "./NodeSlots";
+import { versionsOf } from "./nodeUse";
 import { usageOf } from "./usage";
 
 export function NodePage() {
@@ -47,7 +49,7 @@ function NodeView({ node }: { node: Node }) {
         </Notice>
       ) : null}
       {node.scheduling === "open" ? null : <Notice title={t(`nodes.now.${node.scheduling}`)}>{node.scheduling === "draining" && node.num_slots_used > 0 ? t("nodes.stillHeld", { count: node.num_slots_used }) : null}</Notice>}
-      {node.health === "ok" ? null : <Notice tone={node.health === "quarantined" ? "bad" : "warn"} title={t(`nodes.health.${node.health}` as "nodes.health.degraded", { defaultValue: node.health })}>{node.health_reason}</Notice>}
+      <NodeHealth node={node} />
       <Stats
         items={[
           { label: t("nodes.slots"), value: <>{node.num_slots_used}<small> / {node.num_slots}</small></>, note: t("nodes.slotsUsed") },
@@ -66,8 +68,17 @@ function NodeView({ node }: { node: Node }) {
             ["ID", <span key="id" className="mono">{node.id}</span>],
             [t("nodes.hostname"), node.hostname],
             [t("nodes.address"), <span key="a" className="mono">{node.address}</span>],
-            [t("nodes.versions"), `agent ${node.agent_version} · Python ${node.python_version || format.MISSING} · torch ${node.torch_version || format.MISSING}`],
-            [t("nodes.labels"), Object.entries(node.labels).map(([key, value]) => `${key}=${value}`).join("  ") || format.MISSING],
+            [t("nodes.health"), t(`nodes.healthWord.${node.health}` as "nodes.healthWord.ok", { defaultValue: node.health })],
+            [t("nodes.clock"), node.clock_skew_s === null ? t("nodes.clockUnknown") : t("nodes.clockSkew", { skew: format.ms(node.clock_skew_s * 1000) })],
+            [t("nodes.versions"), versionsOf(node).map(([name, version]) => `${name} ${version}`).join(" · ")],
+            [
+              t("nodes.labels"),
+              Object.keys(node.labels).length === 0 ? (
+                <span key="l" className="dim">{t("nodes.noLabels")}</span>
+              ) : (
+                <span key="l" className="mono">{Object.entries(node.labels).map(([key, value]) => `${key}=${value}`).join("  ")}</span>
+              ),
+            ],
             [t("nodes.registered"), <Stamp key="r" at={node.registered_at} />],
           ]}
         />

@@ -9,9 +9,9 @@ import { node as nodeQuery, type Node } from "../../api/queries";
 import { Confirm } from "../../components/Confirm";
 import { heldBy } from "./nodeUse";
 
-type Step = "cordoned" | "draining" | "open" | "remove";
+type Step = "cordoned" | "draining" | "open" | "release" | "remove";
 
-/** Cordon, drain, open and remove a node; each says beforehand what will happen, and to which trials. */
+/** Cordon, drain, open, release and remove a node; each says beforehand what will happen, and to which trials. */
 export function NodeScheduling({ node }: { node: Node }) {
   const { t } = useTranslation();
   const [asked, setAsked] = useState<Step | null>(null);
@@ -24,7 +24,8 @@ export function NodeScheduling({ node }: { node: Node }) {
     <>
       {node.scheduling === "open" ? button("cordoned", t("nodes.cordon")) : null}
       {node.scheduling === "draining" ? null : button("draining", t("nodes.drain"))}
-      {node.scheduling === "open" && node.health !== "quarantined" ? null : button("open", t(node.health === "quarantined" ? "nodes.release" : "nodes.open"))}
+      {node.quarantine_reason ? button("release", t("nodes.release")) : null}
+      {node.scheduling === "open" ? null : button("open", t("nodes.open"))}
       {node.num_slots_used === 0 && (node.state === "LOST" || node.scheduling !== "open") ? button("remove", t("nodes.remove")) : null}
       {asked === null ? null : <Asked key={asked} node={node} step={asked} onClose={() => setAsked(null)} />}
     </>
@@ -41,6 +42,7 @@ function Asked({ node: shown, step, onClose }: { node: Node; step: Step; onClose
   const run = useMutation({
     mutationFn: async () => {
       if (step === "remove") await unwrap(client.DELETE("/api/v1/nodes/{node_id}", path));
+      else if (step === "release") await unwrap(client.POST("/api/v1/nodes/{node_id}:release", path));
       else await unwrap(client.PATCH("/api/v1/nodes/{node_id}", { ...path, body: { scheduling: step } }));
     },
     onSuccess: async () => {
@@ -50,13 +52,13 @@ function Asked({ node: shown, step, onClose }: { node: Node; step: Step; onClose
     },
   });
   const held = heldBy(node);
-  const actions: Record<Step, string> = { cordoned: t("nodes.cordon"), draining: t("nodes.drain"), open: t(node.health === "quarantined" ? "nodes.release" : "nodes.open"), remove: t("nodes.remove") };
+  const actions: Record<Step, string> = { cordoned: t("nodes.cordon"), draining: t("nodes.drain"), open: t("nodes.open"), release: t("nodes.release"), remove: t("nodes.remove") };
   return (
     <Confirm opened onClose={onClose} title={t(`nodes.ask.${step}`, { name: node.name })} action={actions[step]} danger={step === "draining" || step === "remove"} pending={run.isPending} error={run.error} onConfirm={() => run.mutate()}>
       <div data-testid="node-effect">
-        <p style={{ margin: 0 }}>{step === "remove" ? t("nodes.removeText", { name: node.name }) : t(`nodes.effect.${step}`, { count: held.length })}</p>
-        {node.health === "quarantined" && step === "open" ? <p style={{ margin: "8px 0 0" }}>{t("nodes.effect.release", { reason: node.health_reason })}</p> : null}
-        {held.length > 0 && step !== "open" ? (
+        <p style={{ margin: 0 }}>{step === "remove" ? t("nodes.removeText", { name: node.name }) : step === "release" ? t(`nodes.effect.release.${node.scheduling}`) : t(`nodes.effect.${step}`, { count: held.length })}</p>
+        {node.quarantine_reason && (step === "open" || step === "release") ? <p style={{ margin: "8px 0 0" }}>{t("nodes.effect.was", { reason: node.quarantine_reason })}</p> : null}
+        {held.length > 0 && step !== "open" && step !== "release" ? (
           <ul style={{ margin: "8px 0 0", paddingLeft: 18 }}>
             {held.map((entry) => (
               <li key={entry.trialId} style={{ overflowWrap: "anywhere" }}>

@@ -70,9 +70,9 @@ export function NodeState({ node }: { node: Node }) {
       <StateBadge state={node.state} plain />
       {node.scheduling === "open" ? null : <span className="dim"> · {t(`nodes.scheduling.${node.scheduling}`)}</span>}
       {node.health === "ok" ? null : (
-        <span style={{ color: "var(--warn)" }} title={node.health_reason}>
+        <span style={{ color: node.health === "quarantined" ? "var(--bad)" : "var(--warn)" }} title={node.health_reason}>
           {" "}
-          · {node.health}
+          · {t(`nodes.healthWord.${node.health}` as "nodes.healthWord.ok", { defaultValue: node.health })}
         </span>
       )}
     </span>

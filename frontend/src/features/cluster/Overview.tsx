@@ -85,7 +85,7 @@ function Numbers({ cluster: data }: { cluster: Cluster }) {
         },
         { testId: "stat-queue", label: t("overview.queued"), value: format.count(data.num_trials_queued), note: waiting === null ? t("overview.noneWaiting") : t("overview.oldest", { age: format.duration(waiting) }) },
         { testId: "stat-throughput", label: t("overview.throughput"), value: format.si(data.samples_per_s), note: data.num_trials_throughput > 0 ? t("overview.samples", { count: data.num_trials_throughput }) : t("overview.noneReports") },
-        { testId: "stat-comm", label: t("overview.comm"), value: format.pct(data.comm_overhead_ratio), note: data.num_trials_comm > 0 ? t("overview.commOver", { count: data.num_trials_comm }) : t("overview.noneReports"), tone: (data.comm_overhead_ratio ?? 0) >= 0.3 ? "warn" : undefined },
+        { testId: "stat-comm", label: t("overview.comm"), value: format.pct(data.comm_overhead_ratio), note: data.num_trials_comm > 0 ? t("overview.commOver", { count: data.num_trials_comm, steps: t("overview.steps", { count: data.num_values_comm }) }) : t("overview.noneReports"), tone: (data.comm_overhead_ratio ?? 0) >= 0.3 ? "warn" : undefined },
       ]}
     />
   );

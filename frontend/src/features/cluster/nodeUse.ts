@@ -42,3 +42,15 @@ export function devicesOf(node: Pick<Node, "slots">): { name: string; type: stri
   }
   return [...devices.values()];
 }
+
+/** What runs there, those versions that are known: [["agent", "0.1.0"], …]. */
+export function versionsOf(node: Pick<Node, "agent_version" | "python_version" | "torch_version" | "cuda_version" | "driver_version">): [string, string][] {
+  const all: [string, string][] = [
+    ["agent", node.agent_version],
+    ["Python", node.python_version],
+    ["torch", node.torch_version],
+    ["CUDA", node.cuda_version],
+    ["driver", node.driver_version],
+  ];
+  return all.filter(([, version]) => version !== "");
+}

@@ -43,6 +43,34 @@ const BOTTOM = 14;
 const LEFT = 62;
 const COLUMN = 150;
 
+const STEPS = [1, 2, 2.5, 5, 10];
+
+/** Round numbers within low..high, about five; on a log axis 1, 2 and 5 of each decade, or powers of
+ * ten when there are many. Of a single value that value. */
+export function roundTicks(low: number, high: number, log: boolean): number[] {
+  if (!(high > low)) return [low];
+  if (log) {
+    const decades = Math.floor(Math.log10(high)) - Math.floor(Math.log10(low)) + 1;
+    const stride = Math.ceil(decades / 6);
+    const digits = decades > 3 ? [1] : [1, 2, 5];
+    const out: number[] = [];
+    for (let exponent = Math.floor(Math.log10(low)); exponent <= Math.log10(high); exponent += stride) {
+      for (const digit of digits) {
+        const value = Number(`${digit}e${exponent}`);
+        if (value >= low && value <= high) out.push(value);
+      }
+    }
+    return out;
+  }
+  const raw = (high - low) / 4;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = power * (STEPS.find((factor) => factor * power >= raw) ?? 10);
+  const out: number[] = [];
+  // Counted, not added up: sums of tenths drift.
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) out.push(Number((i * step).toPrecision(12)));
+  return out;
+}
+
 /** Columns are rungs, dots trials at their metric there. Best always at the bottom for "min", at the
  * top for "max", as on a chart. Log axis when the values span more than a factor 50. */
 export function layoutRungs(search: Search, minWidth = 640, height = 320): RungLayout {
@@ -109,10 +137,6 @@ export function layoutRungs(search: Search, minWidth = 640, height = 320): RungL
       if (previous) links.push({ from: previous, to });
     });
   }
-  const ticks = values.length === 0 ? [] : Array.from({ length: 5 }, (_, i) => {
-    const s = from + (span * i) / 4;
-    const v = log ? 10 ** s : s;
-    return { value: v, y: y(v) };
-  });
+  const ticks = values.length === 0 ? [] : roundTicks(low, high, log).map((value) => ({ value, y: y(value) }));
   return { width, height, left: LEFT, top: TOP, columns, dots, links, ticks, log };
 }

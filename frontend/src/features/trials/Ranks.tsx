@@ -24,11 +24,8 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
   const groups = useQuery(trialGroups(trial.id, attemptNo));
   const attempt = trial.attempts.find((a) => a.no === (attemptNo ?? trial.attempt_no)) ?? latestAttempt(trial);
   const first = workers.data?.items.find((w) => w.master_addr);
-  const rendezvous = attempt?.rendezvous_host
-    ? `${attempt.rendezvous_host}:${attempt.rendezvous_port ?? "?"}`
-    : first
-      ? `${first.master_addr}:${first.master_port}`
-      : null;
+  // Where the launchers of the nodes meet, and where the workers then do: two ports.
+  const rendezvous = attempt?.rendezvous_host ? `${attempt.rendezvous_host}:${attempt.rendezvous_port ?? "?"}` : null;
   const members = new Set(groups.data?.items.find((g) => g.name === group)?.ranks ?? []);
   return (
     <>
@@ -48,7 +45,8 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
           <KeyValues
             items={[
               [t("ranks.world"), t("ranks.worldOn", { world: attempt.world_size, count: attempt.num_nodes })],
-              [t("ranks.rendezvous"), <span key="r" className="mono">{rendezvous ?? format.MISSING}</span>],
+              ...(rendezvous ? ([[t("ranks.rendezvous"), <span key="r" className="mono" title={t("ranks.rendezvousHint")}>{rendezvous}</span>]] as [string, React.ReactNode][]) : []),
+              [t("ranks.master"), <span key="m" className="mono" title={t("ranks.masterHint")}>{first ? `${first.master_addr}:${first.master_port}` : format.MISSING}</span>],
               [t("ranks.resumed"), attempt.resume_step > 0 ? t("ranks.resumedAt", { step: format.count(attempt.resume_step) }) : t("ranks.fresh")],
               [t("ranks.started"), attempt.started_at ? <Stamp key="s" at={attempt.started_at} /> : format.MISSING],
               [t("ranks.lasted"), <Elapsed key="e" start={attempt.started_at} end={attempt.ended_at} />],

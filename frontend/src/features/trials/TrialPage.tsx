@@ -19,6 +19,7 @@ import { isTerminal } from "../../lib/states";
 import { ExperimentActions } from "../experiments/ExperimentActions";
 import { Origin } from "../experiments/Lineage";
 import { latestAttempt } from "./attempt";
+import { type Recent, recentOf, shareOf } from "./recent";
 import { Attempts } from "./Attempts";
 import { Checkpoints } from "./Checkpoints";
 import { Logs } from "./Logs";
@@ -191,14 +192,15 @@ function HeaderStrip({ trial: data }: { trial: TrialDetail }) {
   const valName = data.summary["val/loss"] ? "val/loss" : data.metric_name;
   const last = (name: string) => data.summary[name]?.last;
   const throughput = last("throughput/samples_per_s") ?? last("throughput/tokens_per_s");
-  const step = format.fromWire(last("time/step_ms"));
-  const comm = format.fromWire(last("comm/overhead_ratio")) ?? share(last("comm/exposed_ms"), step);
-  const wait = share(last("time/data_wait_ms"), step);
+  const step = recentOf(data.summary["time/step_ms"]);
+  const comm = shareOf(data.summary["comm/exposed_ms"], data.summary["time/step_ms"]) ?? recentOf(data.summary["comm/overhead_ratio"]);
+  const wait = shareOf(data.summary["time/data_wait_ms"], data.summary["time/step_ms"]);
+  const over = (mean: Recent | null, words: string): string => (mean === null ? words : `${words} · ${t("trial.stat.mean", { count: mean.count })}`);
   const planned = data.num_steps_planned;
   const nonFinite = metrics?.items.reduce((sum, item) => sum + (item.name === lossName ? item.num_non_finite : 0), 0) ?? 0;
   const tail = data.state === "RUNNING" ? data.last_report_at : (data.last_report_at ?? null);
   // While it runs a value may still come, and the strip must not jump; afterwards a dash says nothing.
-  const over = isTerminal(data.state);
+  const isOver = isTerminal(data.state);
   const items: StatItem[] = [
     {
       testId: "stat-loss",
@@ -211,9 +213,9 @@ function HeaderStrip({ trial: data }: { trial: TrialDetail }) {
       ? [{ testId: "stat-val", label: valName, value: format.num(val.last), note: t("trial.stat.best", { value: format.num(data.metric_goal === "max" ? val.max : val.min) }) }]
       : []),
     { testId: "stat-throughput", label: t("trial.stat.throughput"), value: format.si(throughput, "", 4), note: last("throughput/tokens_per_s") !== undefined && last("throughput/samples_per_s") === undefined ? "tokens/s" : t("trial.stat.samples") },
-    { testId: "stat-comm", label: t("trial.stat.comm"), value: format.pct(comm), note: t("trial.stat.ofStep"), tone: comm !== null && comm >= 0.3 ? "warn" : undefined },
-    { testId: "stat-data", label: t("trial.stat.data"), value: format.pct(wait), note: t("trial.stat.ofStep"), tone: wait !== null && wait >= 0.2 ? "warn" : undefined },
-    { testId: "stat-step-time", label: t("trial.stat.stepTime"), value: format.ms(step), note: data.summary["time/step_ms"]?.min !== undefined ? t("trial.stat.least", { value: format.ms(data.summary["time/step_ms"]?.min) }) : "" },
+    { testId: "stat-comm", label: t("trial.stat.comm"), value: format.pct(comm?.mean ?? null), note: over(comm, t("trial.stat.ofStep")), tone: comm !== null && comm.mean >= 0.3 ? "warn" : undefined },
+    { testId: "stat-data", label: t("trial.stat.data"), value: format.pct(wait?.mean ?? null), note: over(wait, t("trial.stat.ofStep")), tone: wait !== null && wait.mean >= 0.2 ? "warn" : undefined },
+    { testId: "stat-step-time", label: t("trial.stat.stepTime"), value: format.ms(step?.mean ?? null), note: data.summary["time/step_ms"]?.min !== undefined ? over(step, t("trial.stat.least", { value: format.ms(data.summary["time/step_ms"]?.min) })) : "" },
     {
       testId: "stat-step",
       label: t("trial.stat.step"),
@@ -228,12 +230,7 @@ function HeaderStrip({ trial: data }: { trial: TrialDetail }) {
     { testId: "stat-restarts", label: t("trial.stat.restarts"), value: format.count(data.num_restarts), note: t("trial.stat.attempt", { no: data.attempt_no }) },
     { testId: "stat-age", label: t("trial.stat.age"), value: <Ago at={tail} short />, note: data.logs_complete ? t("trial.stat.complete") : "" },
   ];
-  return <Stats compact items={over ? items.filter((item) => item.value !== format.MISSING) : items} />;
-}
-
-function share(part: format.WireNumber | undefined, step: number | null): number | null {
-  const value = format.fromWire(part);
-  return value === null || step === null || !(step > 0) ? null : value / step;
+  return <Stats compact items={isOver ? items.filter((item) => item.value !== format.MISSING) : items} />;
 }
 
 function Config({ trial: data }: { trial: TrialDetail }) {

@@ -1,0 +1,28 @@
+import { useTranslation } from "react-i18next";
+
+import type { Node } from "../../api/queries";
+import { Notice } from "../../components/basics";
+
+/** Everything that is wrong with a node, one sentence each, and whether it keeps new work away. */
+export function NodeHealth({ node }: { node: Pick<Node, "quarantine_reason" | "problems" | "strikes" | "strike_reason"> }) {
+  const { t } = useTranslation();
+  return (
+    <div data-testid="node-health">
+      {node.quarantine_reason ? (
+        <Notice tone="bad" title={t("nodes.quarantined")}>
+          {node.quarantine_reason} <span>{t("nodes.quarantinedHint")}</span>
+        </Notice>
+      ) : null}
+      {node.problems.map((problem) => (
+        <Notice key={problem.kind + problem.message} tone={problem.blocks ? "bad" : "warn"} title={problem.message}>
+          {t(problem.blocks ? "nodes.problemBlocks" : "nodes.problemOpen", { kind: t(`nodes.problem.${problem.kind}` as "nodes.problem.disk", { defaultValue: problem.kind }) })}
+        </Notice>
+      ))}
+      {node.strikes > 0 && !node.quarantine_reason ? (
+        <Notice tone="warn" title={t("nodes.strikes", { count: node.strikes })}>
+          {node.strike_reason} <span>{t("nodes.strikesHint")}</span>
+        </Notice>
+      ) : null}
+    </div>
+  );
+}

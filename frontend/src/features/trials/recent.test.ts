@@ -1,0 +1,17 @@
+import { expect, test } from "vitest";
+
+import { recentOf, shareOf } from "./recent";
+
+test("a mean says over how many steps it is, and the last value stands in for it", () => {
+  expect(recentOf({ last: 9, recent_mean: 2, recent_count: 40 })).toEqual({ mean: 2, count: 40 });
+  expect(recentOf({ last: 9, recent_mean: null, recent_count: 0 })).toEqual({ mean: 9, count: 1 });
+  expect(recentOf({ last: "NaN", recent_mean: null, recent_count: 0 })).toBeNull();
+  expect(recentOf(undefined)).toBeNull();
+});
+
+test("a share is of the sums", () => {
+  const part = { last: 1, recent_mean: 30, recent_count: 50 };
+  expect(shareOf(part, { last: 1, recent_mean: 120, recent_count: 60 })).toEqual({ mean: 0.25, count: 50 });
+  expect(shareOf(part, { last: 0, recent_mean: 0, recent_count: 3 })).toBeNull();
+  expect(shareOf(undefined, part)).toBeNull();
+});

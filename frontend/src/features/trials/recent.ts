@@ -1,0 +1,26 @@
+/** What the newest steps say together; one step alone says little. Pure. */
+import type { Schemas } from "../../api/client";
+import { fromWire } from "../../lib/format";
+
+type Entry = Pick<Schemas["MetricSummary"], "last" | "recent_mean" | "recent_count">;
+
+export interface Recent {
+  mean: number;
+  /** How many steps it is over. */
+  count: number;
+}
+
+/** The mean of a metric's newest values; its last one while there is no mean yet. */
+export function recentOf(entry: Entry | undefined): Recent | null {
+  if (entry === undefined) return null;
+  if (entry.recent_mean !== null && entry.recent_mean !== undefined) return { mean: entry.recent_mean, count: entry.recent_count };
+  const last = fromWire(entry.last);
+  return last === null || !Number.isFinite(last) ? null : { mean: last, count: 1 };
+}
+
+/** The share of a part in the whole: of both sums, so that long steps count for more. */
+export function shareOf(part: Entry | undefined, whole: Entry | undefined): Recent | null {
+  const a = recentOf(part);
+  const b = recentOf(whole);
+  return a === null || b === null || !(b.mean > 0) ? null : { mean: a.mean / b.mean, count: Math.min(a.count, b.count) };
+}
