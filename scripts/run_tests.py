@@ -47,6 +47,7 @@ PARALLEL_AREAS = {
     "agent": "loadfile",
     "sdk": "loadfile",
     "integration": "loadfile",
+    "simulation": "worksteal",
 }
 """How their tests are dealt out: they share nothing but what their own worker, or their file's,
 started. The others use both cores at once, or measure time."""

@@ -48,8 +48,11 @@ PAUSE_S = (0.3, 2.5)
 STEPS_MAX = 900
 """Of a training: all of its points are shown as they are."""
 CHECKPOINT_S = 1.5
-SETTLE_S = 400.0
-"""Within which everything has ended after the last blow, on a busy machine."""
+SETTLE_S = 300.0
+"""Within which, and once more the time of the blows, everything has ended after the last one: waits
+before restarts double, one training waits for the others, and the machine may be busy."""
+PART_TRAINED = 0.6
+"""Of the time of the blows: how long a training would take on its own."""
 TRAININGS: tuple[dict[str, Any], ...] = (
     {"name": "gang", "resources": {"slots": 2, "nodes": 2}},
     {"name": "pair", "resources": {"slots": 2, "nodes": 1}},
@@ -115,7 +118,7 @@ class Chaos:
         return self.report
 
     def _submit(self, client: Client, document: dict[str, Any]) -> Training:
-        num_steps = min(STEPS_MAX, max(100, int(self._duration_s / self._step_s)))
+        num_steps = max(100, int(PART_TRAINED * self._duration_s / self._step_s))
         per_epoch = max(1, round(CHECKPOINT_S / self._step_s))
         epochs = max(1, num_steps // per_epoch)
         options = {"epochs": epochs, "steps_per_epoch": per_epoch, "step_s": self._step_s}
@@ -215,7 +218,7 @@ class Chaos:
                 return None
             return found if found in ("COMPLETED", "FAILED", "CANCELED") else None
 
-        left_s = max(1.0, SETTLE_S - (time.monotonic() - ended_at))
+        left_s = max(1.0, SETTLE_S + self._duration_s - (time.monotonic() - ended_at))
         try:
             wait_for(f"experiment {training.experiment_id} ends", state, left_s)
         except AssertionError as error:
@@ -226,7 +229,10 @@ class Chaos:
         name = f"trial {trial['id']} ({trial['experiment_name']})"
         self.report.num_attempts += trial["attempt_no"]
         if trial["state"] != "COMPLETED":
-            self.report.problems.append(f"{name} is {trial['state']}: {trial['reason']}")
+            self.report.problems.append(
+                f"{name} is {trial['state']} at step {trial['step']} of {training.num_steps}, in "
+                f"attempt {trial['attempt_no']}: {trial['reason'] or trial['pending_reason']}"
+            )
             return
         for rank in range(training.num_ranks):
             reply = client.get(

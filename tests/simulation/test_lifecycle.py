@@ -2,7 +2,10 @@
 
 import dataclasses
 import datetime as dt
+import random
+from collections import Counter
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -309,3 +312,60 @@ class Histories(RuleBasedStateMachine):
 
 Histories.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestHistories = Histories.TestCase
+
+
+def play(seed):
+    """One history without Hypothesis, which spends most of its time choosing: 80 things happen."""
+    draw = random.Random(seed)
+    history = Histories()
+    history.begin(draw.randint(1, 3), draw.randint(0, 4), draw.randint(0, 6))
+    things = {
+        "time_passes": lambda: history.time_passes(
+            draw.choice([1, 1, 5, 20, 70, 400, 1000]), draw.random() < 0.8
+        ),
+        "node_is_heard": lambda: history.node_is_heard(draw.randrange(3)),
+        "it_comes_to_run": history.it_comes_to_run,
+        "agent_reports": lambda: history.agent_reports(
+            draw.randrange(3), draw.randrange(3), draw.choice(CAUSES)
+        ),
+        "every_agent_goes_on": lambda: history.every_agent_goes_on(
+            draw.choice([0, 0, 0, 1]), draw.choice(CAUSES)
+        ),
+        "scheduler_wants_its_slots": lambda: history.scheduler_wants_its_slots(
+            draw.choice([YieldKind.PREEMPT, YieldKind.RESIZE])
+        ),
+        "user_pauses_or_resumes": lambda: history.user_pauses_or_resumes(
+            draw.choice(["run", "run", "pause"]), draw.randrange(3)
+        ),
+        "admin_drains_or_opens": lambda: history.admin_drains_or_opens(
+            draw.randrange(3), draw.choice(["open"] * 5 + ["draining"])
+        ),
+        "somebody_stops_it": lambda: history.somebody_stops_it(
+            draw.choice(["stop", "early", "kill"]), draw.randrange(80)
+        ),
+        "its_budget_is_used_up": lambda: history.its_budget_is_used_up(draw.randrange(160)),
+    }
+    for _ in range(80):
+        if history.trial.state in TERMINAL_TRIAL:
+            break
+        things[draw.choice(list(things))]()
+        history.budgets_hold()
+        history.a_pass_comes_to_rest()
+    history.teardown()
+    return history
+
+
+@pytest.mark.parametrize("seeds", [range(i, i + 1250) for i in range(1, 5001, 1250)], ids=str)
+def test_thousands_of_histories(seeds):
+    ends = Counter()
+    num_attempts = 0
+    for seed in seeds:
+        try:
+            history = play(seed)
+        except Exception as error:
+            raise AssertionError(f"history {seed}: `play({seed})` plays it again") from error
+        ends[history.trial.state] += 1
+        num_attempts += history.attempt.no if history.attempt else 0
+    print(f"{num_attempts} attempts; trials: {dict(ends)}")
+    assert num_attempts > len(seeds)
+    assert set(ends) == {"COMPLETED", "STOPPED_EARLY", "FAILED", "CANCELED"}
