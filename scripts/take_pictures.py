@@ -122,6 +122,7 @@ def take_ended(studio: Studio) -> None:
     )
     studio.take("logs", f"{ddp}?tab=logs", shown("log-line"), schemes=("dark",), height=640)
     studio.take("search", f"{asha}?tab=search", shown("rung-view"), schemes=("light",))
+    studio.take("bulk", "/experiments", is_asked_about, schemes=("dark",))
     studio.take("submit", "/submit?template=asha", is_previewed, schemes=("dark",))
     document = ROOT / "examples" / "sdk-script" / "experiment.yaml"
     done = studio.stack.cli("submit", str(document), "--follow")
@@ -170,6 +171,14 @@ def slots(page: Page) -> None:
 def is_previewed(page: Page) -> None:
     expect(page.get_by_test_id("preview")).to_have_attribute("data-valid", "true")
     expect(page.get_by_test_id("submit-editor")).to_contain_text("asha")
+
+
+def is_asked_about(page: Page) -> None:
+    page.get_by_test_id("select-all").check()
+    page.get_by_test_id("bulk-actions").click()
+    page.get_by_test_id("bulk-delete").click()
+    expect(page.get_by_test_id("freed")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_css("opacity", "1")
 
 
 def chart(name: str) -> Callable[[Page], None]:

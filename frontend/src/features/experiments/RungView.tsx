@@ -8,6 +8,7 @@ import type { Search } from "../../api/queries";
 import { Notice } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import * as format from "../../lib/format";
+import { lengthText } from "../../lib/lengthText";
 import { layoutRungs, type RungDot } from "./rungs";
 import css from "./search.module.css";
 
@@ -58,7 +59,7 @@ export function RungView({ search }: { search: Search }) {
               <g key={column.index}>
                 {column.index > 0 ? <line x1={column.x} x2={column.x} y1={8} y2={layout.height - 6} stroke="var(--line)" /> : null}
                 <text x={column.x + column.width / 2} y={18} textAnchor="middle" className={css["head"]}>
-                  {format.num(column.units)} {unit}
+                  {lengthText(t, column.units, unit)}
                 </text>
                 <text x={column.x + column.width / 2} y={34} textAnchor="middle" className={css["axis"]}>
                   {column === layout.columns.at(-1) ? t("search.columnLast", { reported: column.reported }) : t("search.column", { reported: column.reported, promoted: column.promoted })}

@@ -14,6 +14,7 @@ import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { ErrorNotice } from "../../components/QueryView";
 import * as format from "../../lib/format";
 import { asOverride, forkFrom, type Load, startOf } from "../../lib/forking";
+import { lengthText } from "../../lib/lengthText";
 import { useIdempotency } from "../../lib/idempotency";
 import { readPref, writePref } from "../../lib/prefs";
 import { asCli, asCurl, lineOfPath } from "../../lib/yaml";
@@ -187,7 +188,7 @@ function RungPlan({ rungs, unit }: { rungs: Preview["rungs"]; unit: string }) {
   return (
     <ul style={{ listStyle: "none", margin: 0, padding: 0 }} data-testid="rung-plan">
       {rungs.map((rung) => (
-        <li key={show(rung["units"])}>{t("submit.rung", { count: Number(rung["max_trials"]), length: show(rung["units"]), unit: t(`search.unit.${unit}` as "search.unit.steps", { defaultValue: unit }) })}</li>
+        <li key={show(rung["units"])}>{t("submit.rung", { count: Number(rung["max_trials"]), length: lengthText(t, Number(rung["units"]), unit) })}</li>
       ))}
     </ul>
   );
