@@ -174,7 +174,7 @@ class Participation:
             reason = (
                 f"{self._probe.python} could not be started"
                 if wanted.stage == "listen"
-                else "the agent was restarted while it ran"
+                else "its agent began a new session while it ran"
             )
             return {"problems": [reason]}
         assert child.stdin is not None
@@ -206,6 +206,7 @@ def _order(wanted: wire.Preflight) -> dict[str, Any]:
 
 
 def _report_of(wanted: wire.Preflight, answer: dict[str, Any]) -> wire.PreflightReport:
+    """What the child said; one that makes no sense is a problem like any other."""
     known = {
         name: answer[name]
         for name in (
@@ -213,7 +214,11 @@ def _report_of(wanted: wire.Preflight, answer: dict[str, Any]) -> wire.Preflight
         )
         if answer.get(name) is not None
     }  # fmt: skip
-    return wire.load(wire.PreflightReport, {"id": wanted.id, "stage": wanted.stage, **known})
+    try:
+        return wire.load(wire.PreflightReport, {"id": wanted.id, "stage": wanted.stage, **known})
+    except ValueError as error:
+        reason = f"its process gave an answer that makes no sense: {error}"
+        return wire.PreflightReport(id=wanted.id, stage=wanted.stage, problems=[reason])
 
 
 async def _end(child: Process) -> None:

@@ -67,6 +67,8 @@ class TestControlPlane:
         self.clock_ahead_s: float | None = None
         """How far its clock is ahead of ours; None: it does not tell the time."""
         self.leases: list[dict[str, Any]] = []
+        self.preflights: dict[int, wire.Preflight] = {}
+        self.preflight_reports: list[wire.PreflightReport] = []
         self.refuse_records_with_name: str | None = None
         self.superseded: set[str] = set()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -103,6 +105,18 @@ class TestControlPlane:
             self.deletions[deletion.id] = deletion
             self.index += 1
             self.changed.notify_all()
+
+    def want_preflight(self, preflight: wire.Preflight | None) -> None:
+        """This one, at its stage, and no other; None: none any more."""
+        with self.changed:
+            self.preflights = {preflight.id: preflight} if preflight is not None else {}
+            self.index += 1
+            self.changed.notify_all()
+
+    def take_preflight(self, body: dict[str, Any]) -> wire.PreflightReply:
+        with self.lock:
+            self.preflight_reports.append(wire.load(wire.PreflightRequest, body).report)
+            return wire.PreflightReply(taken=True)
 
     def forget(self, allocation_id: str) -> None:
         with self.changed:
@@ -176,6 +190,7 @@ class TestControlPlane:
                 index=self.index,
                 assignments=list(self.assignments.values()),
                 deletions=list(self.deletions.values()),
+                preflights=list(self.preflights.values()),
             )
 
     def take_deletions(self, body: dict[str, Any]) -> wire.DeletionsReply:
@@ -289,6 +304,8 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
                 return 200, plane.lease(content)
             if parts == ["assignments"]:
                 return 200, plane.get_assignments(int(query["index"]), float(query["wait"]))
+            if parts == ["preflights"]:
+                return 200, plane.take_preflight(content)
             if parts == ["deletions"]:
                 return 200, plane.take_deletions(content)
             if parts[2] == "records":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -88,11 +89,13 @@ def node(client: Client, name: str) -> dict[str, Any]:
 
 
 def children_of_preflights() -> list[psutil.Process]:
-    return [
-        p
-        for p in psutil.process_iter(["cmdline"])
-        if "muster.preflight" in (p.info["cmdline"] or []) and "muster-pf-" in " ".join((p.cwd(),))
-    ]
+    """Those of the agents that were started here."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):  # somebody else's, or gone
+            if "muster.preflight" in process.cmdline() and "muster-pf-" in process.cwd():
+                found.append(process)
+    return found
 
 
 @pytest.mark.torch
