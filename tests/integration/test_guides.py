@@ -21,6 +21,8 @@ import pytest
 
 from muster.testing.stack import Stack, scripted, wait_for
 
+pytestmark = pytest.mark.timeout(600)  # many commands, and a start of Muster or two
+
 GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
 ADDRESS = "127.0.0.2"
 """Of this machine, and not the one that `muster up` serves without being told."""
@@ -146,7 +148,6 @@ def run_guide(stack: Stack, guide: str, folder: Path) -> None:
         assert done.returncode == 0, f"{guide}: {line}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.torch
 @pytest.mark.parametrize("guide", GUIDES_RUN)
 def test_every_command_of_a_guide_works(open_stack: Stack, guide: str, tmp_path: Path) -> None:

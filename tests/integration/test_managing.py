@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from muster.client import Client
 from muster.testing.stack import Stack, scripted, wait_for
+
+pytestmark = pytest.mark.timeout(600)  # several trainings one after the other
 
 ENDED = ("COMPLETED", "CANCELED", "FAILED")
 LONG = [{"train": {"epochs": 500, "steps_per_epoch": 5, "step_s": 0.02}}]
@@ -32,9 +36,12 @@ def steps_of(client: Client, trial_id: int) -> list[int]:
 def test_a_budget_stops_a_training_with_a_checkpoint_and_more_budget_continues_its_curve(
     stack: Stack, client: Client
 ) -> None:
-    # 8 slot-seconds: a few seconds of one slot, the start of the worker included.
-    document = scripted("budgeted", LONG, budget={"slot_hours": 8 / 3600, "alert_at": [0.5]})
-    experiment_id = client.submit(document)["id"]
+    experiment_id = client.submit(scripted("budgeted", LONG))["id"]
+    wait_for("it trains", lambda: only_trial(client, experiment_id)["step"] > 5)
+    # So much that it is used up soon, however long the worker took to start.
+    limit = client.experiment(experiment_id)["spending"]["slot_hours"] + 2 / 3600
+    arguments = ("--slot-hours", f"{limit:.6f}", "--alert-at", "0.01")
+    assert stack.cli("budget", str(experiment_id), *arguments).returncode == 0
     ended = client.wait(experiment_id, timeout_s=90, poll_s=0.1)
     assert (ended["state"], ended["termination"]) == ("CANCELED", "budget_exhausted")
     assert "is used up" in ended["reason"]
@@ -45,7 +52,7 @@ def test_a_budget_stops_a_training_with_a_checkpoint_and_more_budget_continues_i
     kinds = [e["type"] for e in client.pages(f"/experiments/{experiment_id}/events")]
     assert (kinds.count("budget.alert"), kinds.count("budget.exhausted")) == (1, 1)
     spent = client.experiment(experiment_id)["spending"]
-    assert spent["slot_hours"] * 3600 >= 8
+    assert spent["slot_hours"] >= round(limit, 6)
     assert spent["slots_held"] == 0
 
     refused = stack.cli("continue", str(experiment_id), "--yes")
