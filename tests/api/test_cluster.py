@@ -30,14 +30,19 @@ def test_sums_and_means_say_over_how_many_trials_they_are(database, viewer_clien
 def test_the_share_of_communication_is_over_the_newest_steps_not_over_one(database, viewer_client):
     with database.transaction() as session:
         experiment = add_experiment(session)
+        experiment_id = experiment.id
         for no, recent in enumerate(((0.1, 40), (0.3, 100)), 1):
             row = add_trial(session, experiment, no=no)
             row.state = "RUNNING"
-            entry = {"last": 0.9, "recent_mean": recent[0], "recent_count": recent[1]}
+            entry = {"last": 0.9, "min": 0.1, "max": 0.9, "count": 100, "step": 99}
+            entry |= {"recent_mean": recent[0], "recent_count": recent[1]}
             row.summary = {"comm/overhead_ratio": entry}
     reply = viewer_client.get("/api/v1/cluster").json()
     assert reply["comm_overhead_ratio"] == pytest.approx(0.2)
     assert (reply["num_trials_comm"], reply["num_values_comm"]) == (2, 140)
+    trials = viewer_client.get(f"/api/v1/experiments/{experiment_id}/trials?sort=-no").json()
+    of_trial = trials["items"][0]["summary"]["comm/overhead_ratio"]
+    assert (of_trial["recent_mean"], of_trial["recent_count"]) == (0.3, 100)
 
 
 def test_without_reports_there_is_no_number(viewer_client):
