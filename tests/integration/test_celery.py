@@ -27,7 +27,7 @@ from muster_server.local.valkey import find_server_binary
 from muster_server.services import metrics
 from muster_server.testing.data import add_attempt, add_experiment, add_trial, metrics_record
 
-DEADLINE_S = 40.0
+DEADLINE_S = 120.0
 WORKER = "from muster_server.settings import get_settings; from muster_server.tasks.runner import run; run(get_settings())"
 
 
