@@ -43,11 +43,11 @@ PARALLEL_AREAS = {
     "policy": "worksteal",
     "api": "worksteal",
     "loops": "worksteal",
+    "simulation": "worksteal",
     # Their files start stacks and agents of their own, and wait for most of the time.
     "agent": "loadfile",
     "sdk": "loadfile",
     "integration": "loadfile",
-    "simulation": "worksteal",
 }
 """How their tests are dealt out: they share nothing but what their own worker, or their file's,
 started. The others use both cores at once, or measure time."""
