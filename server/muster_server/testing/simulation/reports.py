@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
+from .mutations import applied
 from .scenario import draw
 from .world import History, play
 
@@ -49,7 +50,8 @@ class Summary:
 
 
 def run_one(seed: int, *, traced: bool = False, mutation: str = "") -> History:
-    return play(draw(seed), traced=traced)
+    with applied(mutation):
+        return play(draw(seed), traced=traced)
 
 
 def run_many(seeds: range, *, jobs: int, mutation: str = "") -> Summary:

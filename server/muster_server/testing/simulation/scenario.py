@@ -27,7 +27,16 @@ FaultKind = Literal[
     "hints_lost",
 ]
 ActionKind = Literal[
-    "stop_experiment", "stop_trial", "priority", "cordon", "drain", "open", "submit_again"
+    "stop_experiment",
+    "kill_experiment",
+    "pause",
+    "resume",
+    "stop_trial",
+    "priority",
+    "cordon",
+    "drain",
+    "open",
+    "submit_again",
 ]
 
 
@@ -215,6 +224,9 @@ def _draw_submission(
     else:
         resources["slots"] = rng.randint(1, max(n.num_slots for n in nodes))
     assert resources["slots"] <= most
+    if resources["slots"] > 1 and "nodes" not in resources and rng.random() < 0.3:
+        resources["min_slots"] = 1
+    resources["preemptible"] = rng.random() < 0.8
     document: dict[str, Any] = {
         "name": f"h{seed}-{index}",
         "entrypoint": ["train.py"],
@@ -344,7 +356,18 @@ def _draw_fault(rng: random.Random, until_s: float) -> Fault:
 
 def _draw_action(rng: random.Random, until_s: float) -> UserAction:
     kind: ActionKind = rng.choice(
-        ["stop_experiment", "stop_trial", "priority", "cordon", "drain", "open", "submit_again"]
+        [
+            "stop_experiment",
+            "kill_experiment",
+            "stop_trial",
+            "pause",
+            "pause",
+            "priority",
+            "cordon",
+            "drain",
+            "drain",
+            "submit_again",
+        ]
     )
     return UserAction(
         kind=kind, at_s=rng.uniform(2, until_s), target=rng.randint(0, 5), amount=rng.randint(0, 99)
@@ -352,10 +375,12 @@ def _draw_action(rng: random.Random, until_s: float) -> UserAction:
 
 
 def _opened_again(actions: tuple[UserAction, ...]) -> tuple[UserAction, ...]:
-    """What is closed is opened later, or trials would rightly wait for ever."""
-    closing = [a for a in actions if a.kind in ("cordon", "drain")]
+    """What is closed is opened later, what is paused goes on, or trials would rightly wait."""
+    undo: dict[ActionKind, ActionKind] = {"cordon": "open", "drain": "open", "pause": "resume"}
     opened = tuple(
-        dataclasses.replace(a, kind="open", at_s=a.at_s + 10.0 + a.amount / 5) for a in closing
+        dataclasses.replace(a, kind=undo[a.kind], at_s=a.at_s + 10.0 + a.amount / 5)
+        for a in actions
+        if a.kind in undo
     )
     return (*actions, *opened)
 
@@ -364,9 +389,9 @@ def _draw_weather(rng: random.Random) -> Weather:
     rough = rng.random() < 0.6
     return Weather(
         loss=rng.choice([0.01, 0.05, 0.15]) if rough else 0.0,
-        duplication=rng.choice([0.02, 0.1, 0.2]) if rough else 0.0,
+        duplication=rng.choice([0.02, 0.1, 0.3]) if rough else 0.0,
         delay_s=rng.choice([0.005, 0.05, 0.3]),
-        late=rng.choice([0.0, 0.02, 0.05]) if rough else 0.0,
+        late=rng.choice([0.0, 0.03, 0.1]) if rough else 0.0,
         hint_loss=rng.choice([0.0, 0.3, 1.0]) if rough else 0.0,
     )
 

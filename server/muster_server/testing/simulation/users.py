@@ -23,6 +23,12 @@ USER_ID = 1
 USER = "ada"
 ADA = Principal(kind="user", name=USER, role="member", user_id=USER_ID)
 RETRY_S = 2.0
+OPERATIONS = {
+    "stop_experiment": operations.STOP,
+    "kill_experiment": operations.KILL,
+    "pause": operations.PAUSE,
+    "resume": operations.RESUME,
+}
 PATIENCE_S = 60.0
 """How long a training may hang before somebody notices."""
 
@@ -31,8 +37,6 @@ class Users:
     def __init__(self, world: World) -> None:
         self._world = world
         self._rng = random.Random(f"users {world.seed}")
-        self.stopped: set[int] = set()
-        """Experiments somebody asked to stop, wholly or a trial of it."""
         self._answered: set[str] = set()
 
     def plan(self) -> None:
@@ -50,6 +54,8 @@ class Users:
                 self._world.loop.call_later(PATIENCE_S, self._stop, submission.name)
         for row in self._rows("SELECT id FROM nodes WHERE scheduling <> 'open'"):
             self._open(str(row[0]))
+        for row in self._rows("SELECT id FROM experiments WHERE desired = 'pause'"):
+            self._resume(int(row[0]))
 
     def _submit(self, submission: Submission) -> None:
         """Until it is acknowledged, with one key; sometimes the answer is lost and it is repeated."""
@@ -83,17 +89,16 @@ class Users:
         experiment_id = made[action.target % len(made)]
         world.trace(USER, f"{action.kind} (target {action.target}, amount {action.amount})")
         match action.kind:
-            case "stop_experiment":
-                self.stopped.add(experiment_id)
+            case "stop_experiment" | "kill_experiment" | "pause" | "resume":
+                operation = OPERATIONS[action.kind]
                 self._try(
                     lambda session: operations.run(
-                        session, operations.STOP, experiment_id, self._caller()
+                        session, operation, experiment_id, self._caller()
                     )
                 )
             case "stop_trial":
                 rows = self._rows("SELECT id, experiment_id FROM trials ORDER BY id")
-                trial_id, owner = rows[action.target % len(rows)]
-                self.stopped.add(owner)
+                trial_id, _ = rows[action.target % len(rows)]
                 self._try(
                     lambda session: trials.end_trial(
                         session, trial_id, "stop", principal=ADA, now=now
@@ -124,6 +129,13 @@ class Users:
 
     def _open(self, node_id: str) -> None:
         self._try(lambda session: self._set_scheduling(session, node_id, "open"))
+
+    def _resume(self, experiment_id: int) -> None:
+        self._try(
+            lambda session: operations.run(
+                session, operations.RESUME, experiment_id, self._caller()
+            )
+        )
 
     def _stop(self, name: str) -> None:
         experiment_id = self._world.submitted[name]

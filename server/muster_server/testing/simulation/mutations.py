@@ -1,0 +1,161 @@
+"""Safeguards, taken out one at a time: histories that stay unbroken without them prove nothing.
+
+A mutation replaces a piece of one function's source by another, in this process only. A piece that
+is not there any more is an error: the safeguard was moved, and the mutation must follow it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from muster_agent import allocations as agent_allocations
+from muster_agent.shim import supervise
+from muster_server.db import leases
+from muster_server.domain import restarts
+from muster_server.services import (
+    allocations,
+    placement,
+    records,
+)
+from muster_server.services.lifecycle import applying
+
+
+@dataclass(frozen=True)
+class Mutation:
+    name: str
+    what: str
+    """What is gone."""
+    seed: int
+    """A history in which that is noticed."""
+    function: Callable[..., Any]
+    before: str
+    after: str
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    Mutation(
+        "no_attempt_fence",
+        "records of a superseded attempt, or of an allocation given up as lost, are taken",
+        24,
+        records.apply_records,
+        'if trial.attempt_no != allocation.attempt_no or allocation.observed in ("LOST", "CLEANED"):',
+        "if False:",
+    ),
+    Mutation(
+        "no_dedup",
+        "records that were applied already are applied again",
+        5,
+        records.apply_records,
+        "if numbered.seq <= allocation.acked_seq:\n            continue\n"
+        "        if numbered.seq != allocation.acked_seq + 1:\n            break",
+        "pass",
+    ),
+    Mutation(
+        "two_leaders",
+        "a controller's lease is given to whoever asks",
+        5,
+        leases.acquire,
+        "elif row.expires_at <= now or (is_abandoned and row.holder != holder):",
+        "else:\n        return Lease(name=name, holder=holder, epoch=row.epoch, "
+        "acquired_at=row.acquired_at)\n    if row.holder != holder:",
+    ),
+    Mutation(
+        "shim_ignores_its_deadline",
+        "a shim cut off from the control plane goes on, although on_disconnect is stop",
+        370,
+        supervise.Shim._check_deadline,
+        'if self.spec.on_disconnect == "stop" and',
+        "if False and",
+    ),
+    Mutation(
+        "orphans_left_alone",
+        "what a dead shim leaves behind is not ended",
+        32,
+        agent_allocations.Allocation.declare_lost,
+        "survivors = await self.end_everything(timeout_s=timeout_s)",
+        "pass",
+    ),
+    Mutation(
+        "wrong_resume_step",
+        "an attempt does not say from which step it goes on",
+        36,
+        placement.place,
+        "resume_step=start.step if start is not None else 0,",
+        "resume_step=0,",
+    ),
+    Mutation(
+        "restarts_not_charged",
+        "failures of the machinery cost nothing",
+        5,
+        restarts.decide_restart,
+        "infra = failure.failures_infra + (retry_class is RetryClass.INFRA)",
+        "infra = failure.failures_infra",
+    ),
+    Mutation(
+        "silent_change",
+        "a trial changes its state without an event",
+        5,
+        applying._set_trial,
+        'type="trial.state",',
+        'type="trial.secret",',
+    ),
+    Mutation(
+        "cleaned_without_freeing",
+        "an allocation is cleaned, its slots stay taken",
+        5,
+        allocations.clean,
+        ".values(allocation_id=None, free_since=now)",
+        ".values(free_since=now)",
+    ),
+)
+
+
+def find(name: str) -> Mutation:
+    """Raises KeyError with the names there are."""
+    found = {mutation.name: mutation for mutation in MUTATIONS}
+    if name not in found:
+        raise KeyError(f"no mutation {name!r}; there are: {', '.join(found)}")
+    return found[name]
+
+
+@contextmanager
+def applied(name: str) -> Iterator[None]:
+    """While it lasts this process runs without one safeguard. "" changes nothing."""
+    if not name:
+        yield
+        return
+    mutation = find(name)
+    # Its code, not its name: others have imported it.
+    function: Any = mutation.function
+    original = function.__code__
+    function.__code__ = _mutated(mutation).__code__
+    try:
+        yield
+    finally:
+        function.__code__ = original
+
+
+def _mutated(mutation: Mutation) -> Callable[..., Any]:
+    source = textwrap.dedent(inspect.getsource(mutation.function))
+    before = mutation.before
+    if source.count(before) != 1:
+        raise ValueError(
+            f"mutation {mutation.name}: {mutation.function.__qualname__} does not contain "
+            f"{before!r} exactly once"
+        )
+    namespace = vars(sys.modules[mutation.function.__module__])
+    made: dict[str, Any] = {}
+    code = compile(
+        "from __future__ import annotations\n" + source.replace(before, mutation.after),
+        inspect.getsourcefile(mutation.function) or "",
+        "exec",
+    )
+    exec(code, namespace, made)  # noqa: S102 (our own source, with one piece replaced)
+    function: Callable[..., Any] = made[mutation.function.__name__]
+    return function
