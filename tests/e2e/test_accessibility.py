@@ -116,6 +116,8 @@ def test_axe_finds_nothing_and_nothing_sticks_out(
 ) -> None:
     window.goto(stack.url + path.format(**ids))
     expect(window.get_by_test_id("live-state")).to_have_attribute("data-state", "live")
+    # A page that is still fetched has neither heading nor skeleton.
+    expect(window.locator("main h1").first).to_be_visible()
     expect(window.locator("main [role=status][aria-label]")).to_have_count(0)  # no skeleton left
     schemes: list[Literal["light", "dark"]] = ["light", "dark"]
     for scheme in schemes:
