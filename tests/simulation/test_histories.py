@@ -21,7 +21,7 @@ def simulate(*arguments, hash_seed="0"):
 
 
 def test_every_promise_is_kept_in_every_history():
-    done = simulate("--seeds", os.environ.get("MUSTER_SIMULATION_SEEDS", "1:101"))
+    done = simulate("--seeds", os.environ.get("MUSTER_SIMULATION_SEEDS", "1:51"))
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
 import sys
 
@@ -25,5 +27,23 @@ def main() -> int:
     return 0
 
 
+class _Ending:
+    """Ends the process when everything else that was to be done at the end is done.
+
+    DDP keeps its process group for good (torch 2.13), and a gloo thread that wakes up while the
+    interpreter is taken down aborts it: a training that is done would end with SIGABRT.
+    """
+
+    code = 1
+    """Of an exception that nobody caught; its traceback is out by now."""
+
+    def __call__(self) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(self.code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    ending = _Ending()
+    atexit.register(ending)  # before any other, so that it is called last
+    ending.code = main()
