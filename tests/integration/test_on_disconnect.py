@@ -47,8 +47,9 @@ def quick_stack(new_home: Path) -> Iterator[QuickStack]:
     stack.close()
 
 
-def processes_of_attempt(trial_id: int, attempt_no: int) -> list[psutil.Process]:
-    """Everything alive that was started for it, daemons included."""
+def processes_of_attempt(home: Path, trial_id: int, attempt_no: int) -> list[psutil.Process]:
+    """Everything alive that was started for it, daemons included. Another stack beside this one,
+    with a home of its own, has a trial of the same number."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -56,6 +57,7 @@ def processes_of_attempt(trial_id: int, attempt_no: int) -> list[psutil.Process]
             if (
                 environment.get("MUSTER_TRIAL_ID") == str(trial_id)
                 and environment.get("MUSTER_ATTEMPT_NO") == str(attempt_no)
+                and any(str(home) in value for value in environment.values())
                 and process.status() != psutil.STATUS_ZOMBIE
             ):
                 found.append(process)
@@ -71,6 +73,7 @@ class Cut:
     """
 
     def __init__(self, stack: Stack, witness: Path, on_disconnect: str) -> None:
+        self.home = stack.home
         self.witness = witness
         witness.mkdir()
         script = [{"alone": str(witness)}, *DEAF]
@@ -93,10 +96,13 @@ class Cut:
         self.trial_id = int(trial["id"])
         self.no = int(trial["attempt_no"])
         wait_for("the attempt is alone", lambda: self.has_started(self.no))
-        wait_for("its daemon lives", lambda: len(processes_of_attempt(self.trial_id, self.no)) >= 2)
+        wait_for("its daemon lives", lambda: len(self.processes(self.no)) >= 2)
         (node,) = next(a["nodes"] for a in trial["attempts"] if a["no"] == self.no)
         self.agent_pid = stack.part_pid(f"agent-{node}")
         os.kill(self.agent_pid, signal.SIGSTOP)
+
+    def processes(self, attempt_no: int) -> list[psutil.Process]:
+        return processes_of_attempt(self.home, self.trial_id, attempt_no)
 
     def has_started(self, attempt_no: int) -> bool:
         starts = self.witness / "starts"
@@ -130,19 +136,19 @@ def test_stop_ends_every_process_before_another_attempt_begins(cut: Callable[[st
 
     def is_dead() -> bool:
         assert not off.has_started(off.no + 1), "the next attempt runs while this one lives"
-        return not processes_of_attempt(off.trial_id, off.no)
+        return not off.processes(off.no)
 
     wait_for("the attempt is dead", is_dead, timeout_s=LEASE_S + LATE_S)
     wait_for("the next attempt runs", lambda: off.has_started(off.no + 1), timeout_s=90)
     assert off.overlaps() == ""
     # The agent comes back, hears that it is over, and touches nothing of the next attempt.
-    following = {p.pid for p in processes_of_attempt(off.trial_id, off.no + 1)}
+    following = {p.pid for p in off.processes(off.no + 1)}
     off.mend()
     wait_for(
         "the agent speaks again",
         lambda: psutil.Process(off.agent_pid).status() != psutil.STATUS_STOPPED,
     )
-    assert following <= {p.pid for p in processes_of_attempt(off.trial_id, off.no + 1)}
+    assert following <= {p.pid for p in off.processes(off.no + 1)}
     assert off.overlaps() == ""
 
 
@@ -152,13 +158,13 @@ def test_continue_trains_on_and_the_witness_sees_both(
     """What `continue` (the default) is for, and what it costs. It also shows that the lock of the
     other test is one that can fail."""
     off = cut("continue")
-    before = {p.pid for p in processes_of_attempt(off.trial_id, off.no)}
+    before = {p.pid for p in off.processes(off.no)}
     wait_for("both attempts run", lambda: bool(off.overlaps()), timeout_s=90)
     who = f"rank 0 of attempt {off.no + 1} of trial {off.trial_id}"
     assert off.overlaps().startswith(f"{who} found rank 0 of attempt {off.no} of trial")
-    assert {p.pid for p in processes_of_attempt(off.trial_id, off.no)} == before
+    assert {p.pid for p in off.processes(off.no)} == before
     # Back in touch, the older one is told that it is superseded, and ended.
     off.mend()
-    wait_for("the older one is ended", lambda: not processes_of_attempt(off.trial_id, off.no))
+    wait_for("the older one is ended", lambda: not off.processes(off.no))
     with quick_stack.client() as client:
         assert client.get(f"/trials/{off.trial_id}")["attempt_no"] == off.no + 1
