@@ -147,6 +147,8 @@ def test_axe_finds_nothing_in_a_dialog(
     path, steps = DIALOGS[name]
     page.emulate_media(reduced_motion="reduce")
     page.goto(stack.url + path.format(**ids))
+    # A page that is still fetched has neither heading nor skeleton.
+    expect(page.locator("main h1").first).to_be_visible()
     for step in steps:
         page.get_by_test_id(step).first.click()
     if steps:
