@@ -53,7 +53,7 @@ def test_checkpoint_interval(
     [
         ({"trainer": {"modle": "cnn"}}, {}, "trainer.modle.*did you mean 'model'"),
         ({}, {"learning": 1}, "hyperparameters.learning: the built-in trainer does not know"),
-        ({"trainer": {"model": "gpt"}}, {}, "model: 'gpt' is none of cnn, mlp, resnet"),
+        ({"trainer": {"model": "bert"}}, {}, "model: 'bert' is none of cnn, gpt, mlp, resnet, vit"),
         ({"trainer": {"options": {"width": 1.5}}}, {}, "width: expected a whole number"),
         ({}, {"dropout": 1.0}, "dropout: 1.0 must be below 1"),
         ({}, {"lr": "fast"}, "lr: expected a number"),

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+
+from muster.training.config import ConfigError, resolve
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -9,7 +13,7 @@ pytestmark = pytest.mark.torch
 def test_ranks_together_see_the_global_batch_of_one() -> None:
     from muster.training import data
 
-    images = data.load("digits", samples=0)
+    images = data.load(resolve({"trainer": {"data": "digits"}}, {}))
     order = data.Order(len(images.train_x), global_batch=64, seed=3, augment=True)
     whole_x, whole_y = order.batch(images, 25, rank=0, world_size=1)
     parts = [order.batch(images, 25, rank=r, world_size=4) for r in range(4)]
@@ -20,11 +24,9 @@ def test_ranks_together_see_the_global_batch_of_one() -> None:
 def test_an_epoch_sees_no_sample_twice_and_the_next_is_shuffled_anew() -> None:
     from muster.training import data
 
-    x = torch.arange(100.0).reshape(100, 1, 1, 1)
-    images = data.Images(train_x=x, train_y=torch.arange(100), val_x=x, val_y=torch.arange(100))
     order = data.Order(100, global_batch=8, seed=1, augment=False)
     assert order.steps_per_epoch == 12
-    labels = [order.batch(images, s, rank=0, world_size=1)[1].tolist() for s in range(24)]
+    labels = [order.chosen(s, rank=0, world_size=1).tolist() for s in range(24)]
     first = [n for batch in labels[:12] for n in batch]
     second = [n for batch in labels[12:] for n in batch]
     assert len(set(first)) == len(set(second)) == 96
@@ -40,13 +42,112 @@ def test_a_shift_moves_pixels_and_fills_with_zeros() -> None:
     assert moved[1, 0].tolist() == [[2, 3, 0], [5, 6, 0], [8, 9, 0]]
 
 
-@pytest.mark.parametrize("model", ["cnn", "mlp", "resnet"])
+def test_splits_have_nothing_in_common_and_leave_nothing_out() -> None:
+    from muster.training import data
+
+    for name, num in (("digits", 1797), ("synthetic", 96 + 12 + 12)):
+        found = data.load(resolve({"trainer": {"data": name, "samples": 96}}, {}))
+        parts = [found.split(split) for split in ("train", "val", "test")]
+        assert sum(len(x) for x, _ in parts) == num
+        samples = {x.numpy().tobytes() for part, _ in parts for x in part}
+        assert len(samples) == num
+        assert [len(x) == len(y) for x, y in parts] == [True] * 3
+        assert set(found.train_y.tolist()) == set(range(found.classes))
+
+
+def test_windows_of_a_text_follow_each_other_and_know_the_next_token() -> None:
+    from muster.training import data
+
+    text = bytes(range(256)) * 40  # a token says where it is
+    found = data.windows(text, 16)
+    assert (found.inputs, found.classes, found.is_text) == ((16,), 256, True)
+    # 1,024 tokens a part, of which 921, 51 and 52; a window needs one token more than it holds.
+    assert [len(found.split(s)[0]) for s in ("train", "val", "test")] == [575, 31, 32]
+    x, y = found.train_x.long(), found.train_y.long()
+    assert torch.equal(x[:, 1:], y[:, :-1])
+    assert torch.equal(x[1:, 0], y[:-1, -1])
+    within = (y[:, -1] - x[:, -1]) % 256 == 1
+    assert within.sum() >= len(within) - 9  # nine seams between ten parts
+
+    with pytest.raises(ConfigError, match="context: 600 is more than the 509 tokens"):
+        data.windows(text, 600)
+
+
+def test_the_plays_are_text_of_the_stated_size() -> None:
+    from muster.training import data
+
+    found = data.load(resolve({"trainer": {"model": "gpt", "data": "shakespeare"}}, {}))
+    order = data.Order(len(found.train_x), global_batch=8, seed=0, augment=False)
+    x, y = order.batch(found, 0, rank=0, world_size=1)
+    assert (x.shape, x.dtype, y.dtype) == ((8, 64), torch.int64, torch.int64)
+    assert torch.equal(x[:, 1:], y[:, :-1])
+    num = sum(len(found.split(s)[0]) for s in ("train", "val", "test")) * 64
+    assert 1_119_374 - 3 * 65 < num <= 1_119_374
+    letters = bytes(found.train_x[:500].flatten().tolist()).decode("ascii")
+    assert "To be, or not to be" not in letters  # that is later
+    assert "HAMLET, PRINCE OF DENMARK" in letters
+
+
+@pytest.mark.parametrize("model", ["cnn", "mlp", "resnet", "vit"])
 def test_models_give_ten_logits_and_are_the_same_for_a_seed(model: str) -> None:
     from muster.training import models
-    from muster.training.config import resolve
 
     config = resolve({"trainer": {"model": model}}, {"width": 8}, seed=4)
     x = torch.rand(2, 1, 8, 8)
-    one, two = models.build(config, side=8), models.build(config, side=8)
+    one, two = (models.build(config, inputs=(1, 8, 8), classes=10) for _ in range(2))
     assert one(x).shape == (2, 10)
     assert torch.equal(one(x), two(x))
+
+
+def test_a_language_model_sees_no_later_token() -> None:
+    from muster.training import models
+
+    config = resolve({"trainer": {"model": "gpt", "data": "shakespeare", "width": 16}}, {})
+    model = models.build(config, inputs=(12,), classes=256)
+    x = torch.randint(0, 256, (2, 12), generator=torch.Generator().manual_seed(0))
+    changed = x.clone()
+    changed[:, 8:] = 7
+    before, after = model(x), model(changed)
+    assert before.shape == (2, 12, 256)
+    assert torch.equal(before[:, :8], after[:, :8])
+    assert not torch.equal(before[:, 8:], after[:, 8:])
+
+
+def test_every_matrix_of_a_block_can_be_sharded_on_its_own() -> None:
+    """Half of the columns of query, key, value and up, and the same rows of out and down, give
+    half of the heads; two such halves add up to the whole (tensor parallelism)."""
+    from muster.training.models.transformer import Attention
+
+    torch.manual_seed(0)
+    whole = Attention(16, 4, causal=True)
+    x = torch.rand(2, 5, 16)
+    total = torch.zeros(2, 5, 16)
+    for half in range(2):
+        columns = slice(8 * half, 8 * half + 8)
+        part = Attention(16, 4, causal=True)
+        for name in ("query", "key", "value"):
+            layer, mine = getattr(whole, name), getattr(part, name)
+            mine.weight = torch.nn.Parameter(layer.weight[columns])
+            mine.bias = torch.nn.Parameter(layer.bias[columns])
+        part.out.weight = torch.nn.Parameter(whole.out.weight[:, columns])
+        part.out.bias = torch.nn.Parameter(whole.out.bias / 2)
+        total += part(x)
+    assert torch.allclose(total, whole(x), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "inputs", "message"),
+    [
+        ({"model": "gpt"}, (1, 8, 8), "gpt reads texts, and data: digits holds images"),
+        ({"model": "vit", "patch": 3}, (1, 8, 8), "patch: images of 8×8 cannot be cut .* of 3"),
+        ({"model": "vit", "heads": 5}, (1, 8, 8), "width: 32 cannot be divided by heads"),
+        ({"data": "shakespeare"}, (64,), "cnn reads images, and data: shakespeare holds texts"),
+    ],
+)
+def test_a_model_that_cannot_take_the_data_is_refused(
+    trainer: dict[str, Any], inputs: tuple[int, ...], message: str
+) -> None:
+    from muster.training import models
+
+    with pytest.raises(ConfigError, match=message):
+        models.build(resolve({"trainer": trainer}, {}), inputs=inputs, classes=10)

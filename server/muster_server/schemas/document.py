@@ -59,10 +59,10 @@ class Trainer(Section):
     """The built-in trainer: no code needed. Any of these may also be a hyperparameter of the same
     name, which then wins."""
 
-    model: Literal["cnn", "mlp", "resnet"] = "cnn"
+    model: Literal["cnn", "gpt", "mlp", "resnet", "vit"] = "cnn"
     """Model to train."""
-    data: Literal["digits", "synthetic"] = "digits"
-    """Data set."""
+    data: Literal["digits", "shakespeare", "synthetic"] = "digits"
+    """Data set: images, or the text of `shakespeare`, which `gpt` needs."""
     epochs: Positive | None = None
     """Training length. Default: `search.max_length`, else 3 epochs."""
     steps: Positive | None = None
@@ -83,9 +83,16 @@ class Trainer(Section):
     warmup_steps: Annotated[int, Field(ge=0, le=2**53)] = 0
     """Steps over which the learning rate rises from 0."""
     width: Annotated[int, Field(ge=1, le=65_536)] = 32
-    """Channels of the first convolution, or hidden units of the mlp."""
+    """Channels of the first convolution, hidden units of the mlp, or size of what gpt and vit pass
+    from block to block."""
     depth: Annotated[int, Field(ge=1, le=1_000)] = 2
-    """Convolutions or residual blocks per resolution, or hidden layers."""
+    """Convolutions or residual blocks per resolution, hidden layers, or blocks of gpt and vit."""
+    heads: Annotated[int, Field(ge=1, le=1_024)] = 4
+    """Of each attention of gpt and vit; `width` has to be a multiple."""
+    context: Annotated[int, Field(ge=1, le=1_000_000)] = 64
+    """Tokens (bytes) that a sample of a text has and gpt sees."""
+    patch: Annotated[int, Field(ge=1, le=1_024)] = 2
+    """Pixels of a side of the squares that vit cuts images into."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of activations dropped while training."""
     augment: bool = False

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-Model = Literal["cnn", "mlp", "resnet"]
-Data = Literal["digits", "synthetic"]
+Model = Literal["cnn", "gpt", "mlp", "resnet", "vit"]
+Data = Literal["digits", "shakespeare", "synthetic"]
 OptimizerName = Literal["adamw", "sgd"]
 Schedule = Literal["cosine", "constant"]
 Phase = Literal["data_wait", "forward"]
@@ -54,9 +54,16 @@ class TrainConfig:
     """cosine: falls to 0 at the last planned step."""
     warmup_steps: int = 0
     width: int = 32
-    """Channels of the first convolution, or hidden units of the mlp."""
+    """Channels of the first convolution, hidden units of the mlp, or size of what gpt and vit pass
+    from block to block."""
     depth: int = 2
-    """Convolutions or residual blocks per resolution, or hidden layers."""
+    """Convolutions or residual blocks per resolution, hidden layers, or blocks of gpt and vit."""
+    heads: int = 4
+    """Of each attention of gpt and vit; width has to be a multiple."""
+    context: int = 64
+    """Tokens (bytes) that a sample of a text has and gpt sees."""
+    patch: int = 2
+    """Pixels of a side of the squares that vit cuts images into."""
     dropout: float = 0.0
     augment: bool = False
     """Shift digits by up to one pixel, the same way on any number of workers."""
@@ -91,6 +98,9 @@ _AT_LEAST: dict[str, float] = {
     "accumulate": 1,
     "width": 1,
     "depth": 1,
+    "heads": 1,
+    "context": 1,
+    "patch": 1,
     "samples": 1,
     "lr": 0,
     "momentum": 0,
@@ -100,7 +110,8 @@ _AT_LEAST: dict[str, float] = {
     "rows_per_s": 0,
 }
 _INTEGERS = {
-    "epochs", "steps", "batch_size", "accumulate", "width", "depth", "samples", "warmup_steps", "seed",
+    "epochs", "steps", "batch_size", "accumulate", "width", "depth", "heads", "context", "patch",
+    "samples", "warmup_steps", "seed",
 }  # fmt: skip
 
 

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from muster import comm, stops
 from muster.run import Run
 from muster.timing import StepTimer
-from muster.training import data, models, state
+from muster.training import state, tasks
 from muster.training.config import TrainConfig
+from muster.training.tasks import Task
 
 
 def train(run: Run, config: TrainConfig) -> None:
@@ -34,21 +34,18 @@ def train(run: Run, config: TrainConfig) -> None:
 
 
 def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int) -> None:
-    images = data.load(config.data, samples=config.samples)
     global_batch = config.batch_size * (config.slots or world_size) * config.accumulate
-    order = data.Order(
-        len(images.train_x), global_batch=global_batch, seed=config.seed, augment=config.augment
-    )
-    num_steps = planned_steps(config, order.steps_per_epoch)
+    task = tasks.make(config, global_batch=global_batch)
+    num_steps = planned_steps(config, task.steps_per_epoch)
 
-    model = models.build(config, side=images.side).to(device)
+    model = task.model().to(device)
     optimizer = _optimizer(config, model)
     training = state.TrainState(
         model=model,
         optimizer=optimizer,
         scheduler=_scheduler(config, optimizer, num_steps),
         global_batch=global_batch,
-        steps_per_epoch=order.steps_per_epoch,
+        steps_per_epoch=task.steps_per_epoch,
         seed=config.seed,
     )
     # Ranks draw different dropout masks from here on; the model above is the same on all of them.
@@ -70,13 +67,13 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
     # A stop request that came during start-up is seen here, before any work.
     stop = run.should_stop(agree=True)
 
-    for x, y in timer.data(_batches(config, order, images, device, training, num_steps, run)):
+    for x, y in timer.data(_batches(config, task, device, training, num_steps, run)):
         if stop:
             break
         # The vote of all ranks runs beside the step and is read at its end.
         notice = run.should_stop()
         vote = comm.start_agreement(stops.as_vote(notice)) if world_size > 1 else None
-        loss, accuracy = _step(config, parallel, training, timer, x, y, rank, world_size)
+        loss, accuracy = _step(config, task, parallel, training, timer, x, y, rank, world_size)
         training.step += 1
         timer.end_step(
             training.step,
@@ -98,9 +95,9 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
         if stop:
             run.acknowledge_stop()
 
-        if training.step % order.steps_per_epoch == 0 or training.step == num_steps:
+        if training.step % task.steps_per_epoch == 0 or training.step == num_steps:
             with timer.pause():
-                last_val = _validate(run, training, images, device)
+                last_val = _validate(run, training, task, device)
             if rank == 0:
                 _report_epoch(run, training, loss, last_val, timer, num_steps)
         if stop or _is_checkpoint_due(config, training, num_steps):
@@ -122,24 +119,22 @@ def planned_steps(config: TrainConfig, steps_per_epoch: int) -> int:
 
 def _batches(
     config: TrainConfig,
-    order: data.Order,
-    images: data.Images,
+    task: Task,
     device: torch.device,
     training: state.TrainState,
     num_steps: int,
     run: Run,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """This rank's part of the global batch of each step that is left: x [n, 1, side, side]."""
+    """This rank's part of the global batch of each step that is left: inputs and targets."""
     while training.step < num_steps:
-        x, y = order.batch(
-            images, training.step, rank=run.info.rank, world_size=run.info.world_size
-        )
+        x, y = task.batch(training.step, rank=run.info.rank, world_size=run.info.world_size)
         _delay(config, run.info.rank, "data_wait")
         yield x.to(device), y.to(device)
 
 
 def _step(
     config: TrainConfig,
+    task: Task,
     parallel: nn.Module,
     training: state.TrainState,
     timer: StepTimer,
@@ -155,7 +150,7 @@ def _step(
     cannot be divided evenly, and DDP takes the mean over workers.
     """
     parallel.train()
-    loss_sum, correct = 0.0, 0
+    loss_sum, accuracy_sum = 0.0, 0.0
     num_micro = math.ceil(len(x) / config.batch_size)
     for i in range(num_micro):
         micro_x, micro_y = x[i::num_micro], y[i::num_micro]
@@ -163,39 +158,35 @@ def _step(
         if isinstance(parallel, DistributedDataParallel):
             parallel.require_backward_grad_sync = i == num_micro - 1
         with timer.forward():
-            logits = parallel(micro_x)
-            loss = F.cross_entropy(logits, micro_y)
+            outputs = parallel(micro_x)
+            loss = task.loss(outputs, micro_y)
             _delay(config, rank, "forward")
         weight = len(micro_x) * world_size / training.global_batch
         with timer.backward():
             (loss * weight).backward()  # type: ignore[no-untyped-call]
         loss_sum += float(loss.detach()) * len(micro_x)
-        correct += int((logits.detach().argmax(1) == micro_y).sum())
+        accuracy_sum += task.accuracy(outputs.detach(), micro_y) * len(micro_x)
     with timer.optimizer():
         training.optimizer.step()
         training.optimizer.zero_grad(set_to_none=True)
-    return loss_sum / len(x), correct / len(x)
+    return loss_sum / len(x), accuracy_sum / len(x)
 
 
 @torch.no_grad()
 def _validate(
-    run: Run, training: state.TrainState, images: data.Images, device: torch.device
+    run: Run, training: state.TrainState, task: Task, device: torch.device
 ) -> dict[str, float]:
-    """Loss and accuracy over the held-out samples, each rank taking its share. Every rank must
+    """The task's metrics over the validation samples, each rank taking its share. Every rank must
     call it; all get the same answer and rank 0 reports it."""
     rank, world_size = run.info.rank, run.info.world_size
     training.model.eval()
-    x, y = images.val_x[rank::world_size].to(device), images.val_y[rank::world_size].to(device)
-    sums = torch.zeros(3, dtype=torch.float64)  # loss, correct, count
-    for part_x, part_y in zip(torch.split(x, 512), torch.split(y, 512), strict=True):
-        logits = training.model(part_x)
-        sums[0] += F.cross_entropy(logits, part_y, reduction="sum").item()
-        sums[1] += (logits.argmax(1) == part_y).sum().item()
-        sums[2] += len(part_y)
+    pieces = task.held_out("val", rank=rank, world_size=world_size)
+    sums = torch.stack(
+        [task.sums(training.model(x.to(device)), y.to(device)) for x, y in pieces]
+    ).sum(0)
     if world_size > 1:
         dist.all_reduce(sums, group=comm.control_group())
-    loss_sum, correct, count = sums.tolist()
-    values = {"val/loss": loss_sum / count, "val/accuracy": correct / count}
+    values = {f"val/{name}": value for name, value in task.metrics(sums).items()}
     if rank == 0:
         run.log(values, step=training.step, epoch=training.epoch)
     return values

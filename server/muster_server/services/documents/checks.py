@@ -11,6 +11,8 @@ from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document, Length, Resources
 
+from .recipes import check_trainer
+
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED_PREFIXES = ("MUSTER_", "TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
 RESERVED_VARIABLES = frozenset(
@@ -44,6 +46,7 @@ def check(document: Document, parameters: list[sampling.Parameter]) -> list[Fiel
         *_variables(document),
         *_budget(document),
         *_from(document),
+        *([] if document.trainer is None else check_trainer(document.trainer, parameters)),
     ]
 
 

@@ -1,0 +1,54 @@
+"""Checks of the built-in trainer's settings that need more than one of them.
+
+A setting that is also a hyperparameter takes the trial's value, so what it combines with is checked
+when the trial starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from muster_server.domain.search import sampling
+from muster_server.errors import FieldProblem
+from muster_server.schemas.document import Trainer
+
+_TEXTS = frozenset({"shakespeare"})
+
+
+def check_trainer(trainer: Trainer, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+    """What cannot be combined within `trainer`."""
+    open_ = {p.path[-1] for p in parameters}
+    if not open_ & {"model", "data"}:
+        yield from _model_and_data(trainer)
+    if not open_ & {"model", "width", "heads"}:
+        yield from _heads(trainer)
+
+
+def _model_and_data(trainer: Trainer) -> Iterator[FieldProblem]:
+    has_text = trainer.data in _TEXTS
+    if trainer.model == "gpt" and not has_text:
+        yield FieldProblem(
+            "trainer.data",
+            f"gpt reads texts, and {trainer.data} holds images",
+            "use data: shakespeare, or model: cnn",
+        )
+    if trainer.model != "gpt" and has_text:
+        yield FieldProblem(
+            "trainer.model",
+            f"{trainer.model} reads images, and {trainer.data} is a text",
+            "use model: gpt, or data: digits",
+        )
+    if trainer.augment and has_text:
+        yield FieldProblem(
+            "trainer.augment", f"shifts images, and {trainer.data} is a text", "leave it out"
+        )
+
+
+def _heads(trainer: Trainer) -> Iterator[FieldProblem]:
+    if trainer.model in ("gpt", "vit") and trainer.width % trainer.heads:
+        near = max(trainer.width // trainer.heads, 1) * trainer.heads
+        yield FieldProblem(
+            "trainer.width",
+            f"{trainer.width} cannot be divided evenly among {trainer.heads} heads",
+            f"use {near} or {near + trainer.heads}",
+        )

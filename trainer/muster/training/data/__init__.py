@@ -1,0 +1,23 @@
+"""Data sets by name, and the order in which their samples are seen."""
+
+from __future__ import annotations
+
+from muster.training.config import ConfigError, TrainConfig
+
+from .base import Dataset, Split
+from .images import digits, shift, synthetic
+from .order import Order
+from .texts import VOCABULARY, shakespeare, windows
+
+__all__ = ["VOCABULARY", "Dataset", "Order", "Split", "load", "shift", "windows"]
+
+
+def load(config: TrainConfig) -> Dataset:
+    """The data set that `config` names. Raises ConfigError when it cannot be had."""
+    if config.data == "shakespeare":
+        if config.augment:
+            raise ConfigError("augment: shifts images, and data: shakespeare holds texts")
+        return shakespeare(config.context)
+    if config.data == "digits":
+        return digits()
+    return synthetic(config.samples)

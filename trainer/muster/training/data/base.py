@@ -1,0 +1,49 @@
+"""What a data set is to the trainer: samples by number, in three parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+Split = Literal["train", "val", "test"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Samples held in memory. The three parts have no sample in common.
+
+    Images: x [n, channels, side, side] float32 in about 0..1, y [n] class numbers.
+    Texts: x [n, tokens] of small integers, y the same moved on by one token.
+    """
+
+    train_x: Tensor
+    train_y: Tensor
+    val_x: Tensor
+    """Looked at while training: early stopping, the best checkpoint and searches go by it."""
+    val_y: Tensor
+    test_x: Tensor
+    """Looked at once, when the training is over; no decision goes by it."""
+    test_y: Tensor
+    classes: int
+    """Different classes, or different tokens."""
+    names: tuple[str, ...] = ()
+    """Of the classes, where they have any."""
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Shape of one sample's x."""
+        return tuple(self.train_x.shape[1:])
+
+    @property
+    def is_text(self) -> bool:
+        return len(self.inputs) == 1
+
+    def split(self, name: Split) -> tuple[Tensor, Tensor]:
+        """x and y of one part."""
+        return {
+            "train": (self.train_x, self.train_y),
+            "val": (self.val_x, self.val_y),
+            "test": (self.test_x, self.test_y),
+        }[name]

@@ -1,0 +1,129 @@
+"""What a training is about: its data and their order, its model, its loss, and how it is judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from muster.training import data, models
+from muster.training.config import TrainConfig
+from muster.training.data import Split
+
+EVALUATION_BATCH = 512
+"""Samples at most that go through the model at once when it is judged."""
+
+
+class Task(Protocol):
+    """One interface for everything the loop and the strategies need to know of what is trained.
+
+    Only tensors on the CPU come out of it; the loop moves them. The loss of a batch is a mean over
+    its samples, so that parts of a batch may be weighted by their number of samples.
+    """
+
+    @property
+    def global_batch(self) -> int:
+        """Samples per optimizer step, of all ranks together."""
+        ...
+
+    @property
+    def steps_per_epoch(self) -> int: ...
+
+    def model(self) -> nn.Module:
+        """The model, on the CPU, the same for the same seed."""
+        ...
+
+    def batch(self, step: int, *, rank: int, world_size: int) -> tuple[Tensor, Tensor]:
+        """This rank's part of the global batch of `step` (0-based): inputs and targets."""
+        ...
+
+    def held_out(
+        self, split: Split, *, rank: int, world_size: int
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """This rank's part of the samples of `split`, piece by piece; each sample comes once."""
+        ...
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Mean over the samples; a scalar to go backward from."""
+        ...
+
+    def accuracy(self, outputs: Tensor, targets: Tensor) -> float:
+        """Share of right predictions, 0..1."""
+        ...
+
+    def sums(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """What is added up over pieces and ranks to judge the model: float64 [k], k fixed."""
+        ...
+
+    def metrics(self, sums: Tensor) -> dict[str, float]:
+        """Names without a group (`loss`, `accuracy`) and values, from the sums of all samples."""
+        ...
+
+
+class Classification:
+    """Predictions of one of several classes: of an image, or of each token's successor."""
+
+    def __init__(self, config: TrainConfig, *, global_batch: int) -> None:
+        self.config = config
+        self.dataset = data.load(config)
+        self._global_batch = global_batch
+        self._order = data.Order(
+            len(self.dataset.train_x),
+            global_batch=global_batch,
+            seed=config.seed,
+            augment=config.augment,
+        )
+
+    @property
+    def global_batch(self) -> int:
+        return self._global_batch
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return self._order.steps_per_epoch
+
+    def model(self) -> nn.Module:
+        return models.build(self.config, inputs=self.dataset.inputs, classes=self.dataset.classes)
+
+    def batch(self, step: int, *, rank: int, world_size: int) -> tuple[Tensor, Tensor]:
+        return self._order.batch(self.dataset, step, rank=rank, world_size=world_size)
+
+    def held_out(
+        self, split: Split, *, rank: int, world_size: int
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        x, y = (part[rank::world_size] for part in self.dataset.split(split))
+        for part_x, part_y in zip(
+            torch.split(x, EVALUATION_BATCH), torch.split(y, EVALUATION_BATCH), strict=True
+        ):
+            yield (part_x.long() if self.dataset.is_text else part_x), part_y.long()
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(outputs.flatten(0, -2), targets.flatten())
+
+    def accuracy(self, outputs: Tensor, targets: Tensor) -> float:
+        return float((outputs.argmax(-1) == targets).sum()) / targets.numel()
+
+    def sums(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        loss = F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), reduction="sum")
+        correct = (outputs.argmax(-1) == targets).sum()
+        return torch.tensor([float(loss), float(correct), targets.numel()], dtype=torch.float64)
+
+    def metrics(self, sums: Tensor) -> dict[str, float]:
+        loss, correct, count = sums.tolist()
+        return {"loss": loss / count, "accuracy": correct / count}
+
+
+class Language(Classification):
+    """The next token of a text. Perplexity is exp(loss), per token, which is a byte."""
+
+    def metrics(self, sums: Tensor) -> dict[str, float]:
+        values = super().metrics(sums)
+        try:
+            perplexity = math.exp(values["loss"])
+        except OverflowError:
+            perplexity = math.inf
+        return {**values, "perplexity": perplexity}
