@@ -82,6 +82,19 @@ def agree_max(value: int) -> int:
     return finish_agreement(start_agreement(value))
 
 
+def add_up(mine: torch.Tensor | None) -> torch.Tensor:
+    """The sum over ranks of float64 vectors [k] on the CPU, on each rank; not measured. Every rank
+    must call it, those that have none with None; at least one must have some."""
+    if not (dist.is_available() and dist.is_initialized()):
+        assert mine is not None
+        return mine
+    total = torch.zeros(agree_max(0 if mine is None else len(mine)), dtype=torch.float64)
+    if mine is not None:
+        total += mine
+    dist.all_reduce(total, group=control_group())
+    return total
+
+
 def control_group() -> Any:
     """A gloo group of all ranks for Muster's own small exchanges; never measured.
 

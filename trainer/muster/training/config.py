@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from muster.training.strategies.rules import Options
+
 Model = Literal["cnn", "gpt", "mlp", "resnet", "vit"]
 Data = Literal["digits", "shakespeare", "synthetic"]
 OptimizerName = Literal["adamw", "sgd"]
@@ -43,8 +45,8 @@ class TrainConfig:
     batch_size: int = 32
     """Samples per slot and micro-batch. Global batch = batch_size × slots × accumulate, also while
     an elastic trial runs with fewer workers: each then does more micro-batches."""
-    accumulate: int = 1
-    """Micro-batches per optimizer step (strategy.accumulate of the document)."""
+    strategy: Options = field(default_factory=Options)
+    """How the workers share the work (strategy of the document)."""
     optimizer: OptimizerName = "adamw"
     lr: float = 2e-3
     momentum: float = 0.9
@@ -81,7 +83,7 @@ class TrainConfig:
 
 
 _FROM_ELSEWHERE = {
-    "slots", "accumulate", "checkpoint_epochs", "checkpoint_steps", "measure_comm", "inject",
+    "slots", "strategy", "checkpoint_epochs", "checkpoint_steps", "measure_comm", "inject",
 }  # fmt: skip
 """Fields that are no hyperparameters."""
 _TUNABLE = {f.name for f in dataclasses.fields(TrainConfig)} - _FROM_ELSEWHERE
@@ -95,7 +97,6 @@ _AT_LEAST: dict[str, float] = {
     "epochs": 1,
     "steps": 1,
     "batch_size": 1,
-    "accumulate": 1,
     "width": 1,
     "depth": 1,
     "heads": 1,
@@ -110,7 +111,7 @@ _AT_LEAST: dict[str, float] = {
     "rows_per_s": 0,
 }
 _INTEGERS = {
-    "epochs", "steps", "batch_size", "accumulate", "width", "depth", "heads", "context", "patch",
+    "epochs", "steps", "batch_size", "width", "depth", "heads", "context", "patch",
     "samples", "warmup_steps", "seed",
 }  # fmt: skip
 
@@ -142,9 +143,7 @@ def resolve(
         every = checkpoints["every"] or {}  # null: only at the end
         values["checkpoint_epochs"] = every.get("epochs")
         values["checkpoint_steps"] = every.get("steps")
-    values["accumulate"] = _checked(
-        "accumulate", (document.get("strategy") or {}).get("accumulate") or 1
-    )
+    values["strategy"] = _strategy(document.get("strategy") or {})
     values["slots"] = (document.get("resources") or {}).get("slots")
     values["measure_comm"] = (document.get("measure") or {}).get("comm", True) is not False
     return TrainConfig(**values, inject=inject)
@@ -189,6 +188,14 @@ def _checked(name: str, value: Any) -> Any:
     if name == "dropout" and value >= 1:
         raise ConfigError(f"dropout: {value!r} must be below 1")
     return value
+
+
+def _strategy(given: Mapping[str, Any]) -> Options:
+    known = {f.name for f in dataclasses.fields(Options)}
+    for key in given:
+        if key not in known:
+            raise ConfigError(f"strategy.{key}: known are {', '.join(sorted(known))}")
+    return Options(**given)
 
 
 def _injections(value: Any) -> list[Inject]:

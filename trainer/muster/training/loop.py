@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from muster import comm, stops
 from muster.run import Run
 from muster.timing import StepTimer
-from muster.training import state, tasks
+from muster.training import state, strategies, tasks
 from muster.training.config import TrainConfig
+from muster.training.strategies.base import Place, Workload
 from muster.training.tasks import Task
 
 
@@ -34,15 +34,25 @@ def train(run: Run, config: TrainConfig) -> None:
 
 
 def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int) -> None:
-    global_batch = config.batch_size * (config.slots or world_size) * config.accumulate
+    global_batch = config.batch_size * (config.slots or world_size) * config.strategy.accumulate
     task = tasks.make(config, global_batch=global_batch)
     num_steps = planned_steps(config, task.steps_per_epoch)
 
-    model = task.model().to(device)
-    optimizer = _optimizer(config, model)
+    strategy = strategies.create(
+        config.strategy,
+        Place(rank=rank, world_size=world_size, device=device),
+        Workload(
+            loss=task.loss,
+            measures=lambda outputs, y: {"train/accuracy": task.accuracy(outputs, y)},
+            batch_size=config.batch_size,
+            global_batch=global_batch,
+            before_forward=lambda: _delay(config, rank, "forward"),
+        ),
+    )
+    strategy.prepare(task.model().to(device))
+    optimizer = strategy.make_optimizer(lambda model: _optimizer(config, model))
     training = state.TrainState(
-        model=model,
-        optimizer=optimizer,
+        strategy=strategy,
         scheduler=_scheduler(config, optimizer, num_steps),
         global_batch=global_batch,
         steps_per_epoch=task.steps_per_epoch,
@@ -52,11 +62,6 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
     state.seed_rank(config.seed, rank)
     resumed = state.restore(run, training)
     took_weights = not resumed and state.take_weights(run, training)
-    parallel: nn.Module = model
-    if world_size > 1:
-        parallel = DistributedDataParallel(
-            model, device_ids=[device.index] if device.type == "cuda" else None
-        )
     how = f"resumed at step {training.step}" if resumed else "starting"
     if took_weights:
         how += f" with the weights of {run.weights_from}"
@@ -67,23 +72,19 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
     # A stop request that came during start-up is seen here, before any work.
     stop = run.should_stop(agree=True)
 
-    for x, y in timer.data(_batches(config, task, device, training, num_steps, run)):
+    for x, y in timer.data(_batches(config, task, training, num_steps)):
         if stop:
             break
         # The vote of all ranks runs beside the step and is read at its end.
         notice = run.should_stop()
         vote = comm.start_agreement(stops.as_vote(notice)) if world_size > 1 else None
-        loss, accuracy = _step(config, task, parallel, training, timer, x, y, rank, world_size)
+        values = strategy.step(x, y, timer)
         training.step += 1
         timer.end_step(
             training.step,
             samples=len(x),
             samples_of_all=global_batch,
-            metrics={
-                "train/loss": loss,
-                "train/accuracy": accuracy,
-                "train/lr": training.scheduler.get_last_lr()[0],
-            },
+            metrics={**values, "train/lr": training.scheduler.get_last_lr()[0]},
             epoch=training.epoch,
             num_steps_planned=num_steps,
         )
@@ -97,9 +98,9 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
 
         if training.step % task.steps_per_epoch == 0 or training.step == num_steps:
             with timer.pause():
-                last_val = _validate(run, training, task, device)
+                last_val = _validate(run, training, task)
             if rank == 0:
-                _report_epoch(run, training, loss, last_val, timer, num_steps)
+                _report_epoch(run, training, values, last_val, timer, num_steps)
         if stop or _is_checkpoint_due(config, training, num_steps):
             with timer.checkpoint():
                 timer.flush()
@@ -118,76 +119,40 @@ def planned_steps(config: TrainConfig, steps_per_epoch: int) -> int:
 
 
 def _batches(
-    config: TrainConfig,
-    task: Task,
-    device: torch.device,
-    training: state.TrainState,
-    num_steps: int,
-    run: Run,
+    config: TrainConfig, task: Task, training: state.TrainState, num_steps: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """This rank's part of the global batch of each step that is left: inputs and targets."""
+    """This rank's share of the global batch of each step that is left: inputs and targets."""
+    strategy = training.strategy
+    place = strategy.place
     while training.step < num_steps:
-        x, y = task.batch(training.step, rank=run.info.rank, world_size=run.info.world_size)
-        _delay(config, run.info.rank, "data_wait")
-        yield x.to(device), y.to(device)
+        x, y = task.batch(
+            training.step, rank=strategy.data_rank, world_size=strategy.data_world_size
+        )
+        _delay(config, place.rank, "data_wait")
+        yield x.to(place.device), y.to(place.device)
 
 
-def _step(
-    config: TrainConfig,
-    task: Task,
-    parallel: nn.Module,
-    training: state.TrainState,
-    timer: StepTimer,
-    x: Tensor,
-    y: Tensor,
-    rank: int,
-    world_size: int,
-) -> tuple[float, float]:
-    """One optimizer step; mean loss and accuracy over this rank's part of the batch.
-
-    The part is cut into micro-batches of at most `batch_size`, so with fewer workers than slots
-    there are more of them. Each counts by its samples: parts differ by one when the global batch
-    cannot be divided evenly, and DDP takes the mean over workers.
-    """
-    parallel.train()
-    loss_sum, accuracy_sum = 0.0, 0.0
-    num_micro = math.ceil(len(x) / config.batch_size)
-    for i in range(num_micro):
-        micro_x, micro_y = x[i::num_micro], y[i::num_micro]
-        # Without sync, gradients stay local until the last micro-batch: one all-reduce per step.
-        if isinstance(parallel, DistributedDataParallel):
-            parallel.require_backward_grad_sync = i == num_micro - 1
-        with timer.forward():
-            outputs = parallel(micro_x)
-            loss = task.loss(outputs, micro_y)
-            _delay(config, rank, "forward")
-        weight = len(micro_x) * world_size / training.global_batch
-        with timer.backward():
-            (loss * weight).backward()  # type: ignore[no-untyped-call]
-        loss_sum += float(loss.detach()) * len(micro_x)
-        accuracy_sum += task.accuracy(outputs.detach(), micro_y) * len(micro_x)
-    with timer.optimizer():
-        training.optimizer.step()
-        training.optimizer.zero_grad(set_to_none=True)
-    return loss_sum / len(x), accuracy_sum / len(x)
-
-
-@torch.no_grad()
-def _validate(
-    run: Run, training: state.TrainState, task: Task, device: torch.device
-) -> dict[str, float]:
+def _validate(run: Run, training: state.TrainState, task: Task) -> dict[str, float]:
     """The task's metrics over the validation samples, each rank taking its share. Every rank must
     call it; all get the same answer and rank 0 reports it."""
-    rank, world_size = run.info.rank, run.info.world_size
-    training.model.eval()
-    pieces = task.held_out("val", rank=rank, world_size=world_size)
-    sums = torch.stack(
-        [task.sums(training.model(x.to(device)), y.to(device)) for x, y in pieces]
-    ).sum(0)
-    if world_size > 1:
-        dist.all_reduce(sums, group=comm.control_group())
-    values = {f"val/{name}": value for name, value in task.metrics(sums).items()}
-    if rank == 0:
+    strategy = training.strategy
+    device = strategy.place.device
+    shares = {"rank": strategy.data_rank, "world_size": strategy.data_world_size}
+    pieces = list(task.held_out("val", **shares))
+    # Ranks that share parameters must call predict equally often: who has no piece left repeats
+    # its last one, and the answer is not counted.
+    num_pieces = comm.agree_max(len(pieces))
+    found = []
+    for i in range(num_pieces):
+        x, y = pieces[min(i, len(pieces) - 1)]
+        outputs = strategy.predict(x.to(device))
+        if outputs is not None:
+            sums = task.sums(outputs, y.to(device))
+            counts = strategy.speaks and i < len(pieces)
+            found.append(sums if counts else torch.zeros_like(sums))
+    total = comm.add_up(torch.stack(found).sum(0) if found else None)
+    values = {f"val/{name}": value for name, value in task.metrics(total).items()}
+    if run.info.rank == 0:
         run.log(values, step=training.step, epoch=training.epoch)
     return values
 
@@ -243,10 +208,9 @@ def _delay(config: TrainConfig, rank: int, phase: str) -> None:
 def _announce(
     run: Run, config: TrainConfig, training: state.TrainState, num_steps: int, *, how: str
 ) -> None:
-    num_params = sum(p.numel() for p in training.model.parameters())
     _say(
         run,
-        f"{how}: {config.model} with {num_params:,} parameters on {config.data}, "
+        f"{how}: {config.model} with {training.strategy.num_params:,} parameters on {config.data}, "
         f"global batch {training.global_batch} on {run.info.world_size} worker(s), "
         f"{num_steps} steps, {training.steps_per_epoch} per epoch",
     )
@@ -255,7 +219,7 @@ def _announce(
 def _report_epoch(
     run: Run,
     training: state.TrainState,
-    loss: float,
+    values: dict[str, float],
     val: dict[str, float],
     timer: StepTimer,
     num_steps: int,
@@ -263,7 +227,8 @@ def _report_epoch(
     rate = timer.last.get("throughput/samples_per_s", math.nan)
     _say(
         run,
-        f"epoch {training.epoch:6.2f}  step {training.step}/{num_steps}  train/loss {loss:.4f}  "
+        f"epoch {training.epoch:6.2f}  step {training.step}/{num_steps}  "
+        f"train/loss {values.get('train/loss', math.nan):.4f}  "
         f"val/loss {val['val/loss']:.4f}  val/accuracy {val['val/accuracy']:.4f}  "
         f"{rate:,.0f} samples/s",
     )

@@ -12,20 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from muster import checkpoints
 from muster.run import Run
 from muster.training.config import ConfigError
+from muster.training.strategies.base import Strategy
 
 
 @dataclass
 class TrainState:
     """The moving parts of a training."""
 
-    model: nn.Module
-    """The bare model, not DDP's wrapper: its names must not depend on how it was trained."""
-    optimizer: torch.optim.Optimizer
+    strategy: Strategy
+    """Holds the model and the optimizer, wherever their parts are."""
     scheduler: torch.optim.lr_scheduler.LRScheduler
     step: int = 0
     """Optimizer steps done."""
@@ -41,10 +40,14 @@ class TrainState:
 def save(run: Run, state: TrainState, metrics: Mapping[str, float]) -> None:
     """Write and register a checkpoint. Every rank must call it; rank 0 writes."""
     rng_states = gather_rng(run)
+    model = state.strategy.model_state()
+    optimizer = state.strategy.optimizer_state()
+    own = state.strategy.own_state()
     if run.info.rank != 0:
         return
     training = {
-        "optimizer": state.optimizer.state_dict(),
+        "optimizer": optimizer,
+        "strategy": {"kind": state.strategy.options.kind, "state": own},
         "scheduler": state.scheduler.state_dict(),
         "rng": rng_states,
         "step": state.step,
@@ -56,7 +59,7 @@ def save(run: Run, state: TrainState, metrics: Mapping[str, float]) -> None:
         "world_size": run.info.world_size,
     }
     with run.checkpoint(step=state.step, epoch=state.epoch, metrics=metrics) as folder:
-        torch.save(state.model.state_dict(), folder / "model.pt")
+        torch.save(model, folder / "model.pt")
         torch.save(training, folder / "training.pt")
 
 
@@ -82,8 +85,10 @@ def restore(run: Run, state: TrainState) -> bool:
             f"the checkpoint was made with a global batch of {training['position']['global_batch']}, "
             f"this training has {state.global_batch}"
         )
-    state.model.load_state_dict(model)
-    state.optimizer.load_state_dict(training["optimizer"])
+    state.strategy.load_model_state(model)
+    state.strategy.load_optimizer_state(training["optimizer"])
+    if training["strategy"]["kind"] == state.strategy.options.kind:
+        state.strategy.load_own_state(training["strategy"]["state"])
     state.scheduler.load_state_dict(training["scheduler"])
     state.step = int(training["step"])
     if len(training["rng"]) == run.info.world_size:
@@ -111,7 +116,7 @@ def take_weights(run: Run, state: TrainState) -> bool:
         return False
     try:
         checkpoints.verify_checkpoint(run.weights_from)
-        state.model.load_state_dict(_load(run.weights_from / "model.pt"))
+        state.strategy.load_model_state(_load(run.weights_from / "model.pt"))
     except checkpoints.CheckpointDamaged as error:
         raise ConfigError(f"the checkpoint to start from is damaged: {error}") from error
     except FileNotFoundError:

@@ -1,0 +1,28 @@
+"""How the workers of a training share the model and the work: one class per way.
+
+`base.Strategy` is what the loop talks to. `rules` is pure and says what can be combined.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muster.training.strategies.rules import Options
+
+if TYPE_CHECKING:
+    from muster.training.strategies.base import Place, Strategy, Workload
+
+
+def create(options: Options, place: Place, workload: Workload) -> Strategy:
+    """The strategy of one training. A single worker shares with nobody: whatever the kind, it
+    trains alone, with the same result.
+
+    The classes are imported here: `rules` must be usable without torch.
+    """
+    if place.world_size == 1:
+        from muster.training.strategies.single import Single
+
+        return Single(options, place, workload)
+    from muster.training.strategies.data_parallel import DataParallel
+
+    return DataParallel(options, place, workload)

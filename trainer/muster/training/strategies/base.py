@@ -1,0 +1,214 @@
+"""The one interface between the training loop and the ways to share a model and its work.
+
+The loop owns the order of things: data, steps, stops, evaluation, checkpoints. A strategy owns the
+model, its optimizer and every exchange between workers. It is used in this order::
+
+    strategy = create(options, place, workload)
+    strategy.prepare(model)                  # wrap or shard; the same model on every rank
+    strategy.make_optimizer(build)
+    strategy.load_model_state(...)           # when something is continued
+    for ...:                                 # x, y: the share of strategy.data_rank
+        values = strategy.step(x, y, timer)
+        output = strategy.predict(x)
+        state = strategy.model_state()
+
+Everything but the properties is called by all ranks together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from muster.timing import StepTimer
+from muster.training.strategies import whole
+from muster.training.strategies.rules import Options
+
+BuildOptimizer = Callable[[nn.Module], torch.optim.Optimizer]
+"""Makes the optimizer of (this rank's part of) a model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where this worker stands."""
+
+    rank: int
+    world_size: int
+    device: torch.device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What is trained, whoever does which part of it."""
+
+    loss: Callable[[Tensor, Tensor], Tensor]
+    """(output, target) of a micro-batch → its mean loss, a scalar."""
+    measures: Callable[[Tensor, Tensor], Mapping[str, float]]
+    """(output, target) → further means over the micro-batch, such as {"train/accuracy": 0.5}."""
+    batch_size: int
+    """Samples per slot and micro-batch."""
+    global_batch: int
+    """Samples per optimizer step, of all workers."""
+    before_forward: Callable[[], None] = lambda: None
+    """Called in the forward of each micro-batch (delays put there deliberately)."""
+
+
+class Strategy:
+    """Trains a model on this worker together with the others. This base does everything for a
+    model that is whole on each rank; subclasses change what they share."""
+
+    module: nn.Module
+    """The model as this rank holds it, with the names of the bare model: not a wrapper."""
+    optimizer: torch.optim.Optimizer
+    """Its learning rate is what a schedule sets."""
+    num_params: int
+    """Of the whole model."""
+
+    def __init__(self, options: Options, place: Place, workload: Workload) -> None:
+        self.options = options
+        self.place = place
+        self.workload = workload
+
+    # ------------------------------------------------ who sees what
+
+    @property
+    def data_rank(self) -> int:
+        """Which share of each global batch this rank sees. Ranks that hold parts of one model
+        see the same share."""
+        return self.place.rank
+
+    @property
+    def data_world_size(self) -> int:
+        """Into how many shares a global batch is dealt."""
+        return self.place.world_size
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this rank counts for its share: it knows the output, and of all ranks with the
+        same share it is the only one that says so."""
+        return True
+
+    @property
+    def micro_batch(self) -> int:
+        """Samples per micro-batch at most."""
+        return self.workload.batch_size
+
+    # ------------------------------------------------ set up
+
+    def prepare(self, model: nn.Module) -> None:
+        """Take the model, the same on every rank, and wrap or shard it."""
+        self.num_params = sum(p.numel() for p in model.parameters())
+        self.module = model
+
+    def make_optimizer(self, build: BuildOptimizer) -> torch.optim.Optimizer:
+        """The optimizer of what this rank updates. After `prepare`."""
+        self.optimizer = build(self.module)
+        return self.optimizer
+
+    # ------------------------------------------------ training
+
+    def step(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
+        """One optimizer step on this rank's share of a global batch: x [n, …], y [n, …].
+
+        Returns means over the share: "train/loss" and the workload's measures. Empty on ranks that do
+        not see the output.
+        """
+        self.module.train()
+        values = self.compute_gradients(x, y, timer)
+        with timer.optimizer():
+            self.update()
+        return values
+
+    def compute_gradients(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
+        """Forward and backward, micro-batch by micro-batch; gradients of all workers are combined
+        with the last one.
+
+        The share is cut into micro-batches of at most `micro_batch`, so with fewer workers than
+        slots there are more of them. Each counts by its samples: shares differ by one when the
+        global batch cannot be divided evenly, and gradients are averaged over shares.
+        """
+        means = Means()
+        num_micro = math.ceil(len(x) / self.micro_batch)
+        for i in range(num_micro):
+            micro_x, micro_y = x[i::num_micro], y[i::num_micro]
+            self.combine_in_backward(i == num_micro - 1)
+            with timer.forward():
+                output = self.forward(micro_x)
+                loss = self.workload.loss(output, micro_y)
+                self.workload.before_forward()
+            weight = len(micro_x) * self.data_world_size / self.workload.global_batch
+            with timer.backward():
+                (loss * weight).backward()  # type: ignore[no-untyped-call]
+            means.add(len(micro_x), loss, self.workload.measures(output.detach(), micro_y))
+        return means.values()
+
+    def combine_in_backward(self, last: bool) -> None:
+        """Called before each micro-batch. Gradients stay local until the `last` one's backward:
+        one exchange per step."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.module(x)
+        return output
+
+    def update(self) -> None:
+        """Use the gradients and clear them."""
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    # ------------------------------------------------ evaluation
+
+    @torch.no_grad()
+    def predict(self, x: Tensor) -> Tensor | None:
+        """The model's output, nothing dropped. Ranks that share parameters must call it equally
+        often. None on ranks that do not see the output."""
+        self.module.eval()
+        output: Tensor = self.module(x)
+        return output
+
+    # ------------------------------------------------ checkpoints
+
+    def model_state(self) -> dict[str, Tensor]:
+        """The state_dict of the bare, whole model; complete on rank 0."""
+        return whole.model_state(self.module)
+
+    def load_model_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take what `model_state` of any strategy gave. RuntimeError when it is of another model."""
+        whole.load_model_state(self.module, state)
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """The state of an optimizer of the whole model, by parameter name; complete on rank 0."""
+        return whole.optimizer_state(self.module, self.optimizer)
+
+    def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
+        """Take what `optimizer_state` of any strategy gave."""
+        whole.load_optimizer_state(self.module, self.optimizer, state)
+
+    def own_state(self) -> dict[str, Any]:
+        """What else is needed to go on exactly; complete on rank 0. Another strategy may ignore
+        it, so nothing may be lost with it that could not be made anew."""
+        return {}
+
+    def load_own_state(self, state: Mapping[str, Any]) -> None:
+        """Take what `own_state` of the same kind of strategy gave."""
+
+
+class Means:
+    """Means over samples of what micro-batches report."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = {}
+        self._num_samples = 0
+
+    def add(self, num_samples: int, loss: Tensor, measures: Mapping[str, float]) -> None:
+        for name, value in {"train/loss": float(loss.detach()), **measures}.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value * num_samples
+        self._num_samples += num_samples
+
+    def values(self) -> dict[str, float]:
+        """Empty when nothing was added."""
+        return {name: total / self._num_samples for name, total in self._sums.items()}
