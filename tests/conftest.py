@@ -74,8 +74,8 @@ def postgres_server() -> Iterator[str]:
     binaries = find_binaries()
     if binaries is None:
         pytest.skip("no PostgreSQL on this machine and no MUSTER_TEST_PG_URL")
-    with private_postgres(binaries) as url:
-        yield url
+    with private_postgres(binaries) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,14 @@ crash can tear the last line only, which `RecordWriter` cuts off before it appen
 
 The spool is bounded. When an outage fills it, metric records are refused first and only they are;
 how many is told in a message record, never silently.
+
+A full disk loses nothing at first either: a writer that holds keeps what it cannot write in memory,
+in order, and writes it once there is room again.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import json
@@ -24,6 +28,8 @@ from muster_agent.clock import unix_ms
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 DEFAULT_LIMIT_BYTES = 2 * 1024 * 1024 * 1024
+HOLD_BYTES = 16 * 1024 * 1024
+"""What a shim keeps in memory while its disk is full; then only metrics are lost."""
 _SIZE_CHECK_EVERY = 256
 """Appends between two looks at the total size."""
 
@@ -31,9 +37,15 @@ _SIZE_CHECK_EVERY = 256
 class RecordWriter:
     """Appends records. One per allocation at a time; the allocation's lock guarantees it."""
 
-    def __init__(self, folder: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+    def __init__(
+        self, folder: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, hold_bytes: int = 0
+    ) -> None:
+        """hold_bytes: to keep in memory while the disk is full; 0: `append` raises OSError then."""
         self._folder = folder
         self._limit_bytes = limit_bytes
+        self._hold_bytes = hold_bytes
+        self._held: collections.deque[_Held] = collections.deque()
+        self._held_bytes = 0
         self._num_dropped = 0
         self._appends_until_check = 0
         self._is_full = False
@@ -44,52 +56,69 @@ class RecordWriter:
         self._open(path)
 
     def append(self, record: wire.Record) -> int:
-        """Number of the record, or 0 when the spool is full and it was a metric record."""
+        """Number of the record; 0 when it is held, or when it was a metric record and is lost."""
         if isinstance(record, wire.MetricsRecord):
             return self.append_raw(wire.dump(record), is_metrics=True)
-        self._tell_dropped()
         is_state = isinstance(record, wire.StateRecord)
         return self.append_raw(wire.dump(record), is_synced=is_state)
 
     def append_raw(self, record: str, *, is_metrics: bool = False, is_synced: bool = False) -> int:
         """The same for the JSON text of a record that is already known to be valid."""
-        if is_metrics:
-            if self._has_no_room():
+        if is_metrics and self._has_no_room():
+            self._num_dropped += 1
+            return 0
+        item = _Held(record, unix_ms(), is_synced)
+        try:
+            self.flush()
+            self._tell_dropped()
+            return self._write(item)
+        except OSError:  # the disk is full; training goes on
+            if is_metrics and self._held_bytes >= self._hold_bytes:
                 self._num_dropped += 1
                 return 0
-            self._tell_dropped()
-        try:
-            return self._write(record, is_synced=is_synced)
-        except OSError:
-            if not is_metrics:
+            if not self._hold_bytes:
                 raise
-            self._num_dropped += 1  # the disk is full; training goes on
+            self._held.append(item)
+            self._held_bytes += len(record)
             return 0
 
-    def _write(self, record: str, *, is_synced: bool) -> int:
+    @property
+    def is_holding(self) -> bool:
+        """Whether something waits in memory for room on the disk."""
+        return bool(self._held)
+
+    def flush(self) -> None:
+        """Write what is held. Raises OSError when there is still no room for all of it."""
+        while self._held:
+            self._write(self._held[0])
+            self._held_bytes -= len(self._held.popleft().record)
+
+    def _write(self, item: _Held) -> int:
         if self._size >= SEGMENT_BYTES:
             full = self._fd
             self._open(self._folder / _segment_name(self.num_records + 1))
             os.close(full)
         seq = self.num_records + 1
-        at_ms = unix_ms()
-        line = f'{{"seq":{seq},"at_ms":{at_ms},"record":{record}}}\n'.encode()
-        written = os.write(self._fd, line)
-        if written < len(line):  # a disk that is nearly full; the rest fails with the reason
-            try:
-                while written < len(line):
-                    written += os.write(self._fd, line[written:])
-            except OSError:
+        line = f'{{"seq":{seq},"at_ms":{item.at_ms},"record":{item.record}}}\n'.encode()
+        written = 0
+        try:
+            while written < len(line):  # more than once on a disk that is nearly full
+                written += os.write(self._fd, line[written:])
+        except OSError:
+            if written:
                 os.ftruncate(self._fd, self._size)
-                raise
+            raise
         self._size += len(line)
         self.num_records = seq
-        if is_synced:
+        if item.is_synced:
             os.fsync(self._fd)
         return seq
 
     def close(self) -> None:
-        self._tell_dropped()
+        """What is still held is lost."""
+        with contextlib.suppress(OSError):
+            self.flush()
+            self._tell_dropped()
         with contextlib.suppress(OSError):
             os.fsync(self._fd)
         os.close(self._fd)
@@ -110,6 +139,7 @@ class RecordWriter:
         return self._is_full
 
     def _tell_dropped(self) -> None:
+        """Raises OSError when there is no room for that either."""
         if self._num_dropped == 0:
             return
         text = (
@@ -117,9 +147,15 @@ class RecordWriter:
             f"node's spool (at most {self._limit_bytes} bytes) or its disk was full"
         )
         record = wire.dump(wire.MessageRecord(level="warning", text=text))
-        with contextlib.suppress(OSError):  # still no room: told later
-            self._write(record, is_synced=False)
-            self._num_dropped = 0
+        self._write(_Held(record, unix_ms(), is_synced=False))
+        self._num_dropped = 0
+
+
+@dataclass(frozen=True)
+class _Held:
+    record: str
+    at_ms: int
+    is_synced: bool
 
 
 @dataclass(frozen=True)

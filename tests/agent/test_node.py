@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from muster_agent.cli import main
+from muster_agent.cli import Words, main
 from muster_agent.clock import boot_clock
 from muster_agent.folder import AllocationFolder
 from muster_agent.interpreters import InterpreterError, describe
@@ -145,3 +145,10 @@ def test_valid_metrics_keep_known_fields_only() -> None:
         "epoch": 2.0,
         "num_steps_planned": None,
     }
+
+
+def test_words_for_a_full_disk_are_lost_without_harm() -> None:
+    full = Path("/dev/full").open("w")  # noqa: SIM115 (closing it is part of the test)
+    print("no room for this", file=Words(full), flush=True)  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="No space left"):
+        full.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import time
@@ -78,6 +79,41 @@ def test_worker_killed_by_sigkill_is_told_apart_from_an_error(shims: Any) -> Non
     assert info.cause == "killed_by_signal"
     assert "rank 1 was killed by SIGKILL (often the out-of-memory killer" in info.message
     assert info.signal == signal.SIGKILL
+
+
+def test_a_full_disk_ends_no_training_and_loses_no_report(
+    shims: Any, tmp_path: Path, wait_for: Any
+) -> None:
+    go = tmp_path / "go"
+    shim = shims(
+        "import os, time\n"
+        "from muster.run import init\n"
+        "run = init()\n"
+        "run.log({'train/loss': 1.0}, step=1)\n"
+        "run.flush()\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+        "run.log({'train/loss': 0.5}, step=2)\n"
+        "with run.checkpoint(step=2) as folder: (folder / 'w').touch()\n",
+        slots=[0],
+        world_size=1,
+    )
+    shim.start()
+    wait_for(lambda: shim.of(wire.MetricsRecord), what="the first report")
+    # No file of the shim may grow: what a full disk does, to this process alone.
+    before = resource.prlimit(shim.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(shim.process.pid, resource.RLIMIT_FSIZE, (0, before[1]))
+    (worker,) = shim.of(wire.WorkerRecord)[-1:]
+    go.touch()
+    wait_for(lambda: not psutil.pid_exists(worker.pid), what="the worker has ended")
+    assert shim.states()[-1] == "RUNNING"
+    assert shim.of(wire.CheckpointRecord) == []
+    resource.prlimit(shim.process.pid, resource.RLIMIT_FSIZE, before)
+    assert shim.wait_exit().cause == "success"
+    assert shim.process.wait(timeout=30) == 0
+    assert [r.record.type for r in shim.records if r.record.type in ("metrics", "checkpoint")] == [
+        "metrics", "metrics", "checkpoint",
+    ]  # fmt: skip
+    assert shim.state.observed == "EXITED"
 
 
 def test_memory_error_is_out_of_memory(shims: Any) -> None:

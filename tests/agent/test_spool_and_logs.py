@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,6 +93,59 @@ def test_full_spool_drops_metrics_only_and_says_how_many(tmp_path: Path) -> None
     assert [r.type for r in records] == ["message", "message", "state"]
     assert isinstance(records[1], wire.MessageRecord)
     assert records[1].text.startswith("2 metric records were lost")
+
+
+@contextlib.contextmanager
+def full_disk(writer: RecordWriter) -> Iterator[None]:
+    """No file of this process may grow past what the spool has now."""
+    (segment,) = writer._folder.glob("*.jsonl")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # A few bytes of room: the line that meets the end of it is torn, and mended.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (segment.stat().st_size + 10, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_a_full_disk_does_not_take_is_held_and_written_in_order(tmp_path: Path) -> None:
+    writer = RecordWriter(tmp_path, hold_bytes=1 << 20)
+    writer.append(message("before"))
+    with full_disk(writer):
+        assert writer.append(metrics(1)) == 0
+        assert writer.append(wire.StateRecord(observed="RUNNING")) == 0
+        assert writer.append(metrics(2)) == 0
+        assert writer.is_holding
+        with pytest.raises(OSError, match="too large"):
+            writer.flush()
+        assert [r.record.type for r in read_records(tmp_path)] == ["message"]
+    assert writer.append(message("after")) == 5
+    assert not writer.is_holding
+    records = read_records(tmp_path)
+    assert [r.record.type for r in records] == ["message", "metrics", "state", "metrics", "message"]
+    assert [r.at_ms for r in records] == sorted(r.at_ms for r in records)
+
+
+def test_what_is_held_is_bounded_and_then_metrics_are_dropped_and_told(tmp_path: Path) -> None:
+    writer = RecordWriter(tmp_path, hold_bytes=1)
+    writer.append(message("before"))
+    with full_disk(writer):
+        for step in range(1, 4):
+            writer.append(metrics(step))
+        writer.append(wire.StateRecord(observed="RUNNING"))
+    writer.flush()
+    writer.close()
+    records = [r.record for r in read_records(tmp_path)]
+    assert [r.type for r in records] == ["message", "metrics", "state", "message"]
+    assert records[3].text.startswith("2 metric records were lost")  # type: ignore[union-attr]
+
+
+def test_a_writer_that_may_not_hold_says_that_the_disk_is_full(tmp_path: Path) -> None:
+    writer = RecordWriter(tmp_path)
+    writer.append(message("before"))
+    with full_disk(writer), pytest.raises(OSError, match="too large"):
+        writer.append(wire.StateRecord(observed="EXITED"))
+    assert writer.append(wire.StateRecord(observed="EXITED")) == 2
 
 
 def test_last_state_and_exit_line(tmp_path: Path) -> None:

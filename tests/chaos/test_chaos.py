@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
+import socket
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine
 
 from muster.testing.chaos import judge_curve, judge_tables, run
+from muster.testing.chaos.disks import SmallDisk, can_mount
+from muster.testing.chaos.links import Links
+from muster_server.testing.postgres import find_binaries
 
 pytestmark = pytest.mark.timeout(900)  # importing torch on a busy machine
-SEED = int(os.environ.get("MUSTER_CHAOS_SEED", "1"))
-DURATION_S = float(os.environ.get("MUSTER_CHAOS_S", "18"))
+SEED = int(os.environ.get("MUSTER_CHAOS_SEED", "8"))
+DURATION_S = float(os.environ.get("MUSTER_CHAOS_S", "14"))
 
 
 def test_what_is_promised_holds_while_everything_is_killed_and_frozen() -> None:
-    report = run(seed=SEED, duration_s=DURATION_S)
+    # PostgreSQL is one more that can be killed; without it, what everybody has.
+    database = "postgres" if find_binaries() is not None else "sqlite"
+    report = run(seed=SEED, duration_s=DURATION_S, database=database, say=print)
     print(report)
     assert report.problems == []
     assert sum(report.blows.values()) >= 5
@@ -56,8 +65,8 @@ def test_the_last_step_may_never_miss() -> None:
 
 
 def test_tables_in_which_something_is_left_are_found_out() -> None:
-    with sqlite3.connect(":memory:") as tables:
-        tables.executescript(
+    with create_engine("sqlite://").connect() as tables:
+        tables.connection.executescript(
             """
             CREATE TABLE node_slots(allocation_id);
             CREATE TABLE allocations(observed);
@@ -68,7 +77,7 @@ def test_tables_in_which_something_is_left_are_found_out() -> None:
             """
         )
         assert judge_tables(tables) == []
-        tables.executescript(
+        tables.connection.executescript(
             """
             INSERT INTO node_slots VALUES ('a1');
             INSERT INTO allocations VALUES ('RUNNING');
@@ -107,3 +116,80 @@ def test_two_workers_of_one_rank_at_once_are_noticed(tmp_path: Path) -> None:
     assert (tmp_path / "overlaps").read_text().splitlines() == [
         "rank 0 of attempt 3 of trial 7 found rank 0 of attempt 1 of trial 7"
     ]
+
+
+@pytest.fixture
+def echo() -> Iterator[int]:
+    """The port of a server that says back what it hears, and counts how often."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def talk(peer: socket.socket) -> None:
+            with peer:
+                while data := peer.recv(100):
+                    peer.sendall(data)
+
+        def serve() -> None:
+            while True:
+                try:
+                    peer, _ = server.accept()
+                except OSError:
+                    return
+                threading.Thread(target=talk, args=[peer], daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_link_can_be_cut_in_each_way_and_mended(echo: int) -> None:
+    with Links(echo, num_links=2) as links:
+
+        def connect(number: int = 0) -> socket.socket:
+            return socket.create_connection(("127.0.0.1", links.ports[number]), timeout=30)
+
+        with connect() as peer, connect(1) as other:
+            peer.sendall(b"a")
+            assert peer.recv(1) == b"a"
+            links.set(0, "silent")
+            peer.sendall(b"b")
+            peer.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                peer.recv(1)
+            other.sendall(b"c")
+            assert other.recv(1) == b"c"  # the other way is open
+            links.set(0, "open")
+            peer.settimeout(30)
+            assert peer.recv(1) == b"b"  # late
+            links.set(0, "slow")
+            began_at = time.monotonic()
+            peer.sendall(b"d")
+            assert peer.recv(1) == b"d"
+            assert time.monotonic() - began_at >= 0.2  # there and back
+            links.set(0, "deaf")
+            peer.sendall(b"e")
+            links.set(0, "open")
+            with pytest.raises(ConnectionResetError):
+                peer.recv(1)
+        with connect() as peer:
+            peer.sendall(b"f")
+            assert peer.recv(1) == b"f"
+            links.set(0, "reset")
+            with pytest.raises(ConnectionResetError):
+                peer.recv(1)
+            with pytest.raises(ConnectionResetError), connect() as refused:
+                refused.recv(1)
+
+
+@pytest.mark.skipif(not can_mount(), reason="this process may not mount")
+def test_a_small_disk_is_full_to_the_last_byte_and_empty_again(tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path / "disk")
+    disk.mount(size_mib=1)
+    try:
+        (disk.folder / "kept").write_bytes(b"x")
+        disk.fill()
+        with pytest.raises(OSError, match="No space left"):
+            (disk.folder / "more").write_bytes(b"x")
+        disk.empty()
+        (disk.folder / "more").write_bytes(b"x")
+    finally:
+        disk.unmount()

@@ -36,7 +36,7 @@ def open_stack() -> Iterator[Stack]:
     """`muster up --address …`, two nodes of two slots."""
     with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
         stack = Stack(Path(folder) / "home")
-        stack.arguments.append(f"--address={ADDRESS}")
+        stack.command.append(f"--address={ADDRESS}")
         try:
             stack.start()
             yield stack

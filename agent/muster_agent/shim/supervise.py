@@ -51,7 +51,7 @@ from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, PrepareFailed, prepare
 from muster_agent.shim.reports import ReportServer
 from muster_agent.shim.workers import Workers
-from muster_agent.spool import RecordWriter, last_state
+from muster_agent.spool import HOLD_BYTES, RecordWriter, last_state
 
 POLL_S = 0.1
 LOG_UPKEEP_S = 5.0
@@ -94,7 +94,9 @@ class Shim:
             {TOKEN_VARIABLE: self.spec.allocation_id, OWNER_VARIABLE: folder.owner}
         )
         self.workers = Workers(num_expected=len(self.spec.slots), on_end=self.commands.changed.set)
-        self.spool = RecordWriter(folder.records, limit_bytes=self.options.spool_limit_bytes)
+        self.spool = RecordWriter(
+            folder.records, limit_bytes=self.options.spool_limit_bytes, hold_bytes=HOLD_BYTES
+        )
         self.reports = ReportServer(record=self._on_report, hello=self._on_hello, warn=self._warn)
         mark = folder.owner.partition("@")[0]
         self.cgroup = Cgroup.create(f"{mark}-{self.spec.allocation_id}")
@@ -105,6 +107,8 @@ class Shim:
         """The end was asked for while something could still be ended."""
         self.is_forced = False
         self.has_told_failure = False
+        self.is_shown = True
+        """Whether the agent can read our state."""
         self.num_oom_kills_before = num_system_oom_kills()
         self.next_upkeep_at = 0.0
         me = identify(os.getpid())
@@ -150,6 +154,7 @@ class Shim:
                 ),
             )
         finally:
+            await self._write_all()
             control.close()
             self.spool.close()
             remove_socket_dir(str(self.socket_dir))
@@ -473,6 +478,7 @@ class Shim:
         self.commands.changed.clear()
         self.children.reap()
         self._check_deadline()
+        self._write_held()
 
     def _check_deadline(self) -> None:
         deadline = self.commands.deadline_boot_s
@@ -504,14 +510,36 @@ class Shim:
             blames=blames,
         )
         self.spool.append(record)
+        self._show(observed)
+
+    def _show(self, observed: wire.Observed) -> None:
+        """To the agent. On a full disk it sees the state before, until there is room."""
         self.state = with_changes(self.state, observed=observed, asked=self.commands.asked)
-        self.folder.write_state(self.state)
+        try:
+            self.folder.write_state(self.state)
+        except OSError as error:
+            self.is_shown = False
+            log.warning("%s cannot be shown: %s", observed, error)
+        else:
+            self.is_shown = True
+
+    def _write_held(self) -> None:
+        """What there was no room for on the disk."""
+        if self.spool.is_holding:
+            with contextlib.suppress(OSError):
+                self.spool.flush()
+        if not self.is_shown:
+            self._show(self.state.observed)
+
+    async def _write_all(self) -> None:
+        """The end must be on the disk before this process ends: else it never becomes known. An
+        agent that does not want it any more kills this process."""
+        while self.spool.is_holding or not self.is_shown:
+            self._write_held()
+            await asyncio.sleep(POLL_S)
 
     def _status(self) -> dict[str, Any]:
-        self.state = with_changes(
-            self.state, observed=self.state.observed, asked=self.commands.asked
-        )
-        self.folder.write_state(self.state)
+        self._show(self.state.observed)
         return {"observed": self.state.observed, "asked": self.state.asked}
 
     def _on_hello(self, record: wire.WorkerRecord) -> None:

@@ -28,6 +28,8 @@ class LocalOptions:
     """None lets the agent count: its GPUs, else its CPU cores."""
     address: str | None = None
     """Where other machines reach this one, a name or an IPv4 address; None serves this one alone."""
+    environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Of single parts, by their name, over what they would have."""
 
     @property
     def listen_on(self) -> str:

@@ -110,7 +110,7 @@ class Supervisor:
         environment = server_environment(self.home, self.port, self._socket, self.options)
         self._socket.unlink(missing_ok=True)
         self._start_part(valkey_part(self.home, self._socket, self._lifeline_read))
-        prepared = self._prepare(environment)
+        prepared = self._prepare({**environment, **self.options.environment.get("server", {})})
         access = self._access(prepared)
         if prepared["join_token"] is not None:
             write_private(self.home.join_token, prepared["join_token"])
@@ -247,7 +247,11 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**self._environment, **part.environment},
+                env={
+                    **self._environment,
+                    **part.environment,
+                    **self.options.environment.get(part.name, {}),
+                },
                 cwd=self.home.root,
                 pass_fds=(self._lifeline_read,),
                 # Ctrl-C is for us alone: we stop the parts in order.

@@ -1,7 +1,8 @@
-"""A private PostgreSQL server made from the machine's own binaries."""
+"""A private PostgreSQL server made from the machine's own binaries; it can be killed and started again."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import psutil
 
 START_TIMEOUT_S = 60
 
@@ -24,53 +27,91 @@ def find_binaries() -> Path | None:
     return found[-1].parent if found else None
 
 
-@contextmanager
-def private_postgres(binaries: Path) -> Iterator[str]:
-    """Run a fresh server until the end of the block; yields the URL of its `postgres` database.
+class Postgres:
+    """A fresh server. Listens on a unix socket in a private folder only.
 
-    Listens on a unix socket in a private folder only. PostgreSQL refuses to run as root, so
-    there it runs as the system's `postgres` user.
+    PostgreSQL refuses to run as root, so there it runs as the system's `postgres` user.
+    is_durable: a commit survives the death of the server (not that of the machine).
     """
-    # A short path: the name of a unix socket must stay below about 100 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="muster-pg-"))
-    data = folder / "data"
-    as_user: list[str] = []
-    if os.geteuid() == 0:
-        shutil.chown(folder, "postgres", "postgres")
-        as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    environment = {"PATH": f"{binaries}:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": str(folder)}
 
-    def run(*command: str) -> None:
+    def __init__(self, binaries: Path, *, is_durable: bool = False) -> None:
+        self._binaries = binaries
+        self._is_durable = is_durable
+        # A short path: the name of a unix socket must stay below about 100 bytes.
+        self._folder = Path(tempfile.mkdtemp(prefix="muster-pg-"))
+        self._data = self._folder / "data"
+        self._as_user: list[str] = []
+        if os.geteuid() == 0:
+            shutil.chown(self._folder, "postgres", "postgres")
+            self._as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        self.url = f"postgresql+psycopg://muster@/postgres?host={self._folder}"
+
+    def create(self) -> None:
+        self._run(
+            "initdb", "-D", str(self._data), "-U", "muster", "--auth=trust", "-E", "UTF8",
+            "--no-sync",
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        options = (
+            f"-c listen_addresses='' -c unix_socket_directories={self._folder} -c fsync=off "
+            f"-c synchronous_commit={'on' if self._is_durable else 'off'} "
+            f"-c full_page_writes={'on' if self._is_durable else 'off'} "
+            "-c shared_buffers=64MB -c max_connections=60"
+        )
+        # Output goes to a file: a server holding our pipe open would keep us waiting for its end.
+        self._run(
+            "pg_ctl", "-D", str(self._data), "-l", str(self._folder / "log"),
+            "-o", options, "-w", "-t", str(START_TIMEOUT_S), "start",
+        )  # fmt: skip
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-D", str(self._data), "-m", "immediate", "-w", "stop")
+
+    def kill(self) -> None:
+        """SIGKILL to the server and each of its processes, and wait until they are gone."""
+        server = psutil.Process(int((self._data / "postmaster.pid").read_text().split()[0]))
+        with contextlib.suppress(psutil.NoSuchProcess):
+            server.suspend()  # so that it starts none meanwhile
+            family = [server, *server.children(recursive=True)]
+            for process in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(family, timeout=10)
+
+    def remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        binaries = self._binaries
         done = subprocess.run(
-            [*as_user, *command],
-            env=environment,
-            cwd=folder,
+            [*self._as_user, str(binaries / program), *arguments],
+            env={
+                "PATH": f"{binaries}:/usr/bin:/bin",
+                "LC_ALL": "C.UTF-8",
+                "HOME": str(self._folder),
+            },
+            cwd=self._folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=START_TIMEOUT_S + 10,
             check=False,
         )
         if done.returncode != 0:
-            raise RuntimeError(f"{command[0]} failed: {done.stdout.decode(errors='replace')}")
+            raise RuntimeError(f"{program} failed: {done.stdout.decode(errors='replace')}")
 
+
+@contextmanager
+def private_postgres(binaries: Path, *, is_durable: bool = False) -> Iterator[Postgres]:
+    """A running server, until the end of the block; its `url` is that of the `postgres` database."""
+    server = Postgres(binaries, is_durable=is_durable)
     try:
-        run(
-            str(binaries / "initdb"), "-D", str(data), "-U", "muster",
-            "--auth=trust", "-E", "UTF8", "--no-sync",
-        )  # fmt: skip
-        options = (
-            f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off "
-            "-c full_page_writes=off -c synchronous_commit=off -c shared_buffers=64MB "
-            "-c max_connections=60"
-        )
-        # Output goes to a file: a server holding our pipe open would keep us waiting for its end.
-        run(
-            str(binaries / "pg_ctl"), "-D", str(data), "-l", str(folder / "log"),
-            "-o", options, "-w", "-t", str(START_TIMEOUT_S), "start",
-        )  # fmt: skip
+        server.create()
+        server.start()
         try:
-            yield f"postgresql+psycopg://muster@/postgres?host={folder}"
+            yield server
         finally:
-            run(str(binaries / "pg_ctl"), "-D", str(data), "-m", "immediate", "-w", "stop")
+            server.stop()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        server.remove()

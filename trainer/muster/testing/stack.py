@@ -1,6 +1,9 @@
 """A real `muster up` on a free port in a home of its own, for tests and measurements.
 
-Needs the `local` extra.
+    python -m muster.testing.stack '{"home": "/tmp/h", "agents": 2, "slots": 2, "port": 8471,
+                                     "environment": {"agent-local-1": {"MUSTER_…": "…"}}}'
+
+is one whose parts have settings that `muster up` does not give them. Needs the `local` extra.
 """
 
 from __future__ import annotations
@@ -12,14 +15,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 
 from muster.client import Client, Target
+from muster_server.local.parts import LocalOptions
 from muster_server.local.processes import MARK
+from muster_server.local.supervisor import supervise
 
 T = TypeVar("T")
 START_TIMEOUT_S = 90.0
@@ -53,9 +58,23 @@ def processes_of(home: Path) -> list[psutil.Process]:
 class Stack:
     """One `muster up` as a process of its own."""
 
-    def __init__(self, home: Path, *, agents: int = 2, slots: int = 2, port: int = 0) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        agents: int = 2,
+        slots: int = 2,
+        port: int = 0,
+        environment: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        """environment: of single parts, by name; what a user cannot do with `muster up`."""
         self.home = home
-        self.arguments = [f"--agents={agents}", f"--slots={slots}", f"--port={port}"]
+        options = ["up", f"--agents={agents}", f"--slots={slots}", f"--port={port}"]
+        self.command = ["-m", "muster.cli", *options]
+        if environment is not None:
+            given = {"home": str(home), "agents": agents, "slots": slots, "port": port}
+            text = json.dumps({**given, "environment": environment})
+            self.command = ["-m", "muster.testing.stack", text]
         self.num_agents = agents
         self.output = home.with_name(home.name + ".out")
         self.process: subprocess.Popen[bytes] | None = None
@@ -68,7 +87,7 @@ class Stack:
     def start(self) -> None:
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "muster.cli", "up", *self.arguments],
+                [sys.executable, *self.command],
                 env=self.environment(self.home),
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -169,3 +188,26 @@ def scripted(name: str, script: list[dict[str, Any]], *, slots: int = 1, **more:
         **more,
     }
     return json.dumps(document)
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    options = LocalOptions(
+        root=Path(given["home"]),
+        port=given["port"],
+        num_agents=given["agents"],
+        slots_per_agent=given["slots"],
+        environment=given["environment"],
+    )
+
+    def say(text: str) -> None:
+        print(text, flush=True)  # noqa: T201
+
+    with supervise(options, say) as supervisor:
+        access = supervisor.start()
+        say(f"Muster is ready.\n  Sign in {access.sign_in_url}")
+        supervisor.run()
+
+
+if __name__ == "__main__":
+    main()
