@@ -70,18 +70,47 @@ class Trainer(Section):
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 32
     """Samples per slot and micro-batch. Global batch = batch_size × `resources.slots` ×
     accumulate, also while an elastic trial runs on fewer slots."""
-    optimizer: Literal["adamw", "sgd"] = "adamw"
-    """Optimizer."""
+    optimizer: Literal["adamw", "lamb", "lars", "radam", "sgd"] = "adamw"
+    """Optimizer; lars and lamb are for large global batches."""
     lr: Annotated[float, Field(ge=0, le=1000)] = 2e-3
     """Learning rate."""
+    lr_scaling: Literal["none", "linear", "sqrt"] = "none"
+    """How `lr` grows with the global batch: `linear` in proportion to it (the rule for sgd), `sqrt`
+    with its square root."""
+    reference_batch: Positive | None = None
+    """The global batch for which `lr` is right. Default: `batch_size`, that of a single slot."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Of sgd."""
+    """Of sgd and lars."""
+    nesterov: bool = False
+    """Of sgd: Nesterov's momentum."""
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Of adamw, radam and lamb."""
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    """Of adamw, radam and lamb."""
+    trust: Annotated[float, Field(ge=0, le=1000)] = 1e-3
+    """Of lars: share of a tensor's norm by which it may change in a step, at a learning rate of
+    1."""
     weight_decay: Annotated[float, Field(ge=0, le=1000)] = 0.01
     """Weight decay."""
-    schedule: Literal["cosine", "constant"] = "cosine"
-    """Learning rate over time; cosine falls to 0 at the last planned step."""
+    decay_matrices_only: bool = False
+    """No weight decay on biases and on the scales of norms."""
+    schedule: Literal["constant", "cosine", "linear", "step"] = "cosine"
+    """Learning rate over time, after the warm-up; cosine and linear fall to `lr` ×
+    `final_lr_ratio` at the last planned step."""
+    final_lr_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Of cosine and linear: what is left of the learning rate at the end."""
+    decay_at: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], Field(max_length=100)] = [
+        0.5,
+        0.75,
+    ]
+    """Of step: shares of the training after which the learning rate is multiplied with
+    `decay_factor`."""
+    decay_factor: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Of step."""
     warmup_steps: Annotated[int, Field(ge=0, le=2**53)] = 0
     """Steps over which the learning rate rises from 0."""
+    warmup_epochs: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    """The same in epochs, in place of `warmup_steps`."""
     width: Annotated[int, Field(ge=1, le=65_536)] = 32
     """Channels of the first convolution, hidden units of the mlp, or size of what gpt and vit pass
     from block to block."""

@@ -51,6 +51,19 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "is a text",
             "leave it out",
         ),
+        (
+            "name: x\ntrainer: {warmup_steps: 5, warmup_epochs: 1}",
+            "trainer.warmup_epochs",
+            "beside warmup_steps",
+            "keep one",
+        ),
+        ("name: x\ntrainer: {nesterov: true}", "trainer.nesterov", "with adamw", "sgd"),
+        (
+            "name: x\ntrainer: {nesterov: true, optimizer: sgd, momentum: 0}",
+            "trainer.nesterov",
+            "needs a momentum",
+            "0.9",
+        ),
         (BASE + "resource: {}", "resource", "unknown key", "'resources'"),
         (BASE + "resources: {slot: 2}", "resources.slot", "unknown key", "'slots'"),
         (BASE + "resources: {zzz: 2}", "resources.zzz", "unknown key", "known here: allow_nodes"),
@@ -356,6 +369,7 @@ def test_every_key_of_the_document_is_explained() -> None:
 def test_defaults_of_the_built_in_trainer_are_those_it_uses_itself() -> None:
     ours = {n: f.default for n, f in Trainer.model_fields.items() if n != "options"}
     theirs = {f.name: f.default for f in dataclasses.fields(TrainConfig)}
+    theirs["decay_at"] = list(theirs["decay_at"])
     assert ours == {name: theirs[name] for name in ours}
 
 

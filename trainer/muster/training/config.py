@@ -12,8 +12,9 @@ from muster.training.strategies.rules import Options
 
 Model = Literal["cnn", "gpt", "mlp", "resnet", "vit"]
 Data = Literal["digits", "shakespeare", "synthetic"]
-OptimizerName = Literal["adamw", "sgd"]
-Schedule = Literal["cosine", "constant"]
+OptimizerName = Literal["adamw", "lamb", "lars", "radam", "sgd"]
+Schedule = Literal["constant", "cosine", "linear", "step"]
+LrScaling = Literal["none", "linear", "sqrt"]
 Phase = Literal["data_wait", "forward"]
 
 
@@ -49,12 +50,33 @@ class TrainConfig:
     """How the workers share the work (strategy of the document)."""
     optimizer: OptimizerName = "adamw"
     lr: float = 2e-3
+    lr_scaling: LrScaling = "none"
+    """How lr grows with the global batch: in proportion, with its square root, or not."""
+    reference_batch: int | None = None
+    """The global batch for which lr is right. None: batch_size, that of a single slot."""
     momentum: float = 0.9
+    """Of sgd and lars."""
+    nesterov: bool = False
     """Of sgd."""
+    beta1: float = 0.9
+    """Of adamw, radam and lamb."""
+    beta2: float = 0.999
+    """Of adamw, radam and lamb."""
+    trust: float = 1e-3
+    """Of lars: share of a tensor's norm by which it may change in a step, at lr 1."""
     weight_decay: float = 0.01
+    decay_matrices_only: bool = False
+    """No weight decay on biases and on the scales of norms."""
     schedule: Schedule = "cosine"
-    """cosine: falls to 0 at the last planned step."""
+    """cosine and linear: fall to lr × final_lr_ratio at the last planned step."""
+    final_lr_ratio: float = 0.0
+    decay_at: tuple[float, ...] = (0.5, 0.75)
+    """Of step: shares of the training after which lr is multiplied with decay_factor."""
+    decay_factor: float = 0.1
+    """Of step."""
     warmup_steps: int = 0
+    warmup_epochs: float | None = None
+    """In place of warmup_steps."""
     width: int = 32
     """Channels of the first convolution, hidden units of the mlp, or size of what gpt and vit pass
     from block to block."""
@@ -92,6 +114,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "data": get_args(Data),
     "optimizer": get_args(OptimizerName),
     "schedule": get_args(Schedule),
+    "lr_scaling": get_args(LrScaling),
 }
 _AT_LEAST: dict[str, float] = {
     "epochs": 1,
@@ -104,6 +127,13 @@ _AT_LEAST: dict[str, float] = {
     "patch": 1,
     "samples": 1,
     "lr": 0,
+    "reference_batch": 1,
+    "beta1": 0,
+    "beta2": 0,
+    "trust": 0,
+    "final_lr_ratio": 0,
+    "decay_factor": 0,
+    "warmup_epochs": 0,
     "momentum": 0,
     "weight_decay": 0,
     "warmup_steps": 0,
@@ -112,8 +142,12 @@ _AT_LEAST: dict[str, float] = {
 }
 _INTEGERS = {
     "epochs", "steps", "batch_size", "width", "depth", "heads", "context", "patch",
-    "samples", "warmup_steps", "seed",
+    "samples", "warmup_steps", "reference_batch", "seed",
 }  # fmt: skip
+_SWITCHES = {"augment", "nesterov", "decay_matrices_only"}
+_OPTIONAL = {"epochs", "steps", "reference_batch", "warmup_epochs"}
+_BELOW_1 = {"dropout", "momentum", "beta1", "beta2"}
+_AT_MOST_1 = {"final_lr_ratio", "decay_factor"}
 
 
 def resolve(
@@ -171,11 +205,13 @@ def _checked(name: str, value: Any) -> Any:
         if value not in _CHOICES[name]:
             raise ConfigError(f"{name}: {value!r} is none of {', '.join(_CHOICES[name])}")
         return value
-    if name == "augment":
+    if name in _SWITCHES:
         if not isinstance(value, bool):
-            raise ConfigError(f"augment: expected true or false, got {value!r}")
+            raise ConfigError(f"{name}: expected true or false, got {value!r}")
         return value
-    if value is None and name in ("epochs", "steps"):
+    if name == "decay_at":
+        return _shares(name, value)
+    if value is None and name in _OPTIONAL:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{name}: expected a number, got {value!r}")
@@ -185,8 +221,10 @@ def _checked(name: str, value: Any) -> Any:
         value = int(value)
     if name in _AT_LEAST and not value >= _AT_LEAST[name]:
         raise ConfigError(f"{name}: {value!r} is below {_AT_LEAST[name]:g}")
-    if name == "dropout" and value >= 1:
-        raise ConfigError(f"dropout: {value!r} must be below 1")
+    if name in _BELOW_1 and value >= 1:
+        raise ConfigError(f"{name}: {value!r} must be below 1")
+    if name in _AT_MOST_1 and value > 1:
+        raise ConfigError(f"{name}: {value!r} is above 1")
     return value
 
 
@@ -196,6 +234,18 @@ def _strategy(given: Mapping[str, Any]) -> Options:
         if key not in known:
             raise ConfigError(f"strategy.{key}: known are {', '.join(sorted(known))}")
     return Options(**given)
+
+
+def _shares(name: str, value: Any) -> tuple[float, ...]:
+    numbers = isinstance(value, list) and all(
+        isinstance(v, int | float) and not isinstance(v, bool) and 0 < v < 1 for v in value
+    )
+    if not numbers:
+        raise ConfigError(
+            f"{name}: expected shares of the training between 0 and 1, such as [0.5, 0.75], "
+            f"got {value!r}"
+        )
+    return tuple(float(v) for v in value)
 
 
 def _injections(value: Any) -> list[Inject]:

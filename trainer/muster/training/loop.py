@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from muster import comm, stops
 from muster.run import Run
 from muster.timing import StepTimer
-from muster.training import state, strategies, tasks
+from muster.training import optimizers, schedules, state, strategies, tasks
 from muster.training.config import TrainConfig
 from muster.training.strategies.base import Place, Workload
 from muster.training.tasks import Task
@@ -37,6 +37,9 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
     global_batch = config.batch_size * (config.slots or world_size) * config.strategy.accumulate
     task = tasks.make(config, global_batch=global_batch)
     num_steps = planned_steps(config, task.steps_per_epoch)
+    config = schedules.settled(
+        config, global_batch=global_batch, steps_per_epoch=task.steps_per_epoch
+    )
 
     strategy = strategies.create(
         config.strategy,
@@ -50,7 +53,7 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
         ),
     )
     strategy.prepare(task.model().to(device))
-    optimizer = strategy.make_optimizer(lambda model: _optimizer(config, model))
+    optimizer = strategy.make_optimizer(lambda model: optimizers.build(config, model))
     training = state.TrainState(
         strategy=strategy,
         scheduler=_scheduler(config, optimizer, num_steps),
@@ -174,29 +177,12 @@ def _device(run: Run) -> torch.device:
     return device
 
 
-def _optimizer(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
-    if config.optimizer == "sgd":
-        return torch.optim.SGD(
-            model.parameters(),
-            lr=config.lr,
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-        )
-    return torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
-
-
 def _scheduler(
     config: TrainConfig, optimizer: torch.optim.Optimizer, num_steps: int
 ) -> torch.optim.lr_scheduler.LambdaLR:
-    def factor(step: int) -> float:
-        if step < config.warmup_steps:
-            return (step + 1) / config.warmup_steps
-        if config.schedule == "constant":
-            return 1.0
-        done = (step - config.warmup_steps) / max(num_steps - config.warmup_steps, 1)
-        return 0.5 * (1.0 + math.cos(math.pi * min(done, 1.0)))
-
-    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    return torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: schedules.factor(config, step, num_steps=num_steps)
+    )
 
 
 def _delay(config: TrainConfig, rank: int, phase: str) -> None:

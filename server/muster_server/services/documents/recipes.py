@@ -22,6 +22,12 @@ def check_trainer(trainer: Trainer, parameters: list[sampling.Parameter]) -> Ite
         yield from _model_and_data(trainer)
     if not open_ & {"model", "width", "heads"}:
         yield from _heads(trainer)
+    if trainer.warmup_epochs is not None and trainer.warmup_steps:
+        yield FieldProblem(
+            "trainer.warmup_epochs", "stands beside warmup_steps", "keep one of them"
+        )
+    if trainer.nesterov and not open_ & {"optimizer", "momentum"}:
+        yield from _nesterov(trainer)
 
 
 def _model_and_data(trainer: Trainer) -> Iterator[FieldProblem]:
@@ -42,6 +48,15 @@ def _model_and_data(trainer: Trainer) -> Iterator[FieldProblem]:
         yield FieldProblem(
             "trainer.augment", f"shifts images, and {trainer.data} is a text", "leave it out"
         )
+
+
+def _nesterov(trainer: Trainer) -> Iterator[FieldProblem]:
+    if trainer.optimizer != "sgd":
+        yield FieldProblem(
+            "trainer.nesterov", f"has no effect with {trainer.optimizer}", "use optimizer: sgd"
+        )
+    elif trainer.momentum == 0:
+        yield FieldProblem("trainer.nesterov", "needs a momentum, which is 0", "use momentum: 0.9")
 
 
 def _heads(trainer: Trainer) -> Iterator[FieldProblem]:
