@@ -176,14 +176,51 @@ class Resources(Section):
     """Whether its nodes must be close to each other."""
 
 
+Axis = Annotated[int, Field(ge=1, le=MAX_SLOTS)]
+
+
+class Mesh(Section):
+    """Sizes of the axes along which the workers of a strategy are arranged; together they are
+    `resources.slots`."""
+
+    replicate: Axis = 1
+    """Copies of the sharded model (`hsdp`). Best the number of nodes: slices are then gathered
+    within a node."""
+    shard: Axis | None = None
+    """Workers that share one copy. Default: what the other axes leave."""
+
+
 class Strategy(Section):
     """How the workers of a trial share the work (built-in trainer)."""
 
-    kind: Literal["ddp", "single"] = "ddp"
+    kind: Literal["ddp", "single", "zero1", "fsdp", "hsdp"] = "ddp"
     """`ddp`: every worker holds the model, gradients are averaged. `single`: one worker, no
-    process group."""
+    process group. `zero1`: like ddp, the optimizer's state is split. `fsdp`: parameters,
+    gradients and optimizer state are split. `hsdp`: fsdp within groups of workers that hold
+    copies of each other."""
     accumulate: Annotated[int, Field(ge=1, le=4096)] = 1
     """Micro-batches per optimizer step."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """What forward and backward compute with; parameters and optimizer state stay fp32. `fp16`
+    scales the loss so that small gradients do not vanish."""
+    clip_norm: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """Scale gradients down to this norm, that of the whole model's gradient however it is split."""
+    recompute: bool = False
+    """Activation checkpointing: keep only the inputs of each block and compute the rest again in
+    backward."""
+    compression: Literal["none", "fp16", "powersgd"] = "none"
+    """How gradients are compressed before they are sent (`ddp`). `powersgd` is lossy."""
+    powersgd_rank: Annotated[int, Field(ge=1, le=1024)] = 4
+    """Columns of the factors that `powersgd` sends in place of a matrix."""
+    bucket_mb: Annotated[float, Field(gt=0, le=10_000)] = 25.0
+    """Gradients are sent in buckets of about this size (`ddp`, `zero1`)."""
+    reshard: bool = True
+    """Free the gathered parameters of a block after forward and gather them again in backward
+    (`fsdp`, `hsdp`). false: more memory, less communication."""
+    offload: bool = False
+    """Keep parameters and optimizer state in host memory (`fsdp`, `hsdp`; slot_type cuda)."""
+    mesh: Mesh = Mesh()
+    """How the workers are arranged."""
 
 
 class Budget(Section):

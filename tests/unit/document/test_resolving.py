@@ -11,9 +11,10 @@ import pytest
 
 from muster.training.config import TrainConfig
 from muster.training.config import resolve as trainer_resolve
+from muster.training.strategies import rules
 from muster_server.domain.search import Searcher
 from muster_server.errors import FieldProblem
-from muster_server.schemas.document import Document, Trainer
+from muster_server.schemas.document import Document, Mesh, Strategy, Trainer
 from muster_server.services.documents import reference, resolve, search_spec
 
 BASE = "name: x\nentrypoint: train.py\n"
@@ -136,7 +137,20 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "one worker",
             "ddp",
         ),
-        (BASE + "strategy: {kind: fsdp}", "strategy.kind", "'ddp' or 'single'", None),
+        (BASE + "strategy: {reshard: false}", "strategy.reshard", "no effect", "fsdp"),
+        (
+            BASE + "resources: {slots: 4}\nstrategy: {kind: hsdp, mesh: {replicate: 3}}",
+            "strategy.mesh",
+            "3 workers, but resources.slots is 4",
+            "2, 4",
+        ),
+        (
+            BASE + "strategy: {mesh: {tensor: 2}}",
+            "strategy.mesh.tensor",
+            "unknown key",
+            "known here",
+        ),
+        (BASE + "strategy: {kind: dpp}", "strategy.kind", "'fsdp'", None),
         (BASE + "measure: {comm: yes}", "measure.comm", "true or false, not text", "without"),
         (BASE + "labels: {team: 1}", "labels.team", "text, not a whole number", "quotes"),
         (BASE + "stop_grace_s: -1", "stop_grace_s", "at least 0", None),
@@ -371,6 +385,13 @@ def test_defaults_of_the_built_in_trainer_are_those_it_uses_itself() -> None:
     theirs = {f.name: f.default for f in dataclasses.fields(TrainConfig)}
     theirs["decay_at"] = list(theirs["decay_at"])
     assert ours == {name: theirs[name] for name in ours}
+
+
+def test_options_of_a_strategy_are_those_the_trainer_knows() -> None:
+    ours = {n: f.default for n, f in Strategy.model_fields.items() if n != "mesh"}
+    theirs = {f.name: f.default for f in dataclasses.fields(rules.Options) if f.name != "mesh"}
+    assert ours == theirs
+    assert Mesh().model_dump() == dataclasses.asdict(rules.Mesh())
 
 
 def test_the_built_in_trainer_understands_a_resolved_document() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from muster.training.strategies.rules import Options
+from muster.training.strategies.rules import Mesh, Options, problems
 
 Model = Literal["cnn", "gpt", "mlp", "resnet", "vit"]
 Data = Literal["digits", "shakespeare", "synthetic"]
@@ -177,7 +177,7 @@ def resolve(
         every = checkpoints["every"] or {}  # null: only at the end
         values["checkpoint_epochs"] = every.get("epochs")
         values["checkpoint_steps"] = every.get("steps")
-    values["strategy"] = _strategy(document.get("strategy") or {})
+    values["strategy"] = _strategy(document.get("strategy") or {}, document.get("resources") or {})
     values["slots"] = (document.get("resources") or {}).get("slots")
     values["measure_comm"] = (document.get("measure") or {}).get("comm", True) is not False
     return TrainConfig(**values, inject=inject)
@@ -228,12 +228,29 @@ def _checked(name: str, value: Any) -> Any:
     return value
 
 
-def _strategy(given: Mapping[str, Any]) -> Options:
-    known = {f.name for f in dataclasses.fields(Options)}
+def _strategy(given: Mapping[str, Any], resources: Mapping[str, Any]) -> Options:
+    """Values were checked by the server; combinations are checked again, since this may run
+    without one."""
+    mesh = Mesh(**_known_fields("strategy.mesh", given.get("mesh") or {}, Mesh))
+    options = Options(**_known_fields("strategy", given, Options) | {"mesh": mesh})
+    slots = resources.get("slots")
+    if slots is not None:
+        for problem in problems(
+            options,
+            slots=slots,
+            min_slots=resources.get("min_slots"),
+            slot_type=resources.get("slot_type") or "cpu",
+        ):
+            raise ConfigError(f"{problem.path}: {problem.message}; {problem.hint}")
+    return options
+
+
+def _known_fields(path: str, given: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    known = {f.name for f in dataclasses.fields(kind)}
     for key in given:
         if key not in known:
-            raise ConfigError(f"strategy.{key}: known are {', '.join(sorted(known))}")
-    return Options(**given)
+            raise ConfigError(f"{path}.{key}: known are {', '.join(sorted(known))}")
+    return dict(given)
 
 
 def _shares(name: str, value: Any) -> tuple[float, ...]:

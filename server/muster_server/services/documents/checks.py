@@ -6,6 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 
+from muster.training.strategies import rules
 from muster_server.domain.durations import EXAMPLES, parse_deadline
 from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
@@ -41,6 +42,7 @@ def check(document: Document, parameters: list[sampling.Parameter]) -> list[Fiel
     return [
         *_what_runs(document),
         *_resources(document),
+        *_strategy(document),
         *_lengths(document),
         *_search(document, parameters),
         *_variables(document),
@@ -96,14 +98,21 @@ def _resources(document: Document) -> Iterator[FieldProblem]:
                 f"is {resources.max_nodes}, but resources.nodes asks for {nodes}",
                 "leave max_nodes out",
             )
-    if document.strategy.kind == "single" and resources.slots > 1:
-        yield FieldProblem(
-            "strategy.kind",
-            f"single uses one worker, but resources.slots is {resources.slots}",
-            "use ddp, or one slot",
-        )
     yield from _elastic(resources)
     yield from _where(resources)
+
+
+def _strategy(document: Document) -> Iterator[FieldProblem]:
+    resources = document.resources
+    given = document.strategy.model_dump(exclude={"mesh"})
+    options = rules.Options(**given, mesh=rules.Mesh(**document.strategy.mesh.model_dump()))
+    for problem in rules.problems(
+        options,
+        slots=resources.slots,
+        min_slots=resources.min_slots,
+        slot_type=resources.slot_type,
+    ):
+        yield FieldProblem(problem.path, problem.message, problem.hint)
 
 
 def _elastic(resources: Resources) -> Iterator[FieldProblem]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster.training.strategies.rules import Options
+from muster.training.strategies.rules import SHARDED, Options
 
 if TYPE_CHECKING:
     from muster.training.strategies.base import Place, Strategy, Workload
@@ -23,6 +23,14 @@ def create(options: Options, place: Place, workload: Workload) -> Strategy:
         from muster.training.strategies.single import Single
 
         return Single(options, place, workload)
+    if options.kind == "zero1":
+        from muster.training.strategies.zero import ZeroOne
+
+        return ZeroOne(options, place, workload)
+    if options.kind in SHARDED:
+        from muster.training.strategies.fully_sharded import FullySharded
+
+        return FullySharded(options, place, workload)
     from muster.training.strategies.data_parallel import DataParallel
 
     return DataParallel(options, place, workload)

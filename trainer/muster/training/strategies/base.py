@@ -26,8 +26,13 @@ import torch
 from torch import Tensor, nn
 
 from muster.timing import StepTimer
-from muster.training.strategies import whole
+from muster.training.strategies import gradients, whole
+from muster.training.strategies.layers import recompute
+from muster.training.strategies.precision import DTYPES, LossScale
 from muster.training.strategies.rules import Options
+
+_EPSILON = 1e-6
+"""As torch's clip_grad_norm_ has it."""
 
 BuildOptimizer = Callable[[nn.Module], torch.optim.Optimizer]
 """Makes the optimizer of (this rank's part of) a model."""
@@ -68,11 +73,14 @@ class Strategy:
     """Its learning rate is what a schedule sets."""
     num_params: int
     """Of the whole model."""
+    casts_itself = False
+    """Whether the wrapped model takes care of the precision."""
 
     def __init__(self, options: Options, place: Place, workload: Workload) -> None:
         self.options = options
         self.place = place
         self.workload = workload
+        self.loss_scale = LossScale(options.precision)
 
     # ------------------------------------------------ who sees what
 
@@ -103,7 +111,13 @@ class Strategy:
     def prepare(self, model: nn.Module) -> None:
         """Take the model, the same on every rank, and wrap or shard it."""
         self.num_params = sum(p.numel() for p in model.parameters())
+        if self.options.recompute:
+            recompute(model)
         self.module = model
+        self.share()
+
+    def share(self) -> None:
+        """Wrap or shard `module`."""
 
     def make_optimizer(self, build: BuildOptimizer) -> torch.optim.Optimizer:
         """The optimizer of what this rank updates. After `prepare`."""
@@ -121,8 +135,8 @@ class Strategy:
         self.module.train()
         values = self.compute_gradients(x, y, timer)
         with timer.optimizer():
-            self.update()
-        return values
+            norm = self.update()
+        return values if norm is None else {**values, "train/grad_norm": norm}
 
     def compute_gradients(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
         """Forward and backward, micro-batch by micro-batch; gradients of all workers are combined
@@ -143,7 +157,7 @@ class Strategy:
                 self.workload.before_forward()
             weight = len(micro_x) * self.data_world_size / self.workload.global_batch
             with timer.backward():
-                (loss * weight).backward()  # type: ignore[no-untyped-call]
+                (loss * weight * self.loss_scale.value).backward()  # type: ignore[no-untyped-call]
             means.add(len(micro_x), loss, self.workload.measures(output.detach(), micro_y))
         return means.values()
 
@@ -152,13 +166,40 @@ class Strategy:
         one exchange per step."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """The model's output as float32, computed with the precision asked for."""
+        if self.casts_itself or self.options.precision == "fp32":
+            return self.run_model(x)
+        with torch.autocast(self.place.device.type, DTYPES[self.options.precision]):
+            output = self.run_model(x)
+        return output.float()
+
+    def run_model(self, x: Tensor) -> Tensor:
         output: Tensor = self.module(x)
         return output
 
-    def update(self) -> None:
-        """Use the gradients and clear them."""
-        self.optimizer.step()
+    def update(self) -> float | None:
+        """Use the gradients and clear them. Returns their norm before clipping, where it is known.
+
+        A step whose gradients overflowed in fp16 is left out.
+        """
+        norm: float | None = None
+        is_finite = True
+        scale = self.loss_scale.value
+        if self.options.clip_norm is not None or self.loss_scale.is_used:
+            norm = self.grad_norm() / scale
+            is_finite = math.isfinite(norm) or not self.loss_scale.is_used
+            limit = self.options.clip_norm
+            shrink = limit / (norm + _EPSILON) if limit is not None else 1.0
+            gradients.scale(self.module.parameters(), min(shrink, 1.0) / scale)
+        if is_finite:
+            self.optimizer.step()
+        self.loss_scale.update(is_finite=is_finite)
         self.optimizer.zero_grad(set_to_none=True)
+        return norm
+
+    def grad_norm(self) -> float:
+        """Of the whole model's gradient, the same on every rank."""
+        return gradients.global_norm(self.module.parameters())
 
     # ------------------------------------------------ evaluation
 
@@ -167,8 +208,7 @@ class Strategy:
         """The model's output, nothing dropped. Ranks that share parameters must call it equally
         often. None on ranks that do not see the output."""
         self.module.eval()
-        output: Tensor = self.module(x)
-        return output
+        return self.forward(x)
 
     # ------------------------------------------------ checkpoints
 
@@ -191,10 +231,11 @@ class Strategy:
     def own_state(self) -> dict[str, Any]:
         """What else is needed to go on exactly; complete on rank 0. Another strategy may ignore
         it, so nothing may be lost with it that could not be made anew."""
-        return {}
+        return {"loss_scale": self.loss_scale.state()}
 
     def load_own_state(self, state: Mapping[str, Any]) -> None:
         """Take what `own_state` of the same kind of strategy gave."""
+        self.loss_scale.load(state["loss_scale"])
 
 
 class Means:

@@ -6,6 +6,7 @@ parameters in place of numbers, so that a worker that holds a part finds its par
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -55,10 +56,10 @@ def load_optimizer_state(
         for i, name in enumerate(names)
         if name in state["state"]
     }
-    numbers = optimizer.state_dict()["param_groups"]
+    number = itertools.count()
     groups = [
-        given | {"params": mine["params"]}
-        for given, mine in zip(state["param_groups"], numbers, strict=True)
+        given | {"params": [next(number) for _ in mine["params"]]}
+        for given, mine in zip(state["param_groups"], optimizer.param_groups, strict=True)
     ]
     optimizer.load_state_dict({"state": entries, "param_groups": groups})
 

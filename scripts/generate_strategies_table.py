@@ -1,0 +1,29 @@
+"""Write the table of compared strategies into docs/concepts/strategies.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from muster.testing.strategies import CASES, Case
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "concepts" / "strategies.md"
+BEGIN, END = "<!-- strategies table -->\n", "<!-- end of strategies table -->"
+
+
+def generate() -> str:
+    rows = [_row(case) for case in CASES]
+    table = "\n".join(["| workers | `strategy` | tolerance |", "| --- | --- | --- |", *rows])
+    before, _, rest = TARGET.read_text().partition(BEGIN)
+    return f"{before}{BEGIN}{table}\n{END}{rest.partition(END)[2]}"
+
+
+def _row(case: Case) -> str:
+    said = re.sub(r"['\"]", "", str({"kind": "ddp", **case.strategy}))
+    said = said.replace("True", "true").replace("False", "false")
+    tolerance = f"{case.tolerance:g}" if case.tolerance else "equal"
+    return f"| {case.world} | `{said}` | {tolerance} |"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(generate())

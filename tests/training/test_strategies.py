@@ -1,0 +1,73 @@
+"""Every strategy against one process with the same global batch, and against itself resumed.
+
+All of them are trained in a few processes that are forked once per world size.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.testing.jobs import PARTS, Job
+from muster.testing.strategies import CASES, RESUME_AT, STEPS, Case, document
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
+
+SCRIPT = Path(__file__).with_name("workers") / "strategies.py"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all trainings, each in <name>/whole and <name>/resumed."""
+    folder = tmp_path_factory.mktemp("strategies")
+    cases = [{"name": c.name, "world": c.world, "document": document(c)} for c in CASES]
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(folder)],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
+    return folder
+
+
+def job(trained: Path, name: str, part: str) -> Job:
+    return Job(trained / name / part, [])
+
+
+def losses(job: Job, case: Case) -> dict[int, float]:
+    """Step → loss of the global batch: the mean over the ranks that report one."""
+    curves = [curve for r in range(case.world) if (curve := job.series("train/loss", r))]
+    assert curves
+    return {step: sum(c[step] for c in curves) / len(curves) for step in curves[0]}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_trains_like_one_process_and_goes_on_where_it_was(trained: Path, case: Case) -> None:
+    whole, resumed = (job(trained, case.name, part) for part in ("whole", "resumed"))
+    reference = next(c for c in CASES if c.name == case.reference)
+    expected = losses(job(trained, reference.name, "whole"), reference)
+    assert sorted(expected) == list(range(1, STEPS + 1))
+    assert expected[STEPS] < expected[1]
+    found = losses(whole, case)
+    assert found == pytest.approx(expected, rel=case.tolerance)
+    # Bitwise: the same workers do the same sums.
+    assert losses(resumed, case) == {s: v for s, v in found.items() if s > RESUME_AT}
+    assert resumed.series("val/loss") == whole.series("val/loss")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_parts_of_a_step_sum_to_it(trained: Path, case: Case) -> None:
+    whole = job(trained, case.name, "whole")
+    for rank in range(case.world):
+        rows = [row for row in whole.rows(rank).values() if "comm/exposed_ms" in row]
+        assert rows
+        for row in rows:
+            assert sum(row[part] for part in PARTS) == pytest.approx(row["time/step_ms"], rel=0.02)
+            assert row["time/forward_ms"] > 0
+            assert row["time/backward_ms"] > 0

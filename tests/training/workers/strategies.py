@@ -1,0 +1,108 @@
+"""Train with many strategies, one after the other, in processes that are forked once per world.
+
+    python strategies.py FOLDER < cases.json
+
+cases: [{"name", "world", "document"}]; each is trained in whole and once more from its checkpoint
+of step RESUME_AT. Writes FOLDER/<name>/{whole,resumed}/reports.jsonl.
+
+Importing torch takes seconds; here it is done once for all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch.distributed as dist
+import torch.distributed.fsdp
+import torch.distributed.optim
+import torch.distributed.pipelining
+import torch.distributed.tensor.parallel
+
+import muster.run
+from muster import comm
+from muster.testing.strategies import RESUME_AT
+from muster.training import loop
+from muster.training.config import resolve
+
+
+def train(folder: Path, document: dict[str, Any], rank: int, world: int, resume: str = "") -> None:
+    if rank == 0:
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps({"config": document, "seed": 5}))
+    if world > 1:
+        dist.barrier(group=comm.control_group())
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world),
+        "MUSTER_CONFIG_FILE": str(folder / "config.json"),
+        "MUSTER_CHECKPOINT_DIR": str(folder / "checkpoints"),
+        "MUSTER_REPORT_FILE": str(folder / "reports.jsonl"),
+        "MUSTER_RESUME_FROM": resume,
+    }
+    muster.run._run = None
+    run = muster.init()
+    try:
+        config = resolve(run.config, run.hparams, seed=run.seed)
+        loop._train(run, config, torch.device("cpu"), rank, world)
+    finally:
+        run.close()
+
+
+def work(folder: Path, cases: list[dict[str, Any]], rank: int, world: int) -> None:
+    torch.set_num_threads(1)
+    if world > 1:
+        dist.init_process_group(
+            comm.backend("gloo", measure=True),
+            store=dist.FileStore(str(folder / f"store-{world}"), world),
+            rank=rank,
+            world_size=world,
+            timeout=timedelta(seconds=60),
+        )
+    for case in cases:
+        here = folder / case["name"]
+        train(here / "whole", case["document"], rank, world)
+        checkpoint = here / "whole" / "checkpoints" / f"step-{RESUME_AT:08d}"
+        train(here / "resumed", case["document"], rank, world, str(checkpoint))
+
+
+def main() -> int:
+    folder = Path(sys.argv[1])
+    cases = json.load(sys.stdin)
+    for world in sorted({case["world"] for case in cases}):
+        mine = [case for case in cases if case["world"] == world]
+        children: list[int] = []
+        for rank in range(world):
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    work(folder, mine, rank, world)
+                    code = 0
+                except BaseException:
+                    print(f"rank {rank} of {world}:", traceback.format_exc(), flush=True)
+                finally:
+                    sys.stdout.flush()
+                    os._exit(code)
+            children.append(pid)
+        while children:
+            pid, status = os.wait()
+            children.remove(pid)
+            if status:
+                for other in children:
+                    os.kill(other, signal.SIGKILL)
+                return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,14 @@
+"""The named mesh: which workers share which part of the work."""
+
+from __future__ import annotations
+
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from muster.training.strategies.base import Place
+from muster.training.strategies.rules import Options, axes
+
+
+def make_mesh(options: Options, place: Place) -> DeviceMesh:
+    """All workers, along the axes that `rules.axes` gives. All ranks call it together."""
+    sizes = axes(options, place.world_size)
+    return init_device_mesh(place.device.type, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
