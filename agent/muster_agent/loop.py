@@ -83,6 +83,7 @@ class Agent:
         self._forget: set[str] = set()
         self._disputed: set[str] = set()
         self._problems: list[wire.NodeProblem] | None = None
+        self._check_now = asyncio.Event()
         self._deadline_boot_s = 0.0
         self._lease_s = 0.0
         self._wake = asyncio.Event()
@@ -141,7 +142,10 @@ class Agent:
                 if found != self._problems:
                     log.info("health", problems=[p.message for p in found])
                 self._problems = found
-            await asyncio.sleep(CHECK_INTERVAL_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_INTERVAL_S):
+                    await self._check_now.wait()
+            self._check_now.clear()
 
     def _is_kept(self, allocation_id: str) -> bool:
         """Whether its processes are supervised, or about to be swept up after by someone else."""
@@ -310,6 +314,7 @@ class Agent:
     async def _reconcile(self, session: Session, group: asyncio.TaskGroup) -> None:
         """Plan and act, and see that each allocation has somebody who sends its reports."""
         uploading: set[str] = set()
+        num_unprepared = 0
 
         async def upload(allocation: Allocation) -> None:
             try:
@@ -330,6 +335,10 @@ class Agent:
                     uploading.add(allocation.allocation_id)
                     uploads = group.create_task(upload(allocation))
                     allocation.uploads = uploads
+            states = [a.observed for a in self._allocations.values()]
+            if states.count("PREPARE_FAILED") > num_unprepared:
+                self._check_now.set()  # what was in its way may be in the way of the next one
+            num_unprepared = states.count("PREPARE_FAILED")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PLAN_INTERVAL_S):
                     await self._wake.wait()

@@ -29,9 +29,11 @@ def upgrade() -> None:
     _add_preflight()
     _add_yields()
     _add_queue()
+    _add_avoidance()
 
 
 def downgrade() -> None:
+    _drop_avoidance()
     _drop_queue()
     _drop_yields()
     _drop_preflight()
@@ -354,3 +356,19 @@ def _drop_queue() -> None:
         "promised_since", "progress_at", "estimated_start_at", "waiting_since", "queue_no",
     ):  # fmt: skip
         op.drop_column("trials", name)
+
+
+# ---------------------------------------------------------------- nodes that did not fit
+
+
+def _add_avoidance() -> None:
+    op.add_column("trials", sa.Column("avoided", Json, server_default="[]", nullable=False))
+    op.add_column(
+        "allocations",
+        sa.Column("is_node_at_fault", sa.Boolean(), server_default=sa.false(), nullable=False),
+    )
+
+
+def _drop_avoidance() -> None:
+    op.drop_column("allocations", "is_node_at_fault")
+    op.drop_column("trials", "avoided")

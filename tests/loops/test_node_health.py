@@ -23,13 +23,15 @@ def waiting_reason(show):
     return item["pending_reason"]
 
 
-def fail_to_prepare(controller, node, *, blames="node"):
+def fail_to_prepare(controller, node, *, blames="node", passes=False):
     """The one allocation it is to prepare fails."""
     (allocation_id,) = [i for i, a in node.poll().items() if a.desired == "prepare"]
     node.send(
         allocation_id,
         StateRecord(observed="PREPARING"),
-        StateRecord(observed="PREPARE_FAILED", message="the disk is broken", blames=blames),
+        StateRecord(
+            observed="PREPARE_FAILED", message="the disk is broken", blames=blames, passes=passes
+        ),
     )
     controller.tick()
 
@@ -114,6 +116,16 @@ def test_what_was_asked_for_is_not_the_nodes_fault(controller, agent, submit, sh
         submit("restarts: {infra: 0}", slots=1)
         controller.tick()
         fail_to_prepare(controller, node, blames="request")
+    assert (node_of(show)["health"], node_of(show)["strikes"]) == ("ok", 0)
+
+
+def test_what_its_checks_see_the_end_of_does_not_quarantine_a_node(controller, agent, submit, show):
+    """A disk that was full for seconds must not need somebody who releases the node."""
+    node = agent(slots=1)
+    for _ in range(QUARANTINE_AFTER + 1):
+        submit("restarts: {infra: 0}", slots=1)
+        controller.tick()
+        fail_to_prepare(controller, node, passes=True)
     assert (node_of(show)["health"], node_of(show)["strikes"]) == ("ok", 0)
 
 

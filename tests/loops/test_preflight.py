@@ -203,6 +203,63 @@ def test_the_next_attempt_has_a_preflight_of_its_own(
     assert [p["state"] for p in found] == ["running", "failed"]
 
 
+def fail_between(nodes, controller):
+    """The first of two nodes does not reach the other one, and both end."""
+    report_all(nodes, "listen")
+    no_way = [PreflightLink(rank=1, message="no connection", ms=None)]
+    report_all(nodes, "connect", links=no_way)
+    controller.tick()
+    for node in nodes:
+        node.exit(next(iter(node.poll())), "stopped")
+    controller.tick()
+
+
+def pass_time(time_machine, controller, nodes, seconds):
+    now = clock.now()
+    for _ in range(seconds // 5):
+        now += dt.timedelta(seconds=5)
+        time_machine.move_to(now)
+        for node in nodes:
+            node.beat()
+        controller.tick()
+
+
+def on_nodes(nodes):
+    return [bool([a for a in node.poll().values() if a.desired == "prepare"]) for node in nodes]
+
+
+def test_the_next_attempt_leaves_out_a_node_of_the_failing_pair_and_costs_nothing(
+    prepared, nodes, agent, controller, show, time_machine
+):
+    prepared("preflight: {network: true}\nrestarts: {infra: 1}")
+    third = agent("node-3", slots=1)
+    fail_between(nodes, controller)
+    trial = only_trial(show)
+    assert trial["reason"].endswith("restart without node-2, not charged, in 1 s")
+    pass_time(time_machine, controller, [*nodes, third], 10)
+    assert on_nodes([*nodes, third]) == [True, False, True]
+
+
+def test_without_another_node_it_waits_says_why_and_is_charged_the_next_time(
+    prepared, nodes, controller, show, time_machine
+):
+    prepared("preflight: {network: true}\nrestarts: {infra: 1}")
+    fail_between(nodes, controller)
+    pass_time(time_machine, controller, nodes, 30)
+    trial = only_trial(show)
+    assert trial["state"] == "QUEUED"
+    assert "without node-2 (avoided until " in trial["pending_reason"]
+    assert "node-1 → node-2: no connection" in trial["pending_reason"]
+    assert on_nodes(nodes) == [False, False]
+    pass_time(time_machine, controller, nodes, 60)
+    assert on_nodes(nodes) == [True, True]
+    for rank, node in enumerate(nodes):
+        node.get_ready(next(iter(node.poll())), port=1 if rank == 0 else None)
+    controller.tick()
+    fail_between(nodes, controller)
+    assert "infra restart (1 of 1 used)" in only_trial(show)["reason"]
+
+
 def test_a_node_that_does_not_answer_is_named_in_time(
     prepared, nodes, controller, show, time_machine
 ):

@@ -625,6 +625,9 @@ class StateRecord:
     blames: Literal["node", "request"] = "request"
     """With PREPARE_FAILED: the node, when it could not do what another one can; a node that fails
     so again and again is quarantined. Else what was asked for: an entry point that does not exist."""
+    passes: bool = False
+    """With PREPARE_FAILED that blames the node: its health checks find the same, and when it is
+    over (a full disk). They keep new work away meanwhile, so it is no reason to quarantine it."""
 
 
 Record = MetricsRecord | WorkerRecord | GroupRecord | CheckpointRecord | MessageRecord | StateRecord

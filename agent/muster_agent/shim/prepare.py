@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -23,12 +24,20 @@ from muster_agent.storage import RefusedPath, Storage
 class PrepareFailed(Exception):
     """This node cannot run the allocation; the message is one clear sentence.
 
-    blames: "node" only for what another node would have managed; see wire.StateRecord.
+    blames: "node" only for what another node would have managed, passes: what the node's health
+    checks find as well; see wire.StateRecord.
     """
 
-    def __init__(self, message: str, *, blames: Literal["node", "request"] = "request") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        blames: Literal["node", "request"] = "request",
+        passes: bool = False,
+    ) -> None:
         super().__init__(message)
         self.blames = blames
+        self.passes = passes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +100,7 @@ def _check_disk(path: Path, min_free_bytes: int) -> None:
             f"only {free // 2**20} MiB are free at {path}; at least {min_free_bytes // 2**20} MiB "
             "are needed for logs and reports",
             blames="node",
+            passes=True,
         )
 
 
@@ -174,7 +184,9 @@ def _make_checkpoint_dir(spec: wire.AllocationSpec, options: ShimOptions) -> Pat
         raise PrepareFailed(str(error)) from error
     except OSError as error:
         raise PrepareFailed(
-            f"the checkpoint folder {path} cannot be made: {error.strerror}", blames="node"
+            f"the checkpoint folder {path} cannot be made: {error.strerror}",
+            blames="node",
+            passes=error.errno in (errno.ENOSPC, errno.EDQUOT),
         ) from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise PrepareFailed(

@@ -173,7 +173,9 @@ class Shim:
             rendezvous = await self._open_meeting(prepared) if prepared else None
         except PrepareFailed as error:
             await self._end_processes()
-            self._enter("PREPARE_FAILED", message=str(error), blames=error.blames)
+            self._enter(
+                "PREPARE_FAILED", message=str(error), blames=error.blames, passes=error.passes
+            )
             return
         if prepared is not None and not self.commands.must_end():
             self._enter("READY", rendezvous=rendezvous, facts=prepared.facts)
@@ -498,6 +500,7 @@ class Shim:
         exit: wire.ExitInfo | None = None,
         facts: wire.NodeFacts | None = None,
         blames: Literal["node", "request"] = "request",
+        passes: bool = False,
     ) -> None:
         """Record a state, durably, then show it to the agent."""
         log.info("%s %s", observed, message or (exit.message if exit else ""))
@@ -508,6 +511,7 @@ class Shim:
             exit=exit,
             facts=facts,
             blames=blames,
+            passes=passes,
         )
         self.spool.append(record)
         self._show(observed)

@@ -69,6 +69,15 @@ def find_mismatches(facts: Mapping[str, NodeFacts]) -> tuple[Mismatch, ...]:
     return tuple(found)
 
 
+def minority(mismatches: tuple[Mismatch, ...]) -> tuple[str, ...]:
+    """Names of the nodes that differ from what most have; of equally many, those named later."""
+    return tuple(
+        dict.fromkeys(
+            name for mismatch in mismatches for _, names in mismatch.values[1:] for name in names
+        )
+    )
+
+
 def describe_mismatches(mismatches: tuple[Mismatch, ...]) -> str:
     return "; ".join(mismatch.sentence for mismatch in mismatches)
 

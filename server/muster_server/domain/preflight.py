@@ -66,8 +66,7 @@ def advance(view: PreflightView, now: dt.datetime) -> NextStage | Verdict | None
     if view.stage == "listen":
         # Problems wait: an address that cannot be listened on is tried by the others first, so
         # that the verdict also says what they see of it.
-        deaf = [m for m in view.members if m.reports["listen"].port == 0]
-        if not deaf:
+        if not any(_is_deaf(m) for m in view.members):
             return NextStage(stage="connect", reason="every node listens")
         return _fail(view)
     if _findings(view):
@@ -99,6 +98,27 @@ def _give_up(view: PreflightView, missing: list[Member], now: dt.datetime) -> Ve
         reason=f"{names} did not {what[view.stage]} within {limit_s:.0f} s",
         node_ids=tuple(m.node_id for m in missing),
     )
+
+
+def misfits(view: PreflightView) -> tuple[str, ...]:
+    """Of one that failed: ids of as few nodes as need to be left out so that none of what was found
+    would have been. The node with the most findings first; of equals, the one of the highest rank."""
+    silent = [m.node_id for m in view.members if view.stage not in m.reports]
+    left = [finding.node_ids for finding in _findings(view)]
+    left += [(node_id,) for node_id in silent]
+    left += [(m.node_id,) for m in view.members if _is_deaf(m)]
+    chosen: list[str] = []
+    while left:
+        worst = max(
+            view.members, key=lambda m: (sum(m.node_id in ids for ids in left), m.rank)
+        ).node_id
+        chosen.append(worst)
+        left = [ids for ids in left if worst not in ids]
+    return tuple(chosen)
+
+
+def _is_deaf(member: Member) -> bool:
+    return "listen" in member.reports and member.reports["listen"].port == 0
 
 
 @dataclass(frozen=True, kw_only=True)

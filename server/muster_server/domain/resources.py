@@ -30,6 +30,9 @@ class Request:
     """Names of the only nodes it may use; empty: any."""
     deny_nodes: tuple[str, ...] = ()
     """Names of nodes it must not use."""
+    avoid_nodes: tuple[str, ...] = ()
+    """Names of nodes it keeps away from for now, in order; `avoid_reason` says why."""
+    avoid_reason: str = ""
     topology_key: str | None = None
     """A node label (`rack`, `zone`) of which all nodes of the gang should have the same value."""
     topology_mode: TopologyMode = "prefer"
@@ -63,6 +66,8 @@ class Request:
             where += f" on {_some(self.allow_nodes)} only"
         if self.deny_nodes:
             where += f" but not on {_some(self.deny_nodes)}"
+        if self.avoid_nodes:
+            where += f", without {_some(self.avoid_nodes)} ({self.avoid_reason})"
         return slots + where
 
 

@@ -33,6 +33,9 @@ class Failure:
     """It left a checkpoint newer than the one it started from."""
     budget_user: int
     budget_infra: int
+    leaves_out: str = ""
+    """The nodes that kept it from starting and are left out from now on for the first time (their
+    names); "" when there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +60,19 @@ def decide_restart(failure: Failure, *, policy: RestartPolicy) -> Retry | GiveUp
     """Retry after a back-off, or give up for good; the reason names the budget.
 
     Failures of the program count against restarts.user, those of machines, agents and launchers
-    against restarts.infra; preemption is never charged.
+    against restarts.infra; preemption is never charged, nor is one after which the nodes that were
+    in the way are left out. Where restarts.infra is 0, nothing of that class is tried again.
     """
     retry_class = TERMINATIONS[failure.termination][1]
+    if failure.leaves_out and retry_class is RetryClass.INFRA and failure.budget_infra > 0:
+        return Retry(
+            delay_s=policy.infra_first_delay_s,
+            failures_user=failure.failures_user,
+            failures_infra=failure.failures_infra,
+            no_progress=failure.no_progress,
+            reason=f"restart without {failure.leaves_out}, not charged, "
+            f"in {policy.infra_first_delay_s:g} s",
+        )
     user = failure.failures_user + (retry_class is RetryClass.USER)
     infra = failure.failures_infra + (retry_class is RetryClass.INFRA)
     no_progress = failure.no_progress

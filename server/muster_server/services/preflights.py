@@ -31,6 +31,7 @@ from muster_server.domain.preflight import (
     Stage,
     Verdict,
     advance,
+    misfits,
 )
 from muster_server.errors import Conflict, InvalidRequest, NotFound
 from muster_server.schemas.base import Page
@@ -235,6 +236,11 @@ def load_open(session: Session) -> tuple[PreflightView, ...]:
         select(PreflightRow).where(PreflightRow.state == "running").order_by(PreflightRow.id)
     )
     return tuple(_view(row) for row in rows)
+
+
+def misfits_of(row: PreflightRow) -> tuple[str, ...]:
+    """Of one that failed: ids of the nodes to be left out."""
+    return misfits(_view(row))
 
 
 def carry_out(

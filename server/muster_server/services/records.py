@@ -335,7 +335,8 @@ def _note_not_prepared(
         trial_id=None,
         node_id=allocation.node_id,
     )
-    if record.blames == "node":
+    allocation.is_node_at_fault = record.blames == "node"
+    if record.blames == "node" and not record.passes:
         reason = record.message or "of something it did not name"
         node_health.note_strike(session, allocation.node_id, reason, now=now)
 

@@ -110,6 +110,7 @@ _QUEUED = select(
     TrialRow.queue_no,
     TrialRow.waiting_since,
     TrialRow.promised_since,
+    TrialRow.avoided,
 ).where(_IS_QUEUED)
 
 _lies = aliased(CheckpointRow)  # where its next attempt starts from, of its own or its source
@@ -196,6 +197,7 @@ class _Queued(NamedTuple):
     row: RawRow
     experiment: RawRow
     past: RawRow | None
+    until: dt.datetime
     trial: QueuedTrial
 
 
@@ -241,7 +243,7 @@ class SnapshotLoader:
         versions |= {row[1]: opened[row[1]][:3] for row in queued}
         self._load_wishes(session, versions)
         self._load_nodes(session)
-        self._load_queued(session, queued, opened)
+        self._load_queued(session, queued, opened, now)
         self._load_running(session, running, now)
         self._loaded_at = now
         return SchedulerSnapshot(
@@ -284,7 +286,11 @@ class SnapshotLoader:
             self._nodes[node_id] = node
 
     def _load_queued(
-        self, session: Session, rows: Iterable[RawRow], opened: Mapping[int, RawRow]
+        self,
+        session: Session,
+        rows: Iterable[RawRow],
+        opened: Mapping[int, RawRow],
+        now: dt.datetime,
     ) -> None:
         pasts = {row[0]: row for row in self._past_query.fetch(session)}
         experiments: dict[int, Any] = {}
@@ -300,16 +306,18 @@ class SnapshotLoader:
                 or known.row != row
                 or known.experiment != experiment
                 or known.past != past
+                or now >= known.until
             ):
                 if experiment_id not in experiments:
                     experiments[experiment_id] = self._open_query.convert(experiment)
-                trial = queued_trial(
+                trial, until = queued_trial(
                     self._queued_query.convert(row),
                     experiments[experiment_id],
                     None if past is None else self._past_query.convert(past),
                     self._wishes[experiment_id].wish,
+                    now,
                 )
-                known = _Queued(row, experiment, past, trial)
+                known = _Queued(row, experiment, past, until, trial)
             self._queued[trial_id] = known
 
     def _load_running(self, session: Session, rows: Iterable[RawRow], now: dt.datetime) -> None:

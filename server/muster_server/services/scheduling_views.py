@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from muster_server.domain.avoidance import avoiding, from_plain
 from muster_server.domain.progress import (
     STALE_S,
     Progress,
@@ -77,17 +78,20 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
     )
 
 
-def queued_trial(trial: Any, experiment: Any, past: Any | None, wish: Wish) -> QueuedTrial:
-    """From rows of `scheduling.QUEUED`, `scheduling.OPEN` and `scheduling.PAST`; past: None for a
-    trial that has not run and starts from nothing."""
-    return QueuedTrial(
+def queued_trial(
+    trial: Any, experiment: Any, past: Any | None, wish: Wish, now: dt.datetime
+) -> tuple[QueuedTrial, dt.datetime]:
+    """From rows of `scheduling.QUEUED`, `scheduling.OPEN` and `scheduling.PAST`, and until when that
+    is what it would be; past: None for a trial that has not run and starts from nothing."""
+    request, until = avoiding(wish.request, from_plain(trial.avoided), now=now)
+    found = QueuedTrial(
         trial_id=trial.id,
         trial_no=trial.no,
         experiment_id=trial.experiment_id,
         project_id=experiment.project_id,
         priority=experiment.priority,
         queued_at=trial.queued_at,
-        request=wish.request,
+        request=request,
         preemptible=wish.preemptible,
         waiting_since=trial.waiting_since,
         queue_no=trial.queue_no,
@@ -98,6 +102,7 @@ def queued_trial(trial: Any, experiment: Any, past: Any | None, wish: Wish) -> Q
         if past is not None and past.attempt_state == "RESIZED"
         else None,
     )
+    return found, until or FOREVER
 
 
 def _expected_s(past: Any, wish: Wish) -> float | None:

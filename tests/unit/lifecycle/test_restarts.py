@@ -86,3 +86,15 @@ def test_what_ended_on_purpose_is_not_tried_again():
 
 def test_back_off_survives_any_exponent():
     assert backoff_s(10**6, policy=POLICY) == 600.0
+
+
+def test_leaving_a_node_out_for_the_first_time_is_not_charged():
+    decision = decide(Termination.PREFLIGHT_FAILED, failures_infra=3, leaves_out="n2")
+    assert isinstance(decision, Retry)
+    assert (decision.failures_infra, decision.delay_s) == (3, 1.0)
+    assert decision.reason == "restart without n2, not charged, in 1 s"
+
+
+def test_but_nothing_is_tried_again_where_no_restart_is_wanted():
+    decision = decide(Termination.PREFLIGHT_FAILED, budget_infra=0, leaves_out="n2")
+    assert isinstance(decision, GiveUp)

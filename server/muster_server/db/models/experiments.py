@@ -130,6 +130,8 @@ class TrialRow(Base):
     failures_infra: Mapped[int] = mapped_column(default=0)
     no_progress: Mapped[int] = mapped_column(default=0)
     """Attempts in a row that ended without a newer checkpoint."""
+    avoided: Mapped[list[Any]] = mapped_column(default=list)
+    """domain.avoidance.Avoided as plain values: nodes that did not fit into its gang."""
     step: Mapped[int] = mapped_column(BigInteger, default=0)
     epoch: Mapped[float | None]
     progress_at: Mapped[dt.datetime | None]
@@ -219,6 +221,8 @@ class AllocationRow(Base):
     acked_seq: Mapped[int] = mapped_column(default=0)
     """Records durably applied; the next one must be acked_seq + 1."""
     message: Mapped[str] = mapped_column(default="")
+    is_node_at_fault: Mapped[bool] = mapped_column(default=False)
+    """Of a PREPARE_FAILED one: another node would have managed."""
     exit: Mapped[dict[str, Any] | None]
     """wire.ExitInfo."""
     spec: Mapped[dict[str, Any]]

@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Literal
 
+from ..avoidance import Avoided
 from ..preflight import NextStage, Verdict
 from ..states import Termination, Transitions, YieldKind, is_legal
 
@@ -82,6 +83,8 @@ class SetTrial:
     failures_infra: int | None = None
     no_progress: int | None = None
     """Counters: None leaves them."""
+    avoided: tuple[Avoided, ...] | None = None
+    """None leaves them."""
     logs_complete: bool = False
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Literal
 
+from ..avoidance import Avoided
 from ..outcomes import Outcome, member_outcome
 from ..states import (
     ALLOCATION_TRANSITIONS,
@@ -168,6 +169,7 @@ class TrialCase:
         failures_user: int | None = None,
         failures_infra: int | None = None,
         no_progress: int | None = None,
+        avoided: tuple[Avoided, ...] | None = None,
         logs_complete: bool = False,
     ) -> None:
         require_legal(TRIAL_TRANSITIONS, self.state, after, f"trial {self.trial.id}")
@@ -182,6 +184,7 @@ class TrialCase:
                 failures_user=failures_user,
                 failures_infra=failures_infra,
                 no_progress=no_progress,
+                avoided=avoided,
                 logs_complete=logs_complete,
             )
         )

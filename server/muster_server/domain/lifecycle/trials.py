@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
+from ..avoidance import avoid
 from ..outcomes import Outcome, root_cause
 from ..restarts import Failure, GiveUp, decide_restart
 from ..states import TERMINAL_TRIAL, Termination
 from . import leaving
 from .actions import Action, QuarantineNode, SetFlags
 from .case import TrialCase
+from .misfits import find_misfits
 from .readiness import decide_ready
 from .views import AllocationView, LifecyclePolicy, NodeLease, TrialView
 
@@ -229,6 +231,8 @@ def _restart(
     case: TrialCase, termination: Termination, reason: str, *, logs_complete: bool
 ) -> None:
     trial, attempt = case.trial, case.attempt
+    misfits = find_misfits(case, termination)
+    avoided, is_new = avoid(trial.avoided, misfits, reason, now=case.now)
     budget = decide_restart(
         Failure(
             termination=termination,
@@ -240,6 +244,7 @@ def _restart(
             has_progressed=(trial.checkpoint_step or 0) > attempt.resume_step,
             budget_user=trial.budget_user,
             budget_infra=trial.budget_infra,
+            leaves_out=", ".join(misfits) if is_new else "",
         ),
         policy=case.policy.restarts,
     )
@@ -261,6 +266,7 @@ def _restart(
         failures_user=budget.failures_user,
         failures_infra=budget.failures_infra,
         no_progress=budget.no_progress,
+        avoided=avoided,
     )
 
 

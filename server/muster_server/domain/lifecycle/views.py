@@ -9,6 +9,7 @@ from typing import Literal
 
 from muster.wire import ExitInfo, NodeFacts
 
+from ..avoidance import Avoided
 from ..preflight import PreflightView
 from ..restarts import RestartPolicy
 from ..states import YieldKind
@@ -60,6 +61,8 @@ class AllocationView:
     exit: ExitInfo | None = None
     facts: NodeFacts | None = None
     """What it would run with; None: not said."""
+    is_node_at_fault: bool = False
+    """Of a PREPARE_FAILED one: another node would have managed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +72,8 @@ class GangPreflight:
     state: str
     """running | passed | failed."""
     message: str = ""
+    misfits: tuple[str, ...] = ()
+    """Of a failed one: ids of the nodes without which it may have passed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +120,8 @@ class TrialView:
     failures_user: int = 0
     failures_infra: int = 0
     no_progress: int = 0
+    avoided: tuple[Avoided, ...] = ()
+    """Nodes that did not fit into its gang before."""
     budget_user: int = 0
     budget_infra: int = 3
     stop_grace_s: float = 30.0

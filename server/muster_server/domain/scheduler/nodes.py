@@ -186,9 +186,10 @@ class GroupNodes:
 
     def section(self, request: Request) -> Section:
         """The nodes that `request` may use, as far as labels and names decide."""
-        if not (request.labels or request.allow_nodes or request.deny_nodes):
+        names = (request.allow_nodes, request.deny_nodes, request.avoid_nodes)
+        if not (request.labels or any(names)):
             return self.whole
-        key = (tuple(sorted(request.labels.items())), request.allow_nodes, request.deny_nodes)
+        key = (tuple(sorted(request.labels.items())), *names)
         section = self._sections.get(key)
         if section is None:
             found = (n for n, node in enumerate(self.nodes) if may_use(request, node))
@@ -228,7 +229,7 @@ def may_use(request: Request, node: Node) -> bool:
     """Whether labels and names let a gang of `request` use the node."""
     if request.allow_nodes and node.name not in request.allow_nodes:
         return False
-    if node.name in request.deny_nodes:
+    if node.name in request.deny_nodes or node.name in request.avoid_nodes:
         return False
     return all(node.labels.get(key) == value for key, value in request.labels.items())
 

@@ -18,6 +18,7 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
+from muster_server.domain.avoidance import to_plain
 from muster_server.domain.lifecycle import (
     Action,
     AdvancePreflight,
@@ -222,6 +223,8 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
     for counter in ("failures_user", "failures_infra", "no_progress"):
         if (value := getattr(action, counter)) is not None:
             values[counter] = value
+    if action.avoided is not None:
+        values["avoided"] = to_plain(action.avoided)
     if action.after == "QUEUED":
         values["waiting_since"] = now
     is_over = action.after in TERMINAL_TRIAL

@@ -18,6 +18,7 @@ from muster_server.db.models import (
     PreflightRow,
     TrialRow,
 )
+from muster_server.domain.avoidance import from_plain
 from muster_server.domain.lifecycle import (
     AllocationView,
     AttemptView,
@@ -129,6 +130,7 @@ def _trial_view(
         failures_user=trial.failures_user,
         failures_infra=trial.failures_infra,
         no_progress=trial.no_progress,
+        avoided=from_plain(trial.avoided),
         budget_user=int(restarts.get("user", 0)),
         budget_infra=int(restarts.get("infra", 3)),
         stop_grace_s=float(experiment.config.get("stop_grace_s", 30.0)),
@@ -165,15 +167,20 @@ def _load_attempts(session: Session) -> dict[int, AttemptView]:
                 message=row.message,
                 exit=load(ExitInfo, row.exit) if row.exit is not None else None,
                 facts=load(NodeFacts, row.facts) if row.facts is not None else None,
+                is_node_at_fault=row.is_node_at_fault,
             )
         )
     attempts = session.scalars(
         select(AttemptRow).join(TrialRow, current).where(TrialRow.state.in_(ACTIVE))
     )
     tried = {
-        row.trial_id: GangPreflight(state=row.state, message=row.message)
-        for row in session.execute(
-            select(PreflightRow.trial_id, PreflightRow.state, PreflightRow.message)
+        row.trial_id: GangPreflight(
+            state=row.state,
+            message=row.message,
+            misfits=preflights.misfits_of(row) if row.state == "failed" else (),
+        )
+        for row in session.scalars(
+            select(PreflightRow)
             .join(
                 TrialRow,
                 and_(

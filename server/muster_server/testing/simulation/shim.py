@@ -293,10 +293,16 @@ class SimulatedShim(Shim):
         exit: wire.ExitInfo | None = None,
         facts: wire.NodeFacts | None = None,
         blames: Literal["node", "request"] = "request",
+        passes: bool = False,
     ) -> None:
         self.spool.append(
             wire.StateRecord(
-                observed=observed, message=message, rendezvous=rendezvous, exit=exit, blames=blames
+                observed=observed,
+                message=message,
+                rendezvous=rendezvous,
+                exit=exit,
+                blames=blames,
+                passes=passes,
             )
         )
         self.state = with_changes(self.state, observed=observed, asked=self.commands.asked)
