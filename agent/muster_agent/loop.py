@@ -491,9 +491,14 @@ class Agent:
             )
         grace_s = max((a.spec.stop_grace_s for a in running), default=0.0)
         patience_s = self._settings.kill_wait_s + (0.0 if has_lifeline else grace_s)
-        await _until(lambda: all(a.has_ended for a in running), timeout_s=patience_s)
+
+        def are(over: Callable[[Allocation], bool]) -> Callable[[], bool]:
+            # Those that the server does not want any more are deleted meanwhile, and say nothing.
+            return lambda: all(a.allocation_id not in self._allocations or over(a) for a in running)
+
+        await _until(are(lambda a: a.has_ended), timeout_s=patience_s)
         if not has_lifeline:
-            await _until(lambda: all(a.is_delivered for a in running), timeout_s=SHUTDOWN_UPLOAD_S)
+            await _until(are(lambda a: a.is_delivered), timeout_s=SHUTDOWN_UPLOAD_S)
 
 
 async def _until(condition: Callable[[], bool], *, timeout_s: float) -> None:

@@ -217,6 +217,23 @@ def test_sigterm_can_be_told_to_stop_training(
     assert info.message == "ended by its node (the node's agent was told to end)"
 
 
+def test_an_agent_that_ends_does_not_wait_for_what_is_not_wanted_any_more(
+    plane: Any, make_spec: Any, code: Code, agent: Any
+) -> None:
+    agent.kill()
+    agent.environment["MUSTER_AGENT_STOP_ALLOCATIONS"] = "1"
+    agent.start()
+    stubborn = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
+    plane.want(make_spec(code=code(stubborn), stop_grace_s=60.0))
+    agent.wait_state("a1", "RUNNING")
+    agent.process.terminate()
+    agent.wait_state("a1", "STOPPING")
+    plane.forget("a1")
+    # Neither for the end of its grace, nor for the delivery of what nobody takes (10 s).
+    assert agent.process.wait(timeout=9) == 0
+    assert not agent.folder("a1").path.exists()
+
+
 def test_cut_lifeline_ends_agent_shim_and_workers(
     plane: Any, make_spec: Any, code: Code, agent: Any, wait_for: Any
 ) -> None:

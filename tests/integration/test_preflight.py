@@ -60,12 +60,13 @@ def join(stack: Stack, client: Client) -> Iterator[Callable[..., str]]:
     yield start
     for process, _, _ in started:
         process.terminate()
-    for process, name, _ in started:
+    for process, name, home in started:
         try:
             process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+            pytest.fail(f"{name} did not end:\n{(home.parent / 'words').read_text()}")
         found = node(client, name)
         client.patch(f"/nodes/{found['id']}", {"scheduling": "cordoned"})
         wait_for(f"{name} is removed", lambda found=found: _remove(client, found["id"]))
