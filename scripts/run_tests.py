@@ -55,6 +55,8 @@ PARALLEL_AREAS = {
 """How their tests are dealt out: they share nothing but what their own worker, or their file's,
 started. The others use both cores at once, or measure time."""
 NUM_WORKERS = min(4, os.cpu_count() or 1)
+NUM_WAITING_WORKERS = min(6, NUM_WORKERS + 1)
+"""Of the areas that wait more than they compute."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,11 @@ def pytest(area: str, more: list[str], tests: Tests) -> bool:
     deal = PARALLEL_AREAS.get(area)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        parallel = ["-n", str(NUM_WORKERS), "--dist", deal] if deal and NUM_WORKERS > 1 else []
+        parallel: list[str] = []
+        if deal == "loadfile":  # begun in the order in which they are collected
+            parallel = [f"-n{NUM_WAITING_WORKERS}", "--dist=loadfile", "--no-loadscope-reorder"]
+        elif deal and NUM_WORKERS > 1:
+            parallel = [f"-n{NUM_WORKERS}", f"--dist={deal}"]
         ok = call("pytest", "-q", *parallel, f"--junit-xml={report}", f"tests/{area}", *more)
         if report.exists():
             tests.add(report)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from guides import ADDRESS
 
 from muster.client import Client
 from muster.testing.stack import Stack
@@ -39,7 +44,39 @@ def stack() -> Iterator[Stack]:
             stack.close()
 
 
+@pytest.fixture(scope="session")
+def open_stack() -> Iterator[Stack]:
+    """`muster up --address …`, two nodes of two slots: what the guides are followed on."""
+    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
+        stack = Stack(Path(folder) / "home")
+        stack.command.append(f"--address={ADDRESS}")
+        try:
+            stack.start()
+            yield stack
+        finally:
+            stack.close()
+
+
 @pytest.fixture
 def client(stack: Stack) -> Iterator[Client]:
     with stack.client() as client:
         yield client
+
+
+LONG_FILES = (
+    "test_guide_managing",
+    "test_yield",
+    "test_several_servers",
+    "test_guide_placement",
+    "test_on_disconnect",
+    "test_guides",
+    "test_up",
+)
+"""Begun first when files are dealt out to several workers: none is then left alone at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        return LONG_FILES.index(item.path.stem) if item.path.stem in LONG_FILES else 99
+
+    items.sort(key=place)
