@@ -36,6 +36,7 @@ from muster_server.api.guard import Gate, confirm_operation, operations_of
 from muster_server.api.parameters import parameters_of, refuse_unknown_parameters
 from muster_server.db.engine import Database
 from muster_server.live.hub import Hub
+from muster_server.live.polls import PollWatch
 from muster_server.middleware.browser import BrowserGuard
 from muster_server.middleware.context import RequestContext
 from muster_server.middleware.headers import SecurityHeaders
@@ -103,12 +104,15 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.foresight = Foresight(database, scheduler_policy(settings))
         app.state.hub = hub
         app.state.live_sockets = {}
+        app.state.polls = polls = PollWatch(database, hub)
         _watch(app, settings)
         await hub.start()
+        polls.start()
         app.state.password_limiter = anyio.CapacityLimiter(CONCURRENT_VERIFIES)
         try:
             yield
         finally:
+            await polls.stop()
             await hub.stop()
             database.dispose()
 

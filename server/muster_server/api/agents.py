@@ -25,7 +25,7 @@ from muster.wire import (
 )
 from muster_server import clock
 from muster_server.errors import Forbidden, TooLarge
-from muster_server.live.hub import Hub
+from muster_server.live.polls import PollWatch
 from muster_server.security.principal import Principal
 from muster_server.services import agents, records, registration
 from muster_server.services.agents import Fence
@@ -36,10 +36,8 @@ from .deps import Agent, Config, Db
 router = APIRouter(tags=["agents"])
 
 MAX_WAIT_S = 30.0
-POLL_S = 1.0
-"""How often a waiting poll looks at the database while hints of the controller are not heard."""
-HEARD_POLL_S = 5.0
-"""The same while they are, in case one was lost."""
+IS_THERE_S = 5.0
+"""How often is asked whether the agent of a waiting poll is still connected."""
 MAX_LOG_BYTES = 1_048_576
 
 AllocationId = Annotated[str, Path(max_length=64)]
@@ -83,22 +81,27 @@ async def agent_assignments(
     fence = Fence(node_id, session_epoch)
     deadline = time.monotonic() + min(wait, MAX_WAIT_S)
 
-    def current_index() -> int:
+    def answer(*, unless: int | None) -> AssignmentsReply | None:
         with database.read() as session:
-            return agents.get_index(session, fence)
-
-    def answer() -> AssignmentsReply:
-        with database.read() as session:
+            if unless is not None and agents.get_index(session, fence) == unless:
+                return None
             return agents.get_assignments(session, fence)
 
-    hub: Hub = http.app.state.hub
-    with hub.listen(f"assignments:{node_id}") as listener:
+    polls: PollWatch = http.app.state.polls
+    with polls.listen(fence, index) as listener:
+        must_look = True
         while (left := deadline - time.monotonic()) > 0:
-            listener.take()
-            if await run_in_threadpool(current_index) != index or await http.is_disconnected():
+            if must_look:
+                listener.take()
+                reply = await run_in_threadpool(answer, unless=index)
+                if reply is not None:
+                    return reply
+            if await http.is_disconnected():
                 break
-            await listener.wait(min(left, HEARD_POLL_S if hub.is_connected else POLL_S))
-    return await run_in_threadpool(answer)
+            must_look = await listener.wait(min(left, IS_THERE_S))
+    reply = await run_in_threadpool(answer, unless=None)
+    assert reply is not None
+    return reply
 
 
 @router.post("/allocations/{allocation_id}/records", operation_id="agent_records")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,9 +13,9 @@ from sqlalchemy.orm import Session, sessionmaker
 SQLITE_BUSY_TIMEOUT_S = 15.0
 """How long a writer waits for another process's write transaction."""
 
-POOL_SIZE = 10
-"""Connections that are kept open, per process."""
-POOL_MAX_OVERFLOW = 20
+POOL_SIZE = 20
+"""Connections that are kept open, per process. Opening one takes longer than most transactions."""
+POOL_MAX_OVERFLOW = 10
 """More that are opened when all are in use."""
 
 _TOPICS = "muster_topics"
@@ -42,6 +43,7 @@ class Database:
         self.url = make_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine: Engine = _create_engine(url)
+        self._turn = threading.Lock()
         self.on_commit = on_commit
         """Called with the touched topics after each commit. Must not raise; losing a call is harmless."""
         write_engine = self.engine.execution_options(muster_write=True)
@@ -54,17 +56,18 @@ class Database:
 
         On SQLite it takes the write lock at once, so that it cannot fail half-way with "locked".
         """
-        session = self._write()
-        try:
-            session.begin()
-            yield session
-            session.commit()
-        except BaseException:
-            session.rollback()
-            raise
-        finally:
-            topics = frozenset(session.info.pop(_TOPICS, ()))
-            session.close()
+        with self._my_turn():
+            session = self._write()
+            try:
+                session.begin()
+                yield session
+                session.commit()
+            except BaseException:
+                session.rollback()
+                raise
+            finally:
+                topics = frozenset(session.info.pop(_TOPICS, ()))
+                session.close()
         if topics and self.on_commit is not None:
             self.on_commit(topics)
 
@@ -77,6 +80,17 @@ class Database:
         finally:
             session.rollback()
             session.close()
+
+    @contextmanager
+    def _my_turn(self) -> Iterator[None]:
+        """On SQLite the threads of a process write one after the other: who finds the database
+        locked tries again after growing pauses, in which others come first and nothing is done."""
+        has_turn = self.is_sqlite and self._turn.acquire(timeout=SQLITE_BUSY_TIMEOUT_S)
+        try:
+            yield  # without it, too: then SQLite says that it is locked
+        finally:
+            if has_turn:
+                self._turn.release()
 
     @property
     def max_connections(self) -> int:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import functools
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import Row, Update, bindparam, func, select, update
+from sqlalchemy.orm import Session, load_only
 
 from muster.wire import (
     AllocationSpec,
@@ -39,6 +40,63 @@ from . import credentials, file_deletions, node_health, preflights
 from .allocations import changed, clean
 from .events import add_event
 
+# ---------------------------------------------------------------- what every call asks
+# Written down once: they are asked thousands of times a minute, and putting a statement together
+# takes longer than a database needs to answer it.
+
+_OF_NODE = NodeRow.id == bindparam("node_id")
+_NODE = (
+    select(NodeRow)
+    .where(_OF_NODE)
+    .options(
+        load_only(
+            NodeRow.name,
+            NodeRow.state,
+            NodeRow.session_epoch,
+            NodeRow.problems,
+            NodeRow.credential_at,
+            NodeRow.registered_at,
+            NodeRow.join_id,
+            NodeRow.storage_id,
+        )
+    )
+)
+
+
+@functools.cache
+def _renewal(*names: str) -> Update:
+    """Sets these columns of a node, if that is its session."""
+    nodes = NodeRow.__table__.c
+    return (
+        update(NodeRow.__table__)  # type: ignore[arg-type]
+        .where(nodes.id == bindparam("node_id"), nodes.session_epoch == bindparam("epoch"))
+        .values({name: bindparam(name) for name in names})
+    )
+
+
+_NUM_NODES = select(func.count()).select_from(NodeRow)
+_LOST_OF_NODE = select(AllocationRow.id).where(
+    AllocationRow.node_id == bindparam("node_id"), AllocationRow.observed == "LOST"
+)
+_INDEX = select(
+    NodeRow.assignments_index,
+    NodeRow.session_epoch,
+    NodeRow.state,
+    NodeRow.name,
+    NodeRow.storage_id,
+).where(_OF_NODE)
+_INDEXES = select(NodeRow.id, NodeRow.session_epoch, NodeRow.assignments_index, NodeRow.state)
+_WANTED_OF_NODE = (
+    select(AllocationRow, AttemptRow)
+    .join(AttemptRow, AttemptRow.id == AllocationRow.attempt_id)
+    .where(
+        AllocationRow.node_id == bindparam("node_id"),
+        AllocationRow.desired != "forget",
+        AllocationRow.observed.not_in(("CLEANED", "LOST")),
+    )
+    .order_by(AllocationRow.created_at, AllocationRow.id)
+)
+
 # ---------------------------------------------------------------- leases
 
 
@@ -55,10 +113,10 @@ def renew_lease(
     node = require_session(session, request.node_id, request.session_epoch)
     if node.state == "LOST":
         raise _superseded(node)
-    granted_s = lease_s(session, settings)
+    terms = lease_terms(session, settings)
     values: dict[str, Any] = {
         "last_seen_at": now,
-        "lease_expires_at": now + dt.timedelta(seconds=granted_s),
+        "lease_expires_at": now + dt.timedelta(seconds=terms.lease_s),
     }
     if request.clock is not None:
         values |= {
@@ -70,9 +128,8 @@ def renew_lease(
         values["usage"] = dataclasses.asdict(request.usage)
     renewed = changed(
         session,
-        update(NodeRow)
-        .where(NodeRow.id == node.id, NodeRow.session_epoch == request.session_epoch)
-        .values(**values),
+        _renewal(*values),
+        {"node_id": node.id, "epoch": request.session_epoch, **values},
     )
     if not renewed:
         raise _superseded(node)
@@ -100,8 +157,8 @@ def renew_lease(
         _confirm_gone(session, node, set(request.running), now)
     touch(session, f"node:{node.id}")
     return LeaseReply(
-        lease_s=granted_s,
-        heartbeat_s=heartbeat_s(session, settings),
+        lease_s=terms.lease_s,
+        heartbeat_s=terms.heartbeat_s,
         credential=_renew_credential(session, principal, request, settings, now),
         server_time_ms=server_time_ms(session),
     )
@@ -129,18 +186,17 @@ def _renew_credential(
 
 
 def _confirm_gone(session: Session, node: NodeRow, running: set[str], now: dt.datetime) -> None:
-    lost = session.scalars(
-        select(AllocationRow.id).where(
-            AllocationRow.node_id == node.id, AllocationRow.observed == "LOST"
-        )
-    )
+    lost = session.scalars(_LOST_OF_NODE, {"node_id": node.id})
     for allocation_id in sorted(set(lost) - running):
         clean(session, allocation_id, before="LOST", now=now)
 
 
 def require_session(session: Session, node_id: str, session_epoch: int) -> NodeRow:
-    """The node, if that is its present session. Raises Superseded (410) otherwise."""
-    node = session.get(NodeRow, node_id)
+    """The node, if that is its present session. Raises Superseded (410) otherwise.
+
+    What calls of agents do not look at, its inventory above all, is read when it is asked for.
+    """
+    node = session.scalar(_NODE, {"node_id": node_id})
     if node is None or node.session_epoch != session_epoch:
         raise _superseded(node)
     return node
@@ -155,15 +211,19 @@ def _superseded(node: NodeRow | None) -> Superseded:
     )
 
 
-def heartbeat_s(session: Session, settings: Settings) -> float:
-    """Seconds from one heartbeat to the next."""
-    num_nodes = session.scalar(select(func.count()).select_from(NodeRow)) or 0
-    return heartbeat_interval_s(num_nodes, least_s=settings.heartbeat_s)
-
-
-def lease_s(session: Session, settings: Settings) -> float:
+@dataclass(frozen=True, kw_only=True)
+class LeaseTerms:
+    heartbeat_s: float
+    """From one heartbeat to the next."""
+    lease_s: float
     """How long a lease holds, counted by the agent from before it asked."""
-    return settings.node_suspect_missed * heartbeat_s(session, settings)
+
+
+def lease_terms(session: Session, settings: Settings) -> LeaseTerms:
+    """What every node is told: it depends on how many there are."""
+    num_nodes = session.scalar(_NUM_NODES) or 0
+    interval_s = heartbeat_interval_s(num_nodes, least_s=settings.heartbeat_s)
+    return LeaseTerms(heartbeat_s=interval_s, lease_s=settings.node_suspect_missed * interval_s)
 
 
 # ---------------------------------------------------------------- assignments
@@ -179,34 +239,34 @@ class Fence:
 
 def get_index(session: Session, fence: Fence) -> int:
     """The number of the node's present desired set. Raises Superseded."""
-    row = session.execute(
-        select(NodeRow.assignments_index, NodeRow.session_epoch, NodeRow.state).where(
-            NodeRow.id == fence.node_id
-        )
-    ).one_or_none()
+    return int(_present(session, fence).assignments_index)
+
+
+def get_indexes(session: Session) -> dict[Fence, int]:
+    """`get_index` of every session for which that would not raise."""
+    return {
+        Fence(row.id, row.session_epoch): row.assignments_index
+        for row in session.execute(_INDEXES)
+        if row.state != "LOST"
+    }
+
+
+def _present(session: Session, fence: Fence) -> Row[int, int, str, str, str]:
+    row = session.execute(_INDEX, {"node_id": fence.node_id}).one_or_none()
     if row is None or row.session_epoch != fence.session_epoch or row.state == "LOST":
         raise _superseded(None)
-    return int(row.assignments_index)
+    return row
 
 
 def get_assignments(session: Session, fence: Fence) -> AssignmentsReply:
     """The complete set this node should have, with its number. Raises Superseded."""
     # The number is read first: should the set change in between, the next poll returns at once.
-    index = get_index(session, fence)
-    rows = session.execute(
-        select(AllocationRow, AttemptRow)
-        .join(AttemptRow, AttemptRow.id == AllocationRow.attempt_id)
-        .where(
-            AllocationRow.node_id == fence.node_id,
-            AllocationRow.desired != "forget",
-            AllocationRow.observed.not_in(("CLEANED", "LOST")),
-        )
-        .order_by(AllocationRow.created_at, AllocationRow.id)
-    )
+    node = _present(session, fence)
+    rows = session.execute(_WANTED_OF_NODE, {"node_id": fence.node_id})
     return AssignmentsReply(
-        index=index,
+        index=node.assignments_index,
         assignments=[_assignment(allocation, attempt) for allocation, attempt in rows],
-        deletions=file_deletions.wanted_of(session, session.get_one(NodeRow, fence.node_id)),
+        deletions=file_deletions.wanted_of(session, name=node.name, storage_id=node.storage_id),
         preflights=preflights.wanted_of(session, fence.node_id),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from sqlalchemy import CursorResult, Executable, update
@@ -31,9 +31,11 @@ class Outdated(Exception):
     """A guarded write found that something else had changed first: drop the decision."""
 
 
-def changed(session: Session, statement: Executable) -> int:
-    """Execute a guarded write; how many rows it changed."""
-    return cast("CursorResult[Any]", session.execute(statement)).rowcount
+def changed(
+    session: Session, statement: Executable, values: Mapping[str, Any] | None = None
+) -> int:
+    """Execute a guarded write; how many rows it changed. values: of its parameters."""
+    return cast("CursorResult[Any]", session.execute(statement, values)).rowcount
 
 
 def require_one(session: Session, statement: Executable, what: str) -> None:

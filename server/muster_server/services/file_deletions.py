@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import bindparam, exists, func, select
 from sqlalchemy.orm import Session
 
 from muster.wire import Deletion, DeletionsReply, DeletionsRequest
@@ -32,33 +32,37 @@ WANTED_AT_ONCE = 100
 MAX_MESSAGE_CHARS = 1000
 
 
-def wanted_of(session: Session, node: NodeRow) -> list[Deletion]:
-    """What this node should delete now: empty unless it is the one asked for its storage."""
-    if not node.storage_id:
+_PENDING = (
+    select(FileDeletionRow)
+    .where(
+        FileDeletionRow.state == "pending",
+        FileDeletionRow.storage_id == bindparam("storage_id"),
+        # An experiment that can be seen has its files, whatever this table says.
+        ~exists().where(
+            ExperimentRow.id == FileDeletionRow.experiment_id,
+            ExperimentRow.deleting_at.is_(None),
+        ),
+    )
+    .order_by(FileDeletionRow.id)
+    .limit(WANTED_AT_ONCE)
+)
+
+
+def wanted_of(session: Session, *, name: str, storage_id: str) -> list[Deletion]:
+    """What the node of that name and storage should delete now: empty unless it is the one asked
+    for its storage."""
+    if not storage_id:
         return []
-    rows = session.scalars(
-        select(FileDeletionRow)
-        .where(
-            FileDeletionRow.state == "pending",
-            FileDeletionRow.storage_id == node.storage_id,
-            # An experiment that can be seen has its files, whatever this table says.
-            ~exists().where(
-                ExperimentRow.id == FileDeletionRow.experiment_id,
-                ExperimentRow.deleting_at.is_(None),
-            ),
-        )
-        .order_by(FileDeletionRow.id)
-        .limit(WANTED_AT_ONCE)
-    ).all()
+    rows = session.scalars(_PENDING, {"storage_id": storage_id}).all()
     if not rows:
         return []
     # Of several that share the storage one is enough: the first by name of those that are heard.
     first = session.scalar(
         select(func.min(NodeRow.name)).where(
-            NodeRow.storage_id == node.storage_id, NodeRow.state == "ONLINE"
+            NodeRow.storage_id == storage_id, NodeRow.state == "ONLINE"
         )
     )
-    if first != node.name:
+    if first != name:
         return []
     cluster_id = session.scalars(select(ClusterIdentityRow.id)).one()
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import (
@@ -165,16 +165,18 @@ def _of_api_token(session: Session, secret_hash: str, now: dt.datetime) -> Princ
     )
 
 
+_NODE_OF_CREDENTIAL = select(NodeRow.id, NodeRow.name, NodeRow.pool, NodeRow.credential_hash).where(
+    or_(
+        NodeRow.credential_hash == bindparam("secret_hash"),
+        NodeRow.next_credential_hash == bindparam("secret_hash"),
+    ),
+    NodeRow.state != NodeState.REMOVED,
+)
+"""Asked with every call of every agent."""
+
+
 def _of_agent(session: Session, secret_hash: str) -> Principal | None:
-    node = session.scalar(
-        select(NodeRow).where(
-            or_(
-                NodeRow.credential_hash == secret_hash,
-                NodeRow.next_credential_hash == secret_hash,
-            ),
-            NodeRow.state != NodeState.REMOVED,
-        )
-    )
+    node = session.execute(_NODE_OF_CREDENTIAL, {"secret_hash": secret_hash}).one_or_none()
     if node is None:
         return None
     return Principal(

@@ -154,13 +154,13 @@ def _free_devices(session: Session, node_id: str) -> list[int]:
 # ---------------------------------------------------------------- what agents hear and say
 
 
+_UNDER_WAY = select(PreflightRow).where(PreflightRow.state == "running").order_by(PreflightRow.id)
+
+
 def wanted_of(session: Session, node_id: str) -> list[Preflight]:
     """Those under way that this node takes part in, and at which stage each is."""
-    rows = session.scalars(
-        select(PreflightRow).where(PreflightRow.state == "running").order_by(PreflightRow.id)
-    )
     wanted = []
-    for row in rows:
+    for row in session.scalars(_UNDER_WAY):
         mine = next((m for m in row.members if m["node_id"] == node_id), None)
         if mine is not None:
             wanted.append(_order(row, mine))

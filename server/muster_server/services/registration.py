@@ -35,7 +35,7 @@ from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
 from . import credentials, node_health
-from .agents import heartbeat_s, lease_s
+from .agents import lease_terms
 from .allocations import clean
 from .events import add_event, was_told
 
@@ -92,8 +92,9 @@ def register(
     _describe(session, node, request, rebooted=rebooted)
     node.session_epoch += 1
     node.registered_at = node.last_seen_at = now
-    node.lease_expires_at = now + dt.timedelta(seconds=lease_s(session, settings))
     session.flush()
+    terms = lease_terms(session, settings)
+    node.lease_expires_at = now + dt.timedelta(seconds=terms.lease_s)
     _update_slots(session, node, request, now)
     adopt, forget = _reconcile(session, node, request, rebooted=rebooted, now=now)
     _enter(session, node, is_first=is_first, rebooted=rebooted, now=now)
@@ -102,8 +103,8 @@ def register(
         node_id=node.id,
         session_epoch=node.session_epoch,
         credential=credential,
-        heartbeat_s=heartbeat_s(session, settings),
-        lease_s=lease_s(session, settings),
+        heartbeat_s=terms.heartbeat_s,
+        lease_s=terms.lease_s,
         adopt=adopt,
         forget=forget,
     )
