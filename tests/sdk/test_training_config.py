@@ -61,6 +61,12 @@ def test_checkpoint_interval(
         ({}, {"final_lr_ratio": 1.5}, "final_lr_ratio: 1.5 is above 1"),
         ({}, {"decay_at": [0.5, 1.0]}, "decay_at: expected shares .* such as .0.5, 0.75."),
         ({}, {"decay_at": 0.5}, "decay_at: expected shares"),
+        (
+            {"trainer": {"early_stopping": {"wait": 3}}},
+            {},
+            "early_stopping: expected a mapping with",
+        ),
+        ({"trainer": {"validate_every": 5}}, {}, "validate_every: expected a mapping with epochs"),
         ({}, {"nesterov": 1}, "nesterov: expected true or false"),
         ({}, {"lr_scaling": "log"}, "lr_scaling: 'log' is none of none, linear, sqrt"),
         ({"trainer": {"batch_size": 0}}, {}, "batch_size: 0 is below 1"),

@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from muster.training.config import ConfigError, resolve
 
@@ -53,6 +55,61 @@ def test_splits_have_nothing_in_common_and_leave_nothing_out() -> None:
         assert len(samples) == num
         assert [len(x) == len(y) for x, y in parts] == [True] * 3
         assert set(found.train_y.tolist()) == set(range(found.classes))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    num_samples=st.integers(1, 60),
+    global_batch=st.integers(1, 12),
+    seed=st.integers(0, 5),
+    sizes=st.lists(st.tuples(st.integers(1, 7), st.integers(1, 9)), min_size=1, max_size=6),
+)
+def test_a_resumed_training_repeats_and_skips_no_sample(
+    num_samples: int, global_batch: int, seed: int, sizes: list[tuple[int, int]]
+) -> None:
+    """However often it goes on with another number of workers, each with an Order of its own: the
+    samples of every step are those of the uninterrupted training, and each comes once an epoch."""
+    from muster.training import data
+
+    if global_batch > num_samples:
+        return
+
+    def order() -> data.Order:
+        return data.Order(num_samples, global_batch=global_batch, seed=seed, augment=False)
+
+    one = order()
+    step = 0
+    seen: list[int] = []
+    for workers, num_steps in sizes:  # an attempt: so many workers, for so many steps
+        ranks = [order() for _ in range(workers)]
+        for _ in range(num_steps):
+            shares = [
+                ranks[rank].chosen(step, rank=rank, world_size=workers).tolist()
+                for rank in range(workers)
+            ]
+            whole = one.chosen(step, rank=0, world_size=1).tolist()
+            assert sorted(n for share in shares for n in share) == sorted(whole)
+            assert max(map(len, shares)) - min(map(len, shares)) <= 1
+            seen += whole
+            step += 1
+    for start in range(0, len(seen), one.steps_per_epoch * global_batch):
+        epoch = seen[start : start + one.steps_per_epoch * global_batch]
+        assert len(set(epoch)) == len(epoch)
+
+
+def test_random_samples_have_the_shapes_of_the_real_ones() -> None:
+    from muster.training import data
+
+    for name in ("digits", "shakespeare"):
+        real, random = (
+            data.load(resolve({"trainer": {"data": name, "synthetic": synthetic}}, {}))
+            for synthetic in (False, True)
+        )
+        for split in ("train", "val", "test"):
+            for a, b in zip(real.split(split), random.split(split), strict=True):
+                assert (a.shape, a.dtype) == (b.shape, b.dtype)
+                assert not torch.equal(a, b)
+                assert int(b.max()) < real.classes
 
 
 def test_windows_of_a_text_follow_each_other_and_know_the_next_token() -> None:

@@ -55,6 +55,21 @@ class Code(Section):
     """Absolute path of a folder that exists on every node (shared storage, an image)."""
 
 
+class EarlyStopping(Section):
+    """End the training when validation has not become better for a while; the trial is COMPLETED,
+    and its events say why."""
+
+    metric: Annotated[SafeStr, Field(min_length=1, max_length=200)] = "val/loss"
+    """Metric of the validations that is watched."""
+    goal: Literal["min", "max"] | None = None
+    """Whether less or more of it is better. Default: by its name, for `loss`, `perplexity`,
+    `error`, `accuracy`, `f1`, `precision` and `recall`."""
+    patience: Annotated[int, Field(ge=1, le=1_000_000)] = 3
+    """Validations in a row that are no better than the best one."""
+    min_delta: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+    """What does not differ by more than this is no better."""
+
+
 class Trainer(Section):
     """The built-in trainer: no code needed. Any of these may also be a hyperparameter of the same
     name, which then wins."""
@@ -124,6 +139,18 @@ class Trainer(Section):
     """Pixels of a side of the squares that vit cuts images into."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of activations dropped while training."""
+    validate_every: Length | None = None
+    """How often to look at the validation samples. Default: after each epoch. In any case at the
+    end."""
+    early_stopping: EarlyStopping | None = None
+    """End when validation becomes no better."""
+    save_best: bool = False
+    """Save a checkpoint whenever the metric of `early_stopping`, or `val/loss`, is the best so far,
+    and judge the test samples by the best one."""
+    test: bool = True
+    """Judge the test samples, which nothing else looks at, when the training is over."""
+    synthetic: bool = False
+    """Random samples of the same shapes in place of the data, to see what the data cost."""
     augment: bool = False
     """Shift digits by up to one pixel."""
     samples: Annotated[int, Field(ge=1, le=100_000_000)] = 4096

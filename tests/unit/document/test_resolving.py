@@ -58,6 +58,18 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "beside warmup_steps",
             "keep one",
         ),
+        (
+            "name: x\ntrainer: {early_stopping: {metric: val/score}}",
+            "trainer.early_stopping.goal",
+            "less or more val/score is better",
+            "goal: min",
+        ),
+        (
+            "name: x\ntrainer: {validate_every: {}}",
+            "trainer.validate_every",
+            "needs steps or epochs",
+            "{epochs: 3}",
+        ),
         ("name: x\ntrainer: {nesterov: true}", "trainer.nesterov", "with adamw", "sgd"),
         (
             "name: x\ntrainer: {nesterov: true, optimizer: sgd, momentum: 0}",

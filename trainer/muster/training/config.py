@@ -32,6 +32,32 @@ class Inject:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EarlyStopping:
+    """End when validation has not become better for a while."""
+
+    metric: str = "val/loss"
+    goal: Literal["min", "max"] | None = None
+    """None: by the metric's name."""
+    patience: int = 3
+    """Validations in a row that are no better than the best one."""
+    min_delta: float = 0.0
+    """What does not differ by more than this is no better."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Every:
+    """A distance in steps or in epochs."""
+
+    steps: int | None = None
+    epochs: int | None = None
+
+    def is_due(self, step: int, steps_per_epoch: int) -> bool:
+        """Whether it is reached with `step` (1-based)."""
+        distance = self.steps or (self.epochs or 0) * steps_per_epoch
+        return distance > 0 and step % distance == 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """Settings of one training. Any of them may also be a hyperparameter of the same name."""
 
@@ -89,6 +115,16 @@ class TrainConfig:
     patch: int = 2
     """Pixels of a side of the squares that vit cuts images into."""
     dropout: float = 0.0
+    validate_every: Every | None = None
+    """None: after each epoch. In any case at the end."""
+    early_stopping: EarlyStopping | None = None
+    save_best: bool = False
+    """Save a checkpoint whenever the metric of early_stopping, or val/loss, is the best so far, and
+    judge the test samples by the best one."""
+    test: bool = True
+    """Judge the test samples when the training is over."""
+    synthetic: bool = False
+    """Random samples of the same shapes in place of the data, to see what the data cost."""
     augment: bool = False
     """Shift digits by up to one pixel, the same way on any number of workers."""
     samples: int = 4096
@@ -144,7 +180,8 @@ _INTEGERS = {
     "epochs", "steps", "batch_size", "width", "depth", "heads", "context", "patch",
     "samples", "warmup_steps", "reference_batch", "seed",
 }  # fmt: skip
-_SWITCHES = {"augment", "nesterov", "decay_matrices_only"}
+_SECTIONS: dict[str, type] = {"early_stopping": EarlyStopping, "validate_every": Every}
+_SWITCHES = {"augment", "save_best", "synthetic", "test", "nesterov", "decay_matrices_only"}
 _OPTIONAL = {"epochs", "steps", "reference_batch", "warmup_epochs"}
 _BELOW_1 = {"dropout", "momentum", "beta1", "beta2"}
 _AT_MOST_1 = {"final_lr_ratio", "decay_factor"}
@@ -211,6 +248,8 @@ def _checked(name: str, value: Any) -> Any:
         return value
     if name == "decay_at":
         return _shares(name, value)
+    if name in _SECTIONS:
+        return _section(name, value)
     if value is None and name in _OPTIONAL:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -251,6 +290,16 @@ def _known_fields(path: str, given: Mapping[str, Any], kind: type) -> dict[str, 
         if key not in known:
             raise ConfigError(f"{path}.{key}: known are {', '.join(sorted(known))}")
     return dict(given)
+
+
+def _section(name: str, value: Any) -> Any:
+    """A mapping of the document, checked there when it came from there."""
+    if value is None:
+        return None
+    known = {f.name for f in dataclasses.fields(_SECTIONS[name])}
+    if not isinstance(value, Mapping) or set(value) - known:
+        raise ConfigError(f"{name}: expected a mapping with {', '.join(sorted(known))}")
+    return _SECTIONS[name](**value)
 
 
 def _shares(name: str, value: Any) -> tuple[float, ...]:

@@ -13,10 +13,11 @@ from torch import Tensor
 from muster import comm, stops
 from muster.run import Run
 from muster.timing import StepTimer
-from muster.training import optimizers, schedules, state, strategies, tasks
-from muster.training.config import TrainConfig
+from muster.training import evaluation, optimizers, schedules, state, strategies, tasks
+from muster.training.config import Every, TrainConfig
 from muster.training.strategies.base import Place, Workload
 from muster.training.tasks import Task
+from muster.training.watching import Watch
 
 
 def train(run: Run, config: TrainConfig) -> None:
@@ -60,6 +61,7 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
         global_batch=global_batch,
         steps_per_epoch=task.steps_per_epoch,
         seed=config.seed,
+        watch=Watch.of(config.early_stopping),
     )
     # Ranks draw different dropout masks from here on; the model above is the same on all of them.
     state.seed_rank(config.seed, rank)
@@ -71,12 +73,11 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
     _announce(run, config, training, num_steps, how=how)
 
     timer = StepTimer(run=run, max_rows_per_s=config.rows_per_s)
-    last_val: dict[str, float] = {}
     # A stop request that came during start-up is seen here, before any work.
     stop = run.should_stop(agree=True)
 
     for x, y in timer.data(_batches(config, task, training, num_steps)):
-        if stop:
+        if stop or training.watch.verdict:
             break
         # The vote of all ranks runs beside the step and is read at its end.
         notice = run.should_stop()
@@ -99,19 +100,30 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
         if stop:
             run.acknowledge_stop()
 
-        if training.step % task.steps_per_epoch == 0 or training.step == num_steps:
+        val: dict[str, float] = {}
+        is_best = False
+        if _is_validation_due(config, training, num_steps):
             with timer.pause():
-                last_val = _validate(run, training, task)
+                val = evaluation.validate(run, training, task)
+            is_best = training.watch.observe(val, training.step)
             if rank == 0:
-                _report_epoch(run, training, values, last_val, timer, num_steps)
-        if stop or _is_checkpoint_due(config, training, num_steps):
+                _report_validation(run, training, values, val, timer, num_steps)
+        ends = stop or training.watch.verdict or training.step == num_steps
+        if ends or (is_best and config.save_best) or _is_checkpoint_due(config, training):
             with timer.checkpoint():
                 timer.flush()
-                state.save(run, training, last_val)
+                state.save(run, training, val)
 
+    timer.flush()
     if stop:
         _say(run, f"stopped at step {training.step} of {num_steps}: {stop.reason}")
-    timer.flush()
+        return
+    if training.watch.verdict and rank == 0:
+        ended = f"ended early at step {training.step} of {num_steps}: {training.watch.verdict}"
+        run.message(ended)
+        _say(run, ended)
+    if config.test:
+        evaluation.test(run, training, task, best=config.save_best)
 
 
 def planned_steps(config: TrainConfig, steps_per_epoch: int) -> int:
@@ -135,38 +147,14 @@ def _batches(
         yield x.to(place.device), y.to(place.device)
 
 
-def _validate(run: Run, training: state.TrainState, task: Task) -> dict[str, float]:
-    """The task's metrics over the validation samples, each rank taking its share. Every rank must
-    call it; all get the same answer and rank 0 reports it."""
-    strategy = training.strategy
-    device = strategy.place.device
-    shares = {"rank": strategy.data_rank, "world_size": strategy.data_world_size}
-    pieces = list(task.held_out("val", **shares))
-    # Ranks that share parameters must call predict equally often: who has no piece left repeats
-    # its last one, and the answer is not counted.
-    num_pieces = comm.agree_max(len(pieces))
-    found = []
-    for i in range(num_pieces):
-        x, y = pieces[min(i, len(pieces) - 1)]
-        outputs = strategy.predict(x.to(device))
-        if outputs is not None:
-            sums = task.sums(outputs, y.to(device))
-            counts = strategy.speaks and i < len(pieces)
-            found.append(sums if counts else torch.zeros_like(sums))
-    total = comm.add_up(torch.stack(found).sum(0) if found else None)
-    values = {f"val/{name}": value for name, value in task.metrics(total).items()}
-    if run.info.rank == 0:
-        run.log(values, step=training.step, epoch=training.epoch)
-    return values
+def _is_validation_due(config: TrainConfig, training: state.TrainState, num_steps: int) -> bool:
+    every = config.validate_every or Every(epochs=1)
+    return training.step == num_steps or every.is_due(training.step, training.steps_per_epoch)
 
 
-def _is_checkpoint_due(config: TrainConfig, training: state.TrainState, num_steps: int) -> bool:
-    if training.step == num_steps:
-        return True
-    if config.checkpoint_steps and training.step % config.checkpoint_steps == 0:
-        return True
-    every = (config.checkpoint_epochs or 0) * training.steps_per_epoch
-    return every > 0 and training.step % every == 0
+def _is_checkpoint_due(config: TrainConfig, training: state.TrainState) -> bool:
+    every = Every(steps=config.checkpoint_steps, epochs=config.checkpoint_epochs)
+    return every.is_due(training.step, training.steps_per_epoch)
 
 
 def _device(run: Run) -> torch.device:
@@ -202,7 +190,7 @@ def _announce(
     )
 
 
-def _report_epoch(
+def _report_validation(
     run: Run,
     training: state.TrainState,
     values: dict[str, float],
@@ -215,7 +203,7 @@ def _report_epoch(
         run,
         f"epoch {training.epoch:6.2f}  step {training.step}/{num_steps}  "
         f"train/loss {values.get('train/loss', math.nan):.4f}  "
-        f"val/loss {val['val/loss']:.4f}  val/accuracy {val['val/accuracy']:.4f}  "
+        f"{'  '.join(f'{name} {value:.4f}' for name, value in val.items())}  "
         f"{rate:,.0f} samples/s",
     )
 

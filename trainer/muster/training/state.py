@@ -17,6 +17,7 @@ from muster import checkpoints
 from muster.run import Run
 from muster.training.config import ConfigError
 from muster.training.strategies.base import Strategy
+from muster.training.watching import Watch
 
 
 @dataclass
@@ -26,6 +27,8 @@ class TrainState:
     strategy: Strategy
     """Holds the model and the optimizer, wherever their parts are."""
     scheduler: torch.optim.lr_scheduler.LRScheduler
+    watch: Watch
+    """What was concluded from the validations so far."""
     step: int = 0
     """Optimizer steps done."""
     global_batch: int = 0
@@ -56,6 +59,7 @@ def save(run: Run, state: TrainState, metrics: Mapping[str, float]) -> None:
             "samples_in_epoch": state.step % state.steps_per_epoch * state.global_batch,
             "global_batch": state.global_batch,
         },
+        "watch": state.watch.state(),
         "world_size": run.info.world_size,
     }
     with run.checkpoint(step=state.step, epoch=state.epoch, metrics=metrics) as folder:
@@ -90,6 +94,7 @@ def restore(run: Run, state: TrainState) -> bool:
     if training["strategy"]["kind"] == state.strategy.options.kind:
         state.strategy.load_own_state(training["strategy"]["state"])
     state.scheduler.load_state_dict(training["scheduler"])
+    state.watch.load(training["watch"])
     state.step = int(training["step"])
     if len(training["rng"]) == run.info.world_size:
         torch.set_rng_state(training["rng"][run.info.rank])
@@ -127,6 +132,23 @@ def take_weights(run: Run, state: TrainState) -> bool:
         raise ConfigError(
             f"the checkpoint to start from is of another model: {str(error)[:500]}"
         ) from error
+    return True
+
+
+def load_best(run: Run, state: TrainState) -> bool:
+    """Put the model of the best checkpoint in place of the last one. Every rank must call it. False
+    when one of them cannot read it: it was deleted, or lies on another node."""
+    from muster.comm import agree_max
+
+    folder = run.checkpoint_dir / checkpoints.folder_name(state.watch.best_step)
+    try:
+        checkpoints.verify_checkpoint(folder)
+        model = _load(folder / "model.pt")
+    except (checkpoints.CheckpointDamaged, OSError):
+        model = None
+    if agree_max(model is None):
+        return False
+    state.strategy.load_model_state(model)
     return True
 
 

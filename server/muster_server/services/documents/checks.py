@@ -154,6 +154,7 @@ def _lengths(document: Document) -> Iterator[FieldProblem]:
     lengths = {
         "search.max_length": document.search.max_length,
         "checkpoints.every": document.checkpoints.every,
+        "trainer.validate_every": document.trainer and document.trainer.validate_every,
     }
     for path, length in lengths.items():
         if length is not None and (length.steps is None) == (length.epochs is None):

@@ -12,6 +12,7 @@ from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Trainer
 
+_KNOWN_GOALS = frozenset({"loss", "perplexity", "error", "accuracy", "f1", "precision", "recall"})
 _TEXTS = frozenset({"shakespeare"})
 
 
@@ -25,6 +26,13 @@ def check_trainer(trainer: Trainer, parameters: list[sampling.Parameter]) -> Ite
     if trainer.warmup_epochs is not None and trainer.warmup_steps:
         yield FieldProblem(
             "trainer.warmup_epochs", "stands beside warmup_steps", "keep one of them"
+        )
+    stopping = trainer.early_stopping
+    if stopping is not None and stopping.goal is None and not _has_known_goal(stopping.metric):
+        yield FieldProblem(
+            "trainer.early_stopping.goal",
+            f"is needed: nothing says whether less or more {stopping.metric} is better",
+            "write `goal: min` or `goal: max`",
         )
     if trainer.nesterov and not open_ & {"optimizer", "momentum"}:
         yield from _nesterov(trainer)
@@ -48,6 +56,10 @@ def _model_and_data(trainer: Trainer) -> Iterator[FieldProblem]:
         yield FieldProblem(
             "trainer.augment", f"shifts images, and {trainer.data} is a text", "leave it out"
         )
+
+
+def _has_known_goal(metric: str) -> bool:
+    return metric.rpartition("/")[2].rpartition("_")[2] in _KNOWN_GOALS
 
 
 def _nesterov(trainer: Trainer) -> Iterator[FieldProblem]:

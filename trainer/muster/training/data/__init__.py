@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muster.training.config import ConfigError, TrainConfig
 
-from .base import Dataset, Split
+from .base import Dataset, Split, random_like
 from .images import digits, shift, synthetic
 from .order import Order
 from .texts import VOCABULARY, shakespeare, windows
@@ -13,7 +13,13 @@ __all__ = ["VOCABULARY", "Dataset", "Order", "Split", "load", "shift", "windows"
 
 
 def load(config: TrainConfig) -> Dataset:
-    """The data set that `config` names. Raises ConfigError when it cannot be had."""
+    """The data set that `config` names, or random samples of its shapes. Raises ConfigError when it
+    cannot be had."""
+    found = _load(config)
+    return random_like(found) if config.synthetic else found
+
+
+def _load(config: TrainConfig) -> Dataset:
     if config.data == "shakespeare":
         if config.augment:
             raise ConfigError("augment: shifts images, and data: shakespeare holds texts")

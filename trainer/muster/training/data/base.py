@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 Split = Literal["train", "val", "test"]
@@ -47,3 +48,23 @@ class Dataset:
             "val": (self.val_x, self.val_y),
             "test": (self.test_x, self.test_y),
         }[name]
+
+
+def random_like(dataset: Dataset) -> Dataset:
+    """As many random samples of the same shapes and types; the same ones at every call."""
+    generator = torch.Generator().manual_seed(3)
+
+    def samples(x: Tensor) -> Tensor:
+        if x.is_floating_point():
+            return torch.rand(x.shape, generator=generator, dtype=x.dtype)
+        return torch.randint(0, dataset.classes, x.shape, generator=generator, dtype=x.dtype)
+
+    return replace(
+        dataset,
+        train_x=samples(dataset.train_x),
+        train_y=samples(dataset.train_y),
+        val_x=samples(dataset.val_x),
+        val_y=samples(dataset.val_y),
+        test_x=samples(dataset.test_x),
+        test_y=samples(dataset.test_y),
+    )

@@ -1,0 +1,129 @@
+"""The recipe in trainings of this very process: no torchrun, no other worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.env import RankInfo, Surroundings, TrialConfig
+from muster.run import Run
+from muster.sinks import FileSink
+from muster.testing.jobs import Job
+from muster.training.config import resolve
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+Train = Callable[..., Job]
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Train:
+    """Trains the given `trainer` section to its end and gives what was reported."""
+    from muster.training.loop import train as run_to_the_end
+
+    def begin(name: str, resume_from: Path | None = None, **trainer: Any) -> Job:
+        folder = tmp_path / name
+        folder.mkdir()
+        around = Surroundings(
+            info=RankInfo(),
+            checkpoint_dir=str(folder / "checkpoints"),
+            resume_from=str(resume_from or ""),
+        )
+        sink = FileSink(str(folder / "reports.jsonl"), rank=0, local_rank=0)
+        document = {"trainer": trainer, "checkpoints": {"every": None}}
+        run = Run(around, sink, TrialConfig(hparams={}, config=document, seed=3), defaults={})
+        run_to_the_end(run, resolve(document, {}, seed=3))
+        run.close()
+        return Job(folder, [])
+
+    return begin
+
+
+SMALL = {"model": "mlp", "width": 8, "depth": 1, "rows_per_s": 0}
+TEXT = {"model": "gpt", "data": "shakespeare", "width": 16, "heads": 2, "depth": 1, "context": 16}
+
+
+def test_validation_early_stopping_and_the_best_checkpoint(train: Train) -> None:
+    """A learning rate that ruins the model after a while: the best checkpoint is not the last."""
+    job = train(
+        "ruined",
+        **SMALL,
+        data="digits",
+        steps=60,
+        optimizer="sgd",
+        lr=3.0,
+        warmup_steps=60,
+        momentum=0.95,
+        validate_every={"steps": 5},
+        early_stopping={"metric": "val/loss", "patience": 3},
+        save_best=True,
+    )
+    losses = job.series("val/loss")
+    steps = sorted(losses)
+    assert steps == list(range(5, steps[-1] + 1, 5))
+    assert steps[-1] < 60
+    best = min(losses, key=lambda step: losses[step])
+    assert steps[-1] == best + 3 * 5
+
+    saved = {line["step"]: line["metrics"] for line in job.lines("checkpoint")}
+    assert best in saved
+    assert saved[best]["val/loss"] == losses[best]
+    assert steps[-1] in saved  # to go on from
+    (message,) = job.lines("message")
+    assert message["text"].startswith(
+        f"ended early at step {steps[-1]} of 60: val/loss has not improved for 3 validations"
+    )
+    # The test samples were judged once, by the best model: far better than the ruined one.
+    (test_loss,) = job.series("test/loss").values()
+    assert test_loss == pytest.approx(losses[best], rel=0.5)
+    assert test_loss < losses[steps[-1]]
+
+    # Going on from its end finds the verdict in the checkpoint and does not train on.
+    last = job.checkpoints / f"step-{steps[-1]:08d}"
+    again = train(
+        "again",
+        resume_from=last,
+        **SMALL,
+        data="digits",
+        steps=60,
+        optimizer="sgd",
+        lr=3.0,
+        warmup_steps=60,
+        momentum=0.95,
+        early_stopping={"metric": "val/loss", "patience": 3},
+    )
+    assert again.series("train/loss") == {}
+
+
+def test_a_language_model_learns_letters(train: Train) -> None:
+    job = train("gpt", **TEXT, rows_per_s=0, steps=30, batch_size=32, lr=0.01)
+    losses = job.series("val/loss")
+    assert list(losses) == [30]
+    assert losses[30] < 4.0  # of 5.5 = log 256
+    perplexity = job.series("val/perplexity")[30]
+    assert perplexity == pytest.approx(2.718281828 ** losses[30], rel=1e-6)
+    assert set(job.series("test/perplexity")) == {30}
+
+
+def test_another_seed_is_another_training_and_the_same_one_the_same(train: Train) -> None:
+    def curve(name: str, seed: int) -> dict[int, float]:
+        return train(name, **SMALL, steps=5, seed=seed, test=False).series("train/loss")
+
+    first = curve("first", 1)
+    assert curve("again", 1) == first
+    assert curve("other", 2) != first
+
+
+def test_checkpoints_tell_of_validations_at_their_own_step_only(train: Train) -> None:
+    job = train("own", **SMALL, steps=4, save_best=True, validate_every={"steps": 3}, test=False)
+    metrics = {line["step"]: line["metrics"] for line in job.lines("checkpoint")}
+    assert sorted(metrics) == [3, 4]
+    for step, values in metrics.items():
+        assert values["val/loss"] == job.series("val/loss")[step]
+    assert json.dumps(metrics)  # plain numbers
+    assert job.series("test/loss") == {}
