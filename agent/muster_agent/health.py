@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import psutil
 
 from muster.wire import ClockReading, NodeProblem, SlotInfo
+from muster_agent.inventory import ask_smi
 
 CHECK_INTERVAL_S = 15.0
 MIN_DISK_FREE_BYTES = 64 * 2**20
@@ -25,7 +25,6 @@ LOW_DISK_FREE_SHARE = 0.02
 LOW_MEMORY_SHARE = 0.03
 MAX_CLOCK_SKEW_S = 5.0
 """Log lines and files of nodes further apart than this cannot be put in order by their times."""
-_SMI_TIMEOUT_S = 20.0
 _SMI_FIELDS = "index,uuid,ecc.errors.uncorrected.volatile.total"
 
 
@@ -40,7 +39,7 @@ def find_problems(
     found += check_memory() + check_clock(clock)
     expected = [device for device in devices if device.slot_type == "cuda"]
     if expected:
-        found += check_devices(expected, ask_smi())
+        found += check_devices(expected, ask_smi(_SMI_FIELDS))
     unique = {problem.message: problem for problem in found}
     return sorted(unique.values(), key=lambda problem: not problem.blocks)
 
@@ -82,26 +81,10 @@ def check_clock(reading: ClockReading | None) -> list[NodeProblem]:
     return [NodeProblem(kind="clock", message=message)]
 
 
-def ask_smi() -> str | None:
-    """What nvidia-smi says of every device; None when it fails or does not answer in time."""
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={_SMI_FIELDS}", "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=_SMI_TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
-
-
 def check_devices(expected: Sequence[SlotInfo], answer: str | None) -> list[NodeProblem]:
     """Whether the devices offered are still there, and without errors of memory.
 
-    answer: of `ask_smi`.
+    answer: of `ask_smi`, with these fields of ours.
     """
     if answer is None:
         message = "nvidia-smi does not answer, or says that a device has failed"

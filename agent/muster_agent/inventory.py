@@ -26,7 +26,9 @@ _SMI_FIELDS = "index,name,memory.total,uuid,driver_version"
 
 def take_inventory(settings: AgentSettings) -> Inventory:
     """Sent at registration. Asks nvidia-smi and the training interpreter, which takes a moment."""
-    devices, driver_version = _cuda_devices() if settings.slot_type != "cpu" else ([], "")
+    devices, driver_version = (
+        parse_smi(ask_smi(_SMI_FIELDS) or "") if settings.slot_type != "cpu" else ([], "")
+    )
     if devices or settings.slot_type == "cuda":
         slots = devices if settings.slots is None else devices[: settings.slots]
     else:
@@ -131,11 +133,12 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def _cuda_devices() -> tuple[list[SlotInfo], str]:
-    """Devices and driver version, as nvidia-smi lists them; nothing when it is not there."""
+def ask_smi(fields: str) -> str | None:
+    """What nvidia-smi says of every device: a line of these fields each, with commas between them.
+    None when it is not there, fails or does not answer in time."""
     try:
         done = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={_SMI_FIELDS}", "--format=csv,noheader,nounits"],
+            ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
             capture_output=True,
             text=True,
             timeout=_SMI_TIMEOUT_S,
@@ -143,8 +146,8 @@ def _cuda_devices() -> tuple[list[SlotInfo], str]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return [], ""
-    return parse_smi(done.stdout) if done.returncode == 0 else ([], "")
+        return None
+    return done.stdout if done.returncode == 0 else None
 
 
 def parse_smi(text: str) -> tuple[list[SlotInfo], str]:
