@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import ScalarResult, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -322,17 +322,23 @@ def describe(action: Action) -> str:
     return f"finish: {action.reason}"
 
 
-def _stop_early(
-    session: Session, experiment: ExperimentRow, stops: dict[int, str], now: dt.datetime
-) -> None:
-    trials = session.scalars(
+def _locked(
+    session: Session, experiment: ExperimentRow, numbers: Iterable[int]
+) -> ScalarResult[TrialRow]:
+    """These trials as they are now, kept so until the transaction ends."""
+    return session.scalars(
         select(TrialRow)
-        .where(TrialRow.experiment_id == experiment.id, TrialRow.no.in_(stops))
+        .where(TrialRow.experiment_id == experiment.id, TrialRow.no.in_(numbers))
         .order_by(TrialRow.id)
         .with_for_update()
         .execution_options(populate_existing=True)
     )
-    for trial in trials:
+
+
+def _stop_early(
+    session: Session, experiment: ExperimentRow, stops: dict[int, str], now: dt.datetime
+) -> None:
+    for trial in _locked(session, experiment, stops):
         if trial.state in TERMINAL_TRIAL or trial.desired != "run":
             continue
         trial.desired = "early"
@@ -353,14 +359,7 @@ def _continue(
     session: Session, experiment: ExperimentRow, again: dict[int, str], now: dt.datetime
 ) -> None:
     """Put ended trials back into the queue, behind those that wait already, with fresh restarts."""
-    trials = session.scalars(
-        select(TrialRow)
-        .where(TrialRow.experiment_id == experiment.id, TrialRow.no.in_(again))
-        .order_by(TrialRow.id)
-        .with_for_update()
-        .execution_options(populate_existing=True)
-    )
-    for trial in trials:
+    for trial in _locked(session, experiment, again):
         if trial.state not in TERMINAL_TRIAL:
             continue
         before = trial.state
