@@ -11,26 +11,14 @@ import typer
 
 from . import EXIT_USAGE
 from .experiments import CodeOption, ExperimentArgument, SetOption, read_document, send_code
-from .operations import (
-    Archived,
-    ArchivedOption,
-    DryRunOption,
-    LabelOption,
-    NumbersArgument,
-    OwnerOption,
-    ProjectOption,
-    QueryOption,
-    StateOption,
-    YesOption,
-    client_of_environment,
-    operate,
-    selection,
-)
+from .operations import client_of_environment, operate
 from .output import Failure, JsonOption, print_json, say
+from .selecting import Asked, selecting
 
 
+@selecting()
 def continue_(
-    numbers: NumbersArgument = None,
+    asked: Asked,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Train this many epochs in all.")
     ] = None,
@@ -40,31 +28,15 @@ def continue_(
         list[int] | None,
         typer.Option("--trial", metavar="NO", help="Only this trial; repeatable."),
     ] = None,
-    state: StateOption = None,
-    project: ProjectOption = None,
-    label: LabelOption = None,
-    owner: OwnerOption = None,
-    query: QueryOption = None,
-    archived: ArchivedOption = Archived.exclude,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Let experiments that have ended go on from their newest checkpoints."""
-    which = selection(
-        numbers, state=state, project=project, label=label, owner=owner, query=query,
-        archived=archived,
-    )  # fmt: skip
-    changes = epochs is not None or steps is not None or set_ or trial
-    if not changes:
-        operate("continue", which, yes=yes, dry_run=dry_run, as_json=as_json)
+    if epochs is None and steps is None and not set_ and not trial:
+        operate("continue", asked)
         return
-    if numbers is None or len(numbers) != 1 or dry_run:
-        raise Failure(
-            "Changes go with the number of one experiment.",
-            "continue several as they were, or one by one",
-            exit_code=EXIT_USAGE,
-        )
+    number = asked.only(
+        "Changes go with the number of one experiment.",
+        "continue several as they were, or one by one",
+    )
     if epochs is not None and steps is not None:
         raise Failure("--epochs or --steps, one of the two.", exit_code=EXIT_USAGE)
     body: dict[str, Any] = {"overrides": list(set_ or ())}
@@ -75,15 +47,15 @@ def continue_(
     with client_of_environment() as client:
         detail = client.call(
             "POST",
-            f"/experiments/{numbers[0]}:continue",
+            f"/experiments/{number}:continue",
             body=body,
             headers={"Idempotency-Key": uuid.uuid4().hex},
             repeatable=True,
         ).json()
-    if as_json:
+    if asked.as_json:
         print_json(detail)
     else:
-        say(f"Experiment {numbers[0]} goes on ({detail['state']}).")
+        say(f"Experiment {number} goes on ({detail['state']}).")
 
 
 def fork(

@@ -9,56 +9,18 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Callable
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import EXIT_USAGE
 from .experiments import TrialOption, find_trial
-from .output import Failure, JsonOption, console, escape, print_json, say, styled_state, table
+from .output import Failure, console, escape, print_json, say, styled_state, table
+from .selecting import Asked, selecting
 
 if TYPE_CHECKING:
     from ..client import Client
 
-
-class State(StrEnum):
-    QUEUED = "QUEUED"
-    RUNNING = "RUNNING"
-    PAUSED = "PAUSED"
-    STOPPING = "STOPPING"
-    COMPLETED = "COMPLETED"
-    CANCELED = "CANCELED"
-    FAILED = "FAILED"
-
-
-class Archived(StrEnum):
-    exclude = "exclude"
-    include = "include"
-    only = "only"
-
-
-NumbersArgument = Annotated[
-    list[int] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Their numbers.")
-]
-StateOption = Annotated[
-    list[State] | None,
-    typer.Option("--state", case_sensitive=False, help="All in this state; repeatable."),
-]
-ProjectOption = Annotated[str | None, typer.Option("--project", help="All of this project.")]
-LabelOption = Annotated[
-    list[str] | None,
-    typer.Option("--label", metavar="NAME[=VALUE]", help="All with this label; repeatable."),
-]
-OwnerOption = Annotated[str | None, typer.Option("--owner", help="All of this user.")]
-QueryOption = Annotated[str | None, typer.Option("-q", "--query", help="Part of the name.")]
-ArchivedOption = Annotated[
-    Archived, typer.Option("--archived", help="Whether a filter finds archived ones.")
-]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Only show which experiments it would be.")
-]
 
 PAST = {
     "pause": "is to pause",
@@ -76,54 +38,22 @@ SHOWN = 50
 """Experiments a preview lists in the terminal; --json lists all of them."""
 
 
-def selection(
-    numbers: list[int] | None,
-    *,
-    state: list[State] | None = None,
-    project: str | None = None,
-    label: list[str] | None = None,
-    owner: str | None = None,
-    query: str | None = None,
-    archived: Archived = Archived.exclude,
-) -> dict[str, Any]:
-    """The part of a bulk request that says which experiments. Raises Failure."""
-    given: dict[str, Any] = {
-        "state": [s.value for s in state or ()],
-        "project": project,
-        "label": list(label or ()),
-        "owner": owner,
-        "q": query,
-        "archived": archived.value if archived is not Archived.exclude else None,
-    }
-    filters = {k: v for k, v in given.items() if v}
-    if bool(numbers) == bool(filters):
-        wrong = "Numbers and a filter exclude each other." if numbers else "Which experiments?"
-        raise Failure(
-            wrong,
-            "their numbers, or a filter such as --state FAILED --label team=vision",
-            exit_code=EXIT_USAGE,
-        )
-    return {"ids": numbers} if numbers else {"filter": filters}
-
-
-def operate(
-    action: str, which: dict[str, Any], *, yes: bool, dry_run: bool, as_json: bool, **more: Any
-) -> None:
+def operate(action: str, asked: Asked, **more: Any) -> None:
     """Preview, ask where that is due, and do it. Exit code 1 when something was refused."""
-    body = {"action": action, **which, **more}
+    body = {"action": action, **asked.which, **more}
     with client_of_environment() as client:
         preview = client.post("/experiments:bulk-preview", body, repeatable=True)
-        if dry_run:
-            _print_preview(preview, as_json=as_json)
+        if asked.dry_run:
+            _print_preview(preview, as_json=asked.as_json)
             raise typer.Exit(1 if preview["num_refused"] else 0)
         if preview["num"] == 0:
             say("No experiment is selected.")
-            if as_json:
+            if asked.as_json:
                 print_json({**preview, "num_changed": 0, "num_unchanged": 0})
             return
-        must_ask = action in _ALWAYS_ASK or "filter" in which or preview["num"] > 1
-        if must_ask and preview["num_changes"] and not yes:
-            _ask(action, preview, as_json=as_json)
+        must_ask = action in _ALWAYS_ASK or "filter" in asked.which or preview["num"] > 1
+        if must_ask and preview["num_changes"] and not asked.yes:
+            _ask(action, preview, as_json=asked.as_json)
         done = client.call(
             "POST",
             "/experiments:bulk",
@@ -131,7 +61,7 @@ def operate(
             headers={"Idempotency-Key": uuid.uuid4().hex},
             repeatable=True,
         ).json()
-    if as_json:
+    if asked.as_json:
         print_json(done)
     else:
         _print_done(action, done)
@@ -213,59 +143,29 @@ def client_of_environment() -> Client:
 
 
 def _command(action: str, text: str) -> Callable[..., None]:
-    def command(
-        numbers: NumbersArgument = None,
-        state: StateOption = None,
-        project: ProjectOption = None,
-        label: LabelOption = None,
-        owner: OwnerOption = None,
-        query: QueryOption = None,
-        archived: ArchivedOption = Archived.exclude,
-        yes: YesOption = False,
-        dry_run: DryRunOption = False,
-        as_json: JsonOption = False,
-    ) -> None:
-        which = selection(
-            numbers, state=state, project=project, label=label, owner=owner, query=query,
-            archived=archived,
-        )  # fmt: skip
-        operate(action, which, yes=yes, dry_run=dry_run, as_json=as_json)
+    def command(asked: Asked) -> None:
+        operate(action, asked)
 
     command.__doc__ = text
-    return command
+    return selecting()(command)
 
 
 def _ending(action: str, text: str) -> Callable[..., None]:
-    def command(
-        numbers: NumbersArgument = None,
-        trial: TrialOption = None,
-        state: StateOption = None,
-        project: ProjectOption = None,
-        label: LabelOption = None,
-        owner: OwnerOption = None,
-        query: QueryOption = None,
-        yes: YesOption = False,
-        dry_run: DryRunOption = False,
-        as_json: JsonOption = False,
-    ) -> None:
-        which = selection(
-            numbers, state=state, project=project, label=label, owner=owner, query=query
-        )
+    def command(asked: Asked, trial: TrialOption = None) -> None:
         if trial is None:
-            operate(action, which, yes=yes, dry_run=dry_run, as_json=as_json)
+            operate(action, asked)
             return
-        if numbers is None or len(numbers) != 1 or dry_run:
-            raise Failure("--trial goes with the number of one experiment.", exit_code=EXIT_USAGE)
+        number = asked.only("--trial goes with the number of one experiment.")
         with client_of_environment() as client:
-            found = find_trial(client, numbers[0], trial)
+            found = find_trial(client, number, trial)
             ended = client.post(f"/trials/{found['id']}:{action}", repeatable=True)
-        if as_json:
+        if asked.as_json:
             print_json(ended)
         else:
-            say(f"Experiment {numbers[0]} trial {trial}: {ended['state']}")
+            say(f"Experiment {number} trial {trial}: {ended['state']}")
 
     command.__doc__ = text
-    return command
+    return selecting(archived=False)(command)
 
 
 pause = _command("pause", "Let trials save a checkpoint and give up their slots until resumed.")
@@ -276,31 +176,20 @@ archive = _command("archive", "Leave experiments that have ended out of lists.")
 unarchive = _command("unarchive", "Show archived experiments in lists again.")
 
 
+@selecting()
 def delete(
-    numbers: NumbersArgument = None,
-    state: StateOption = None,
-    project: ProjectOption = None,
-    label: LabelOption = None,
-    owner: OwnerOption = None,
-    query: QueryOption = None,
-    archived: ArchivedOption = Archived.exclude,
+    asked: Asked,
     keep_files: Annotated[
         bool, typer.Option("--keep-files", help="Leave their checkpoint files.")
     ] = False,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete experiments that have ended, with all they recorded and their files."""
-    which = selection(
-        numbers, state=state, project=project, label=label, owner=owner, query=query,
-        archived=archived,
-    )  # fmt: skip
-    operate("delete", which, yes=yes, dry_run=dry_run, as_json=as_json, keep_files=keep_files)
+    operate("delete", asked, keep_files=keep_files)
 
 
+@selecting()
 def label(
-    numbers: NumbersArgument = None,
+    asked: Asked,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set this label; repeatable."),
@@ -309,15 +198,6 @@ def label(
         list[str] | None,
         typer.Option("--remove", metavar="NAME", help="Remove this label; repeatable."),
     ] = None,
-    state: StateOption = None,
-    project: ProjectOption = None,
-    having: LabelOption = None,
-    owner: OwnerOption = None,
-    query: QueryOption = None,
-    archived: ArchivedOption = Archived.exclude,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Set and remove labels of experiments; those that are not named stay."""
     if not (set_ or remove):
@@ -328,11 +208,4 @@ def label(
         if not equals or not name:
             raise Failure(f"{text!r} is no label.", "--set team=vision", exit_code=EXIT_USAGE)
         labels[name] = value
-    which = selection(
-        numbers, state=state, project=project, label=having, owner=owner, query=query,
-        archived=archived,
-    )  # fmt: skip
-    operate(
-        "label", which, yes=yes, dry_run=dry_run, as_json=as_json,
-        set_labels=labels, remove_labels=list(remove or ()),
-    )  # fmt: skip
+    operate("label", asked, set_labels=labels, remove_labels=list(remove or ()))

@@ -8,8 +8,9 @@ import typer
 
 from . import EXIT_USAGE
 from .experiments import ExperimentArgument
-from .operations import YesOption, client_of_environment, size
+from .operations import client_of_environment, size
 from .output import Failure, JsonOption, age, console, escape, number, print_json, say, table, until
+from .selecting import YesOption
 
 project_app = typer.Typer(no_args_is_help=True, help="Projects: weights, quotas and budgets.")
 pool_app = typer.Typer(no_args_is_help=True, help="Pools of nodes and their prices.")

@@ -1,0 +1,161 @@
+"""The options by which a command says which experiments it is about: numbers, or a filter.
+
+`@selecting()` puts them, and those that go with doing something to several, in place of a command's
+parameter `asked`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from . import EXIT_USAGE
+from .output import Failure, JsonOption
+
+
+class State(StrEnum):
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPING = "STOPPING"
+    COMPLETED = "COMPLETED"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+
+
+class Archived(StrEnum):
+    exclude = "exclude"
+    include = "include"
+    only = "only"
+
+
+NumbersArgument = Annotated[
+    list[int] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Their numbers.")
+]
+StateOption = Annotated[
+    list[State] | None,
+    typer.Option("--state", case_sensitive=False, help="All in this state; repeatable."),
+]
+ProjectOption = Annotated[str | None, typer.Option("--project", help="All of this project.")]
+LabelOption = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="NAME[=VALUE]", help="All with this label; repeatable."),
+]
+OwnerOption = Annotated[str | None, typer.Option("--owner", help="All of this user.")]
+QueryOption = Annotated[str | None, typer.Option("-q", "--query", help="Part of the name.")]
+ArchivedOption = Annotated[
+    Archived, typer.Option("--archived", help="Whether a filter finds archived ones.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Only show which experiments it would be.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What was said with these options."""
+
+    which: dict[str, Any]
+    """The part of a bulk request that says which experiments."""
+    yes: bool
+    dry_run: bool
+    as_json: bool
+
+    def only(self, wrong: str, hint: str = "") -> int:
+        """The number, where one experiment was named and it is to be done. Raises Failure(wrong)."""
+        numbers = self.which.get("ids", [])
+        if len(numbers) != 1 or self.dry_run:
+            raise Failure(wrong, hint, exit_code=EXIT_USAGE)
+        return int(numbers[0])
+
+
+def _options(
+    numbers: NumbersArgument = None,
+    state: StateOption = None,
+    project: ProjectOption = None,
+    label: LabelOption = None,
+    owner: OwnerOption = None,
+    query: QueryOption = None,
+    archived: ArchivedOption = Archived.exclude,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> Asked:
+    which = selection(
+        numbers,
+        state=state,
+        project=project,
+        label=label,
+        owner=owner,
+        query=query,
+        archived=archived,
+    )
+    return Asked(which=which, yes=yes, dry_run=dry_run, as_json=as_json)
+
+
+def selecting(*, archived: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The decorator. archived: whether the command has --archived, too.
+
+    The command's own options stand between the numbers and the filter.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        first, *rest = [
+            parameter
+            for name, parameter in inspect.signature(_options).parameters.items()
+            if archived or name != "archived"
+        ]
+        _, *own = inspect.signature(command).parameters.values()
+        ours = {p.name for p in own}
+        hints = get_type_hints(_options, include_extras=True)
+        hints |= get_type_hints(command, include_extras=True)
+        parameters = [p.replace(annotation=hints[p.name]) for p in (first, *own, *rest)]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            mine = {name: given.pop(name) for name in ours}
+            command(_options(**given), **mine)
+
+        del run.__wrapped__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: hints[p.name] for p in parameters}
+        return run
+
+    return decorate
+
+
+def selection(
+    numbers: list[int] | None,
+    *,
+    state: list[State] | None = None,
+    project: str | None = None,
+    label: list[str] | None = None,
+    owner: str | None = None,
+    query: str | None = None,
+    archived: Archived = Archived.exclude,
+) -> dict[str, Any]:
+    """The part of a bulk request that says which experiments. Raises Failure."""
+    given: dict[str, Any] = {
+        "state": [s.value for s in state or ()],
+        "project": project,
+        "label": list(label or ()),
+        "owner": owner,
+        "q": query,
+        "archived": archived.value if archived is not Archived.exclude else None,
+    }
+    filters = {k: v for k, v in given.items() if v}
+    if bool(numbers) == bool(filters):
+        wrong = "Numbers and a filter exclude each other." if numbers else "Which experiments?"
+        raise Failure(
+            wrong,
+            "their numbers, or a filter such as --state FAILED --label team=vision",
+            exit_code=EXIT_USAGE,
+        )
+    return {"ids": numbers} if numbers else {"filter": filters}
