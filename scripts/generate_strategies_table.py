@@ -13,7 +13,9 @@ BEGIN, END = "<!-- strategies table -->\n", "<!-- end of strategies table -->"
 
 def generate() -> str:
     rows = [_row(case) for case in CASES]
-    table = "\n".join(["| workers | `strategy` | tolerance |", "| --- | --- | --- |", *rows])
+    table = "\n".join(
+        ["| workers | `strategy` | tolerance | continued |", "| --- | --- | --- | --- |", *rows]
+    )
     before, _, rest = TARGET.read_text().partition(BEGIN)
     return f"{before}{BEGIN}{table}\n{END}{rest.partition(END)[2]}"
 
@@ -22,7 +24,8 @@ def _row(case: Case) -> str:
     said = re.sub(r"['\"]", "", str({"kind": "ddp", **case.strategy}))
     said = said.replace("True", "true").replace("False", "false")
     tolerance = f"{case.tolerance:g}" if case.tolerance else "equal"
-    return f"| {case.world} | `{said}` | {tolerance} |"
+    resumed = "equal" if case.resumed else "not tried"
+    return f"| {case.world} | `{said}` | {tolerance} | {resumed} |"
 
 
 if __name__ == "__main__":

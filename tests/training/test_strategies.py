@@ -24,7 +24,10 @@ SCRIPT = Path(__file__).with_name("workers") / "strategies.py"
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of all trainings, each in <name>/whole and <name>/resumed."""
     folder = tmp_path_factory.mktemp("strategies")
-    cases = [{"name": c.name, "world": c.world, "document": document(c)} for c in CASES]
+    cases = [
+        {"name": c.name, "world": c.world, "document": document(c), "resumed": c.resumed}
+        for c in CASES
+    ]
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(folder)],
         input=json.dumps(cases),
@@ -56,6 +59,8 @@ def test_trains_like_one_process_and_goes_on_where_it_was(trained: Path, case: C
     assert expected[STEPS] < expected[1]
     found = losses(whole, case)
     assert found == pytest.approx(expected, rel=case.tolerance)
+    if not case.resumed:
+        return
     # Bitwise: the same workers do the same sums.
     assert losses(resumed, case) == {s: v for s, v in found.items() if s > RESUME_AT}
     assert resumed.series("val/loss") == whole.series("val/loss")
@@ -69,5 +74,6 @@ def test_the_parts_of_a_step_sum_to_it(trained: Path, case: Case) -> None:
         assert rows
         for row in rows:
             assert sum(row[part] for part in PARTS) == pytest.approx(row["time/step_ms"], rel=0.02)
+            assert (row["comm/bytes"] > 0) == (case.world > 1)
             assert row["time/forward_ms"] > 0
             assert row["time/backward_ms"] > 0

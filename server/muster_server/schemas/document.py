@@ -210,21 +210,27 @@ class Mesh(Section):
     """Sizes of the axes along which the workers of a strategy are arranged; together they are
     `resources.slots`."""
 
+    pp: Axis = 1
+    """Groups of workers that hold different layers: a pipeline (`mesh`)."""
     replicate: Axis = 1
-    """Copies of the sharded model (`hsdp`). Best the number of nodes: slices are then gathered
-    within a node."""
+    """Copies of the sharded model (`hsdp`, `mesh`). Best the number of nodes: slices are then
+    gathered within a node."""
     shard: Axis | None = None
-    """Workers that share one copy. Default: what the other axes leave."""
+    """Workers that share one copy, fully sharded. Default: what the other axes leave."""
+    tp: Axis = 1
+    """Workers that share each matrix (`mesh`). Best within a node."""
 
 
 class Strategy(Section):
     """How the workers of a trial share the work (built-in trainer)."""
 
-    kind: Literal["ddp", "single", "zero1", "fsdp", "hsdp"] = "ddp"
+    kind: Literal["ddp", "single", "zero1", "fsdp", "hsdp", "tp", "pp", "mesh"] = "ddp"
     """`ddp`: every worker holds the model, gradients are averaged. `single`: one worker, no
     process group. `zero1`: like ddp, the optimizer's state is split. `fsdp`: parameters,
     gradients and optimizer state are split. `hsdp`: fsdp within groups of workers that hold
-    copies of each other."""
+    copies of each other. `tp`: every matrix is split. `pp`: layers are split, and micro-batches
+    flow through them. `mesh`: the product of pp, replicate, shard and tp. tp and pp take the
+    models gpt and vit."""
     accumulate: Annotated[int, Field(ge=1, le=4096)] = 1
     """Micro-batches per optimizer step."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
@@ -243,9 +249,15 @@ class Strategy(Section):
     """Gradients are sent in buckets of about this size (`ddp`, `zero1`)."""
     reshard: bool = True
     """Free the gathered parameters of a block after forward and gather them again in backward
-    (`fsdp`, `hsdp`). false: more memory, less communication."""
+    (`fsdp`, `hsdp`, `mesh`). false: more memory, less communication."""
     offload: bool = False
-    """Keep parameters and optimizer state in host memory (`fsdp`, `hsdp`; slot_type cuda)."""
+    """Keep parameters and optimizer state in host memory (`fsdp`, `hsdp`, `mesh`; slot_type
+    cuda)."""
+    sequence_parallel: bool = False
+    """Split what lies between the matrices along the sequence (`tp`, `mesh`)."""
+    schedule: Literal["naive", "gpipe", "1f1b", "interleaved", "zero_bubble"] = "1f1b"
+    """Order of forwards and backwards in a pipeline (`pp`, `mesh`). `interleaved` and
+    `zero_bubble` give each worker two stages; `naive` has one micro-batch."""
     mesh: Mesh = Mesh()
     """How the workers are arranged."""
 

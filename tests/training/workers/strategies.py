@@ -2,8 +2,8 @@
 
     python strategies.py FOLDER < cases.json
 
-cases: [{"name", "world", "document"}]; each is trained in whole and once more from its checkpoint
-of step RESUME_AT. Writes FOLDER/<name>/{whole,resumed}/reports.jsonl.
+cases: [{"name", "world", "document", "resumed"}]; each is trained in whole and, where `resumed`,
+once more from its checkpoint of step RESUME_AT. Writes FOLDER/<name>/{whole,resumed}/reports.jsonl.
 
 Importing torch takes seconds; here it is done once for all.
 """
@@ -71,6 +71,8 @@ def work(folder: Path, cases: list[dict[str, Any]], rank: int, world: int) -> No
     for case in cases:
         here = folder / case["name"]
         train(here / "whole", case["document"], rank, world)
+        if not case["resumed"]:
+            continue
         checkpoint = here / "whole" / "checkpoints" / f"step-{RESUME_AT:08d}"
         train(here / "resumed", case["document"], rank, world, str(checkpoint))
 

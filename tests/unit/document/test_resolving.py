@@ -154,7 +154,7 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             BASE + "resources: {slots: 4}\nstrategy: {kind: hsdp, mesh: {replicate: 3}}",
             "strategy.mesh",
             "3 workers, but resources.slots is 4",
-            "2, 4",
+            "3 or 6 slots",
         ),
         (
             BASE + "strategy: {mesh: {tensor: 2}}",

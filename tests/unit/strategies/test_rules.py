@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from muster.training.strategies.rules import Mesh, Options, axes, problems
+from muster.training.strategies.balance import balance
+from muster.training.strategies.rules import Mesh, Options, Shape, axes, coordinates, problems
+
+GPT = Shape(model="gpt", depth=4, heads=4)
 
 
 @pytest.mark.parametrize(
@@ -19,13 +22,26 @@ from muster.training.strategies.rules import Mesh, Options, axes, problems
         ({"kind": "fsdp", "reshard": False, "precision": "fp16"}, 5),
         ({"kind": "hsdp", "mesh": Mesh(replicate=2)}, 6),
         ({"kind": "hsdp", "mesh": Mesh(replicate=3, shard=2)}, 6),
+        ({"kind": "tp", "sequence_parallel": True}, 4),
+        ({"kind": "pp", "schedule": "zero_bubble"}, 2),
+        ({"kind": "mesh", "mesh": Mesh(pp=2, tp=2)}, 8),
+        ({"kind": "mesh", "mesh": Mesh(pp=2, tp=2, replicate=2)}, 16),
     ],
 )
 def test_what_goes_together_passes(options: dict[str, Any], slots: int) -> None:
     given = Options(**options)
-    assert list(problems(given, slots=slots)) == []
-    if given.kind == "hsdp":
-        assert math.prod(axes(given, slots).values()) == slots
+    assert list(problems(given, slots=slots, shape=GPT)) == []
+    sizes = axes(given, slots)
+    assert math.prod(sizes.values()) == slots
+    places = [tuple(coordinates(sizes, rank).items()) for rank in range(slots)]
+    assert len(set(places)) == slots
+
+
+def test_the_last_axis_varies_fastest() -> None:
+    sizes = axes(Options(kind="mesh", mesh=Mesh(pp=2, tp=2)), 8)
+    assert sizes == {"pp": 2, "replicate": 1, "shard": 2, "tp": 2}
+    assert coordinates(sizes, 1) == {"pp": 0, "replicate": 0, "shard": 0, "tp": 1}
+    assert coordinates(sizes, 6) == {"pp": 1, "replicate": 0, "shard": 1, "tp": 0}
 
 
 @pytest.mark.parametrize(
@@ -35,6 +51,8 @@ def test_what_goes_together_passes(options: dict[str, Any], slots: int) -> None:
         ({"kind": "zero1", "compression": "fp16"}, {}, "strategy.compression", "zero1", "use ddp"),
         ({"kind": "fsdp", "bucket_mb": 1.0}, {}, "strategy.bucket_mb", "fsdp", "ddp or zero1"),
         ({"reshard": False}, {}, "strategy.reshard", "ddp", "fsdp"),
+        ({"sequence_parallel": True}, {}, "strategy.sequence_parallel", "ddp", "tp or mesh"),
+        ({"schedule": "gpipe"}, {}, "strategy.schedule", "ddp", "pp or mesh"),
         ({"powersgd_rank": 8}, {}, "strategy.powersgd_rank", "none", "powersgd"),
         (
             {"compression": "fp16", "precision": "fp16"},
@@ -46,19 +64,14 @@ def test_what_goes_together_passes(options: dict[str, Any], slots: int) -> None:
         ({"kind": "fsdp", "offload": True}, {}, "strategy.offload", "no device", "cuda"),
         ({"mesh": Mesh(replicate=2)}, {}, "strategy.mesh", "ddp", "hsdp"),
         ({"kind": "hsdp"}, {}, "strategy.mesh.replicate", "is 1", "fsdp"),
+        ({"kind": "hsdp", "mesh": Mesh(tp=2)}, {}, "strategy.mesh", "alone", "kind: mesh"),
+        ({"kind": "mesh"}, {}, "strategy.mesh", "nothing to combine", "{tp: 2}"),
         (
-            {"kind": "hsdp", "mesh": Mesh(replicate=2, shard=2)},
+            {"kind": "mesh", "mesh": Mesh(pp=2, tp=2)},
             {"slots": 6},
             "strategy.mesh",
-            "replicate 2 × shard 2 is 4 workers, but resources.slots is 6",
-            "2, 3, 6",
-        ),
-        (
-            {"kind": "hsdp", "mesh": Mesh(replicate=2)},
-            {"slots": 5},
-            "strategy.mesh",
-            "is 4 workers",
-            "one of 5",
+            "pp 2 × tp 2 is 4 workers, but resources.slots is 6",
+            "4 or 8 slots",
         ),
         (
             {"kind": "hsdp", "mesh": Mesh(replicate=2)},
@@ -67,12 +80,47 @@ def test_what_goes_together_passes(options: dict[str, Any], slots: int) -> None:
             "fewer",
             "fsdp",
         ),
+        (
+            {"kind": "pp", "schedule": "zero_bubble", "recompute": True},
+            {"slots": 2},
+            "strategy.recompute",
+            "two per block",
+            "1f1b",
+        ),
+        (
+            {"kind": "mesh", "mesh": Mesh(pp=2), "schedule": "zero_bubble"},
+            {},
+            "strategy.schedule",
+            "lost",
+            "shard 1",
+        ),
+        (
+            {"kind": "tp"},
+            {"shape": Shape(model="cnn")},
+            "strategy.kind",
+            "cnn is none",
+            "gpt or vit",
+        ),
+        (
+            {"kind": "tp"},
+            {"shape": Shape(model="gpt", heads=6)},
+            "trainer.heads",
+            "6 heads",
+            "use 8 heads, or tp 1, 2, 3, 6",
+        ),
+        (
+            {"kind": "pp", "schedule": "interleaved"},
+            {"shape": Shape(model="gpt", depth=6, heads=4)},
+            "trainer.depth",
+            "6 blocks are too few for 8 stages",
+            "at least 8",
+        ),
     ],
 )
 def test_what_does_not_is_refused(
     options: dict[str, Any], where: dict[str, Any], path: str, message: str, hint: str
 ) -> None:
-    (problem,) = problems(Options(**options), **({"slots": 4} | where))
+    (problem,) = problems(Options(**options), **({"slots": 4, "shape": GPT} | where))
     assert problem.path == path
     assert message in problem.message
     assert hint in problem.hint
@@ -81,3 +129,25 @@ def test_what_does_not_is_refused(
 def test_offload_needs_a_device() -> None:
     options = Options(kind="fsdp", offload=True)
     assert list(problems(options, slots=2, slot_type="cuda")) == []
+
+
+@pytest.mark.parametrize(
+    ("costs", "stages", "ends", "sizes"),
+    [
+        ([1, 1, 1, 1], 2, (0, 0), [2, 2]),
+        ([1, 1, 1, 1], 4, (0, 0), [1, 1, 1, 1]),
+        ([4, 1, 1, 1, 1], 2, (0, 0), [1, 4]),
+        ([1, 1, 1, 1, 1, 1], 2, (0, 2), [4, 2]),
+        ([1, 1, 1, 1, 1, 1], 3, (3, 0), [1, 4, 1]),
+        ([0, 0, 0], 3, (0, 0), [1, 1, 1]),
+    ],
+)
+def test_stages_are_cut_so_that_the_slowest_is_fastest(
+    costs: list[float], stages: int, ends: tuple[float, float], sizes: list[int]
+) -> None:
+    assert balance(costs, stages, entry=ends[0], exit=ends[1]) == sizes
+
+
+def test_fewer_layers_than_stages_cannot_be_cut() -> None:
+    with pytest.raises(ValueError, match="3 layers are too few for 4 stages"):
+        balance([1, 1, 1], 4)

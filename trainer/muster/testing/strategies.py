@@ -22,6 +22,8 @@ class Case:
     """Relative, of each step's loss: sums of float32 in another order."""
     trainer: dict[str, Any] = field(default_factory=dict)
     reference: str = "single"
+    resumed: bool = True
+    """Whether it is also continued from its checkpoint."""
 
 
 CASES = [
@@ -45,12 +47,43 @@ CASES = [
     Case("fsdp-clipped", 2, {"kind": "fsdp", "clip_norm": 0.5}, reference="single-clipped"),
     Case("fsdp-bf16", 2, {"kind": "fsdp", "precision": "bf16"}, 2e-2),
     Case("fsdp-fp16", 2, {"kind": "fsdp", "precision": "fp16"}, 1e-2),
-    Case("hsdp", 4, {"kind": "hsdp", "mesh": {"replicate": 2}}),
+    Case("tp", 2, {"kind": "tp"}),
+    Case("tp-sequence", 2, {"kind": "tp", "sequence_parallel": True}),
     Case(
-        "hsdp-clipped",
+        "tp-clipped",
+        2,
+        {"kind": "tp", "sequence_parallel": True, "clip_norm": 0.5},
+        reference="single-clipped",
+    ),
+    Case("tp-bf16", 2, {"kind": "tp", "precision": "bf16"}, 2e-2),
+    Case("pp-naive", 2, {"kind": "pp", "schedule": "naive"}),
+    Case("pp-gpipe", 2, {"kind": "pp", "schedule": "gpipe"}),
+    Case("pp-1f1b", 2, {"kind": "pp", "schedule": "1f1b", "accumulate": 2}),
+    Case("pp-interleaved", 2, {"kind": "pp", "schedule": "interleaved"}),
+    Case("pp-zero-bubble", 2, {"kind": "pp", "schedule": "zero_bubble"}),
+    Case("pp-clipped", 2, {"kind": "pp", "clip_norm": 0.5}, reference="single-clipped"),
+    Case("pp-recompute", 2, {"kind": "pp", "recompute": True}),
+    Case("pp-fp16", 2, {"kind": "pp", "precision": "fp16"}, 1e-2),
+    Case(
+        "hsdp",
         4,
         {"kind": "hsdp", "mesh": {"replicate": 2}, "clip_norm": 0.5},
         reference="single-clipped",
+    ),
+    Case(
+        "fsdp-tp",
+        4,
+        {"kind": "mesh", "mesh": {"tp": 2}, "sequence_parallel": True, "clip_norm": 0.5},
+        reference="single-clipped",
+    ),
+    Case("pp-fsdp", 4, {"kind": "mesh", "mesh": {"pp": 2}}),
+    Case("pp-tp", 4, {"kind": "mesh", "mesh": {"pp": 2, "tp": 2}, "sequence_parallel": True}),
+    Case(
+        "pp-fsdp-tp",
+        8,
+        {"kind": "mesh", "mesh": {"pp": 2, "tp": 2}, "clip_norm": 0.5},
+        reference="single-clipped",
+        resumed=False,  # eight processes on two cores: it takes as long as all of two workers
     ),
 ]
 
@@ -65,7 +98,7 @@ def document(case: Case) -> dict[str, Any]:
         "heads": 4,
         "patch": 4,
         "steps": STEPS,
-        "lr": 0.003,
+        "lr": 0.01,
         "options": {"rows_per_s": 0},
         **case.trainer,
         "batch_size": GLOBAL_BATCH // case.world // accumulate,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from muster.training.strategies.rules import Mesh, Options, problems
+from muster.training.strategies.rules import Mesh, Options, Shape, problems
 
 Model = Literal["cnn", "gpt", "mlp", "resnet", "vit"]
 Data = Literal["digits", "shakespeare", "synthetic"]
@@ -214,10 +214,12 @@ def resolve(
         every = checkpoints["every"] or {}  # null: only at the end
         values["checkpoint_epochs"] = every.get("epochs")
         values["checkpoint_steps"] = every.get("steps")
-    values["strategy"] = _strategy(document.get("strategy") or {}, document.get("resources") or {})
+    values["strategy"] = _strategy(document.get("strategy") or {})
     values["slots"] = (document.get("resources") or {}).get("slots")
     values["measure_comm"] = (document.get("measure") or {}).get("comm", True) is not False
-    return TrainConfig(**values, inject=inject)
+    config = TrainConfig(**values, inject=inject)
+    _check_strategy(config, document.get("resources") or {})
+    return config
 
 
 def _flat(path: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -267,21 +269,23 @@ def _checked(name: str, value: Any) -> Any:
     return value
 
 
-def _strategy(given: Mapping[str, Any], resources: Mapping[str, Any]) -> Options:
-    """Values were checked by the server; combinations are checked again, since this may run
-    without one."""
+def _strategy(given: Mapping[str, Any]) -> Options:
     mesh = Mesh(**_known_fields("strategy.mesh", given.get("mesh") or {}, Mesh))
-    options = Options(**_known_fields("strategy", given, Options) | {"mesh": mesh})
-    slots = resources.get("slots")
-    if slots is not None:
-        for problem in problems(
-            options,
-            slots=slots,
-            min_slots=resources.get("min_slots"),
-            slot_type=resources.get("slot_type") or "cpu",
-        ):
-            raise ConfigError(f"{problem.path}: {problem.message}; {problem.hint}")
-    return options
+    return Options(**_known_fields("strategy", given, Options) | {"mesh": mesh})
+
+
+def _check_strategy(config: TrainConfig, resources: Mapping[str, Any]) -> None:
+    """What the server checks too, here with the trial's own hyperparameters."""
+    if config.slots is None:
+        return
+    for problem in problems(
+        config.strategy,
+        slots=config.slots,
+        min_slots=resources.get("min_slots"),
+        slot_type=resources.get("slot_type") or "cpu",
+        shape=Shape(model=config.model, depth=config.depth, heads=config.heads),
+    ):
+        raise ConfigError(f"{problem.path}: {problem.message}; {problem.hint}")
 
 
 def _known_fields(path: str, given: Mapping[str, Any], kind: type) -> dict[str, Any]:

@@ -48,6 +48,8 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
         Workload(
             loss=task.loss,
             measures=lambda outputs, y: {"train/accuracy": task.accuracy(outputs, y)},
+            names=("train/loss", "train/accuracy"),
+            sample=lambda num: task.batch(0, rank=0, world_size=global_batch // num),
             batch_size=config.batch_size,
             global_batch=global_batch,
             before_forward=lambda: _delay(config, rank, "forward"),
@@ -63,8 +65,9 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
         seed=config.seed,
         watch=Watch.of(config.early_stopping),
     )
-    # Ranks draw different dropout masks from here on; the model above is the same on all of them.
-    state.seed_rank(config.seed, rank)
+    # From here on ranks with different data draw different dropout masks; the model above is the
+    # same on all of them, and what is computed on several ranks has to stay the same.
+    state.seed_rank(config.seed, strategy.data_rank)
     resumed = state.restore(run, training)
     took_weights = not resumed and state.take_weights(run, training)
     how = f"resumed at step {training.step}" if resumed else "starting"

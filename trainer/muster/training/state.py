@@ -101,7 +101,7 @@ def restore(run: Run, state: TrainState) -> bool:
     else:
         # Another number of workers: nobody's generator fits, and starting them anew would draw the
         # masks of the beginning again.
-        seed_rank(state.seed, run.info.rank, step=state.step)
+        seed_rank(state.seed, state.strategy.data_rank, step=state.step)
     return True
 
 

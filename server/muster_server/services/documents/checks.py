@@ -111,8 +111,21 @@ def _strategy(document: Document) -> Iterator[FieldProblem]:
         slots=resources.slots,
         min_slots=resources.min_slots,
         slot_type=resources.slot_type,
+        shape=_shape(document),
     ):
         yield FieldProblem(problem.path, problem.message, problem.hint)
+
+
+def _shape(document: Document) -> rules.Shape | None:
+    """What the document says of the model; nothing when that is searched over."""
+    trainer, searched = document.trainer, document.hyperparameters
+    if trainer is None or "model" in searched or "options" in searched:
+        return None
+    return rules.Shape(
+        model=trainer.model,
+        depth=None if "depth" in searched else trainer.depth,
+        heads=None if "heads" in searched else trainer.heads,
+    )
 
 
 def _elastic(resources: Resources) -> Iterator[FieldProblem]:

@@ -87,15 +87,27 @@ class GPT(nn.Module):
         self.head = nn.Linear(width, vocabulary, bias=False)
         initialise(self, depth)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    ENTRY = ("tokens", "positions", "dropout")
+    EXIT = ("norm", "head")
+
+    def enter(self, tokens: Tensor) -> Tensor:
+        """What comes before the blocks; uses the members in ENTRY."""
         x = self.tokens(tokens) + self.positions(
             torch.arange(tokens.shape[1], device=tokens.device)
         )
-        x = self.dropout(x)
-        for block in self.blocks:
-            x = block(x)
+        out: Tensor = self.dropout(x)
+        return out
+
+    def leave(self, x: Tensor) -> Tensor:
+        """What comes after the blocks; uses the members in EXIT."""
         out: Tensor = self.head(self.norm(x))
         return out
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.enter(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return self.leave(x)
 
 
 class ViT(nn.Module):
@@ -129,13 +141,25 @@ class ViT(nn.Module):
         self.head = nn.Linear(width, classes)
         initialise(self, depth)
 
-    def forward(self, images: Tensor) -> Tensor:
+    ENTRY = ("patches", "positions", "dropout")
+    EXIT = ("norm", "head")
+
+    def enter(self, images: Tensor) -> Tensor:
+        """What comes before the blocks; uses the members in ENTRY."""
         x = self.patches(images).flatten(2).transpose(1, 2)  # [n, patches, width]
-        x = self.dropout(x + self.positions(torch.arange(x.shape[1], device=x.device)))
-        for block in self.blocks:
-            x = block(x)
+        out: Tensor = self.dropout(x + self.positions(torch.arange(x.shape[1], device=x.device)))
+        return out
+
+    def leave(self, x: Tensor) -> Tensor:
+        """What comes after the blocks; uses the members in EXIT."""
         out: Tensor = self.head(self.norm(x).mean(dim=1))
         return out
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.enter(images)
+        for block in self.blocks:
+            x = block(x)
+        return self.leave(x)
 
 
 def initialise(model: nn.Module, depth: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster.training.strategies.rules import SHARDED, Options
+from muster.training.strategies.rules import Options, axes
 
 if TYPE_CHECKING:
     from muster.training.strategies.base import Place, Strategy, Workload
@@ -27,7 +27,16 @@ def create(options: Options, place: Place, workload: Workload) -> Strategy:
         from muster.training.strategies.zero import ZeroOne
 
         return ZeroOne(options, place, workload)
-    if options.kind in SHARDED:
+    sizes = axes(options, place.world_size)
+    if sizes["pp"] > 1:
+        from muster.training.strategies.pipeline import Pipeline
+
+        return Pipeline(options, place, workload)
+    if sizes["tp"] > 1:
+        from muster.training.strategies.tensor import TensorParallel
+
+        return TensorParallel(options, place, workload)
+    if options.kind in ("fsdp", "hsdp"):
         from muster.training.strategies.fully_sharded import FullySharded
 
         return FullySharded(options, place, workload)

@@ -29,7 +29,7 @@ from muster.timing import StepTimer
 from muster.training.strategies import gradients, whole
 from muster.training.strategies.layers import recompute
 from muster.training.strategies.precision import DTYPES, LossScale
-from muster.training.strategies.rules import Options
+from muster.training.strategies.rules import Options, axes, coordinates
 
 _EPSILON = 1e-6
 """As torch's clip_grad_norm_ has it."""
@@ -55,6 +55,10 @@ class Workload:
     """(output, target) of a micro-batch → its mean loss, a scalar."""
     measures: Callable[[Tensor, Tensor], Mapping[str, float]]
     """(output, target) → further means over the micro-batch, such as {"train/accuracy": 0.5}."""
+    names: tuple[str, ...]
+    """Of what a step returns: "train/loss" and the measures."""
+    sample: Callable[[int], tuple[Tensor, Tensor]]
+    """(number of samples) → inputs and targets like those of training, for measuring and shapes."""
     batch_size: int
     """Samples per slot and micro-batch."""
     global_batch: int
@@ -80,6 +84,10 @@ class Strategy:
         self.options = options
         self.place = place
         self.workload = workload
+        self.sizes = axes(options, place.world_size)
+        """Of the mesh's axes, by name."""
+        self.coordinates = coordinates(self.sizes, place.rank)
+        """Where on each axis this worker is."""
         self.loss_scale = LossScale(options.precision)
 
     # ------------------------------------------------ who sees what
@@ -88,12 +96,13 @@ class Strategy:
     def data_rank(self) -> int:
         """Which share of each global batch this rank sees. Ranks that hold parts of one model
         see the same share."""
-        return self.place.rank
+        at = self.coordinates
+        return at["replicate"] * self.sizes["shard"] + at["shard"]
 
     @property
     def data_world_size(self) -> int:
         """Into how many shares a global batch is dealt."""
-        return self.place.world_size
+        return self.sizes["replicate"] * self.sizes["shard"]
 
     @property
     def speaks(self) -> bool:

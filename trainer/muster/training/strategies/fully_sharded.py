@@ -24,7 +24,7 @@ from torch.distributed.fsdp import (
 
 from muster.training.strategies.base import Strategy
 from muster.training.strategies.layers import layers
-from muster.training.strategies.mesh import make_mesh
+from muster.training.strategies.mesh import data_mesh, make_mesh
 from muster.training.strategies.precision import DTYPES
 from muster.training.strategies.rules import Options
 
@@ -37,9 +37,7 @@ class FullySharded(Strategy):
 
     def share(self) -> None:
         mesh = make_mesh(self.options, self.place)
-        if mesh["replicate"].size() == 1:
-            mesh = mesh["shard"]
-        shard(self.module, mesh, self.options)  # type: ignore[arg-type]
+        shard(self.module, data_mesh(mesh), self.options)  # type: ignore[arg-type]
 
     def combine_in_backward(self, last: bool) -> None:
         self.module.set_requires_gradient_sync(last)

@@ -11,8 +11,10 @@ from torch.utils.checkpoint import checkpoint
 def layers(model: nn.Module) -> list[nn.Module]:
     """The blocks of a model that has `blocks`; of a plain sequence, its members with parameters;
     else nothing."""
-    members = getattr(model, "blocks", model)
-    if not isinstance(members, nn.ModuleList | nn.Sequential):
+    members: object = getattr(model, "blocks", model)
+    if isinstance(members, nn.ModuleDict):  # those of a pipeline's stage
+        members = list(members.values())
+    if not isinstance(members, nn.ModuleList | nn.Sequential | list):
         return []
     return [m for m in members if any(True for _ in m.parameters())]
 

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["ddp", "single", "zero1", "fsdp", "hsdp"]
+Kind = Literal["ddp", "single", "zero1", "fsdp", "hsdp", "tp", "pp", "mesh"]
 Precision = Literal["fp32", "bf16", "fp16"]
 Compression = Literal["none", "fp16", "powersgd"]
 
-SHARDED: frozenset[str] = frozenset({"fsdp", "hsdp"})
-"""Kinds that split parameters."""
-WHOLE: frozenset[str] = frozenset({"single", "ddp", "zero1"})
-"""Kinds of which every worker holds the whole model."""
+Schedule = Literal["naive", "gpipe", "1f1b", "interleaved", "zero_bubble"]
+
+SHARDED: frozenset[str] = frozenset({"fsdp", "hsdp", "mesh"})
+"""Kinds that can have parameters fully sharded."""
+SPLIT_MODELS = ("gpt", "vit")
+"""Models of blocks with matrices of their own, which tensor and pipeline parallel can cut."""
+STAGES_PER_WORKER: dict[Schedule, int] = {
+    "naive": 1,
+    "gpipe": 1,
+    "1f1b": 1,
+    "interleaved": 2,
+    "zero_bubble": 2,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mesh:
     """Sizes of the axes along which workers are arranged; the first one varies slowest."""
 
+    pp: int = 1
+    """Groups of pipeline stages."""
     replicate: int = 1
     """Copies of the sharded model."""
     shard: int | None = None
-    """Workers that share one copy. None: what the other axes leave."""
+    """Workers that share one copy, fully sharded. None: what the other axes leave."""
+    tp: int = 1
+    """Workers that share each matrix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +61,13 @@ class Options:
     """Gradients are sent in buckets of about this size (ddp)."""
     reshard: bool = True
     """Free the gathered parameters of a block after forward and gather them again in backward
-    (fsdp, hsdp)."""
+    (fsdp, hsdp, mesh)."""
     offload: bool = False
-    """Keep parameters and optimizer state in host memory (fsdp, hsdp; cuda only)."""
+    """Keep parameters and optimizer state in host memory (fsdp, hsdp, mesh; cuda only)."""
+    sequence_parallel: bool = False
+    """Split what lies between the matrices along the sequence (tp, mesh with tp)."""
+    schedule: Schedule = "1f1b"
+    """Order of forwards and backwards (pp, mesh with pp)."""
     mesh: Mesh = field(default_factory=Mesh)
 
 
@@ -63,20 +80,47 @@ class Problem:
     """The nearest choice that is valid."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What has to be known of a model to cut it. None: not known before it is built."""
+
+    model: str
+    depth: int | None = None
+    heads: int | None = None
+
+
 def axes(options: Options, slots: int) -> dict[str, int]:
     """Sizes of the mesh's axes, by name, slowest first. Their product is `slots` when `problems`
     finds nothing."""
-    mesh = options.mesh
-    shard = mesh.shard if mesh.shard is not None else max(slots // mesh.replicate, 1)
-    return {"replicate": mesh.replicate, "shard": shard}
+    mesh, kind = options.mesh, options.kind
+    sizes = {"pp": 1, "replicate": 1, "shard": 1, "tp": 1}
+    if kind in ("hsdp", "mesh"):
+        others = mesh.pp * mesh.replicate * mesh.tp
+        shard = mesh.shard if mesh.shard is not None else max(slots // others, 1)
+        return {"pp": mesh.pp, "replicate": mesh.replicate, "shard": shard, "tp": mesh.tp}
+    only = {"fsdp": "shard", "tp": "tp", "pp": "pp"}.get(kind, "replicate")
+    return sizes | {only: slots}
+
+
+def coordinates(sizes: Mapping[str, int], rank: int) -> dict[str, int]:
+    """Where on each axis the worker `rank` is; the last axis varies fastest."""
+    found: dict[str, int] = {}
+    for name in reversed(list(sizes)):
+        rank, found[name] = divmod(rank, sizes[name])
+    return found
 
 
 def problems(
-    options: Options, *, slots: int, min_slots: int | None = None, slot_type: str = "cpu"
+    options: Options,
+    *,
+    slots: int,
+    min_slots: int | None = None,
+    slot_type: str = "cpu",
+    shape: Shape | None = None,
 ) -> Iterator[Problem]:
-    """Everything in the options that does not go together, or not with the resources.
+    """Everything in the options that does not go together, or not with resources and model.
 
-    min_slots: of an elastic trial; None: always `slots`.
+    min_slots: of an elastic trial; None: always `slots`. shape: None: nothing is known of it.
     """
     if options.kind == "single" and slots > 1:
         yield Problem(
@@ -85,7 +129,19 @@ def problems(
             hint="use ddp, or one slot",
         )
     yield from _misplaced(options)
-    yield from _mesh(options, slots, min_slots)
+    fits = list(_mesh(options, slots))
+    yield from fits
+    if not fits:
+        if options.schedule == "zero_bubble" and axes(options, slots)["shard"] > 1:
+            yield Problem(
+                path="strategy.schedule",
+                message="zero_bubble computes the gradients of weights apart, after fully sharded "
+                "parameters have sent theirs, so that some would be lost",
+                hint="use 1f1b or interleaved, or a mesh with shard 1",
+            )
+        yield from _elastic(options, slots, min_slots)
+        if shape is not None:
+            yield from _model(options, axes(options, slots), shape)
     if options.offload and options.kind in SHARDED and slot_type != "cuda":
         yield Problem(
             path="strategy.offload",
@@ -97,18 +153,20 @@ def problems(
 def _misplaced(options: Options) -> Iterator[Problem]:
     """Options that would have no effect with this kind."""
     default = Options()
-    only_for: dict[str, frozenset[str]] = {
-        "compression": frozenset({"ddp"}),
-        "bucket_mb": frozenset({"ddp", "zero1"}),
-        "reshard": SHARDED,
-        "offload": SHARDED,
+    only_for: dict[str, tuple[str, ...]] = {
+        "compression": ("ddp",),
+        "bucket_mb": ("ddp", "zero1"),
+        "reshard": ("fsdp", "hsdp", "mesh"),
+        "offload": ("fsdp", "hsdp", "mesh"),
+        "sequence_parallel": ("tp", "mesh"),
+        "schedule": ("pp", "mesh"),
     }
     for name, kinds in only_for.items():
         if getattr(options, name) != getattr(default, name) and options.kind not in kinds:
             yield Problem(
                 path=f"strategy.{name}",
                 message=f"has no effect with strategy.kind {options.kind}",
-                hint=f"leave it out, or use {' or '.join(sorted(kinds))}",
+                hint=f"leave it out, or use {' or '.join(kinds)}",
             )
     if options.powersgd_rank != default.powersgd_rank and options.compression != "powersgd":
         yield Problem(
@@ -122,37 +180,93 @@ def _misplaced(options: Options) -> Iterator[Problem]:
             message="sends scaled fp16 gradients through a lossy code, which overflows",
             hint="use precision: bf16 or fp32, or no compression",
         )
+    if options.schedule == "zero_bubble" and options.recompute:
+        yield Problem(
+            path="strategy.recompute",
+            message="computes a block anew in each backward, and zero_bubble has two per block",
+            hint="use schedule: 1f1b or interleaved, or leave recompute out",
+        )
 
 
-def _mesh(options: Options, slots: int, min_slots: int | None) -> Iterator[Problem]:
-    if options.kind != "hsdp":
-        if options.mesh != Mesh():
+def _mesh(options: Options, slots: int) -> Iterator[Problem]:
+    """Axes that the kind does not have, and sizes that are not the number of slots."""
+    mesh, kind = options.mesh, options.kind
+    if kind not in ("hsdp", "mesh"):
+        if mesh != Mesh():
             yield Problem(
                 path="strategy.mesh",
-                message=f"has no effect with strategy.kind {options.kind}",
-                hint="leave it out, or use hsdp",
+                message=f"has no effect with strategy.kind {kind}",
+                hint="leave it out, or use mesh or hsdp",
             )
         return
-    if options.mesh.replicate < 2:
+    if kind == "hsdp" and (mesh.pp > 1 or mesh.tp > 1):
+        yield Problem(
+            path="strategy.mesh",
+            message="hsdp has the axes replicate and shard alone",
+            hint="leave pp and tp out, or use kind: mesh",
+        )
+        return
+    if kind == "hsdp" and mesh.replicate < 2:
         yield Problem(
             path="strategy.mesh.replicate",
             message="is 1: hsdp shards within a group of workers and keeps a copy in each group",
             hint="write {replicate: 2}, or use fsdp",
         )
-    sizes = axes(options, slots)
-    if math.prod(sizes.values()) != slots:
-        said = " × ".join(f"{name} {size}" for name, size in sizes.items())
-        near = [n for n in range(2, slots + 1) if slots % n == 0]
+        return
+    if kind == "mesh" and mesh.pp == 1 and mesh.tp == 1:
         yield Problem(
             path="strategy.mesh",
-            message=f"{said} is {math.prod(sizes.values())} workers, but resources.slots is {slots}",
-            hint=f"leave shard out, and let replicate be one of {', '.join(map(str, near))}"
-            if near
-            else "use ddp, or more slots",
+            message="has neither tp nor pp above 1, so there is nothing to combine",
+            hint="write {tp: 2}, {pp: 2} or both, or use fsdp or hsdp",
         )
-    elif min_slots is not None and min_slots != slots:
+        return
+    sizes = axes(options, slots)
+    product = math.prod(sizes.values())
+    if product != slots:
+        said = " × ".join(f"{name} {size}" for name, size in sizes.items() if size > 1)
+        others = mesh.pp * mesh.replicate * mesh.tp
+        near = max(slots // others, 1) * others
         yield Problem(
-            path="resources.min_slots",
-            message=f"a mesh of {slots} workers cannot be laid over fewer",
-            hint="leave it out, or use fsdp, which takes any number of workers",
+            path="strategy.mesh",
+            message=f"{said} is {product} workers, but resources.slots is {slots}",
+            hint=f"use {near} or {near + others} slots, and leave shard out, which takes what remains",
+        )
+
+
+def _elastic(options: Options, slots: int, min_slots: int | None) -> Iterator[Problem]:
+    if min_slots in (None, slots) or options.kind not in ("hsdp", "mesh", "tp", "pp"):
+        return
+    yield Problem(
+        path="resources.min_slots",
+        message=f"{options.kind} on {slots} workers cannot be laid over fewer",
+        hint="leave it out, or use ddp, zero1 or fsdp, which take any number of workers",
+    )
+
+
+def _model(options: Options, sizes: Mapping[str, int], shape: Shape) -> Iterator[Problem]:
+    """What the model is too small, or of the wrong kind, to be split into."""
+    tp, pp = sizes["tp"], sizes["pp"]
+    if tp == pp == 1:
+        return
+    if shape.model not in SPLIT_MODELS:
+        yield Problem(
+            path="strategy.kind",
+            message=f"{options.kind} cuts models made of blocks, and {shape.model} is none",
+            hint=f"use trainer.model {' or '.join(SPLIT_MODELS)}, or ddp or fsdp",
+        )
+        return
+    if shape.heads is not None and shape.heads % tp:
+        near = [n for n in range(1, shape.heads + 1) if shape.heads % n == 0]
+        yield Problem(
+            path="trainer.heads",
+            message=f"{shape.heads} heads cannot be shared out evenly to tp {tp} workers",
+            hint=f"use {tp * max(round(shape.heads / tp), 1)} heads, or tp {', '.join(map(str, near))}",
+        )
+    stages = pp * STAGES_PER_WORKER[options.schedule]
+    if pp > 1 and shape.depth is not None and shape.depth < stages:
+        yield Problem(
+            path="trainer.depth",
+            message=f"{shape.depth} blocks are too few for {stages} stages: {options.schedule} has "
+            f"{STAGES_PER_WORKER[options.schedule]} on each of pp {pp} workers",
+            hint=f"use at least {stages} blocks, or fewer stages",
         )

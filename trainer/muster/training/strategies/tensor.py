@@ -25,7 +25,35 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
+from muster.training.strategies import fully_sharded
+from muster.training.strategies.base import Strategy
+from muster.training.strategies.layers import layers
+from muster.training.strategies.mesh import data_mesh, make_mesh
+
 SEQUENCE_AXIS = 1
+
+
+class TensorParallel(Strategy):
+    """Matrices split along `tp`; on a mesh, what is left fully sharded along the data axes."""
+
+    @property
+    def speaks(self) -> bool:
+        return self.coordinates["tp"] == 0
+
+    @property
+    def micro_batch(self) -> int:
+        return self.workload.batch_size * self.sizes["tp"]
+
+    def share(self) -> None:
+        mesh = make_mesh(self.options, self.place)
+        split(self.module, mesh["tp"], sequence=self.options.sequence_parallel)
+        if self.data_world_size > 1:
+            fully_sharded.shard(self.module, data_mesh(mesh), self.options)
+            self.casts_itself = True
+
+    def combine_in_backward(self, last: bool) -> None:
+        if self.data_world_size > 1:
+            self.module.set_requires_gradient_sync(last)  # type: ignore[operator]
 
 
 def split(model: nn.Module, mesh: DeviceMesh, *, sequence: bool) -> None:
@@ -34,7 +62,7 @@ def split(model: nn.Module, mesh: DeviceMesh, *, sequence: bool) -> None:
     The model is one of models/transformer.py. Embeddings, last norm and head stay whole: they see
     whole activations on every rank, and so their gradients are the same on all.
     """
-    blocks = list(model.blocks)  # type: ignore[arg-type]
+    blocks = layers(model)
     for block in blocks:
         parallelize_module(block, mesh, _with_sequence() if sequence else _plain())
     if sequence:

@@ -1,0 +1,309 @@
+"""Pipeline parallel: each worker holds some of the layers, and micro-batches flow through them.
+
+Split: the layers, into stages. Sent: the activations between two stages, once per micro-batch, and
+their gradients back: little, from neighbour to neighbour. In memory on each worker: the parameters
+and optimizer state of its stages, and the activations of the micro-batches that are under way.
+
+A stage waits for the ones before it (the bubble). Schedules differ in how much, and in how many
+activations they keep: `gpipe` does all forwards and then all backwards; `1f1b` alternates, and keeps
+fewer; `interleaved` gives each worker two stages, and waits less; `zero_bubble` also puts the
+gradients of weights off to when it would wait. `naive` has one micro-batch: only one worker
+computes at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.pipelining import PipelineStage
+from torch.distributed.pipelining.schedules import PipelineScheduleMulti, get_schedule_class
+
+from muster import comm
+from muster.timing import StepTimer
+from muster.training.config import ConfigError
+from muster.training.strategies import fully_sharded, gradients, tensor, whole
+from muster.training.strategies.balance import balance
+from muster.training.strategies.base import Means, Strategy
+from muster.training.strategies.mesh import data_mesh, make_mesh
+from muster.training.strategies.precision import DTYPES
+from muster.training.strategies.rules import STAGES_PER_WORKER, Schedule
+
+SCHEDULES: dict[Schedule, str] = {
+    "naive": "GPipe",
+    "gpipe": "GPipe",
+    "1f1b": "1F1B",
+    "interleaved": "Interleaved1F1B",
+    "zero_bubble": "InterleavedZeroBubble",
+}
+
+
+class Pipeline(Strategy):
+    """torch's pipeline schedules over stages cut out of the model.
+
+    Within a stage, parameters may be split further: along `tp`, and fully sharded along `shard`.
+    """
+
+    module: Parts
+    timer: StepTimer | None = None
+    """While a step is under way."""
+
+    # ------------------------------------------------ who sees what
+
+    @property
+    def micro_batch(self) -> int:
+        share = self.workload.global_batch // self.data_world_size
+        if self.options.schedule == "naive":
+            return share
+        return self.workload.batch_size * self.sizes["tp"]
+
+    @property
+    def num_micro(self) -> int:
+        return self.workload.global_batch // self.data_world_size // self.micro_batch
+
+    @property
+    def speaks(self) -> bool:
+        return self.coordinates["tp"] == 0 and self._has_last
+
+    # ------------------------------------------------ set up
+
+    def share(self) -> None:
+        share, rest = divmod(self.workload.global_batch, self.data_world_size)
+        if rest or share % self.micro_batch:
+            raise ConfigError(
+                f"strategy.kind: a pipeline needs micro-batches of equal size, and a share of "
+                f"{self.workload.global_batch} / {self.data_world_size} samples cannot be cut into "
+                f"parts of {self.micro_batch}"
+            )
+        mesh = make_mesh(self.options, self.place)
+        self._group = mesh.get_group("pp")
+        num_workers = self.sizes["pp"]
+        num_stages = num_workers * STAGES_PER_WORKER[self.options.schedule]
+        mine = range(self.coordinates["pp"], num_stages, num_workers)
+        parts = list(self._cut(num_stages, mine))
+        for part in parts:
+            if self.sizes["tp"] > 1:
+                tensor.split(part, mesh["tp"], sequence=self.options.sequence_parallel)
+            if self.data_world_size > 1:
+                fully_sharded.shard(part, data_mesh(mesh), self.options)
+        self.casts_itself = self.data_world_size > 1
+        self.module = Parts(parts)
+        self._has_first, self._has_last = 0 in mine, num_stages - 1 in mine
+        self._stages = [
+            _TimedStage(self, part, i, num_stages) for part, i in zip(parts, mine, strict=True)
+        ]
+        kind = get_schedule_class(SCHEDULES[self.options.schedule])
+        stages: Any = self._stages if issubclass(kind, PipelineScheduleMulti) else self._stages[0]
+        self._schedule: Any = kind(
+            stages, self.num_micro, loss_fn=self._micro_loss, scale_grads=False
+        )
+        self._rehearse()
+
+    def _cut(self, num_stages: int, mine: Sequence[int]) -> Iterator[nn.Module]:
+        """My stages, each a copy of the model with its own layers alone."""
+        model: Any = self.module
+        if len(model.blocks) < num_stages:
+            raise ConfigError(
+                f"depth: {len(model.blocks)} blocks are too few for {num_stages} stages of a "
+                f"{self.options.schedule} pipeline"
+            )
+        x, _ = self.workload.sample(self.micro_batch)
+        entry, *costs, exit = _agreed_costs(model, x.to(self.place.device))
+        sizes = balance(costs, num_stages, entry=entry, exit=exit)
+        for stage in mine:
+            first = sum(sizes[:stage])
+            yield _stage_of(
+                copy.deepcopy(model),
+                range(first, first + sizes[stage]),
+                is_first=stage == 0,
+                is_last=stage == num_stages - 1,
+            )
+
+    def _rehearse(self) -> None:
+        """One pass that changes nothing: in the first one, stages tell each other their shapes."""
+        x, y = (
+            t.to(self.place.device) for t in self.workload.sample(self.micro_batch * self.num_micro)
+        )
+        self._run(x, y)
+        for parameter in self.module.parameters():
+            parameter.grad = None
+
+    # ------------------------------------------------ training
+
+    def compute_gradients(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
+        self.timer = timer
+        self._run(x, y)
+        self.timer = None
+        return self._told_to_the_first(self._means.values())
+
+    def _run(self, x: Tensor, y: Tensor) -> None:
+        self._means = Means()
+        targets: dict[str, Any] = {"target": y, "losses": []} if self._has_last else {}
+        self._schedule.step(*([x] if self._has_first else []), return_outputs=False, **targets)
+
+    def _micro_loss(self, output: Tensor, target: Tensor) -> Tensor:
+        """Called by the schedule on the last stage, after its forward."""
+        if not self.module.training:
+            return output.new_zeros(())
+        output = output.float()
+        loss = self.workload.loss(output, target)
+        self._means.add(len(target), loss, self.workload.measures(output.detach(), target))
+        weight = len(target) * self.data_world_size / self.workload.global_batch
+        return loss * weight * self.loss_scale.value
+
+    def _told_to_the_first(self, values: dict[str, float]) -> dict[str, float]:
+        """What the last stage knows, on the first one too: rank 0 is where people look. The first
+        stage ends last, so it does not wait for it."""
+        names = self.workload.names
+        first = dist.get_global_rank(self._group, 0)
+        last = dist.get_global_rank(self._group, self.sizes["pp"] - 1)
+        packed = torch.zeros(len(names), dtype=torch.float64, device=self.place.device)
+        if self.place.rank == last:
+            packed += torch.tensor([values[n] for n in names]).to(packed)
+            dist.send(packed, first, group=self._group)
+        elif self.place.rank == first:
+            dist.recv(packed, last, group=self._group)
+            return dict(zip(names, packed.tolist(), strict=True))
+        return values
+
+    def grad_norm(self) -> float:
+        return gradients.global_norm(self.module.parameters(), also_over=self._group)
+
+    # ------------------------------------------------ evaluation
+
+    @torch.no_grad()
+    def predict(self, x: Tensor) -> Tensor | None:
+        self.module.eval()
+        size = self.micro_batch * self.num_micro  # shapes are those of training
+        outputs = []
+        for start in range(0, max(len(x), 1), size):
+            part = x[start : start + size]
+            padded = torch.cat([part, part.new_zeros(size - len(part), *x.shape[1:])])
+            # It wants targets and a loss even when there is nothing to go backward from.
+            targets: dict[str, Any] = {"target": torch.zeros(size)} if self._has_last else {}
+            output = self._schedule.eval(*([padded] if self._has_first else []), **targets)
+            if output is not None:
+                outputs.append(output[: len(part)].float())
+        return torch.cat(outputs) if self._has_last else None
+
+    # ------------------------------------------------ checkpoints
+
+    def model_state(self) -> dict[str, Tensor]:
+        return {
+            name: value
+            for state in self._gathered(whole.model_state(self.module))
+            for name, value in state.items()
+        }
+
+    def load_model_state(self, state: Mapping[str, Tensor]) -> None:
+        for part in self.module:
+            whole.load_model_state(part, {n: v for n, v in state.items() if n in part.state_dict()})
+
+    def optimizer_state(self) -> dict[str, Any]:
+        states = self._gathered(whole.optimizer_state(self.module, self.optimizer))
+        if not states:
+            return {}
+        groups = [
+            {**same[0], "params": [name for group in same for name in group["params"]]}
+            for same in zip(*(state["param_groups"] for state in states), strict=True)
+        ]
+        return {
+            "state": {n: v for state in states for n, v in state["state"].items()},
+            "param_groups": groups,
+        }
+
+    def _gathered(self, mine: Any) -> list[Any]:
+        """What each stage's worker has, on the first one; empty on the others."""
+        first = dist.get_global_rank(self._group, 0)
+        found: list[Any] | None = [None] * self.sizes["pp"] if self.place.rank == first else None
+        dist.gather_object(mine, found, dst=first, group=self._group)
+        return found or []
+
+
+class Parts(nn.ModuleList):
+    """The stages that one worker holds, with the names that parameters have in the whole model."""
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        for part in self:
+            yield from part.named_parameters(*args, **kwargs)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+        return {n: v for part in self for n, v in part.state_dict(*args, **kwargs).items()}
+
+
+def _stage_of(model: Any, layers: Sequence[int], *, is_first: bool, is_last: bool) -> nn.Module:
+    """`model` without what other stages hold; what is left keeps its name."""
+    model.blocks = nn.ModuleDict({str(i): model.blocks[i] for i in layers})
+    for name in () if is_first else model.ENTRY:
+        setattr(model, name, None)
+    for name in () if is_last else model.EXIT:
+        setattr(model, name, None)
+
+    def forward(x: Tensor) -> Tensor:
+        if is_first:
+            x = model.enter(x).contiguous()  # gloo sends nothing else, nor the gradient of it
+        for block in model.blocks.values():
+            x = block(x)
+        return model.leave(x) if is_last else x.contiguous()
+
+    model.forward = forward
+    return model  # type: ignore[no-any-return]
+
+
+def _agreed_costs(model: Any, x: Tensor) -> list[float]:
+    """Seconds of forward and backward of entry, each block and exit, as rank 0 measures them."""
+    found = torch.zeros(len(model.blocks) + 2, dtype=torch.float64)
+    if dist.get_rank() == 0:
+        for _ in range(2):  # the first time pays for caches
+            found = torch.tensor(list(_costs(model, x)), dtype=torch.float64)
+        model.zero_grad(set_to_none=True)
+    dist.broadcast(found, 0, group=comm.control_group())
+    return found.tolist()
+
+
+def _costs(model: Any, x: Tensor) -> Iterator[float]:
+    for part in (model.enter, *model.blocks, model.leave):
+        if x.is_cuda:
+            torch.cuda.synchronize()
+        began = time.perf_counter()
+        y = part(x)
+        y.float().sum().backward()
+        if x.is_cuda:
+            torch.cuda.synchronize()
+        yield time.perf_counter() - began
+        x = y.detach().requires_grad_()
+
+
+class _TimedStage(PipelineStage):
+    """A stage whose work counts as forward and backward of the step, whatever the schedule."""
+
+    def __init__(self, owner: Pipeline, part: nn.Module, index: int, num_stages: int) -> None:
+        super().__init__(part, index, num_stages, owner.place.device, group=owner._group)
+        self._owner = owner
+
+    def _phase(self, name: str) -> contextlib.AbstractContextManager[None]:
+        timer = self._owner.timer
+        return timer.phase(name) if timer is not None else contextlib.nullcontext()
+
+    def forward_maybe_with_nosync(self, *args: Any, **kwargs: Any) -> Any:
+        owner = self._owner
+        dtype = DTYPES[owner.options.precision]
+        casts = dtype != torch.float32 and not owner.casts_itself
+        with self._phase("forward"), torch.autocast(owner.place.device.type, dtype, enabled=casts):
+            if self.is_last and owner.timer is not None:
+                owner.workload.before_forward()
+            return super().forward_maybe_with_nosync(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def backward_maybe_with_nosync(self, *args: Any, **kwargs: Any) -> Any:
+        with self._phase("backward"):
+            return super().backward_maybe_with_nosync(*args, **kwargs)
+
+    def backward_weight_one_chunk(self, *args: Any, **kwargs: Any) -> Any:
+        with self._phase("backward"):
+            return super().backward_weight_one_chunk(*args, **kwargs)
