@@ -18,7 +18,7 @@ import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -39,6 +39,8 @@ PYTEST_AREAS = [
 ]
 FAST = ["style", "types", "imports", "unit"]
 BROWSER_AREAS = {"e2e"}
+MAX_UNSTEADY = 2
+"""Up to so many failed tests of a browser area are run once more, and named whatever comes of it."""
 PARALLEL_AREAS = {
     # worksteal gives each worker a contiguous part: few pay for the same module's fixtures.
     "unit": "worksteal",
@@ -74,6 +76,8 @@ class Tests:
     failed: int = 0
     errors: int = 0
     skipped: int = 0
+    unsteady: list[str] = field(default_factory=list)
+    """Those that passed only when they were run again."""
 
     def add(self, report: Path) -> None:
         for suite in ET.parse(report).getroot().iter("testsuite"):
@@ -199,17 +203,36 @@ def provide_browser() -> bool:
 
 def pytest(area: str, more: list[str], tests: Tests) -> bool:
     deal = PARALLEL_AREAS.get(area)
+    parallel: list[str] = []
+    if deal == "loadfile":  # begun in the order in which they are collected
+        parallel = [f"-n{NUM_WAITING_WORKERS}", "--dist=loadfile", "--no-loadscope-reorder"]
+    elif deal and NUM_WORKERS > 1:
+        parallel = [f"-n{NUM_WORKERS}", f"--dist={deal}"]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        parallel: list[str] = []
-        if deal == "loadfile":  # begun in the order in which they are collected
-            parallel = [f"-n{NUM_WAITING_WORKERS}", "--dist=loadfile", "--no-loadscope-reorder"]
-        elif deal and NUM_WORKERS > 1:
-            parallel = [f"-n{NUM_WORKERS}", f"--dist={deal}"]
-        ok = call("pytest", "-q", *parallel, f"--junit-xml={report}", f"tests/{area}", *more)
-        if report.exists():
+        command = ("pytest", "-q", f"--junit-xml={report}", f"tests/{area}", *more)
+        ok = call(*command, *parallel)
+        if not report.exists():
+            return ok
+        before = tests.failed, tests.errors
+        tests.add(report)
+        failed = failures(report)
+        if area in BROWSER_AREAS and 0 < len(failed) <= MAX_UNSTEADY:
+            print(f"\nrun again, because of the browser: {', '.join(failed)}", flush=True)
+            ok = call(*command, "--last-failed")
+            tests.failed, tests.errors = before
             tests.add(report)
+            tests.unsteady += [test for test in failed if test not in failures(report)]
     return ok
+
+
+def failures(report: Path) -> list[str]:
+    """The tests that failed, or could not be set up or ended."""
+    return [
+        f"{case.get('classname')}::{case.get('name')}"
+        for case in ET.parse(report).getroot().iter("testcase")
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
 
 
 def main() -> int:
@@ -266,6 +289,8 @@ def main() -> int:
         print(
             f"{'ok    ' if outcome.ok else 'FAILED'}  {outcome.name:<12} {outcome.seconds:6.1f} s"
         )
+    for test in tests.unsteady:
+        print(f"UNSTEADY: failed, and passed when run again: {test}")
     ok = all(outcome.ok for outcome in outcomes)
     verdict = f" {tests} in {time.monotonic() - started:.2f}s "
     print(f"{verdict:=^80}")

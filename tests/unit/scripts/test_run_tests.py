@@ -1,0 +1,79 @@
+"""What becomes of a test that fails, by area and when run again."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "run_tests.py"
+FAILS_ONCE = """
+from pathlib import Path
+def test_it():
+    there = Path(__file__).with_name("was-here")
+    was_here = there.exists()
+    there.touch()
+    assert was_here
+def test_other():
+    pass
+"""
+FAILS = "def test_it():\n    assert False\n"
+
+
+@pytest.fixture
+def run_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script, over a project of its own."""
+    spec = importlib.util.spec_from_file_location("run_tests", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "run_tests", module)
+    spec.loader.exec_module(module)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "PARALLEL_AREAS", {})
+    call = module.call
+    monkeypatch.setattr(module, "call", lambda *command: call(*command, cwd=tmp_path))
+    return module
+
+
+@pytest.mark.parametrize(
+    ("area", "script", "ok", "said", "unsteady"),
+    [
+        ("e2e", FAILS_ONCE, True, "2 passed", ["tests.e2e.test_a::test_it"]),
+        ("e2e", FAILS, False, "1 failed", []),
+        ("api", FAILS_ONCE, False, "1 failed, 1 passed", []),
+    ],
+)
+def test_only_a_browser_test_is_run_again_and_named(
+    run_tests: ModuleType,
+    tmp_path: Path,
+    area: str,
+    script: str,
+    ok: bool,
+    said: str,
+    unsteady: list[str],
+) -> None:
+    folder = tmp_path / "tests" / area
+    folder.mkdir(parents=True)
+    (folder / "test_a.py").write_text(script)
+    tests = run_tests.Tests()
+    assert run_tests.pytest(area, [], tests) is ok
+    assert str(tests) == said
+    assert tests.unsteady == unsteady
+
+
+def test_many_failed_browser_tests_are_no_accident(run_tests: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "e2e"
+    folder.mkdir(parents=True)
+    for number in range(run_tests.MAX_UNSTEADY + 1):
+        path = folder / f"{number}"
+        path.mkdir()
+        (path / f"test_{number}.py").write_text(FAILS_ONCE)
+    tests = run_tests.Tests()
+    assert not run_tests.pytest("e2e", [], tests)
+    assert tests.failed == run_tests.MAX_UNSTEADY + 1
+    assert tests.unsteady == []
