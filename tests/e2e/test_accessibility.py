@@ -36,6 +36,7 @@ PAGES = [
     "/queue",
     "/nodes",
     "/nodes/{node}",
+    "/preflights/{preflight}",
     "/submit",
     "/settings",
     "/settings?tab=tokens",
@@ -73,7 +74,10 @@ def ids(stack: Stack) -> Iterator[dict[str, Any]]:
         for experiment in (search, ended, failed):
             client.wait(experiment["id"], timeout_s=100)
         node = client.get("/nodes")["items"][0]
+        names = [found["name"] for found in client.get("/nodes")["items"]]
+        preflight = client.post("/preflights", {"nodes": names})
         yield {
+            "preflight": preflight["id"],
             "search": search["id"],
             "trial": ended["only_trial_id"],
             "failed": failed["only_trial_id"],
@@ -135,6 +139,7 @@ DIALOGS = {
     "bulk": ("/experiments", ["select-all", "bulk-actions", "bulk-delete"]),
     "fork": ("/submit?from={search}&start=latest", []),
     "drain": ("/nodes/{node}", ["node-draining"]),
+    "preflight": ("/nodes/{node}", ["preflight"]),
     "share": ("/settings?tab=projects&project=default", ["project-share", "add-quota"]),
     "price": ("/settings?tab=pools", ["set-price"]),
 }

@@ -79,3 +79,59 @@ def test_cordoning_lets_what_runs_go_on(
         page.get_by_test_id("confirm").click()
         expect(page.get_by_test_id("node-cordoned")).to_be_visible()
         assert client.get(f"/nodes/{node['id']}")["scheduling"] == "open"
+
+
+def test_nodes_try_each_other_and_the_result_is_shown(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    page.goto(f"{stack.url}/nodes")
+    page.get_by_test_id("select-all").check()
+    page.get_by_test_id("preflight").click()
+    begin = page.get_by_test_id("preflight-begin")
+    expect(begin).to_have_text("Try 2 nodes")
+    begin.click()
+    expect(page).to_have_url(re.compile(r"/preflights/\d+$"))
+    state = page.get_by_test_id("preflight-state")
+    expect(state).to_have_attribute("data-state", "passed", timeout=SLOW_MS)
+    expect(page.get_by_test_id("preflight-verdict")).to_contain_text("all 2 connections")
+    pairs = page.get_by_test_id("preflight-pairs")
+    expect(pairs.locator("td", has_text=" ms")).to_have_count(2)
+    expect(page.get_by_test_id("preflight-nodes")).to_contain_text("in order")
+
+    # Each node's page begins with itself chosen.
+    page.get_by_test_id("preflight-nodes").get_by_role("link", name="local-1").click()
+    page.get_by_test_id("preflight").click()
+    expect(page.get_by_test_id("preflight-begin")).to_have_text("Try 1 node")
+    page.goto(f"{stack.url}/nodes")
+    expect(page.get_by_test_id("preflights")).to_contain_text("passed")
+
+
+def test_a_quarantined_node_is_released(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        last = max((e["id"] for e in client.get("/experiments")["items"]), default=0)
+        in_the_way = [stack.home / "storage" / f"experiment-{last + n}" for n in range(1, 4)]
+        for path in in_the_way:  # where a folder has to be made for the checkpoints
+            path.write_text("")
+        for _ in in_the_way:
+            document = scripted(
+                "cannot-prepare",
+                [],
+                resources={"slots": 1, "allow_nodes": ["local-2"]},
+                restarts={"infra": 0},
+            )
+            experiment = client.post("/experiments", {"document": document})
+            client.wait(experiment["id"], timeout_s=90)
+        node = next(n for n in client.get("/nodes")["items"] if n["name"] == "local-2")
+        assert node["health"] == "quarantined"
+
+        page.goto(f"{stack.url}/nodes/{node['id']}")
+        expect(page.get_by_text("This node is quarantined")).to_be_visible()
+        page.get_by_test_id("node-release").click()
+        effect = page.get_by_test_id("node-effect")
+        expect(effect).to_contain_text("could not prepare 3 times in a row")
+        page.get_by_test_id("confirm").click()
+        expect(page.get_by_text("no problem found")).to_be_visible()
+        expect(page.get_by_test_id("node-release")).to_have_count(0)
+        assert client.get(f"/nodes/{node['id']}")["health"] == "ok"

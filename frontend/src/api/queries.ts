@@ -21,6 +21,7 @@ export type QueueMove = Schemas["QueueMove"];
 export type Project = Schemas["ProjectOut"];
 export type Pool = Schemas["PoolOut"];
 export type Search = Schemas["SearchOut"];
+export type Preflight = Schemas["PreflightOut"];
 
 export const PAGE = 50;
 
@@ -79,6 +80,21 @@ export const node = (nodeId: string) =>
     queryFn: ({ signal }) =>
       unwrap(client.GET("/api/v1/nodes/{node_id}", { params: { path: { node_id: nodeId } }, signal })),
   });
+
+/** One preflight; asked for again until it has ended. */
+export const preflight = (preflightId: string) =>
+  queryOptions({
+    queryKey: ["preflights", preflightId],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/preflights/{preflight_id}", { params: { path: { preflight_id: Number(preflightId) } }, signal })),
+    refetchInterval: (query) => (query.state.data?.state === "running" ? 1_000 : false),
+  });
+
+/** The latest preflights. */
+export const preflights = queryOptions({
+  queryKey: ["preflights"],
+  queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/preflights", { params: { query: { limit: 5 } }, signal }))).items,
+});
 
 export const nodeEvents = (nodeId: string) =>
   infiniteQueryOptions({

@@ -28,6 +28,8 @@ export function Crumbs() {
   } else if (section === "nodes") {
     crumbs = [{ label: t("nav.nodes"), to: "/nodes" }];
     if (id) crumbs.push({ label: nodeData?.name ?? id });
+  } else if (section === "preflights") {
+    crumbs = [{ label: t("nav.nodes"), to: "/nodes" }, { label: t("preflight.title", { id }) }];
   } else if (section === "queue" || section === "submit" || section === "settings") {
     crumbs = [{ label: t(`nav.${section}`) }];
   } else {

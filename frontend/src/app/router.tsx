@@ -77,6 +77,12 @@ const nodeRoute = createRoute({
   path: "/nodes/$nodeId",
   component: lazyPage(() => import("../features/cluster/NodePage"), "NodePage"),
 });
+const preflightRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/preflights/$preflightId",
+  beforeLoad: ({ params }) => numeric(params.preflightId),
+  component: lazyPage(() => import("../features/cluster/PreflightPage"), "PreflightPage"),
+});
 const queueRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/queue",
@@ -187,7 +193,7 @@ const routeTree = rootRoute.addChildren([
   appRoute.addChildren([
     overviewRoute,
     nodesRoute,
-    nodeRoute,
+    nodeRoute, preflightRoute,
     queueRoute,
     experimentsRoute,
     experimentRoute,

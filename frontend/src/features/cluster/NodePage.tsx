@@ -14,6 +14,7 @@ import { NodeState } from "./Nodes";
 import { NodeScheduling } from "./NodeScheduling";
 import { NodeSlots } from "./NodeSlots";
 import { versionsOf } from "./nodeUse";
+import { PreflightButton } from "./PreflightButton";
 import { usageOf } from "./usage";
 
 export function NodePage() {
@@ -33,7 +34,14 @@ function NodeView({ node }: { node: Node }) {
       <PageHead
         title={node.name}
         badge={<NodeState node={node} />}
-        actions={user?.role === "admin" ? <NodeScheduling node={node} /> : null}
+        actions={
+          user?.role === "admin" ? (
+            <>
+              <PreflightButton chosen={[node.name]} />
+              <NodeScheduling node={node} />
+            </>
+          ) : null
+        }
         sub={
           <>
             <span>{t("nodes.inPool", { pool: node.pool })}</span>

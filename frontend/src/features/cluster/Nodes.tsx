@@ -1,16 +1,19 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
 import { me, type Node, nodes } from "../../api/queries";
-import { Empty, Meter, PageHead } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
+import { Empty, Meter, PageHead, Section } from "../../components/basics";
+import { type Column, DataTable, type Ticks } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
+import { PreflightButton } from "./PreflightButton";
+import { Preflights } from "./Preflights";
 import { usageOf } from "./usage";
 
 export function Nodes() {
@@ -18,8 +21,17 @@ export function Nodes() {
   const query = useQuery(nodes);
   const user = useQuery(me).data;
   useLiveQueries("cluster", ["nodes"]);
+  const isAdmin = user?.role === "admin";
+  const [chosen, setChosen] = useState<readonly string[]>([]);
+  const ticks: Ticks<Node> = {
+    has: (node) => chosen.includes(node.name),
+    onToggle: (node) => setChosen(chosen.includes(node.name) ? chosen.filter((name) => name !== node.name) : [...chosen, node.name]),
+    onAll: (on) => setChosen(on ? (query.data ?? []).map((node) => node.name) : []),
+    label: (node) => t("preflight.select", { name: node.name }),
+    labelAll: t("preflight.selectAll"),
+  };
   const join =
-    user?.role === "admin" ? (
+    isAdmin ? (
       <LinkButton to="/settings" search={{ tab: "join" }}>
         {t("nodes.join")}
       </LinkButton>
@@ -47,7 +59,19 @@ export function Nodes() {
   ];
   return (
     <>
-      <PageHead title={t("nav.nodes")} actions={join} />
+      <PageHead
+        title={t("nav.nodes")}
+        actions={
+          isAdmin && query.data && query.data.length > 0 ? (
+            <>
+              <PreflightButton chosen={chosen} />
+              {join}
+            </>
+          ) : (
+            join
+          )
+        }
+      />
       <QueryView query={query}>
         {(data) =>
           data.length === 0 ? (
@@ -55,7 +79,12 @@ export function Nodes() {
               {t("nodes.emptyHint")}
             </Empty>
           ) : (
-            <DataTable rows={data} columns={columns} rowKey={(node) => node.id} label={t("nav.nodes")} testId="nodes" />
+            <>
+              <Section>
+                <DataTable rows={data} selection={isAdmin ? ticks : undefined} columns={columns} rowKey={(node) => node.id} label={t("nav.nodes")} testId="nodes" />
+              </Section>
+              <Preflights />
+            </>
           )
         }
       </QueryView>

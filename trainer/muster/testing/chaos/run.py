@@ -139,13 +139,18 @@ class Chaos:
         kinds = [kind for kind in blows.kinds if self._only.search(kind)]
         left = list(kinds)
         self._draw.shuffle(left)
+        was_refused = False
         while time.monotonic() - began_at < self._duration_s:
-            kind = left.pop() if left else self._draw.choice(kinds)
+            is_due = bool(left) and not was_refused
+            kind = left.pop() if is_due else self._draw.choice(kinds)
+            was_refused = is_due
             if blows.strike(kind):
+                was_refused = False
                 self.report.blows[re.sub(r"(-local)?-\d+$", "", kind)] += 1
                 time.sleep(self._draw.uniform(*PAUSE_S))
             else:
-                left.insert(0, kind)  # nothing to be hit in this way now: later
+                if is_due:
+                    left.insert(0, kind)  # nothing to be hit in this way now: later
                 time.sleep(RETRY_S)
         self.report.blows_s = time.monotonic() - began_at
         blows.undo_all()
