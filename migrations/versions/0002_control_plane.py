@@ -30,9 +30,11 @@ def upgrade() -> None:
     _add_yields()
     _add_queue()
     _add_avoidance()
+    _add_evaluations()
 
 
 def downgrade() -> None:
+    _drop_evaluations()
     _drop_avoidance()
     _drop_queue()
     _drop_yields()
@@ -372,3 +374,33 @@ def _add_avoidance() -> None:
 def _drop_avoidance() -> None:
     op.drop_column("allocations", "is_node_at_fault")
     op.drop_column("trials", "avoided")
+
+
+# ---------------------------------------------------------------- what models are worth
+
+
+def _add_evaluations() -> None:
+    op.create_table(
+        "evaluations",
+        sa.Column("id", BigId, nullable=False),
+        sa.Column("trial_id", BigId, nullable=False),
+        sa.Column("name", sa.String(length=64), nullable=False),
+        sa.Column("attempt_no", sa.Integer(), nullable=False),
+        sa.Column("step", sa.BigInteger(), nullable=False),
+        sa.Column("metrics", Json, nullable=False),
+        sa.Column("classes", Json, nullable=False),
+        sa.Column("confusion", Json, nullable=False),
+        sa.Column("at", Timestamp, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["trial_id"],
+            ["trials.id"],
+            name=op.f("fk_evaluations_trial_id_trials"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_evaluations")),
+        sa.UniqueConstraint("trial_id", "name", name=op.f("uq_evaluations_trial_id_name")),
+    )
+
+
+def _drop_evaluations() -> None:
+    op.drop_table("evaluations")

@@ -264,6 +264,7 @@ def test_reports_are_recorded_in_order_under_the_rank_that_said_hello(shims: Any
     shim = shims(
         REPORTER + 'say(type="group", name="world", kind="world", backend="gloo", ranks=[0, 1])\n'
         'say(type="checkpoint", step=2, path="step-2", size_bytes=3, files={"a": "b"})\n'
+        'say(type="evaluation", name="test", step=2, classes=["a"], confusion=[[3]])\n'
         'say(type="metrics", series=[dict(name="x", steps=[1], times_ms=[1], values=["oops"])])\n'
         's.sendall(b"{\\"type\\": \\"metrics\\", \\"series\\": [{\\"name\\": NaN}]}\\n")\n'
         'say(type="from_the_future", a=1)\n'
@@ -277,6 +278,7 @@ def test_reports_are_recorded_in_order_under_the_rank_that_said_hello(shims: Any
     hellos = [w for w in shim.of(wire.WorkerRecord) if w.reports]
     assert sorted((w.rank, w.backend) for w in hellos) == [(0, "gloo"), (1, "gloo")]
     assert len(shim.of(wire.GroupRecord)) == len(shim.of(wire.CheckpointRecord)) == 2
+    assert [e.confusion for e in shim.of(wire.EvaluationRecord)] == [[[3]], [[3]]]
     texts = [m.text for m in shim.of(wire.MessageRecord)]
     assert texts.count("done") == 2
     refused = [t for t in texts if "was refused" in t]

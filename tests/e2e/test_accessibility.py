@@ -30,6 +30,7 @@ PAGES = [
     "/trials/{trial}?tab=ranks",
     "/trials/{trial}?tab=logs",
     "/trials/{trial}?tab=checkpoints",
+    "/trials/{trial}?tab=evaluation",
     "/trials/{trial}?tab=config",
     "/trials/{trial}?tab=events",
     "/trials/{failed}",
@@ -59,6 +60,10 @@ def ids(stack: Stack) -> Iterator[dict[str, Any]]:
             return client.post("/experiments", {"document": scripted(name, script, **more)})
 
         training = [{"group": "all", "members": [0]}, {"train": {"step_s": 0.01}}]
+        judged = {"evaluate": "test", "metrics": {"test/accuracy": 0.8}} | {
+            "classes": ["cat", "dog", "bird"],
+            "confusion": [[8, 1, 1], [0, 6, 4], [0, 0, 10]],
+        }
         search = submit(
             "searches",
             training,
@@ -68,7 +73,7 @@ def ids(stack: Stack) -> Iterator[dict[str, Any]]:
                 "max_length": {"epochs": 3}, "divisor": 3, "concurrent": 2,
             },
         )  # fmt: skip
-        ended = submit("trains", training)
+        ended = submit("trains", [*training, judged])
         failed = submit("fails", [{"raise": "bad batch"}])
         waits = submit("waits", [{"sleep": 1}], slots=64)
         for experiment in (search, ended, failed):

@@ -83,6 +83,15 @@ def test_validation_early_stopping_and_the_best_checkpoint(train: Train) -> None
     assert test_loss == pytest.approx(losses[best], rel=0.5)
     assert test_loss < losses[steps[-1]]
 
+    (judged,) = job.lines("evaluation")
+    assert (judged["name"], judged["step"]) == ("test", best)
+    assert judged["metrics"]["test/loss"] == test_loss
+    assert judged["classes"] == [str(n) for n in range(10)]
+    confusion = judged["confusion"]
+    assert sum(map(sum, confusion)) == 180
+    right = sum(confusion[i][i] for i in range(10))
+    assert right / 180 == pytest.approx(judged["metrics"]["test/accuracy"])
+
     # Going on from its end finds the verdict in the checkpoint and does not train on.
     last = job.checkpoints / f"step-{steps[-1]:08d}"
     again = train(
@@ -108,6 +117,8 @@ def test_a_language_model_learns_letters(train: Train) -> None:
     perplexity = job.series("val/perplexity")[30]
     assert perplexity == pytest.approx(2.718281828 ** losses[30], rel=1e-6)
     assert set(job.series("test/perplexity")) == {30}
+    (judged,) = job.lines("evaluation")
+    assert (judged["classes"], judged["confusion"]) == ([], [])
 
 
 def test_another_seed_is_another_training_and_the_same_one_the_same(train: Train) -> None:

@@ -145,6 +145,37 @@ class Run:
             )
 
     @_never_raises
+    def report_evaluation(
+        self,
+        name: str,
+        *,
+        step: int,
+        metrics: Mapping[str, Any] | None = None,
+        classes: Sequence[str] = (),
+        confusion: Sequence[Sequence[int]] = (),
+    ) -> None:
+        """What the model of `step` was found to be worth, shown on the trial's page. Call it on one
+        rank; a later call with the same name takes the place of an earlier one.
+
+        name: of the samples it was judged by, such as "test".
+        classes: names, in the order of `confusion`, at most 128.
+        confusion: [true class][predicted class] → number of samples. Precision, recall and F1 of
+            each class follow from it.
+        """
+        values, problems = clean_values(metrics or {})
+        for problem in problems:
+            warn_once(problem)
+        self._sink.record(
+            wire.EvaluationRecord(
+                name=name,
+                step=int(step),
+                metrics={k: wire.encode_number(v) for k, v in values.items()},
+                classes=[str(c) for c in classes],
+                confusion=[[int(n) for n in row] for row in confusion],
+            )
+        )
+
+    @_never_raises
     def message(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         """A sentence for the trial's events."""
         self._sink.record(wire.MessageRecord(level=level, text=text[:2000]))
@@ -344,6 +375,18 @@ def report_group(
 ) -> None:
     """Tell Muster about a process group by its global ranks, in group-rank order."""
     init().report_group(name, ranks, kind, backend=backend)
+
+
+def report_evaluation(
+    name: str,
+    *,
+    step: int,
+    metrics: Mapping[str, Any] | None = None,
+    classes: Sequence[str] = (),
+    confusion: Sequence[Sequence[int]] = (),
+) -> None:
+    """What the model was found to be worth; see `Run.report_evaluation`."""
+    init().report_evaluation(name, step=step, metrics=metrics, classes=classes, confusion=confusion)
 
 
 def message(text: str, level: Literal["info", "warning", "error"] = "info") -> None:

@@ -31,7 +31,13 @@ MAX_QUEUED_RECORDS = 10_000
 MAX_VALUES_PER_RECORD = 5_000
 RECONNECT_MAX_S = 2.0
 
-WorkerReport = wire.GroupRecord | wire.CheckpointRecord | wire.MessageRecord | dict[str, str]
+WorkerReport = (
+    wire.GroupRecord
+    | wire.CheckpointRecord
+    | wire.EvaluationRecord
+    | wire.MessageRecord
+    | dict[str, str]
+)
 """The dict is the one message that is no record: {"type": "stopping"}, a worker winding down."""
 
 

@@ -534,6 +534,23 @@ class CheckpointRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EvaluationRecord:
+    """What a model was found to be worth on samples it was not trained with. A later one of the
+    same name takes its place."""
+
+    type: Literal["evaluation"] = "evaluation"
+    name: str
+    """Of the samples: "test"."""
+    step: int
+    """Optimizer steps the model had done."""
+    metrics: dict[str, Number] = field(default_factory=dict)
+    classes: list[str] = field(default_factory=list)
+    """Names, in the order of `confusion`; empty where there are no classes."""
+    confusion: list[list[int]] = field(default_factory=list)
+    """[true class][predicted class] → number of samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MessageRecord:
     """Something a user should read in the trial's events."""
 
@@ -630,7 +647,15 @@ class StateRecord:
     over (a full disk). They keep new work away meanwhile, so it is no reason to quarantine it."""
 
 
-Record = MetricsRecord | WorkerRecord | GroupRecord | CheckpointRecord | MessageRecord | StateRecord
+Record = (
+    MetricsRecord
+    | WorkerRecord
+    | GroupRecord
+    | CheckpointRecord
+    | EvaluationRecord
+    | MessageRecord
+    | StateRecord
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -670,7 +695,7 @@ class LogsReply:
 
 # ---------------------------------------------------------------- worker ↔ shim (unix socket)
 # One JSON object per line. Worker → shim: {"type": "hello", ...WorkerRecord fields}, and the
-# records metrics, group, checkpoint, message above. Shim → worker: the Control below, whenever it
+# records metrics, group, checkpoint, evaluation, message above. Shim → worker: the Control below, whenever it
 # changes and once after hello.
 
 
@@ -694,6 +719,7 @@ _RECORD_TYPES: dict[str, type[Any]] = {
     "worker": WorkerRecord,
     "group": GroupRecord,
     "checkpoint": CheckpointRecord,
+    "evaluation": EvaluationRecord,
     "message": MessageRecord,
     "state": StateRecord,
 }

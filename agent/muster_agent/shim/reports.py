@@ -31,6 +31,7 @@ MAX_SERIES_PER_RECORD = 2_000
 _RARE_RECORDS: dict[str, type[Any]] = {
     "group": wire.GroupRecord,
     "checkpoint": wire.CheckpointRecord,
+    "evaluation": wire.EvaluationRecord,
     "message": wire.MessageRecord,
 }
 _INT64_MAX = 2**63 - 1

@@ -304,6 +304,13 @@ export const trialCheckpoints = (id: number) =>
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
+export const trialEvaluations = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "evaluations"],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}/evaluations", { params: { path: { trial_id: id } }, signal })),
+  });
+
 export const trialEvents = (id: number) =>
   infiniteQueryOptions({
     queryKey: ["trial", id, "events"],

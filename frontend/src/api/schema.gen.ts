@@ -1236,6 +1236,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/evaluations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Trial Evaluations
+         * @description What its model was found to be worth: scores of each class, confusion matrix. By name.
+         */
+        get: operations["list_trial_evaluations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/events": {
         parameters: {
             query?: never;
@@ -2040,6 +2060,24 @@ export interface components {
             step: number | null;
         };
         /**
+         * ClassScoreOut
+         * @description Of one class; shares are 0..1, and null without a sample to judge by.
+         */
+        ClassScoreOut: {
+            /** F1 */
+            f1: number | null;
+            /** Name */
+            name: string;
+            /** Num Predicted */
+            num_predicted: number;
+            /** Num Samples */
+            num_samples: number;
+            /** Precision */
+            precision: number | null;
+            /** Recall */
+            recall: number | null;
+        };
+        /**
          * ClockReading
          * @description How a node's clocks stand to the server's (its database's), measured with heartbeats.
          */
@@ -2197,6 +2235,53 @@ export interface components {
             results: components["schemas"]["DeletionResult"][];
             /** Session Epoch */
             session_epoch: number;
+        };
+        /** EvaluationOut */
+        EvaluationOut: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Attempt No */
+            attempt_no: number;
+            /** Classes */
+            classes: components["schemas"]["ClassScoreOut"][];
+            /** Confusion */
+            confusion: number[][];
+            /** Metrics */
+            metrics: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+            /** Name */
+            name: string;
+            /** Step */
+            step: number;
+        };
+        /**
+         * EvaluationRecord
+         * @description What a model was found to be worth on samples it was not trained with. A later one of the
+         *     same name takes its place.
+         */
+        EvaluationRecord: {
+            /** Classes */
+            classes?: string[];
+            /** Confusion */
+            confusion?: number[][];
+            /** Metrics */
+            metrics?: {
+                [key: string]: number | string;
+            };
+            /** Name */
+            name: string;
+            /** Step */
+            step: number;
+            /**
+             * Type
+             * @default evaluation
+             * @constant
+             */
+            type: "evaluation";
         };
         /** EventOut */
         EventOut: {
@@ -3136,7 +3221,7 @@ export interface components {
             /** At Ms */
             at_ms: number;
             /** Record */
-            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["StateRecord"];
+            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["StateRecord"];
             /** Seq */
             seq: number;
         };
@@ -4121,6 +4206,11 @@ export interface components {
              * @enum {string}
              */
             observed: "ASSIGNED" | "PREPARING" | "READY" | "PREPARE_FAILED" | "STARTING" | "RUNNING" | "STOPPING" | "EXITED";
+            /**
+             * Passes
+             * @default false
+             */
+            passes: boolean;
             rendezvous?: components["schemas"]["Rendezvous"] | null;
             /**
              * Type
@@ -10149,6 +10239,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_CheckpointOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_trial_evaluations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvaluationOut"][];
                 };
             };
             /** @description Not signed in */

@@ -13,12 +13,13 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import EventOut
 from muster_server.schemas.experiments import (
     CheckpointOut,
+    EvaluationOut,
     ProcessGroupOut,
     TrialDetail,
     TrialOut,
     WorkerOut,
 )
-from muster_server.services import audit, trials
+from muster_server.services import audit, evaluations, trials
 from muster_server.services.event_views import list_events
 from muster_server.services.operations import Caller
 
@@ -90,6 +91,13 @@ def list_trial_checkpoints(
     """Checkpoints, newest first."""
     with db.read() as session:
         return trials.list_checkpoints(session, trial_id, cursor=cursor, limit=limit)
+
+
+@router.get("/trials/{trial_id}/evaluations", operation_id="list_trial_evaluations")
+def list_trial_evaluations(trial_id: Id, db: Db) -> list[EvaluationOut]:
+    """What its model was found to be worth: scores of each class, confusion matrix. By name."""
+    with db.read() as session:
+        return evaluations.list_evaluations(session, trial_id)
 
 
 @router.get("/trials/{trial_id}/events", operation_id="list_trial_events")

@@ -246,6 +246,34 @@ class CheckpointOut(Output):
     created_at: dt.datetime
 
 
+class ClassScoreOut(Output):
+    """Of one class; shares are 0..1, and null without a sample to judge by."""
+
+    name: str
+    num_samples: int
+    """That are of this class."""
+    num_predicted: int
+    """That were taken for it."""
+    precision: float | None
+    """Of those that were taken for it, the share that is."""
+    recall: float | None
+    """Of those that are of it, the share that was recognised."""
+    f1: float | None
+    """Harmonic mean of precision and recall."""
+
+
+class EvaluationOut(Output):
+    name: str
+    attempt_no: int
+    step: int
+    at: dt.datetime
+    metrics: dict[str, WireFloat]
+    classes: list[ClassScoreOut]
+    """Empty where there are no classes."""
+    confusion: list[list[int]]
+    """[true class][predicted class] → number of samples, in the order of `classes`."""
+
+
 class RungTrial(Output):
     trial_id: int
     trial_no: int

@@ -105,6 +105,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_trial_workers": "view",
     "list_trial_groups": "view",
     "list_trial_checkpoints": "view",
+    "list_trial_evaluations": "view",
     "list_trial_events": "view",
     "list_trial_metrics": "view",
     "get_trial_series": "view",

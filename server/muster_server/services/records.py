@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from muster.wire import (
     CheckpointRecord,
+    EvaluationRecord,
     ExitInfo,
     GroupRecord,
     MessageRecord,
@@ -37,7 +38,7 @@ from muster_server.db.models import (
 from muster_server.domain.outcomes import on_server_clock
 from muster_server.domain.states import ALLOCATION_TRANSITIONS, Transitions
 from muster_server.errors import NotFound
-from muster_server.services import logs, metrics, node_health, search
+from muster_server.services import evaluations, logs, metrics, node_health, search
 
 from .agents import Fence, require_session
 from .allocations import bump_assignments, clean
@@ -124,6 +125,8 @@ def _apply(
             _apply_group(session, allocation, record)
         case CheckpointRecord():
             _apply_checkpoint(session, allocation, trial, record, now)
+        case EvaluationRecord():
+            evaluations.record(session, trial, allocation.attempt_no, record, now)
         case MessageRecord():
             add_event(
                 session,

@@ -79,6 +79,11 @@ def perform(run: Run, action: dict[str, Any]) -> None:
             save(run, int(step), action.get("epoch"), action.get("metrics", {}))
         case {"group": name, "members": members}:
             run.report_group(name, members, action.get("kind", "custom"), backend="gloo")
+        case {"evaluate": name, "classes": classes, "confusion": confusion}:
+            scores = action.get("metrics", {})
+            run.report_evaluation(
+                name, step=1, metrics=scores, classes=classes, confusion=confusion
+            )
         case {"message": text}:
             run.message(text, action.get("level", "info"))
         case {"log": text}:

@@ -28,16 +28,22 @@ def test(run: Run, training: state.TrainState, task: Task, *, best: bool) -> dic
     best: judge the best checkpoint rather than the model as it is. When its files cannot be read,
         the model as it is.
     """
-    step = training.watch.best_step if best else 0
-    if step not in (0, training.step) and not state.load_best(run, training):
+    step = (training.watch.best_step if best else 0) or training.step
+    if step != training.step and not state.load_best(run, training):
         run.message(
             f"the checkpoint of step {step}, the best one, cannot be read; the test samples are "
             "judged with the last one",
             "warning",
         )
-    values = _named("test", task.metrics(total(training, task, "test")))
+        step = training.step
+    sums = total(training, task, "test")
+    values = _named("test", task.metrics(sums))
     if run.info.rank == 0:
         run.log(values, step=training.step, epoch=training.epoch)
+        classes, confusion = task.confusion(sums)
+        run.report_evaluation(
+            "test", step=step, metrics=values, classes=classes, confusion=confusion
+        )
     return values
 
 

@@ -22,6 +22,7 @@ import { latestAttempt } from "./attempt";
 import { type Recent, recentOf, shareOf } from "./recent";
 import { Attempts } from "./Attempts";
 import { Checkpoints } from "./Checkpoints";
+import { Evaluation } from "./Evaluation";
 import { Logs } from "./Logs";
 import { Metrics } from "./Metrics";
 import { Performance } from "./Performance";
@@ -30,7 +31,7 @@ import { StopDialog } from "./StopDialog";
 import { TrialEvents } from "./TrialEvents";
 import css from "./trials.module.css";
 
-const TABS = ["metrics", "performance", "ranks", "logs", "checkpoints", "config", "events"] as const;
+const TABS = ["metrics", "performance", "ranks", "logs", "checkpoints", "evaluation", "config", "events"] as const;
 
 export function TrialPage() {
   const { trialId } = useParams({ from: "/app/trials/$trialId" });
@@ -109,6 +110,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
         {tab === "ranks" ? <Ranks trial={data} /> : null}
         {tab === "logs" ? <Logs trial={data} /> : null}
         {tab === "checkpoints" ? <Checkpoints trial={data} /> : null}
+        {tab === "evaluation" ? <Evaluation trial={data} /> : null}
         {tab === "config" ? <Config trial={data} /> : null}
         {tab === "events" ? (
           <>

@@ -319,6 +319,27 @@ class CheckpointRow(Base):
     __table_args__ = (UniqueConstraint("trial_id", "attempt_no", "step"),)
 
 
+class EvaluationRow(Base):
+    """What a trial's model was found to be worth on some samples."""
+
+    __tablename__ = "evaluations"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    name: Mapped[str] = mapped_column(String(64))
+    """Of the samples: "test"."""
+    attempt_no: Mapped[int]
+    step: Mapped[int] = mapped_column(BigInteger)
+    metrics: Mapped[dict[str, Any]]
+    classes: Mapped[list[Any]]
+    """Names."""
+    confusion: Mapped[list[Any]]
+    """[true class][predicted class] → number of samples."""
+    at: Mapped[dt.datetime]
+
+    __table_args__ = (UniqueConstraint("trial_id", "name"),)
+
+
 class EventRow(Base):
     """What happened to an experiment, trial or node, for people to read."""
 

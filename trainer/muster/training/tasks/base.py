@@ -17,6 +17,9 @@ from muster.training.data import Split
 EVALUATION_BATCH = 512
 """Samples at most that go through the model at once when it is judged."""
 
+MAX_CONFUSED = 128
+"""Classes up to which it is counted which one is taken for which."""
+
 
 class Task(Protocol):
     """One interface for everything the loop and the strategies need to know of what is trained.
@@ -61,6 +64,11 @@ class Task(Protocol):
 
     def metrics(self, sums: Tensor) -> dict[str, float]:
         """Names without a group (`loss`, `accuracy`) and values, from the sums of all samples."""
+        ...
+
+    def confusion(self, sums: Tensor) -> tuple[list[str], list[list[int]]]:
+        """Names of the classes, and [true][predicted] → number of samples, from the sums of all
+        samples. Both empty where there are no classes, or too many to look at."""
         ...
 
 
@@ -109,12 +117,28 @@ class Classification:
 
     def sums(self, outputs: Tensor, targets: Tensor) -> Tensor:
         loss = F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), reduction="sum")
-        correct = (outputs.argmax(-1) == targets).sum()
-        return torch.tensor([float(loss), float(correct), targets.numel()], dtype=torch.float64)
+        predicted = outputs.argmax(-1)
+        correct = (predicted == targets).sum()
+        basic = [float(loss), float(correct), targets.numel()]
+        size = self._num_counted
+        pairs = (targets * size + predicted).flatten().cpu() if size else torch.empty(0).long()
+        counts = torch.bincount(pairs, minlength=size * size)
+        return torch.cat([torch.tensor(basic, dtype=torch.float64), counts.double()])
 
     def metrics(self, sums: Tensor) -> dict[str, float]:
-        loss, correct, count = sums.tolist()
+        loss, correct, count = sums[:3].tolist()
         return {"loss": loss / count, "accuracy": correct / count}
+
+    def confusion(self, sums: Tensor) -> tuple[list[str], list[list[int]]]:
+        size = self._num_counted
+        names = list(self.dataset.names) or [str(n) for n in range(size)]
+        return names[:size], sums[3:].long().reshape(size, size).tolist()
+
+    @property
+    def _num_counted(self) -> int:
+        """Classes whose confusion is counted."""
+        classes = self.dataset.classes
+        return 0 if self.dataset.is_text or classes > MAX_CONFUSED else classes
 
 
 class Language(Classification):
