@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+import subprocess
 import threading
 
 import pytest
@@ -28,10 +29,12 @@ from muster_server.db.models import (
 )
 from muster_server.domain.scheduler import SchedulerPolicy, schedule
 from muster_server.live.waker import HintWaker
+from muster_server.loops import holders
 from muster_server.loops.runner import Controller, run_until
 from muster_server.services.allocations import Outdated
 from muster_server.services.placement import place
 from muster_server.services.scheduling import load_scheduler_snapshot
+from muster_server.testing.processes import wait_until
 
 NOW = clock.now()
 TTL = dt.timedelta(seconds=5)
@@ -115,6 +118,34 @@ def test_of_two_controllers_one_follows_and_takes_over(database, settings, agent
     assert follower.tick()
     assert not leader.tick()
     assert len(node.poll()) == 1
+
+
+def test_a_leader_that_died_on_this_machine_is_replaced_at_once(database, settings):
+    process = subprocess.Popen(["sleep", "600"])
+    name = holders.own_name().split(":")
+    name[1], name[4] = str(process.pid), holders._started(process.pid)
+    leader = Controller(database, settings, holder=":".join(name))
+    follower = Controller(database, settings)
+    assert leader.tick()
+    assert not follower.tick(), "it lives"
+    process.kill()
+    wait_until("the killed one is a zombie", lambda: holders.has_ended(leader.holder))
+    assert follower.tick()
+    assert follower.lease.epoch == 2
+    process.wait()
+    assert follower.tick()
+    assert not leader.tick()
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [(3, "another-place"), (3, ""), (1, ""), (1, "not-a-number")]
+)
+def test_of_a_leader_elsewhere_only_time_tells(part, value):
+    name = holders.own_name().split(":")
+    name[4] = "1"
+    assert holders.has_ended(":".join(name)), "another process has got its number"
+    name[part] = value
+    assert not holders.has_ended(":".join(name))
 
 
 def test_many_controllers_at_once_place_a_trial_once(database, settings, agent, submit):

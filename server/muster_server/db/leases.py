@@ -43,8 +43,9 @@ def acquire(
     """Become or stay the leader for `ttl`. None: somebody else leads.
 
     A holder that lets its lease expire and asks again gets a new epoch: in between, somebody
-    else may have led. is_abandoned: the caller has seen `stamp` stay the same for longer than
-    `ttl` by a clock of its own, so that a holder whose clock is ahead keeps nobody waiting.
+    else may have led. is_abandoned: the caller knows that the holder has ended, or has seen `stamp`
+    stay the same for longer than `ttl` by a clock of its own, so that a holder whose clock is ahead
+    keeps nobody waiting.
     """
     row = session.get(ControllerLeaseRow, name, with_for_update=True)
     if row is None:
@@ -71,6 +72,12 @@ def stamp(session: Session, name: str) -> tuple[int, dt.datetime] | None:
     """What changes whenever the lease is taken or renewed; None: nobody ever had it."""
     row = session.get(ControllerLeaseRow, name)
     return (row.epoch, row.expires_at) if row is not None else None
+
+
+def holder_of(session: Session, name: str) -> str | None:
+    """Who had the lease last; None: nobody ever. It stays so until the end of the transaction."""
+    row = session.get(ControllerLeaseRow, name, with_for_update=True)
+    return row.holder if row is not None else None
 
 
 def holds(session: Session, name: str, *, now: dt.datetime) -> tuple[bool, int]:

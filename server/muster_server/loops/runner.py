@@ -7,12 +7,9 @@ tables. Hints (topic "loops") only make it react sooner than its interval.
 from __future__ import annotations
 
 import datetime as dt
-import os
 import signal
-import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping
 
 import structlog
@@ -22,7 +19,7 @@ from sqlalchemy.orm import Session
 from muster import lifeline
 from muster_server import clock
 from muster_server.db.engine import Database
-from muster_server.db.leases import Lease, LeaseLost, acquire, release, stamp
+from muster_server.db.leases import Lease, LeaseLost, acquire, holder_of, release, stamp
 from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.live.publisher import Publisher
 from muster_server.live.waker import HintWaker
@@ -33,6 +30,7 @@ from muster_server.services.scheduling import scheduler_policy
 from muster_server.settings import Settings
 from muster_server.telemetry.process import ControllerTelemetry
 
+from . import holders
 from .budgets import BudgetLoop
 from .lifecycle import LifecycleLoop, lifecycle_policy
 from .scheduler import SchedulerLoop
@@ -63,7 +61,7 @@ class Controller:
     ) -> None:
         """monotonic: a clock that nobody can set, in seconds."""
         self.database = database
-        self.holder = holder or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self.holder = holder or holders.own_name()
         self.lease: Lease | None = None
         self.telemetry = telemetry or ControllerTelemetry()
         self._ttl = dt.timedelta(seconds=settings.controller_lease_s)
@@ -137,8 +135,11 @@ class Controller:
         return lease is not None
 
     def _is_abandoned(self, session: Session) -> bool:
-        """Whether the leader has not renewed its lease for longer than that holds, whatever the
-        clocks of the two machines say."""
+        """Whether the leader has ended for certain, or has not renewed its lease for longer than
+        that holds, whatever the clocks of the two machines say."""
+        leader = holder_of(session, CONTROLLER_LEASE)
+        if leader is not None and holders.has_ended(leader):
+            return True
         now_stamp, at = stamp(session, CONTROLLER_LEASE), self._monotonic()
         if now_stamp != self._others_stamp:
             self._others_stamp, self._others_stamp_at = now_stamp, at
