@@ -369,9 +369,11 @@ def _add_avoidance() -> None:
         "allocations",
         sa.Column("is_node_at_fault", sa.Boolean(), server_default=sa.false(), nullable=False),
     )
+    op.create_index("ix_allocations_node_id_created_at", "allocations", ["node_id", "created_at"])
 
 
 def _drop_avoidance() -> None:
+    op.drop_index("ix_allocations_node_id_created_at", table_name="allocations")
     op.drop_column("allocations", "is_node_at_fault")
     op.drop_column("trials", "avoided")
 

@@ -42,6 +42,9 @@ def test_draining_names_the_trials_that_move_and_they_go_on_elsewhere(
 
         wait_for("it runs elsewhere", lambda: runs_elsewhere(trial(), name), 90)
         expect(page.get_by_test_id("node-trials")).to_have_count(0, timeout=SLOW_MS)
+        ran = page.get_by_test_id("node-history").get_by_role("row").nth(1)
+        expect(ran).to_contain_text("moves-away")
+        expect(ran).not_to_contain_text("still runs")
 
         page.goto(f"{stack.url}/trials/{trial_id}?tab=events")
         attempts = page.get_by_test_id("attempts")

@@ -4,6 +4,7 @@ import pytest
 
 from muster.wire import StateRecord
 from muster_server.domain.health import QUARANTINE_AFTER
+from muster_server.services.paging import encode_cursor
 
 FULL = {"kind": "disk", "message": "only 3 MiB are free at /data", "blocks": True}
 SLOW = {"kind": "clock", "message": "its clock is 90 s behind the server's", "blocks": False}
@@ -209,3 +210,34 @@ def test_the_commands(controller, agent, submit, show, muster):
     assert missing.exit_code == 1
     assert "There is no node 'nobody'" in str(missing.exception)
     assert "node-1, node-2" in missing.exception.hint
+
+
+# ---------------------------------------------------------------- what ran here
+
+
+def test_what_ran_on_a_node_is_listed_newest_first_in_pages(
+    controller, agent, submit, show, viewer_client
+):
+    node = agent(slots=1)
+    for _ in range(3):
+        submit("restarts: {infra: 0}", slots=1)
+        controller.tick()
+        fail_to_prepare(controller, node, blames="request")
+    submit(slots=1)
+    controller.tick()
+    path = f"/nodes/{node_of(show)['id']}/allocations"
+    first = show(f"{path}?limit=2")
+    assert [(a["experiment_id"], a["state"]) for a in first["items"]] == [
+        (4, "ASSIGNED"),
+        (3, "CLEANED"),
+    ]
+    running, failed = first["items"]
+    assert (running["ended_at"], running["num_slots"], running["attempt_no"]) == (None, 1, 1)
+    assert failed["ended_at"] is not None
+    assert failed["message"] == "the disk is broken"
+    rest = show(f"{path}?limit=2&cursor={first['next']}")
+    assert [a["experiment_id"] for a in rest["items"]] == [2, 1]
+    assert rest["next"] is None
+    assert viewer_client.get("/api/v1/nodes/none/allocations").status_code == 404
+    for key in ([2**62, "a"], [-5, "a"]):  # no time that ever was, and no fault of ours
+        assert viewer_client.get(f"/api/v1{path}?cursor={encode_cursor(*key)}").status_code == 200

@@ -21,6 +21,7 @@ export type QueueMove = Schemas["QueueMove"];
 export type Project = Schemas["ProjectOut"];
 export type Pool = Schemas["PoolOut"];
 export type Search = Schemas["SearchOut"];
+export type NodeAllocation = Schemas["NodeAllocationOut"];
 export type Preflight = Schemas["PreflightOut"];
 
 export const PAGE = 50;
@@ -79,6 +80,20 @@ export const node = (nodeId: string) =>
     queryKey: ["nodes", nodeId],
     queryFn: ({ signal }) =>
       unwrap(client.GET("/api/v1/nodes/{node_id}", { params: { path: { node_id: nodeId } }, signal })),
+  });
+
+export const nodeAllocations = (nodeId: string) =>
+  infiniteQueryOptions({
+    queryKey: ["nodes", nodeId, "allocations"],
+    queryFn: ({ pageParam, signal }) =>
+      unwrap(
+        client.GET("/api/v1/nodes/{node_id}/allocations", {
+          params: { path: { node_id: nodeId }, query: { limit: 20, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (last) => last.next ?? undefined,
   });
 
 /** One preflight; asked for again until it has ended. */

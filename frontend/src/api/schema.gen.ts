@@ -915,6 +915,26 @@ export interface paths {
         patch: operations["update_node"];
         trace?: never;
     };
+    "/api/v1/nodes/{node_id}/allocations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Node Allocations
+         * @description What ran on a node, and what runs there, newest first.
+         */
+        get: operations["list_node_allocations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/nodes/{node_id}/events": {
         parameters: {
             query?: never;
@@ -3048,6 +3068,37 @@ export interface components {
             type: "metrics";
         };
         /**
+         * NodeAllocationOut
+         * @description The part of an attempt that ran, or runs, on a node.
+         */
+        NodeAllocationOut: {
+            /** Attempt No */
+            attempt_no: number;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Ended At */
+            ended_at: string | null;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /** Id */
+            id: string;
+            /** Message */
+            message: string;
+            /** Num Slots */
+            num_slots: number;
+            /** State */
+            state: string;
+            /** Trial Id */
+            trial_id: number;
+            /** Trial No */
+            trial_no: number;
+        };
+        /**
          * NodeFacts
          * @description What an allocation would run with on its node. "" is none, or not known.
          */
@@ -3283,6 +3334,13 @@ export interface components {
         Page_LogStreamOut_: {
             /** Items */
             items: components["schemas"]["LogStreamOut"][];
+            /** Next */
+            next: string | null;
+        };
+        /** Page[NodeAllocationOut] */
+        Page_NodeAllocationOut_: {
+            /** Items */
+            items: components["schemas"]["NodeAllocationOut"][];
             /** Next */
             next: string | null;
         };
@@ -8606,6 +8664,85 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NodeOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_node_allocations: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_NodeAllocationOut_"];
                 };
             };
             /** @description Not signed in */

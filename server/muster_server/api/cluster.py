@@ -11,6 +11,7 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import (
     ClusterOut,
     EventOut,
+    NodeAllocationOut,
     NodeOut,
     NodePatch,
     QueueItem,
@@ -18,7 +19,13 @@ from muster_server.schemas.cluster import (
     QueueMoved,
 )
 from muster_server.services import audit, nodes, queue, queue_moves
-from muster_server.services.paging import MAX_LIMIT, decode_cursor, encode_cursor
+from muster_server.services.paging import (
+    MAX_LIMIT,
+    at_microseconds,
+    decode_cursor,
+    encode_cursor,
+    microseconds,
+)
 
 from .deps import Db, Foresee, Me, RemoteAddr
 
@@ -88,6 +95,24 @@ def list_node_events(
     more = len(items) > limit
     items = items[:limit]
     return Page(items=items, next=encode_cursor(items[-1].id) if more else None)
+
+
+@router.get("/nodes/{node_id}/allocations", operation_id="list_node_allocations")
+def list_node_allocations(
+    database: Db, node_id: str, cursor: Cursor = None, limit: Limit = 20
+) -> Page[NodeAllocationOut]:
+    """What ran on a node, and what runs there, newest first."""
+    key = decode_cursor(cursor, int, str)
+    before = (at_microseconds(int(key[0] or 0)), str(key[1])) if key else None
+    with database.read() as session:
+        items = nodes.list_node_allocations(session, node_id, before=before, limit=limit + 1)
+    more = len(items) > limit
+    items = items[:limit]
+    last = items[-1] if more else None
+    return Page(
+        items=items,
+        next=encode_cursor(microseconds(last.created_at), last.id) if last else None,
+    )
 
 
 @router.get("/queue", operation_id="list_queue")

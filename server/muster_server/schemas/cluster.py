@@ -72,6 +72,26 @@ class NodeOut(Output):
     """Last heartbeat; the page shows its age."""
 
 
+class NodeAllocationOut(Output):
+    """The part of an attempt that ran, or runs, on a node."""
+
+    id: str
+    experiment_id: int
+    experiment_name: str
+    trial_id: int
+    trial_no: int
+    attempt_no: int
+    num_slots: int
+    state: str
+    """domain.states.AllocationState."""
+    message: str
+    """How it ended, in a sentence; "" while it runs, and when it ended well without a word."""
+    created_at: dt.datetime
+    """When its slots were reserved."""
+    ended_at: dt.datetime | None
+    """When they were free again; null: it holds them."""
+
+
 class NodePatch(Input):
     scheduling: Literal["open", "cordoned", "draining"]
 

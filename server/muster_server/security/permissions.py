@@ -56,6 +56,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "release_node": "admin",
     "remove_node": "admin",
     "list_node_events": "view",
+    "list_node_allocations": "view",
     "create_preflight": "admin",
     "list_preflights": "view",
     "get_preflight": "view",

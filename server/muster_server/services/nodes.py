@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from muster import __version__
@@ -24,7 +24,13 @@ from muster_server.db.models import (
 )
 from muster_server.domain.states import NODE_TRANSITIONS, is_legal
 from muster_server.errors import Conflict, NotFound
-from muster_server.schemas.cluster import ClusterOut, EventOut, NodeOut, SlotOut
+from muster_server.schemas.cluster import (
+    ClusterOut,
+    EventOut,
+    NodeAllocationOut,
+    NodeOut,
+    SlotOut,
+)
 
 from . import audit, node_health
 from .events import add_event
@@ -185,6 +191,41 @@ def list_node_events(
     return [
         EventOut.model_validate({name: getattr(row, name) for name in EventOut.model_fields})
         for row in rows
+    ]
+
+
+def list_node_allocations(
+    session: Session, node_id: str, *, before: tuple[dt.datetime, str] | None, limit: int
+) -> list[NodeAllocationOut]:
+    """Newest first, those created before (created_at, id). A removed node keeps its history."""
+    query = (
+        select(AllocationRow, TrialRow.no, ExperimentRow.id, ExperimentRow.name)
+        .join(TrialRow, TrialRow.id == AllocationRow.trial_id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(AllocationRow.node_id == node_id, ExperimentRow.deleting_at.is_(None))
+        .order_by(AllocationRow.created_at.desc(), AllocationRow.id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        query = query.where(tuple_(AllocationRow.created_at, AllocationRow.id) < tuple_(*before))
+    rows = session.execute(query).all()
+    if not rows and before is None:
+        _get_row(session, node_id)
+    return [
+        NodeAllocationOut(
+            id=row.id,
+            experiment_id=experiment_id,
+            experiment_name=experiment_name,
+            trial_id=row.trial_id,
+            trial_no=trial_no,
+            attempt_no=row.attempt_no,
+            num_slots=len(row.slots),
+            state=row.observed,
+            message=row.message or str((row.exit or {}).get("message", "")),
+            created_at=row.created_at,
+            ended_at=row.ended_at if row.observed == "CLEANED" else None,
+        )
+        for row, trial_no, experiment_id, experiment_name in rows
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import datetime as dt
 import json
 from typing import Any
 
@@ -48,3 +49,17 @@ def decode_cursor(
             hint="Start again without a cursor.",
         ) from None
     return key
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_LAST = (dt.datetime.max.replace(tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
+
+
+def microseconds(at: dt.datetime) -> int:
+    """Since 1970, for a cursor: exact, unlike a float."""
+    return (at - _EPOCH) // dt.timedelta(microseconds=1)
+
+
+def at_microseconds(value: int) -> dt.datetime:
+    """The time of a cursor; the nearest there is for a number that stands for none."""
+    return _EPOCH + dt.timedelta(microseconds=min(max(value, 0), _LAST))

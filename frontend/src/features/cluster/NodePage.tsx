@@ -10,6 +10,7 @@ import { QueryView } from "../../components/QueryView";
 import { Ago, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
 import { NodeHealth } from "./NodeHealth";
+import { NodeHistory } from "./NodeHistory";
 import { NodeState } from "./Nodes";
 import { NodeScheduling } from "./NodeScheduling";
 import { NodeSlots } from "./NodeSlots";
@@ -91,6 +92,7 @@ function NodeView({ node }: { node: Node }) {
           ]}
         />
       </Section>
+      <NodeHistory nodeId={node.id} />
       <Section title={t("trial.tab.events")}>
         <Events query={events} />
       </Section>

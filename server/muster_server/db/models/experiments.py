@@ -238,6 +238,7 @@ class AllocationRow(Base):
     """Of a CLEANED one: when its slots were free again."""
 
     __table_args__ = (
+        Index("ix_allocations_node_id_created_at", "node_id", "created_at"),
         Index(
             "ix_allocations_held",
             "observed",

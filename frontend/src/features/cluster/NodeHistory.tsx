@@ -1,0 +1,54 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useTranslation } from "react-i18next";
+
+import { type NodeAllocation, nodeAllocations } from "../../api/queries";
+import { Clamped, Empty, LoadMore, Section } from "../../components/basics";
+import { type Column, DataTable } from "../../components/DataTable";
+import { QueryView } from "../../components/QueryView";
+import { Stamp } from "../../components/Time";
+import * as format from "../../lib/format";
+
+/** What ran on a node and what runs there, newest first, page by page. */
+export function NodeHistory({ nodeId }: { nodeId: string }) {
+  const { t } = useTranslation();
+  const query = useInfiniteQuery(nodeAllocations(nodeId));
+  const columns: Column<NodeAllocation>[] = [
+    {
+      id: "trial",
+      header: t("queue.trial"),
+      lead: true,
+      cell: (item) => (
+        <Link to="/trials/$trialId" params={{ trialId: String(item.trial_id) }}>
+          <Clamped text={`${item.experiment_name} · ${t("nodes.historyTrial", { no: item.trial_no, attempt: item.attempt_no })}`} />
+        </Link>
+      ),
+    },
+    { id: "slots", header: t("nodes.slots"), align: "right", width: 80, cell: (item) => item.num_slots },
+    { id: "from", header: t("nodes.historyFrom"), width: 170, cell: (item) => <Stamp at={item.created_at} /> },
+    {
+      id: "for",
+      header: t("nodes.historyFor"),
+      align: "right",
+      width: 110,
+      cell: (item) => (item.ended_at === null ? <span className="dim">{t("nodes.historyStill")}</span> : format.duration((Date.parse(item.ended_at) - Date.parse(item.created_at)) / 1000)),
+    },
+    { id: "end", header: t("nodes.historyEnd"), cell: (item) => (item.message ? <Clamped text={item.message} /> : <span className="dim">{format.MISSING}</span>) },
+  ];
+  return (
+    <Section title={t("nodes.history")}>
+      <QueryView query={query}>
+        {(data) => {
+          const items = data.pages.flatMap((page) => page.items);
+          if (items.length === 0) return <Empty title={t("nodes.historyEmpty")} />;
+          return (
+            <>
+              <DataTable rows={items} columns={columns} rowKey={(item) => item.id} label={t("nodes.history")} testId="node-history" />
+              <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
+            </>
+          );
+        }}
+      </QueryView>
+    </Section>
+  );
+}
