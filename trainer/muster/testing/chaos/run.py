@@ -30,7 +30,7 @@ CHECKPOINT_S = 1.5
 SETTLE_S = 300.0
 """Within which, and once more the time of the blows, everything has ended after the last one: waits
 before restarts double, one training waits for the others, and the machine may be busy."""
-PART_TRAINED = 0.6
+PART_TRAINED = 0.4
 """Of the time of the blows: how long a training would take on its own."""
 TRAININGS: tuple[dict[str, Any], ...] = (
     {"name": "gang", "resources": {"slots": 2, "nodes": 2}},
