@@ -38,9 +38,17 @@ def check_experiments(stack: Stack) -> None:
     assert any(line.startswith("epoch ") for line in lines)
 
 
+def check_training(stack: Stack) -> None:
+    """The model of one's own was trained and judged."""
+    metrics, _ = trial_of(stack, "own")
+    assert metrics["val/loss"] == 3
+    assert metrics["test/accuracy"] == 1
+
+
 GUIDES_RUN = {
     "quickstart.md": check_quickstart,
     "experiments.md": check_experiments,
+    "training.md": check_training,
     "agents.md": None,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from muster.env import RankInfo, Surroundings, TrialConfig
 from muster.run import Run
 from muster.sinks import FileSink
 from muster.testing.jobs import Job
-from muster.training.config import resolve
+from muster.training.config import ConfigError, resolve
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -119,6 +120,71 @@ def test_a_language_model_learns_letters(train: Train) -> None:
     assert set(job.series("test/perplexity")) == {30}
     (judged,) = job.lines("evaluation")
     assert (judged["classes"], judged["confusion"]) == ([], [])
+
+
+OWN = """
+import torch
+
+def pairs(num, seed):
+    x = torch.rand(num, 6, generator=torch.Generator().manual_seed(seed))
+    return x, (x[:, 0] > x[:, 1]).long() + (x[:, 0] > x[:, 2]).long()
+
+def samples():
+    return {"train": pairs(400, 1), "val": pairs(80, 2), "test": pairs(90, 3),
+            "names": ["small", "middle", "large"]}
+
+def net(inputs, classes):
+    return torch.nn.Sequential(torch.nn.Linear(inputs[0], 16), torch.nn.ReLU(),
+                               torch.nn.Linear(16, classes))
+
+def no_samples():
+    return {"train": (torch.zeros(3), torch.zeros(3))}
+
+def not_a_net(inputs, classes):
+    return "a net"
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module in the folder that the worker was started in."""
+    (tmp_path / "own_recipe_code.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "own_recipe_code", raising=False)
+    return "own_recipe_code"
+
+
+def test_ones_own_model_and_data_are_trained_like_the_built_in_ones(train: Train, own: str) -> None:
+    both = {"model": f"{own}:net", "data": f"{own}:samples"}
+    job = train("own", **both, epochs=6, batch_size=20, lr=0.02, rows_per_s=0)
+    losses = job.series("val/loss")
+    assert losses[120] < losses[20] < 1.1
+    (judged,) = job.lines("evaluation")
+    assert judged["classes"] == ["small", "middle", "large"]
+    assert sum(map(sum, judged["confusion"])) == 90
+    train("built-in model", **SMALL | {"data": f"{own}:samples"}, steps=2)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "message"),
+    [
+        ({"model": "no_such_module:net"}, "there is no module 'no_such_module' in .*code.path"),
+        ({"model": "{own}:nett"}, "own_recipe_code has no function 'nett'"),
+        ({"model": "{own}:not_a_net"}, "expected a torch.nn.Module, got str"),
+        ({"data": "{own}:no_samples"}, "targets of train must be whole numbers from 0 on"),
+        ({"data": "{own}:net"}, "missing 2 required"),
+        ({"data": "{own}:samples", "model": "cnn"}, "cnn reads images, and .* other samples"),
+    ],
+)
+def test_what_is_wrong_with_ones_own_code_is_said(
+    own: str, trainer: dict[str, str], message: str
+) -> None:
+    from muster.training import tasks
+
+    given = {key: value.replace("{own}", own) for key, value in trainer.items()}
+    with pytest.raises((ConfigError, TypeError), match=message):
+        tasks.make(resolve({"trainer": given}, {}), global_batch=4).model()
 
 
 def test_another_seed_is_another_training_and_the_same_one_the_same(train: Train) -> None:

@@ -6,9 +6,16 @@ Checks across fields are in services/documents/checks.py, so that each can name 
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from .base import Identifier, Name, SafeStr
 
@@ -21,6 +28,16 @@ Text = Annotated[SafeStr, Field(min_length=1, max_length=4096)]
 LabelKey = Annotated[SafeStr, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]
 LabelValue = Annotated[SafeStr, Field(max_length=256)]
 NodeName = Annotated[SafeStr, Field(min_length=1, max_length=128)]
+_OWN_FUNCTION = re.compile(r"(?=.{1,256}\Z)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+
+
+def _or_own(value: Any, known: ValidatorFunctionWrapHandler) -> Any:
+    is_own = isinstance(value, str) and _OWN_FUNCTION.fullmatch(value)
+    return value if is_own else known(value)
+
+
+OrOwn = WrapValidator(_or_own)
+"""Beside what the annotation allows, `module:function` of the user's own."""
 Positive = Annotated[int, Field(ge=1, le=2**53)]
 Id = Annotated[int, Field(ge=1, lt=2**31)]
 
@@ -74,10 +91,12 @@ class Trainer(Section):
     """The built-in trainer: no code needed. Any of these may also be a hyperparameter of the same
     name, which then wins."""
 
-    model: Literal["cnn", "gpt", "mlp", "resnet", "vit"] = "cnn"
-    """Model to train."""
-    data: Literal["digits", "shakespeare", "synthetic"] = "digits"
-    """Data set: images, or the text of `shakespeare`, which `gpt` needs."""
+    model: Annotated[Literal["cnn", "gpt", "mlp", "resnet", "vit"], OrOwn] = "cnn"
+    """Model to train; or `module:function` of your `code`, which is called with `inputs` and
+    `classes` and gives a torch module."""
+    data: Annotated[Literal["digits", "shakespeare", "synthetic"], OrOwn] = "digits"
+    """Data set: images, or the text of `shakespeare`, which `gpt` needs; or `module:function` of
+    your `code`, which gives the samples."""
     epochs: Positive | None = None
     """Training length. Default: `search.max_length`, else 3 epochs."""
     steps: Positive | None = None

@@ -245,21 +245,19 @@ def _check_code(
 ) -> FieldProblem | None:
     code, entrypoint = config["code"] or {}, config["entrypoint"] or []
     if blob_sha256 is None:
-        needs_bundle = (
-            bool(entrypoint)
-            and entrypoint[0] != "-m"
-            and not entrypoint[0].startswith("/")
-            and code.get("installed") is None
-        )
-        if needs_bundle:
+        has_file = bool(entrypoint) and entrypoint[0] != "-m" and not entrypoint[0].startswith("/")
+        # With the trainer, `code` holds the functions that its document names.
+        has_functions = config["trainer"] is not None and code.get("path") is not None
+        if (has_file or has_functions) and code.get("installed") is None:
             return FieldProblem(
                 "code",
-                "no code was uploaded for the entry point",
+                f"no code was uploaded for the {'functions' if has_functions else 'entry point'}",
                 "submit with `muster submit`, which uploads code.path; or use "
                 "code: {installed: /folder}, or the built-in trainer",
             )
         return None
-    if config["trainer"] is not None or code.get("installed") is not None:
+    is_built_in = config["trainer"] is not None and code.get("path") is None
+    if is_built_in or code.get("installed") is not None:
         return FieldProblem(
             "blob_sha256",
             "a code bundle has no effect with the built-in trainer or installed code",

@@ -70,6 +70,10 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "needs steps or epochs",
             "{epochs: 3}",
         ),
+        ("name: x\ntrainer: {model: gptt}", "trainer.model", "must be 'cnn', 'gpt'", "'gpt'"),
+        ("name: x\ntrainer: {data: 'm.n:f g'}", "trainer.data", "must be 'digits'", None),
+        ("name: x\ntrainer: {model: 'm:f'}", "code", "where your functions are", "{path: .}"),
+        ("name: x\ntrainer: {}\ncode: {path: .}", "code", "what is built in", "module:function"),
         ("name: x\ntrainer: {nesterov: true}", "trainer.nesterov", "with adamw", "sgd"),
         (
             "name: x\ntrainer: {nesterov: true, optimizer: sgd, momentum: 0}",
@@ -404,6 +408,17 @@ def test_options_of_a_strategy_are_those_the_trainer_knows() -> None:
     theirs = {f.name: f.default for f in dataclasses.fields(rules.Options) if f.name != "mesh"}
     assert ours == theirs
     assert Mesh().model_dump() == dataclasses.asdict(rules.Mesh())
+
+
+def test_functions_of_ones_own_code_may_take_the_place_of_model_and_data() -> None:
+    resolved = config(
+        "name: x\ntrainer: {model: 'nets.small:make', data: 'd:load'}\ncode: {path: .}"
+    )
+    assert (resolved["trainer"]["model"], resolved["trainer"]["data"]) == (
+        "nets.small:make",
+        "d:load",
+    )
+    assert trainer_resolve(resolved, {}).model == "nets.small:make"
 
 
 def test_the_built_in_trainer_understands_a_resolved_document() -> None:

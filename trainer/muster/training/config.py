@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -61,8 +62,10 @@ class Every:
 class TrainConfig:
     """Settings of one training. Any of them may also be a hyperparameter of the same name."""
 
-    model: Model = "cnn"
-    data: Data = "digits"
+    model: str = "cnn"
+    """One of Model, or `module:function` of one's own; see tasks/own.py."""
+    data: str = "digits"
+    """One of Data, or `module:function` of one's own."""
     epochs: int | None = None
     """Passes over the training data. Without epochs and steps: search.max_length, else 3 epochs."""
     steps: int | None = None
@@ -180,6 +183,8 @@ _INTEGERS = {
     "epochs", "steps", "batch_size", "width", "depth", "heads", "context", "patch",
     "samples", "warmup_steps", "reference_batch", "seed",
 }  # fmt: skip
+_OWN = {"model", "data"}
+OWN_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _SECTIONS: dict[str, type] = {"early_stopping": EarlyStopping, "validate_every": Every}
 _SWITCHES = {"augment", "save_best", "synthetic", "test", "nesterov", "decay_matrices_only"}
 _OPTIONAL = {"epochs", "steps", "reference_batch", "warmup_epochs"}
@@ -240,6 +245,8 @@ def _known(path: str) -> str:
 
 
 def _checked(name: str, value: Any) -> Any:
+    if name in _OWN and isinstance(value, str) and OWN_FUNCTION.fullmatch(value):
+        return value
     if name in _CHOICES:
         if value not in _CHOICES[name]:
             raise ConfigError(f"{name}: {value!r} is none of {', '.join(_CHOICES[name])}")

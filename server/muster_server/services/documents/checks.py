@@ -12,7 +12,7 @@ from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document, Length, Resources
 
-from .recipes import check_trainer
+from .recipes import check_trainer, has_own_functions
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED_PREFIXES = ("MUSTER_", "TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
@@ -67,9 +67,19 @@ def _what_runs(document: Document) -> Iterator[FieldProblem]:
         )
     code = document.code
     if code is None:
+        if document.trainer is not None and has_own_functions(document.trainer):
+            yield FieldProblem(
+                "code",
+                "is missing: nothing says where your functions are",
+                "add `code: {path: .}`",
+            )
         return
-    if document.trainer is not None:
-        yield FieldProblem("code", "has no effect with trainer", "leave it out")
+    if document.trainer is not None and not has_own_functions(document.trainer):
+        yield FieldProblem(
+            "code",
+            "has no effect with what is built in",
+            "leave it out, or name a function of it: `model: module:function`",
+        )
     if code.path is not None and code.installed is not None:
         yield FieldProblem("code", "has both path and installed", "keep one of them")
     if code.path is None and code.installed is None:

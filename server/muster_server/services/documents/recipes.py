@@ -38,7 +38,14 @@ def check_trainer(trainer: Trainer, parameters: list[sampling.Parameter]) -> Ite
         yield from _nesterov(trainer)
 
 
+def has_own_functions(trainer: Trainer) -> bool:
+    """Whether it uses something of the user's code."""
+    return ":" in trainer.model or ":" in trainer.data
+
+
 def _model_and_data(trainer: Trainer) -> Iterator[FieldProblem]:
+    if has_own_functions(trainer):
+        return  # known when it runs
     has_text = trainer.data in _TEXTS
     if trainer.model == "gpt" and not has_text:
         yield FieldProblem(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from muster.training import own
 from muster.training.config import ConfigError, TrainConfig
 
 from .base import Dataset, Split, random_like
+from .given import own_data
 from .images import digits, shift, synthetic
 from .order import Order
 from .texts import VOCABULARY, shakespeare, windows
@@ -20,6 +22,8 @@ def load(config: TrainConfig) -> Dataset:
 
 
 def _load(config: TrainConfig) -> Dataset:
+    if own.is_own(config.data):
+        return own_data(config.data)
     if config.data == "shakespeare":
         if config.augment:
             raise ConfigError("augment: shifts images, and data: shakespeare holds texts")

@@ -39,7 +39,13 @@ class Dataset:
 
     @property
     def is_text(self) -> bool:
-        return len(self.inputs) == 1
+        """Whether samples are tokens rather than measurements."""
+        return not self.train_x.is_floating_point()
+
+    @property
+    def predicts_tokens(self) -> bool:
+        """Whether there is something to be predicted at each token, not one class of a sample."""
+        return self.train_y.ndim > 1
 
     def split(self, name: Split) -> tuple[Tensor, Tensor]:
         """x and y of one part."""

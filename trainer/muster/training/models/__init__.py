@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from muster.training import own
 from muster.training.config import ConfigError, TrainConfig
 
 from .images import ResNet, cnn, mlp
 from .transformer import GPT, ViT
 
+_NOT_IMAGES = {"shakespeare": "texts"}
 __all__ = ["GPT", "ResNet", "ViT", "build"]
 
 
@@ -21,12 +23,15 @@ def build(config: TrainConfig, *, inputs: tuple[int, ...], classes: int) -> nn.M
     Raises ConfigError when the model cannot take such inputs.
     """
     torch.manual_seed(config.seed)
+    if own.is_own(config.model):
+        return own.model(config.model, inputs=inputs, classes=classes)
     width, depth, dropout = config.width, config.depth, config.dropout
-    is_text = len(inputs) == 1
-    if is_text != (config.model == "gpt"):
+    wanted = {"gpt": "texts", "mlp": "images or rows of numbers"}.get(config.model, "images")
+    held = "images" if len(inputs) == 3 else _NOT_IMAGES.get(config.data, "other samples")
+    fits = held in wanted or (held == "other samples" and config.model in ("gpt", "mlp"))
+    if not fits:
         raise ConfigError(
-            f"model: {config.model} reads {'texts' if config.model == 'gpt' else 'images'}, and "
-            f"data: {config.data} holds {'texts' if is_text else 'images'}"
+            f"model: {config.model} reads {wanted}, and data: {config.data} holds {held}"
         )
     if config.model in ("gpt", "vit") and width % config.heads:
         raise ConfigError(f"width: {width} cannot be divided by heads, which is {config.heads}")
@@ -39,6 +44,8 @@ def build(config: TrainConfig, *, inputs: tuple[int, ...], classes: int) -> nn.M
             heads=config.heads,
             dropout=dropout,
         )
+    if config.model == "mlp":
+        return mlp(inputs, classes, width=width, depth=depth, dropout=dropout)
     image = (inputs[0], inputs[1], inputs[2])
     if config.model == "vit":
         if image[1] % config.patch or image[2] % config.patch:
@@ -54,5 +61,5 @@ def build(config: TrainConfig, *, inputs: tuple[int, ...], classes: int) -> nn.M
             heads=config.heads,
             dropout=dropout,
         )
-    makers = {"mlp": mlp, "cnn": cnn, "resnet": ResNet}
+    makers = {"cnn": cnn, "resnet": ResNet}
     return makers[config.model](image, classes, width=width, depth=depth, dropout=dropout)

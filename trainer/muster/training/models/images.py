@@ -3,16 +3,18 @@ how a batch is split over workers, and could not be checked against a single pro
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
 
 def mlp(
-    inputs: tuple[int, int, int], classes: int, *, width: int, depth: int, dropout: float
+    inputs: tuple[int, ...], classes: int, *, width: int, depth: int, dropout: float
 ) -> nn.Module:
     """`depth` hidden layers of `width` units."""
     layers: list[nn.Module] = [nn.Flatten()]
-    num_in = inputs[0] * inputs[1] * inputs[2]
+    num_in = math.prod(inputs)
     for _ in range(depth):
         layers += [nn.Linear(num_in, width), nn.ReLU(), nn.Dropout(dropout)]
         num_in = width

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from muster.training import data
 from muster.training.config import TrainConfig
 
 from .base import Classification, Language, Task
@@ -11,5 +12,6 @@ __all__ = ["Task", "make"]
 
 def make(config: TrainConfig, *, global_batch: int) -> Task:
     """The task that `config` describes. Raises ConfigError when its data or model cannot be had."""
-    kind = Language if config.data == "shakespeare" else Classification
-    return kind(config, global_batch=global_batch)
+    dataset = data.load(config)
+    kind = Language if dataset.predicts_tokens else Classification
+    return kind(config, dataset, global_batch=global_batch)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from muster.training import data, models
 from muster.training.config import TrainConfig
-from muster.training.data import Split
+from muster.training.data import Dataset, Split
 
 EVALUATION_BATCH = 512
 """Samples at most that go through the model at once when it is judged."""
@@ -75,9 +75,9 @@ class Task(Protocol):
 class Classification:
     """Predictions of one of several classes: of an image, or of each token's successor."""
 
-    def __init__(self, config: TrainConfig, *, global_batch: int) -> None:
+    def __init__(self, config: TrainConfig, dataset: Dataset, *, global_batch: int) -> None:
         self.config = config
-        self.dataset = data.load(config)
+        self.dataset = dataset
         self._global_batch = global_batch
         self._order = data.Order(
             len(self.dataset.train_x),
@@ -138,7 +138,7 @@ class Classification:
     def _num_counted(self) -> int:
         """Classes whose confusion is counted."""
         classes = self.dataset.classes
-        return 0 if self.dataset.is_text or classes > MAX_CONFUSED else classes
+        return 0 if self.dataset.predicts_tokens or classes > MAX_CONFUSED else classes
 
 
 class Language(Classification):

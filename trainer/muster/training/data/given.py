@@ -1,0 +1,62 @@
+"""Samples that a function of the user's own gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from muster.training import own
+from muster.training.config import ConfigError
+
+from .base import Dataset
+
+SPLITS = ("train", "val", "test")
+
+
+def own_data(name: str) -> Dataset:
+    """What `module:function` gives: {"train": (x, y), "val": (x, y), "test": (x, y)}, tensors with
+    one sample per row; a tensor may lie in a file (`torch.from_file`). y holds whole numbers from
+    0 on: the class of each sample, or, of the shape of x, what is to be predicted at each token.
+    Beside them may stand "names", of the classes.
+
+    Raises ConfigError naming what is missing or of the wrong shape.
+    """
+    given = own.function(name)()
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{name}: expected a mapping with train, val and test, got {given!r:.80}")
+    parts = {split: _part(name, split, given.get(split)) for split in SPLITS}
+    shape = parts["train"][0].shape[1:]
+    for split, (x, y) in parts.items():
+        if x.shape[1:] != shape or y.shape[1:] != parts["train"][1].shape[1:]:
+            raise ConfigError(f"{name}: samples of {split} have another shape than those of train")
+    highest = max(int(y.max()) for _, y in parts.values())
+    names = tuple(str(n) for n in given.get("names", ()))
+    if names and len(names) <= highest:
+        raise ConfigError(f"{name}: {len(names)} names, but a class of number {highest}")
+    (train_x, train_y), (val_x, val_y), (test_x, test_y) = parts.values()
+    tokens = 0 if train_x.is_floating_point() or train_y.ndim == 1 else int(train_x.max()) + 1
+    return Dataset(
+        train_x=train_x,
+        train_y=train_y,
+        val_x=val_x,
+        val_y=val_y,
+        test_x=test_x,
+        test_y=test_y,
+        classes=max(len(names), highest + 1, tokens),
+        names=names,
+    )
+
+
+def _part(name: str, split: str, pair: Any) -> tuple[Tensor, Tensor]:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ConfigError(f"{name}: {split} must be a pair (x, y) of tensors")
+    x, y = pair
+    if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+        raise ConfigError(f"{name}: {split} must be a pair (x, y) of tensors")
+    if len(x) != len(y) or len(x) == 0:
+        raise ConfigError(f"{name}: {split} has {len(x)} samples and {len(y)} targets")
+    if y.is_floating_point() or y.is_complex() or int(y.min()) < 0:
+        raise ConfigError(f"{name}: targets of {split} must be whole numbers from 0 on")
+    return x, y
