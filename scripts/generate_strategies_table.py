@@ -24,7 +24,9 @@ def _row(case: Case) -> str:
     said = re.sub(r"['\"]", "", str({"kind": "ddp", **case.strategy}))
     said = said.replace("True", "true").replace("False", "false")
     tolerance = f"{case.tolerance:g}" if case.tolerance else "equal"
-    resumed = "equal" if case.resumed else "not tried"
+    resumed = ("equal" if case.is_exact else "within it") if case.resumed else "not tried"
+    if case.origin is not None:
+        resumed = f"from `{next(c for c in CASES if c.name == case.origin).strategy['kind']}`"
     return f"| {case.world} | `{said}` | {tolerance} | {resumed} |"
 
 

@@ -243,13 +243,17 @@ class Mesh(Section):
 class Strategy(Section):
     """How the workers of a trial share the work (built-in trainer)."""
 
-    kind: Literal["ddp", "single", "zero1", "fsdp", "hsdp", "tp", "pp", "mesh"] = "ddp"
+    kind: Literal[
+        "ddp", "single", "zero1", "fsdp", "hsdp", "tp", "pp", "mesh", "local_sgd", "diloco", "ps"
+    ] = "ddp"
     """`ddp`: every worker holds the model, gradients are averaged. `single`: one worker, no
     process group. `zero1`: like ddp, the optimizer's state is split. `fsdp`: parameters,
     gradients and optimizer state are split. `hsdp`: fsdp within groups of workers that hold
     copies of each other. `tp`: every matrix is split. `pp`: layers are split, and micro-batches
     flow through them. `mesh`: the product of pp, replicate, shard and tp. tp and pp take the
-    models gpt and vit."""
+    models gpt and vit. `local_sgd`: workers train copies and average them every `sync_every`
+    steps. `diloco`: likewise, and an outer optimizer uses what they have moved. `ps`: rank 0 keeps
+    the model and updates it, the others send it gradients."""
     accumulate: Annotated[int, Field(ge=1, le=4096)] = 1
     """Micro-batches per optimizer step."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
@@ -274,9 +278,21 @@ class Strategy(Section):
     cuda)."""
     sequence_parallel: bool = False
     """Split what lies between the matrices along the sequence (`tp`, `mesh`)."""
-    schedule: Literal["naive", "gpipe", "1f1b", "interleaved", "zero_bubble"] = "1f1b"
+    schedule: Literal["naive", "gpipe", "1f1b", "interleaved", "zero_bubble", "async"] = "1f1b"
     """Order of forwards and backwards in a pipeline (`pp`, `mesh`). `interleaved` and
-    `zero_bubble` give each worker two stages; `naive` has one micro-batch."""
+    `zero_bubble` give each worker two stages; `naive` has one micro-batch; `async` updates after
+    each micro-batch and keeps the weights that those under way began with (`pp`)."""
+    sync_every: Annotated[int, Field(ge=1, le=1_000_000)] = 8
+    """Steps between two exchanges (`local_sgd`, `diloco`)."""
+    local_after: Annotated[int, Field(ge=0, le=2**53)] = 0
+    """Post-local SGD: average gradients in each step up to this one (`local_sgd`)."""
+    outer_lr: Annotated[float, Field(gt=0, le=1000)] = 0.7
+    """Learning rate of the outer optimizer (`diloco`)."""
+    outer_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Nesterov momentum of the outer optimizer (`diloco`)."""
+    staleness: Annotated[int, Field(ge=0, le=1000)] = 0
+    """Steps that a worker may be ahead of the slowest one (`ps`). 0: synchronous; more: the server
+    updates with each gradient as it comes."""
     mesh: Mesh = Mesh()
     """How the workers are arranged."""
 

@@ -2,8 +2,8 @@
 
     python strategies.py FOLDER < cases.json
 
-cases: [{"name", "world", "document", "resumed"}]; each is trained in whole and, where `resumed`,
-once more from its checkpoint of step RESUME_AT. Writes FOLDER/<name>/{whole,resumed}/reports.jsonl.
+cases: [{"name", "world", "document", "resumed", "origin"}]; each is trained in whole and, where
+`resumed`, once more from the checkpoint of step RESUME_AT, its own or that of the case `origin`. Writes FOLDER/<name>/{whole,resumed}/reports.jsonl.
 
 Importing torch takes seconds; here it is done once for all.
 """
@@ -73,14 +73,21 @@ def work(folder: Path, cases: list[dict[str, Any]], rank: int, world: int) -> No
         train(here / "whole", case["document"], rank, world)
         if not case["resumed"]:
             continue
-        checkpoint = here / "whole" / "checkpoints" / f"step-{RESUME_AT:08d}"
+        checkpoint = (
+            folder
+            / (case["origin"] or case["name"])
+            / "whole"
+            / "checkpoints"
+            / f"step-{RESUME_AT:08d}"
+        )
         train(here / "resumed", case["document"], rank, world, str(checkpoint))
 
 
 def main() -> int:
     folder = Path(sys.argv[1])
     cases = json.load(sys.stdin)
-    for world in sorted({case["world"] for case in cases}):
+    # One process comes last, so that it can go on from what several have left.
+    for world in sorted({case["world"] for case in cases}, key=lambda n: (n == 1, n)):
         mine = [case for case in cases if case["world"] == world]
         children: list[int] = []
         for rank in range(world):

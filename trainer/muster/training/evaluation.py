@@ -58,13 +58,14 @@ def total(training: state.TrainState, task: Task, split: Split) -> Tensor:
     # its last one, and the answer is not counted.
     num_pieces = comm.agree_max(len(pieces))
     found = []
-    for i in range(num_pieces):
-        x, y = pieces[min(i, len(pieces) - 1)]
-        outputs = strategy.predict(x.to(device))
-        if outputs is not None:
-            sums = task.sums(outputs, y.to(device))
-            counts = strategy.speaks and i < len(pieces)
-            found.append(sums if counts else torch.zeros_like(sums))
+    with strategy.evaluating():
+        for i in range(num_pieces):
+            x, y = pieces[min(i, len(pieces) - 1)]
+            outputs = strategy.predict(x.to(device))
+            if outputs is not None:
+                sums = task.sums(outputs, y.to(device))
+                counts = strategy.speaks and i < len(pieces)
+                found.append(sums if counts else torch.zeros_like(sums))
     return comm.add_up(torch.stack(found).sum(0) if found else None)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -12,6 +14,7 @@ from torch import Tensor
 
 from muster import comm, stops
 from muster.run import Run
+from muster.stops import StopNotice
 from muster.timing import StepTimer
 from muster.training import evaluation, optimizers, schedules, state, strategies, tasks
 from muster.training.config import Every, TrainConfig
@@ -78,28 +81,32 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
     timer = StepTimer(run=run, max_rows_per_s=config.rows_per_s)
     # A stop request that came during start-up is seen here, before any work.
     stop = run.should_stop(agree=True)
+    votes: deque[tuple[Any, StopNotice | None]] = deque()
 
     for x, y in timer.data(_batches(config, task, training, num_steps)):
         if stop or training.watch.verdict:
             break
-        # The vote of all ranks runs beside the step and is read at its end.
+        # The vote of all ranks runs beside the step and is read at its end, or, where ranks may be
+        # ahead of each other, so many steps later: all read the same one after the same step.
         notice = run.should_stop()
-        vote = comm.start_agreement(stops.as_vote(notice)) if world_size > 1 else None
+        if world_size > 1:
+            votes.append((comm.start_agreement(stops.as_vote(notice)), notice))
         values = strategy.step(x, y, timer)
         training.step += 1
         timer.end_step(
             training.step,
-            samples=len(x),
+            samples=len(x) if strategy.computes else 0,
             samples_of_all=global_batch,
             metrics={**values, "train/lr": training.scheduler.get_last_lr()[0]},
             epoch=training.epoch,
             num_steps_planned=num_steps,
         )
         training.scheduler.step()
-        if vote is not None:
-            stop = stops.from_vote(comm.finish_agreement(vote), notice)
-        else:
+        if world_size == 1:
             stop = run.should_stop()
+        elif len(votes) > strategy.max_lead:
+            vote, notice = votes.popleft()
+            stop = stops.from_vote(comm.finish_agreement(vote), notice)
         if stop:
             run.acknowledge_stop()
 
@@ -117,6 +124,8 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
                 timer.flush()
                 state.save(run, training, val)
 
+    for vote, _ in votes:
+        comm.finish_agreement(vote)
     timer.flush()
     if stop:
         _say(run, f"stopped at step {training.step} of {num_steps}: {stop.reason}")

@@ -27,7 +27,23 @@ def create(options: Options, place: Place, workload: Workload) -> Strategy:
         from muster.training.strategies.zero import ZeroOne
 
         return ZeroOne(options, place, workload)
+    if options.kind == "local_sgd":
+        from muster.training.strategies.local_sgd import LocalSGD
+
+        return LocalSGD(options, place, workload)
+    if options.kind == "diloco":
+        from muster.training.strategies.local_sgd import DiLoCo
+
+        return DiLoCo(options, place, workload)
+    if options.kind == "ps":
+        from muster.training.strategies.parameter_server import ParameterServer
+
+        return ParameterServer(options, place, workload)
     sizes = axes(options, place.world_size)
+    if sizes["pp"] > 1 and options.schedule == "async":
+        from muster.training.strategies.async_pipeline import AsyncPipeline
+
+        return AsyncPipeline(options, place, workload)
     if sizes["pp"] > 1:
         from muster.training.strategies.pipeline import Pipeline
 

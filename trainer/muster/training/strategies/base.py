@@ -17,6 +17,7 @@ Everything but the properties is called by all ranks together.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -109,6 +110,16 @@ class Strategy:
         """Whether this rank counts for its share: it knows the output, and of all ranks with the
         same share it is the only one that says so."""
         return True
+
+    @property
+    def computes(self) -> bool:
+        """Whether this rank works on the samples of its share."""
+        return True
+
+    @property
+    def max_lead(self) -> int:
+        """How many steps a rank may be ahead of another."""
+        return 0
 
     @property
     def micro_batch(self) -> int:
@@ -218,6 +229,10 @@ class Strategy:
         often. None on ranks that do not see the output."""
         self.module.eval()
         return self.forward(x)
+
+    def evaluating(self) -> contextlib.AbstractContextManager[None]:
+        """Around the calls of `predict` that judge the model."""
+        return contextlib.nullcontext()
 
     # ------------------------------------------------ checkpoints
 

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from muster.training.strategies.base import Strategy
 
-POWERSGD_EXACT_STEPS = 10
+POWERSGD_EXACT_STEPS = 3
 """Steps, after each start, whose gradients are sent as they are: the first ones change most."""
 
 

@@ -44,12 +44,14 @@ def global_norm(parameters: Iterable[nn.Parameter], *, also_over: Any = None) ->
         squares = local(grad).detach().double().square().sum()
         sums[groups] = sums.get(groups, torch.zeros_like(squares)) + squares
     total = 0.0
+    device = None
     for groups, squares in sums.items():
         for group in groups:
             dist.all_reduce(squares, group=group)
         total += float(squares)
+        device = squares.device
     if also_over is not None:
-        both = torch.tensor(total, dtype=torch.float64)
+        both = torch.tensor(total, dtype=torch.float64, device=device)
         dist.all_reduce(both, group=also_over)
         total = float(both)
     return math.sqrt(total)

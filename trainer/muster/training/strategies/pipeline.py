@@ -22,6 +22,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining.schedules import PipelineScheduleMulti, get_schedule_class
 
@@ -42,6 +43,7 @@ SCHEDULES: dict[Schedule, str] = {
     "interleaved": "Interleaved1F1B",
     "zero_bubble": "InterleavedZeroBubble",
 }
+"""Of torch; `async` is in async_pipeline.py."""
 
 
 class Pipeline(Strategy):
@@ -74,29 +76,18 @@ class Pipeline(Strategy):
     # ------------------------------------------------ set up
 
     def share(self) -> None:
-        share, rest = divmod(self.workload.global_batch, self.data_world_size)
-        if rest or share % self.micro_batch:
-            raise ConfigError(
-                f"strategy.kind: a pipeline needs micro-batches of equal size, and a share of "
-                f"{self.workload.global_batch} / {self.data_world_size} samples cannot be cut into "
-                f"parts of {self.micro_batch}"
-            )
+        self._check_share()
         mesh = make_mesh(self.options, self.place)
-        self._group = mesh.get_group("pp")
-        num_workers = self.sizes["pp"]
-        num_stages = num_workers * STAGES_PER_WORKER[self.options.schedule]
-        mine = range(self.coordinates["pp"], num_stages, num_workers)
-        parts = list(self._cut(num_stages, mine))
+        parts = self._divide(mesh)
         for part in parts:
             if self.sizes["tp"] > 1:
                 tensor.split(part, mesh["tp"], sequence=self.options.sequence_parallel)
             if self.data_world_size > 1:
                 fully_sharded.shard(part, data_mesh(mesh), self.options)
         self.casts_itself = self.data_world_size > 1
-        self.module = Parts(parts)
-        self._has_first, self._has_last = 0 in mine, num_stages - 1 in mine
         self._stages = [
-            _TimedStage(self, part, i, num_stages) for part, i in zip(parts, mine, strict=True)
+            _TimedStage(self, part, i, self._num_stages)
+            for part, i in zip(parts, self._mine, strict=True)
         ]
         kind = get_schedule_class(SCHEDULES[self.options.schedule])
         stages: Any = self._stages if issubclass(kind, PipelineScheduleMulti) else self._stages[0]
@@ -104,6 +95,30 @@ class Pipeline(Strategy):
             stages, self.num_micro, loss_fn=self._micro_loss, scale_grads=False
         )
         self._rehearse()
+
+    def _check_share(self) -> None:
+        share, rest = divmod(self.workload.global_batch, self.data_world_size)
+        if rest or share % self.micro_batch:
+            raise ConfigError(
+                f"strategy.kind: a pipeline needs micro-batches of equal size, and a share of "
+                f"{self.workload.global_batch} / {self.data_world_size} samples cannot be cut into "
+                f"parts of {self.micro_batch}"
+            )
+
+    def _divide(self, mesh: DeviceMesh) -> Parts:
+        """Find which stages are mine, and cut them out of the model."""
+        self._group = mesh.get_group("pp")
+        num_workers = self.sizes["pp"]
+        self._num_stages = num_workers * STAGES_PER_WORKER[self.options.schedule]
+        self._mine = range(self.coordinates["pp"], self._num_stages, num_workers)
+        self._has_first, self._has_last = 0 in self._mine, self._num_stages - 1 in self._mine
+        x, _ = self.workload.sample(self.micro_batch)
+        model: Any = self.module
+        with torch.no_grad():
+            # Blocks keep the shape of what they are given.
+            self._shape = model.enter(x.to(self.place.device)).shape
+        self.module = Parts(self._cut(self._num_stages, self._mine))
+        return self.module
 
     def _cut(self, num_stages: int, mine: Sequence[int]) -> Iterator[nn.Module]:
         """My stages, each a copy of the model with its own layers alone."""
@@ -149,8 +164,6 @@ class Pipeline(Strategy):
 
     def _micro_loss(self, output: Tensor, target: Tensor) -> Tensor:
         """Called by the schedule on the last stage, after its forward."""
-        if not self.module.training:
-            return output.new_zeros(())
         output = output.float()
         loss = self.workload.loss(output, target)
         self._means.add(len(target), loss, self.workload.measures(output.detach(), target))
@@ -179,18 +192,51 @@ class Pipeline(Strategy):
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor | None:
+        """One piece after the other through all stages. The schedules' own `eval` would make them
+        exchange shapes anew, with the loss of made-up samples, at each change to it and back."""
         self.module.eval()
-        size = self.micro_batch * self.num_micro  # shapes are those of training
         outputs = []
-        for start in range(0, max(len(x), 1), size):
-            part = x[start : start + size]
-            padded = torch.cat([part, part.new_zeros(size - len(part), *x.shape[1:])])
-            # It wants targets and a loss even when there is nothing to go backward from.
-            targets: dict[str, Any] = {"target": torch.zeros(size)} if self._has_last else {}
-            output = self._schedule.eval(*([padded] if self._has_first else []), **targets)
-            if output is not None:
-                outputs.append(output[: len(part)].float())
+        for part in torch.split(x, self.micro_batch):
+            missing = self.micro_batch - len(part)  # shapes are those of training
+            padded = torch.cat([part, part.new_zeros(missing, *x.shape[1:])])
+            outputs.append(self._through(padded)[: len(part)])
         return torch.cat(outputs) if self._has_last else None
+
+    def _through(self, x: Tensor) -> Tensor:
+        """What the last of my stages makes of a piece."""
+        self._sends: list[tuple[Any, Tensor]] = []
+        for stage, part in zip(self._mine, self.module, strict=True):
+            if stage > 0:
+                x = self._received(stage - 1)
+            x = self._run_part(part, x)
+            if stage < self._num_stages - 1:
+                self._send(x, stage + 1)
+        for work, _ in self._sends:
+            work.wait()
+        return x
+
+    def _run_part(self, part: nn.Module, x: Tensor) -> Tensor:
+        with self.casting():
+            output: Tensor = part(x)
+        return output.float()
+
+    def casting(self) -> contextlib.AbstractContextManager[Any]:
+        dtype = DTYPES[self.options.precision]
+        casts = dtype != torch.float32 and not self.casts_itself
+        return torch.autocast(self.place.device.type, dtype, enabled=casts)
+
+    def _send(self, tensor: Tensor, stage: int) -> None:
+        tensor = tensor.contiguous()
+        work = dist.isend(tensor, self._worker_of(stage), group=self._group)
+        self._sends.append((work, tensor))
+
+    def _received(self, stage: int) -> Tensor:
+        tensor = torch.empty(self._shape, device=self.place.device)
+        dist.recv(tensor, self._worker_of(stage), group=self._group)
+        return tensor
+
+    def _worker_of(self, stage: int) -> int:
+        return dist.get_global_rank(self._group, stage % self.sizes["pp"])
 
     # ------------------------------------------------ checkpoints
 
@@ -293,9 +339,7 @@ class _TimedStage(PipelineStage):
 
     def forward_maybe_with_nosync(self, *args: Any, **kwargs: Any) -> Any:
         owner = self._owner
-        dtype = DTYPES[owner.options.precision]
-        casts = dtype != torch.float32 and not owner.casts_itself
-        with self._phase("forward"), torch.autocast(owner.place.device.type, dtype, enabled=casts):
+        with self._phase("forward"), owner.casting():
             if self.is_last and owner.timer is not None:
                 owner.workload.before_forward()
             return super().forward_maybe_with_nosync(*args, **kwargs)  # type: ignore[no-untyped-call]

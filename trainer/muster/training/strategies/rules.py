@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["ddp", "single", "zero1", "fsdp", "hsdp", "tp", "pp", "mesh"]
+Kind = Literal[
+    "ddp", "single", "zero1", "fsdp", "hsdp", "tp", "pp", "mesh", "local_sgd", "diloco", "ps"
+]
 Precision = Literal["fp32", "bf16", "fp16"]
 Compression = Literal["none", "fp16", "powersgd"]
 
-Schedule = Literal["naive", "gpipe", "1f1b", "interleaved", "zero_bubble"]
+Schedule = Literal["naive", "gpipe", "1f1b", "interleaved", "zero_bubble", "async"]
 
 SHARDED: frozenset[str] = frozenset({"fsdp", "hsdp", "mesh"})
 """Kinds that can have parameters fully sharded."""
@@ -23,6 +25,7 @@ STAGES_PER_WORKER: dict[Schedule, int] = {
     "1f1b": 1,
     "interleaved": 2,
     "zero_bubble": 2,
+    "async": 1,
 }
 
 
@@ -68,6 +71,16 @@ class Options:
     """Split what lies between the matrices along the sequence (tp, mesh with tp)."""
     schedule: Schedule = "1f1b"
     """Order of forwards and backwards (pp, mesh with pp)."""
+    sync_every: int = 8
+    """Steps between two exchanges (local_sgd, diloco)."""
+    local_after: int = 0
+    """Average gradients in each step up to this one (local_sgd)."""
+    outer_lr: float = 0.7
+    """Learning rate of the outer optimizer (diloco)."""
+    outer_momentum: float = 0.9
+    """Nesterov momentum of the outer optimizer (diloco)."""
+    staleness: int = 0
+    """Steps that a worker may be ahead of the slowest (ps); 0: synchronous."""
     mesh: Mesh = field(default_factory=Mesh)
 
 
@@ -128,6 +141,18 @@ def problems(
             message=f"single uses one worker, but resources.slots is {slots}",
             hint="use ddp, or one slot",
         )
+    if options.kind == "ps" and options.staleness > 0 and slot_type == "cuda":
+        yield Problem(
+            path="strategy.staleness",
+            message="needs a server that takes whichever gradient comes first, which NCCL cannot",
+            hint="use staleness 0, or resources.slot_type: cpu",
+        )
+    if options.kind == "ps" and slots < 2:
+        yield Problem(
+            path="resources.slots",
+            message="is 1, and a parameter server needs a worker beside it",
+            hint="use 2 or more, or kind: ddp",
+        )
     yield from _misplaced(options)
     fits = list(_mesh(options, slots))
     yield from fits
@@ -160,6 +185,11 @@ def _misplaced(options: Options) -> Iterator[Problem]:
         "offload": ("fsdp", "hsdp", "mesh"),
         "sequence_parallel": ("tp", "mesh"),
         "schedule": ("pp", "mesh"),
+        "sync_every": ("local_sgd", "diloco"),
+        "local_after": ("local_sgd",),
+        "outer_lr": ("diloco",),
+        "outer_momentum": ("diloco",),
+        "staleness": ("ps",),
     }
     for name, kinds in only_for.items():
         if getattr(options, name) != getattr(default, name) and options.kind not in kinds:
@@ -180,6 +210,36 @@ def _misplaced(options: Options) -> Iterator[Problem]:
             message="sends scaled fp16 gradients through a lossy code, which overflows",
             hint="use precision: bf16 or fp32, or no compression",
         )
+    if options.kind == "ps" and options.precision == "fp16":
+        yield Problem(
+            path="strategy.precision",
+            message="scales the loss on workers by what the server alone knows",
+            hint="use bf16 or fp32",
+        )
+    if options.schedule == "async":
+        refused = {
+            "recompute": (options.recompute, "would compute again with newer weights"),
+            "clip_norm": (
+                options.clip_norm is not None,
+                "needs the gradient of all stages at once, and async never has it",
+            ),
+            "precision": (
+                options.precision == "fp16",
+                "fp16 leaves out the same step on all stages, and async has none in common",
+            ),
+            "kind": (
+                options.kind == "mesh",
+                "mesh would split stages further, and async keeps copies",
+            ),
+        }
+        for name, (applies, why) in refused.items():
+            if applies:
+                yield Problem(
+                    path=f"strategy.{name}",
+                    message=why,
+                    hint="use schedule: 1f1b"
+                    + {"kind": ", or kind: pp", "precision": ", or bf16"}.get(name, ""),
+                )
     if options.schedule == "zero_bubble" and options.recompute:
         yield Problem(
             path="strategy.recompute",
@@ -249,9 +309,10 @@ def _model(options: Options, sizes: Mapping[str, int], shape: Shape) -> Iterator
     if tp == pp == 1:
         return
     if shape.model not in SPLIT_MODELS:
+        name = "one of your own" if ":" in shape.model else shape.model
         yield Problem(
             path="strategy.kind",
-            message=f"{options.kind} cuts models made of blocks, and {shape.model} is none",
+            message=f"{options.kind} cuts models made of blocks, and {name} is none",
             hint=f"use trainer.model {' or '.join(SPLIT_MODELS)}, or ddp or fsdp",
         )
         return
