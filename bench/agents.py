@@ -24,7 +24,7 @@ import uvloop
 from muster_server.testing.processes import ControlPlane, Kind, NoPostgres, Usage, control_plane
 from muster_server.testing.swarm import Behaviour, Swarm, quantiles
 
-JOIN_LIMIT_S = 300.0
+JOIN_LIMIT_S = 600.0
 RUN_LIMIT_S = 300.0
 
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -197,7 +198,12 @@ def control_plane(
     controllers: int = 1,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[ControlPlane]:
-    """A running one on a new database, until the end of the block. Raises NoPostgres."""
+    """A running one on a new database, until the end of the block. Raises NoPostgres.
+
+    SIGTERM becomes SystemExit for good, so that nothing is left running by whoever is asked to end.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with (
         tempfile.TemporaryDirectory(prefix="mst-cp-", ignore_cleanup_errors=True) as folder,
         _new_database(kind, Path(folder)) as url,
