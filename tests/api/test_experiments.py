@@ -143,6 +143,23 @@ def test_an_entry_point_needs_code(member_client):
     submit(member_client, "name: x\nentrypoint: train.py\ncode: {installed: /shared/x}")
 
 
+def test_functions_for_the_trainer_need_code_and_what_is_built_in_needs_none(
+    member_client, database
+):
+    digest = upload(database, "nets.py")
+    document = "name: x\ntrainer: {model: 'nets:net'}\ncode: {path: .}"
+    body = submit(member_client, document, status=422)
+    (field,) = body["error"]["fields"]
+    assert (field["path"], field["message"]) == (
+        "code",
+        "no code was uploaded for the functions",
+    )
+    submit(member_client, document, blob_sha256=digest)
+    submit(member_client, document.replace("path: .", "installed: /shared/x"))
+    body = submit(member_client, "name: x\ntrainer: {}", blob_sha256=digest, status=422)
+    assert body["error"]["fields"][0]["path"] == "blob_sha256"
+
+
 def test_a_missing_entry_file_is_named_with_near_ones(member_client, database):
     digest = upload(database, "train.py", "model.py")
     document = "name: x\nentrypoint: trian.py"

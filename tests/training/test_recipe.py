@@ -17,7 +17,7 @@ from muster.testing.jobs import Job
 from muster.training.config import ConfigError, resolve
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 
 Train = Callable[..., Job]
 
