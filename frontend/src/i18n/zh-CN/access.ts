@@ -1,0 +1,27 @@
+import type { access as english } from "../en/access";
+import type { Same } from "../same";
+
+export const access: Same<typeof english> = {
+  auth: {
+    signIn: "登录",
+    signOut: "退出登录",
+    signingIn: "正在登录",
+    username: "用户名",
+    password: "密码",
+    showPassword: "显示或隐藏密码",
+    forgot: "忘记密码？管理员可在服务器上运行 muster-server sign-in-token。",
+    onceFailed: "此登录链接已失效。",
+  },
+  setup: {
+    title: "初始化 Muster",
+    lead: "创建第一个管理员。",
+    token: "初始化令牌",
+    tokenHint: "服务器首次启动时会打印它；下面的命令可以重新打印一个：",
+    passwordRule: "至少 {{n}} 个字符。",
+    tooShort: "请至少使用 {{n}} 个字符。",
+    again: "再次输入密码",
+    differs: "两次输入的密码不一致。",
+    create: "创建管理员",
+    done: "Muster 已完成初始化。",
+  },
+};

@@ -1,0 +1,23 @@
+import type { en } from "../en";
+import type { Same } from "../same";
+import { access } from "./access";
+import { app } from "./app";
+import { cluster } from "./cluster";
+import { experiments } from "./experiments";
+import { overview } from "./overview";
+import { settings } from "./settings";
+import { states } from "./states";
+import { submit } from "./submit";
+import { trials } from "./trials";
+
+export const zhCN: Same<typeof en> = {
+  ...app,
+  ...access,
+  ...states,
+  ...overview,
+  ...cluster,
+  ...experiments,
+  ...trials,
+  ...submit,
+  ...settings,
+};
