@@ -3,6 +3,7 @@
 import datetime as dt
 import logging
 import time
+from contextlib import suppress
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -287,8 +288,9 @@ def test_what_is_not_this_protocol_closes_the_channel(open_live, token):
 
 def test_a_flood_of_messages_closes_the_channel(open_live, token):
     client = open_live(token=token)
-    for _ in range(live.MESSAGES_PER_S + 5):
-        client.send({"pong": 1})
+    with suppress(ConnectionClosed):  # the server may be quicker than the last of them
+        for _ in range(live.MESSAGES_PER_S + 5):
+            client.send({"pong": 1})
     assert code_of(client) == 1008
 
 
