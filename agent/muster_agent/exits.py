@@ -31,6 +31,8 @@ _BLAMES_PEER = re.compile(
 """What gloo, NCCL and the rendezvous store say when another worker is gone or does not answer."""
 TEARDOWN_MS = 10_000
 """A worker closes its connections before it is gone: others may fail of that, and end, before it."""
+_TRACEBACK = "Traceback (most recent"
+_ABORTED_AT_EXIT = "terminate called without"
 _PORT_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 _TORCHRUN_FAILURE = re.compile(
     r"rank\s*: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)\s+"
@@ -174,7 +176,7 @@ def _verdict_of_worker(ending: Ending, first: WorkerEnd) -> ExitInfo:
     message = _cut(f"rank {first.rank} {_how(ending, first)}")
     words = _words(first)
     cause: Cause = "user_error"
-    if first.signal is not None:
+    if first.signal is not None and not _exception_before_abort(first):
         is_oom = first.signal == signal.SIGKILL and _has_kernel_killed(ending)
         cause = "out_of_memory" if is_oom else "killed_by_signal"
     elif _OUT_OF_MEMORY.search(words):
@@ -192,7 +194,9 @@ def _how(ending: Ending, worker: WorkerEnd) -> str:
     words = _words(worker)
     if worker.signal is None:
         return f"exited with code {worker.exit_code}" + (f": {words}" if words else "")
-    if worker.signal == signal.SIGABRT and "terminate called without" in worker.stderr_tail:
+    if exception := _exception_before_abort(worker):
+        return f"ended with {exception}"
+    if worker.signal == signal.SIGABRT and _ABORTED_AT_EXIT in worker.stderr_tail:
         return (
             "was killed by SIGABRT: a C++ thread was still running when Python ended; call "
             "torch.distributed.destroy_process_group() at the end and keep the model in a function"
@@ -210,6 +214,15 @@ def _how(ending: Ending, worker: WorkerEnd) -> str:
     )
 
 
+def _exception_before_abort(worker: WorkerEnd) -> str:
+    """The exception of which Python was ending when a thread of gloo aborted it; "" for none. The
+    signal is then what came after, and the exception is the cause."""
+    if worker.signal != signal.SIGABRT or _ABORTED_AT_EXIT not in worker.stderr_tail:
+        return ""
+    has_traceback = _TRACEBACK in worker.stderr_tail
+    return worker.error or (last_words(worker.stderr_tail) if has_traceback else "")
+
+
 def _has_kernel_killed(ending: Ending) -> bool:
     return bool(ending.num_oom_kills_here or ending.num_oom_kills_on_node)
 
@@ -218,7 +231,7 @@ def last_words(stderr: str) -> str:
     """The exception a Python process died of ("ValueError: bad"), or its last non-empty line."""
     lines = [_RANK_PREFIX.sub("", line).rstrip() for line in stderr.splitlines()]
     start = next(
-        (i for i in reversed(range(len(lines))) if lines[i].startswith("Traceback (most recent")),
+        (i for i in reversed(range(len(lines))) if lines[i].startswith(_TRACEBACK)),
         None,
     )
     if start is not None:

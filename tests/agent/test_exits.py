@@ -119,6 +119,20 @@ def test_out_of_memory_needs_a_sign() -> None:
     assert verdict(worker(exit_code=1, stderr_tail=torch_text)).cause == "out_of_memory"
 
 
+def test_an_abort_while_python_ends_is_not_the_cause_of_its_end() -> None:
+    said = "Traceback (most recent call last):\n  File x\nValueError: bad batch\n"
+    abort = "terminate called without an active exception\n"
+    after_exception = worker(0, signal=signal.SIGABRT, stderr_tail=said + abort)
+    found = verdict(after_exception)
+    assert (found.cause, found.message) == ("user_error", "rank 0 ended with ValueError: bad batch")
+    assert found.signal == signal.SIGABRT
+    alone = verdict(worker(0, signal=signal.SIGABRT, stderr_tail=abort))
+    assert alone.cause == "killed_by_signal"
+    assert "a C++ thread was still running when Python ended" in alone.message
+    elsewhere = verdict(worker(0, signal=signal.SIGABRT, stderr_tail=said + "free(): invalid\n"))
+    assert elsewhere.cause == "killed_by_signal"
+
+
 def test_port_in_use_is_told_apart() -> None:
     text = "Traceback (most recent call last):\n x\ntorch.distributed.DistNetworkError: EADDRINUSE"
     assert verdict(worker(exit_code=1, stderr_tail=text)).cause == "port_in_use"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from typing import Any
 
@@ -56,11 +57,16 @@ def test_torchrun_root_cause_is_the_rank_that_failed_first(shims: Any) -> None:
     shim.start()
     info = shim.wait_exit(timeout_s=120)
     assert info.cause == "user_error", info
-    assert info.message == "rank 1 exited with code 1: ValueError: bad batch"
+    # Now and then gloo's threads abort Python while it ends: the exception is the cause all the same.
+    assert re.fullmatch(
+        "rank 1 (exited with code 1:|ended with) ValueError: bad batch", info.message
+    ), info
     assert info.first_failure is not None
     assert info.first_failure.at_ms > 0
-    assert info.log_tail[-1].endswith("ValueError: bad batch")
-    assert {w.rank: w.signal for w in info.workers} == {0: signal.SIGTERM, 1: None}
+    assert any(line.endswith("ValueError: bad batch") for line in info.log_tail)
+    signals = {w.rank: w.signal for w in info.workers}
+    assert signals.pop(1) in (None, signal.SIGABRT)
+    assert signals == {0: signal.SIGTERM}
 
 
 def test_torchrun_worker_killed_by_sigkill(shims: Any) -> None:
