@@ -18,6 +18,7 @@ import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -56,6 +57,9 @@ PARALLEL_AREAS = {
 }
 """How their tests are dealt out: they share nothing but what their own worker, or their file's,
 started. The others use both cores at once, or measure time."""
+BESIDE = {"frontend": "types", "simulation": "integration"}
+"""What runs while another does, on what that leaves of the processors, and is told after it."""
+NICENESS = 10
 NUM_WORKERS = min(4, os.cpu_count() or 1)
 NUM_WAITING_WORKERS = min(6, NUM_WORKERS + 1)
 """Of the areas that wait more than they compute."""
@@ -89,6 +93,13 @@ class Tests:
             self.skipped += count["skipped"]
             self.passed += count["tests"] - count["failures"] - count["errors"] - count["skipped"]
 
+    def include(self, other: Tests) -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.errors += other.errors
+        self.skipped += other.skipped
+        self.unsteady += other.unsteady
+
     def __str__(self) -> str:
         parts = [
             f"{number} {word}"
@@ -109,9 +120,10 @@ def environment() -> dict[str, str]:
 
 
 def call(*command: str, cwd: Path = ROOT, output: IO[bytes] | None = None) -> bool:
-    """Whether it ended with 0. What it prints goes to `output` when given."""
+    """Whether it ended with 0. With an `output`, for what it prints, it lets others go first."""
+    niceness = ["nice", f"-n{NICENESS}"] if output is not None else []
     done = subprocess.run(
-        command, cwd=cwd, env=environment(), check=False, stdout=output, stderr=output
+        [*niceness, *command], cwd=cwd, env=environment(), check=False, stdout=output, stderr=output
     )
     return done.returncode == 0
 
@@ -150,7 +162,7 @@ def frontend(output: IO[bytes] | None = None) -> bool:
     return checked and fresh
 
 
-CHECKS: dict[str, Callable[[], bool]] = {
+CHECKS: dict[str, Callable[..., bool]] = {
     "style": style,
     "types": types,
     "imports": imports,
@@ -201,7 +213,7 @@ def provide_browser() -> bool:
     return True
 
 
-def pytest(area: str, more: list[str], tests: Tests) -> bool:
+def pytest(area: str, more: list[str], tests: Tests, output: IO[bytes] | None = None) -> bool:
     deal = PARALLEL_AREAS.get(area)
     parallel: list[str] = []
     if deal == "loadfile":  # begun in the order in which they are collected
@@ -211,7 +223,10 @@ def pytest(area: str, more: list[str], tests: Tests) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = ("pytest", "-q", f"--junit-xml={report}", f"tests/{area}", *more)
-        ok = call(*command, *parallel)
+        if output is None:
+            ok = call(*command, *parallel)
+        else:  # with little of the processors a test may take its time
+            ok = call(*command, *parallel, "--timeout=1800", output=output)
         if not report.exists():
             return ok
         before = tests.failed, tests.errors
@@ -256,33 +271,37 @@ def main() -> int:
     tests = Tests()
     outcomes: list[Outcome] = []
 
-    def run(name: str, check: Callable[[], bool]) -> None:
-        print(f"\n── {name}", flush=True)
+    def check(name: str, output: IO[bytes] | None = None) -> tuple[Outcome, Tests]:
+        counted = Tests()
         before = time.monotonic()
-        ok = check()
-        outcomes.append(Outcome(name, ok, time.monotonic() - before))
+        if name in BROWSER_AREAS and not provide_browser():
+            ok = False
+        elif name in PYTEST_AREAS:
+            ok = pytest(name, more, counted, output)
+        else:
+            ok = CHECKS[name](output) if output else CHECKS[name]()
+        return Outcome(name, ok, time.monotonic() - before), counted
 
-    with ThreadPoolExecutor() as beside, tempfile.TemporaryFile() as output:
-        # Each takes one core for most of a minute: side by side, and told one after the other.
-        ahead = beside.submit(frontend, output) if {"types", "frontend"} <= {*chosen} else None
+    def keep(outcome: Outcome, counted: Tests) -> None:
+        outcomes.append(outcome)
+        tests.include(counted)
 
-        def told() -> bool:
-            assert ahead is not None
-            ok = ahead.result()
-            output.seek(0)
-            print(output.read().decode(errors="replace"), flush=True)
-            return ok
-
-        for name, check in CHECKS.items():
-            if name in chosen:
-                run(name, told if ahead and name == "frontend" else check)
-    for area in PYTEST_AREAS:
-        if area not in chosen:
-            continue
-        if area in BROWSER_AREAS and not provide_browser():
-            outcomes.append(Outcome(area, False, 0.0))
-            continue
-        run(area, lambda a=area: pytest(a, more, tests))  # type: ignore[misc]
+    aside = [name for name, host in BESIDE.items() if {name, host} <= {*chosen}]
+    with ThreadPoolExecutor() as pool:
+        for name in (n for n in known if n in chosen and n not in aside):
+            with ExitStack() as stack:
+                guests = []
+                for guest in (g for g in aside if BESIDE[g] == name):
+                    output = stack.enter_context(tempfile.TemporaryFile())
+                    guests.append((guest, output, pool.submit(check, guest, output)))
+                print(f"\n── {name}", flush=True)
+                keep(*check(name))
+                for guest, output, ahead in guests:
+                    print(f"\n── {guest}", flush=True)
+                    result = ahead.result()
+                    output.seek(0)
+                    print(output.read().decode(errors="replace"), flush=True)
+                    keep(*result)
 
     print("\n── summary")
     for outcome in outcomes:

@@ -36,7 +36,9 @@ def run_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "PARALLEL_AREAS", {})
     call = module.call
-    monkeypatch.setattr(module, "call", lambda *command: call(*command, cwd=tmp_path))
+    monkeypatch.setattr(
+        module, "call", lambda *command, output=None: call(*command, cwd=tmp_path, output=output)
+    )
     return module
 
 
@@ -77,3 +79,23 @@ def test_many_failed_browser_tests_are_no_accident(run_tests: ModuleType, tmp_pa
     assert not run_tests.pytest("e2e", [], tests)
     assert tests.failed == run_tests.MAX_UNSTEADY + 1
     assert tests.unsteady == []
+
+
+@pytest.mark.parametrize(("guest", "code"), [("def test_it():\n    pass\n", 0), (FAILS, 1)])
+def test_what_runs_beside_another_counts_and_is_told_after_it(
+    run_tests: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    guest: str,
+    code: int,
+) -> None:
+    for area, script in (("simulation", guest), ("integration", "def test_it():\n    pass\n")):
+        (tmp_path / "tests" / area).mkdir(parents=True)
+        (tmp_path / "tests" / area / f"test_{area}.py").write_text(script)
+    assert run_tests.BESIDE["simulation"] == "integration"
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", "simulation", "integration"])
+    assert run_tests.main() == code
+    said = capfd.readouterr().out
+    assert said.index("── integration") < said.index("── simulation") < said.index("── summary")
+    assert ("1 failed, 1 passed" if code else "2 passed") in said.splitlines()[-1]
