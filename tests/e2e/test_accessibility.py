@@ -92,6 +92,16 @@ def ids(stack: Stack) -> Iterator[dict[str, Any]]:
         client.stop(waits["id"])
 
 
+def settle(page: Page) -> None:
+    """Wait until the page is all there: what is still fetched is a skeleton, or pale."""
+    # Before that there is neither heading nor skeleton.
+    expect(page.locator("main h1").first).to_be_visible()
+    expect(page.locator("main [role=status][aria-label]")).to_have_count(0)  # no skeleton left
+    if "/submit" in page.url:
+        expect(page.get_by_test_id("preview")).to_have_attribute("data-valid", re.compile("."))
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+
+
 def violations(page: Page) -> list[str]:
     """What axe holds against the page, WCAG 2.2 A and AA and its best practices."""
     page.evaluate(AXE.read_text("utf-8"))
@@ -125,9 +135,7 @@ def test_axe_finds_nothing_and_nothing_sticks_out(
 ) -> None:
     window.goto(stack.url + path.format(**ids))
     expect(window.get_by_test_id("live-state")).to_have_attribute("data-state", "live")
-    # A page that is still fetched has neither heading nor skeleton.
-    expect(window.locator("main h1").first).to_be_visible()
-    expect(window.locator("main [role=status][aria-label]")).to_have_count(0)  # no skeleton left
+    settle(window)
     schemes: list[Literal["light", "dark"]] = ["light", "dark"]
     for scheme in schemes:
         window.emulate_media(color_scheme=scheme)
@@ -157,8 +165,7 @@ def test_axe_finds_nothing_in_a_dialog(
     path, steps = DIALOGS[name]
     page.emulate_media(reduced_motion="reduce")
     page.goto(stack.url + path.format(**ids))
-    # A page that is still fetched has neither heading nor skeleton.
-    expect(page.locator("main h1").first).to_be_visible()
+    settle(page)
     for step in steps:
         page.get_by_test_id(step).first.click()
     if steps:
