@@ -54,7 +54,26 @@ def parameter_groups(
     return [group for group in groups if group["params"]]
 
 
-class LARS(torch.optim.Optimizer):
+class _ByTensor(torch.optim.Optimizer):
+    """Updates one tensor after the other, each by norms of its own."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        result = None
+        if closure is not None:
+            with torch.enable_grad():
+                result = closure()
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    self._update(group, weight, weight.grad)
+        return result
+
+    def _update(self, group: dict[str, Any], weight: Tensor, grad: Tensor) -> None:
+        raise NotImplementedError
+
+
+class LARS(_ByTensor):
     """Layer-wise adaptive rate scaling (You, Gitman and Ginsburg 2017, arXiv:1708.03888, equations
     5 and 6, algorithm 1), for a weight w with gradient g:
 
@@ -78,18 +97,6 @@ class LARS(torch.optim.Optimizer):
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust}
         super().__init__(params, defaults)
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        result = None
-        if closure is not None:
-            with torch.enable_grad():
-                result = closure()
-        for group in self.param_groups:
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    self._update(group, weight, weight.grad)
-        return result
-
     def _update(self, group: dict[str, Any], weight: Tensor, grad: Tensor) -> None:
         decay = group["weight_decay"]
         update = grad.add(weight, alpha=decay) if decay else grad.clone()
@@ -106,7 +113,7 @@ class LARS(torch.optim.Optimizer):
         weight.sub_(velocity)
 
 
-class LAMB(torch.optim.Optimizer):
+class LAMB(_ByTensor):
     """Layer-wise adaptive moments (You et al. 2020, arXiv:1904.00962, algorithm 2, φ(z) = z), for a
     weight w with gradient g at step t:
 
@@ -128,18 +135,6 @@ class LAMB(torch.optim.Optimizer):
     ) -> None:
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, defaults)
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        result = None
-        if closure is not None:
-            with torch.enable_grad():
-                result = closure()
-        for group in self.param_groups:
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    self._update(group, weight, weight.grad)
-        return result
 
     def _update(self, group: dict[str, Any], weight: Tensor, grad: Tensor) -> None:
         state = self.state[weight]
