@@ -3,12 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.training.config import ConfigError, resolve
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 

@@ -16,7 +16,6 @@ from muster.sinks import FileSink
 from muster.testing.jobs import Job
 from muster.training.config import ConfigError, resolve
 
-torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 
 Train = Callable[..., Job]
