@@ -1,5 +1,5 @@
 import { Button } from "@mantine/core";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { ApiError, isUnreachable } from "../api/client";
@@ -15,6 +15,7 @@ interface QueryLike<T> {
   isError: boolean;
   isFetching: boolean;
   dataUpdatedAt: number;
+  errorUpdatedAt: number;
   refetch: () => unknown;
 }
 
@@ -59,9 +60,13 @@ export function QueryView<T>({
 }) {
   const { t } = useTranslation();
   const zone = useTimeZone();
+  // While what has failed is fetched again, a query has no error; the page must not flicker for it.
+  const [failure, setFailure] = useState({ error: query.error, at: query.errorUpdatedAt });
+  if (query.error && query.error !== failure.error) setFailure({ error: query.error, at: query.errorUpdatedAt });
   if (query.data === undefined) {
-    if (query.error instanceof ApiError && query.error.status === 404) return <PageHead title={query.error.message} sub={query.error.hint} />;
-    if (query.isError && query.error) return <ErrorNotice error={query.error} onRetry={query.refetch} />;
+    const error = query.error ?? (query.errorUpdatedAt > 0 && query.errorUpdatedAt === failure.at ? failure.error : null);
+    if (error instanceof ApiError && error.status === 404) return <PageHead title={error.message} sub={error.hint} />;
+    if (error) return <ErrorNotice error={error} onRetry={query.refetch} />;
     return skeleton ?? <Skeleton />;
   }
   // When the server cannot be reached the top bar says so once; panels only pale.

@@ -34,16 +34,20 @@ test("a sortable column says its direction", () => {
   expect(screen.getByRole("columnheader")).toHaveAttribute("aria-sort", "descending");
 });
 
-const query = { data: undefined as number | undefined, error: null as Error | null, isPending: true, isError: false, isFetching: true, dataUpdatedAt: 0, refetch: () => {} };
+const query = { data: undefined as number | undefined, error: null as Error | null, isPending: true, isError: false, isFetching: true, dataUpdatedAt: 0, errorUpdatedAt: 0, refetch: () => {} };
 
 test("loading, error, stale and there are four states", () => {
   const { rerender } = show(<QueryView query={query}>{(n) => <b>{n}</b>}</QueryView>);
   expect(screen.getByRole("status")).toHaveAccessibleName("Loading");
   const again = (q: typeof query) => rerender(<MantineProvider withCssVariables={false} withGlobalClasses={false}><QueryView query={q}>{(n) => <b>{n}</b>}</QueryView></MantineProvider>);
   const error = new ApiError(500, "internal", "It broke.", null, [], "req-1");
-  again({ ...query, error, isError: true });
+  again({ ...query, error, isError: true, errorUpdatedAt: 1 });
   expect(screen.getByRole("alert")).toHaveTextContent("It broke.");
   expect(screen.getByRole("alert")).toHaveTextContent("req-1");
+  again({ ...query, errorUpdatedAt: 1 }); // is fetched again
+  expect(screen.getByRole("alert")).toHaveTextContent("It broke.");
+  again(query); // another page's
+  expect(screen.getByRole("status")).toHaveAccessibleName("Loading");
   again({ ...query, data: 7, error, isError: true, dataUpdatedAt: 1 });
   expect(screen.getByText("7")).toBeVisible();
   expect(screen.getByText(/Could not refresh/)).toBeVisible();

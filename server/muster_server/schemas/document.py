@@ -282,6 +282,12 @@ class Strategy(Section):
     """Order of forwards and backwards in a pipeline (`pp`, `mesh`). `interleaved` and
     `zero_bubble` give each worker two stages; `naive` has one micro-batch; `async` updates after
     each micro-batch and keeps the weights that those under way began with (`pp`)."""
+    blocks_per_stage: Annotated[
+        list[Annotated[int, Field(ge=1, le=10_000)]], Field(max_length=MAX_SLOTS)
+    ] = []
+    """Where a pipeline cuts the model (`pp`, `mesh`), first stage first. Default: rank 0 measures
+    the blocks when a training starts, and stages are made to take equally long; that may be another
+    cut at each start."""
     sync_every: Annotated[int, Field(ge=1, le=1_000_000)] = 8
     """Steps between two exchanges (`local_sgd`, `diloco`)."""
     local_after: Annotated[int, Field(ge=0, le=2**53)] = 0

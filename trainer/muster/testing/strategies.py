@@ -92,12 +92,19 @@ CASES = [
     Case(
         "pp-async",
         2,
-        {"kind": "pp", "schedule": "async", "accumulate": 2},
+        # What is measured may be cut elsewhere when it goes on, and other weights would be late.
+        {"kind": "pp", "schedule": "async", "accumulate": 2, "blocks_per_stage": [2, 2]},
         0.02,
         trainer=SGD,
         reference="single-sgd",
     ),
-    Case("pp-clipped", 2, {"kind": "pp", "clip_norm": 0.5}, reference="single-clipped"),
+    Case(
+        "pp-clipped",
+        2,
+        # The norm is a sum over the stages: cut elsewhere, it is rounded in another way.
+        {"kind": "pp", "clip_norm": 0.5, "blocks_per_stage": [3, 1]},
+        reference="single-clipped",
+    ),
     Case("pp-fp16", 2, {"kind": "pp", "precision": "fp16"}, 1e-2),
     Case("ps", 4, {"kind": "ps"}),
     Case(

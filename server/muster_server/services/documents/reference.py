@@ -120,7 +120,8 @@ def _words(annotation: Any) -> str:
     if origin is Literal:
         return " or ".join(f"`{o}`" for o in typing.get_args(annotation))
     if origin is list:
-        return "text or list"
+        words = [_words(item) for item in typing.get_args(annotation)]
+        return "text or list" if words == ["text"] else f"list of {', '.join(words)}s"
     if origin is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
         return "mapping"
     return {int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}.get(

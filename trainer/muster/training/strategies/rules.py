@@ -71,6 +71,8 @@ class Options:
     """Split what lies between the matrices along the sequence (tp, mesh with tp)."""
     schedule: Schedule = "1f1b"
     """Order of forwards and backwards (pp, mesh with pp)."""
+    blocks_per_stage: tuple[int, ...] = ()
+    """Where the model is cut (pp, mesh with pp). Empty: where measured times say."""
     sync_every: int = 8
     """Steps between two exchanges (local_sgd, diloco)."""
     local_after: int = 0
@@ -82,6 +84,10 @@ class Options:
     staleness: int = 0
     """Steps that a worker may be ahead of the slowest (ps); 0: synchronous."""
     mesh: Mesh = field(default_factory=Mesh)
+
+    def __post_init__(self) -> None:
+        # Documents come with a list.
+        object.__setattr__(self, "blocks_per_stage", tuple(self.blocks_per_stage))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +191,7 @@ def _misplaced(options: Options) -> Iterator[Problem]:
         "offload": ("fsdp", "hsdp", "mesh"),
         "sequence_parallel": ("tp", "mesh"),
         "schedule": ("pp", "mesh"),
+        "blocks_per_stage": ("pp", "mesh"),
         "sync_every": ("local_sgd", "diloco"),
         "local_after": ("local_sgd",),
         "outer_lr": ("diloco",),
@@ -330,4 +337,22 @@ def _model(options: Options, sizes: Mapping[str, int], shape: Shape) -> Iterator
             message=f"{shape.depth} blocks are too few for {stages} stages: {options.schedule} has "
             f"{STAGES_PER_WORKER[options.schedule]} on each of pp {pp} workers",
             hint=f"use at least {stages} blocks, or fewer stages",
+        )
+    given = options.blocks_per_stage
+    if not given:
+        return
+    depth = shape.depth if shape.depth is not None else sum(given)
+    if pp == 1:
+        yield Problem(
+            path="strategy.blocks_per_stage",
+            message="has no effect without a pipeline: pp is 1",
+            hint="leave it out, or use pp 2 or more",
+        )
+    elif len(given) != stages or sum(given) != depth or min(given) < 1:
+        share, more = divmod(depth, stages)
+        even = [share + (stage < more) for stage in range(stages)]
+        yield Problem(
+            path="strategy.blocks_per_stage",
+            message=f"{list(given)} does not share out {depth} blocks to {stages} stages",
+            hint=f"use {even}, or leave it out: the stages are then cut as measured",
         )
