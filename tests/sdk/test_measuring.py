@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster import collectives
-from muster.collectives import Collective, Segment, comm_use
+from muster.collectives import Collective, FastestTransfers, Segment
+from muster.comm_use import CommUse, KindUse, comm_use
 from muster.env import RankInfo, Surroundings, TrialConfig
 from muster.intervals import intersect, length, merge
 from muster.metrics import Row, Window, clean_name
+from muster.peaks import peak_flops_of
 from muster.run import Run
 from muster.sinks import FileSink
-from muster.timing import PHASES, StepTimer
+from muster.step_sums import MAX_KINDS, PHASES, Facts, StepSums
+from muster.timing import StepTimer
 
 ME = 1
 intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8)
@@ -108,6 +111,108 @@ def test_exposed_is_part_of_total_and_of_its_phases(
         assert use.exposed_by_phase.get(segment.phase, 0) <= segment.end - segment.start
 
 
+def message(launched: int, end: int) -> Collective:
+    """Received from another stage, and waited for all along."""
+    record = Collective("recv", 100, "pp", launched, is_pipeline=True)
+    record.waits = [(ME, launched, end)]
+    return record
+
+
+def test_waiting_for_a_stage_that_is_not_there_yet_is_bubble_and_the_transfer_is_not() -> None:
+    fastest = FastestTransfers()
+    fastest.learn(message(0, 8))
+    step = [Segment("other", 0, 100), Segment("forward", 100, 180), Segment("other", 180, 200)]
+    use = comm_use([message(10, 90), message(180, 195)], step, thread=ME, fastest=fastest)
+    assert (use.exposed, use.bubble) == (16, 79)
+    assert use.exposed_by_phase == {"other": 16}
+    assert use.bubble_by_phase == {"other": 79}
+    assert use.kinds == {("pp", "recv"): KindUse(count=2, num_bytes=200, time=16)}
+    assert use.exposed_by_group == {}  # not all members take part in a message
+
+
+def test_a_message_still_awaited_at_the_end_of_a_step_is_not_moving() -> None:
+    record = Collective("recv", 100, "pp", 10, is_pipeline=True)
+    assert comm_use([record], STEP, thread=ME).total == 0
+
+
+def test_figures_are_kept_apart_by_group_and_kind() -> None:
+    gather = collective(20, 60, waits=[(40, 60)])
+    gather.group, gather.kind = "tp", "all_gather"
+    again = collective(50, 90, waits=[(80, 90)])
+    again.group, again.kind = "tp", "all_gather"
+    records = [gather, again, collective(240, 290, future=True)]
+    use = comm_use(records, STEP, thread=ME)
+    assert use.kinds == {
+        ("tp", "all_gather"): KindUse(count=2, num_bytes=200, time=70),
+        ("world", "all_reduce"): KindUse(count=1, num_bytes=100, time=50),
+    }
+    assert use.exposed_by_group == {"tp": 30, "world": 50}
+    assert use.exposed == 80
+
+
+def test_interference_is_what_a_backward_with_communication_computes_longer() -> None:
+    step = [
+        Segment("backward", 0, 100),
+        Segment("forward", 100, 200),
+        Segment("backward", 200, 350),
+    ]
+    overlapped = collective(210, 340, future=True)
+    last = collective(330, 340, future=True)
+    use = comm_use([overlapped, last], step, thread=ME)
+    # 150 in backward, of which 10 waiting; 40 more than the 100 of the quiet one.
+    assert (use.exposed, use.interference) == (10, 40)
+    assert comm_use([overlapped], step[2:], thread=ME).interference is None
+
+
+def test_more_collectives_than_are_kept_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collectives, "MAX_RECORDS", 2)
+    log = collectives.CollectiveLog()
+    for _ in range(5):
+        log.new("all_reduce", 8, "world")
+    assert len(log.take()[0]) == 2
+    assert log.num_lost == 3
+    log.take()
+    assert log.num_lost == 0
+
+
+def test_kinds_beyond_the_bound_are_summed_up_and_not_lost() -> None:
+    sums = StepSums()
+    kinds = {(f"g{i}", "send"): KindUse(count=1, num_bytes=8, time=10) for i in range(MAX_KINDS)}
+    more = {(name, "recv"): KindUse(count=1, num_bytes=8, time=10) for name in ("a", "b")}
+    sums.add_step(1000, 0, 4, 8)
+    sums.add_parts(1000, [Segment("other", 0, 1000)], CommUse(kinds=kinds | more))
+    values = sums.values(with_comm=True, info=RankInfo(), facts=Facts())
+    assert values["comm/g0/send/bytes"] == 8
+    assert values["comm/more/recv/count"] == 2
+    assert not any("/a/" in name for name in values)
+
+
+def test_mfu_is_a_share_of_what_the_devices_together_can_do() -> None:
+    sums = StepSums()
+    sums.add_step(2_000_000_000, 0, 10, 40)
+    facts = Facts(flops_per_sample=1e12, tokens_per_sample=16, peak_flops=50e12)
+    values = sums.values(with_comm=False, info=RankInfo(world_size=4), facts=facts)
+    assert values["throughput/samples_per_s"] == 20
+    assert values["throughput/tokens_per_s"] == 320
+    assert values["throughput/model_tflops_per_device"] == 5
+    assert values["throughput/mfu"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA H100 PCIe", 756e12),
+        ("NVIDIA A100-SXM4-80GB", 312e12),
+        ("NVIDIA A10", 125e12),
+        ("Tesla T4", 65e12),
+        ("NVIDIA GeForce RTX 4090", None),
+    ],
+)
+def test_a_gpu_s_peak_is_found_by_whole_words_of_its_name(name: str, peak: float | None) -> None:
+    assert peak_flops_of(name) == peak
+
+
 @pytest.mark.parametrize(
     ("name", "cleaned"),
     [
@@ -184,6 +289,19 @@ def test_parts_sum_to_the_step_and_a_pause_is_in_none(run: Run, tmp_path: Path) 
         assert row["time/step_ms"] < 300
         assert row["train/loss"] == 0.5
         assert row["throughput/samples_per_s"] == pytest.approx(1e4 / row["time/step_ms"])
+
+
+def test_switched_off_in_the_document_nothing_is_measured_and_what_is_logged_stays(
+    tmp_path: Path,
+) -> None:
+    sink = FileSink(str(tmp_path / "reports.jsonl"), rank=0, local_rank=0)
+    trial = TrialConfig(hparams={}, config={"measure": {"steps": False}}, seed=0)
+    timer = StepTimer(run=Run(Surroundings(info=RankInfo()), sink, trial, defaults={}))
+    with timer.forward():
+        pass
+    timer.end_step(1, samples=4, metrics={"train/loss": 0.5})
+    timer.flush()
+    assert rows(tmp_path) == [{"step": 1, "train/loss": 0.5}]
 
 
 def test_fast_steps_are_averaged_into_few_rows(run: Run, tmp_path: Path) -> None:

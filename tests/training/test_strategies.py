@@ -86,11 +86,14 @@ def test_trains_like_one_process_and_goes_on_where_it_was(trained: Path, case: C
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_parts_of_a_step_sum_to_it(trained: Path, case: Case) -> None:
     whole = job(trained, case.name, "whole")
+    has_stages = "pp" in (case.strategy.get("kind"), *case.strategy.get("mesh", {}))
     for rank in range(case.world):
         rows = [row for row in whole.rows(rank).values() if "comm/exposed_ms" in row]
         assert any(row["comm/bytes"] > 0 for row in rows) == (case.world > 1)
         for row in rows:
-            assert sum(row[part] for part in PARTS) == pytest.approx(row["time/step_ms"], rel=0.02)
+            parts = sum(row[part] for part in PARTS) + row.get("pipeline/bubble_ms", 0.0)
+            assert parts == pytest.approx(row["time/step_ms"], rel=0.02)
+            assert ("pipeline/bubble_ms" in row) == has_stages
             if case.strategy.get("kind") == "ps" and rank == 0:
                 continue  # the server computes nothing
             assert row["time/forward_ms"] > 0

@@ -1,28 +1,33 @@
-"""The record of collectives that the measured process group writes and the step timer reads.
-
-No torch here: the arithmetic is tested without it.
-"""
+"""The record of collectives that the measured process group writes and the step timer reads."""
 
 from __future__ import annotations
 
-import threading
 import time
-from dataclasses import dataclass
 from typing import NamedTuple
-
-from muster.intervals import Interval, intersect, length, merge
 
 now_ns = time.perf_counter_ns
 cpu_ns = time.thread_time_ns
 """CPU time of the calling thread."""
 
+MAX_RECORDS = 20_000
+"""Collectives kept of one step: about 10 MB. A step with more is reported without its parts."""
+MAX_TRANSFER_SIZES = 256
+"""Sizes of point-to-point messages whose fastest transfer is remembered, per process."""
+
+POINT_TO_POINT = frozenset({"send", "recv", "ps_push", "ps_pull"})
+"""Kinds between two ranks. All the others take every member of the group."""
+
 
 class Collective:
     """One collective as this rank saw it. Times are perf_counter nanoseconds, 0 = not yet."""
 
-    __slots__ = ("done", "group", "is_future", "kind", "launched", "num_bytes", "waits")
+    __slots__ = (
+        "done", "group", "is_future", "is_pipeline", "kind", "launched", "num_bytes", "waits",
+    )  # fmt: skip
 
-    def __init__(self, kind: str, num_bytes: int, group: str, launched: int) -> None:
+    def __init__(
+        self, kind: str, num_bytes: int, group: str, launched: int, *, is_pipeline: bool = False
+    ) -> None:
         self.kind = kind
         self.num_bytes = num_bytes
         """Payload: the whole tensor reduced or sent; for gathers the output, for scatters the
@@ -32,6 +37,8 @@ class Collective:
         self.done = 0
         self.is_future = False
         """Waited for inside C++ through its future (DDP's reducer), where we cannot look."""
+        self.is_pipeline = is_pipeline
+        """Sent or received between the stages of a pipeline: waiting for it is the bubble."""
         self.waits: list[tuple[int, int, int]] = []
         """(thread, from, to) of every wait for it."""
 
@@ -53,20 +60,56 @@ class CollectiveLog:
         """Off: nothing is recorded and a collective costs one attribute test."""
         self.overhead_ns = 0
         """Time spent recording since the last `take`."""
+        self.in_pipeline = False
+        """Whether point-to-point messages are now those between stages."""
+        self.point_to_point_name = ""
+        """What sends and receives are now called; empty: send and recv."""
+        self.num_lost = 0
+        """Collectives that did not fit, of those that the last `take` was about."""
+        self._num_not_kept = 0
         self._records: list[Collective] = []
 
-    def add(self, record: Collective) -> None:
-        self._records.append(record)  # one bytecode: safe between threads under the GIL
+    def new(self, kind: str, num_bytes: int, group: str) -> Collective:
+        """A record that begins now, and is kept unless there are too many."""
+        is_pipeline = False
+        if kind in POINT_TO_POINT:
+            is_pipeline = self.in_pipeline
+            kind = self.point_to_point_name or kind
+        record = Collective(kind, num_bytes, group, now_ns(), is_pipeline=is_pipeline)
+        if len(self._records) < MAX_RECORDS:
+            self._records.append(record)  # one bytecode: safe between threads under the GIL
+        else:
+            self._num_not_kept += 1
+        return record
 
     def take(self) -> tuple[list[Collective], int]:
         """Everything recorded since the last call, and what recording it cost in ns."""
         records, self._records = self._records, []
         overhead_ns, self.overhead_ns = self.overhead_ns, 0
+        self.num_lost, self._num_not_kept = self._num_not_kept, 0
         return records, overhead_ns
 
 
 log = CollectiveLog()
 """The process's one log."""
+
+
+class FastestTransfers:
+    """The shortest time that a message of a size has taken: what moving it takes when nobody has
+    to be waited for. gloo begins to move a message when both ends have asked for it, so the one
+    that asks last sees the transfer alone."""
+
+    def __init__(self) -> None:
+        self._shortest: dict[tuple[str, str, int], int] = {}
+
+    def learn(self, record: Collective) -> int:
+        """The shortest so far of messages like this finished one, in ns."""
+        took = record.end - record.launched
+        key = (record.group, record.kind, record.num_bytes)
+        shortest = min(took, self._shortest.get(key, took))
+        if key in self._shortest or len(self._shortest) < MAX_TRANSFER_SIZES:
+            self._shortest[key] = shortest
+        return shortest
 
 
 class Segment(NamedTuple):
@@ -75,69 +118,3 @@ class Segment(NamedTuple):
     phase: str
     start: int
     end: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommUse:
-    """What communication did in one step. All times in ns."""
-
-    total: int
-    """Union of the intervals in which at least one collective was in flight."""
-    exposed: int
-    """Part of `total` in which the training thread was blocked on it."""
-    exposed_by_phase: dict[str, int]
-    num_bytes: int
-    count: int
-
-    @property
-    def overlapped(self) -> int:
-        return self.total - self.exposed
-
-
-def comm_use(
-    records: list[Collective], segments: list[Segment], *, thread: int | None = None
-) -> CommUse:
-    """Split one step's communication into exposed and overlapped.
-
-    records: collectives of this step; those still running count up to the step's end.
-    segments: the step's phases in order. Time between them (a pause) is not counted.
-    thread: identity of the training thread; default is the caller.
-
-    Blocked are: every wait of the training thread, and, for collectives that DDP's reducer waits
-    for by itself, the time from the last such launch in a backward to that backward's end. Both
-    count only while a collective is really in flight, so exposed never exceeds total.
-    """
-    me = threading.get_ident() if thread is None else thread
-    if not segments or not records:
-        return CommUse(total=0, exposed=0, exposed_by_phase={}, num_bytes=0, count=0)
-    step_start, step_end = segments[0].start, segments[-1].end
-
-    def in_step(record: Collective) -> Interval:
-        end = record.end or step_end
-        return max(record.launched, step_start), min(end, step_end)
-
-    counted = merge((s.start, s.end) for s in segments)
-    in_flight = intersect(merge(in_step(r) for r in records), counted)
-    blocked: list[Interval] = [
-        (start, end) for r in records for thread_id, start, end in r.waits if thread_id == me
-    ]
-    by_future = [r for r in records if r.is_future]
-    for segment in segments if by_future else ():
-        if segment.phase != "backward":
-            continue
-        launched = [r.launched for r in by_future if segment.start <= r.launched < segment.end]
-        if launched:
-            blocked.append((max(launched), segment.end))
-    exposed = intersect(merge(blocked), in_flight)
-    exposed_by_phase: dict[str, int] = {}
-    for segment in segments:
-        part = length(intersect(exposed, [(segment.start, segment.end)]))
-        if part:
-            exposed_by_phase[segment.phase] = exposed_by_phase.get(segment.phase, 0) + part
-    return CommUse(
-        total=length(in_flight),
-        exposed=sum(exposed_by_phase.values()),
-        exposed_by_phase=exposed_by_phase,
-        num_bytes=sum(r.num_bytes for r in records if r.launched >= step_start),
-        count=sum(r.launched >= step_start for r in records),
-    )

@@ -17,6 +17,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import threading
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -36,14 +37,14 @@ def backend(wanted: str | None = None, *, measure: bool | None = None) -> str:
     """The backend name to give `init_process_group`: the measured gloo in place of gloo.
 
     wanted: "gloo", "nccl", …; default is nccl where CUDA is available, else gloo.
-    measure: default is what the experiment document says (measure.comm), else True.
+    measure: default is what the experiment document says (measure.steps and measure.comm), else
+        True.
     Anything but plain "gloo" comes back unchanged.
     """
     if wanted is None:
         wanted = "nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     if measure is None:
-        options = init().config.get("measure")
-        measure = not isinstance(options, dict) or options.get("comm", True) is not False
+        measure = init().measures_steps and init().measures_comm
     if wanted != "gloo" or not measure:
         return wanted
     try:
@@ -64,6 +65,16 @@ def register() -> None:
 def is_measured() -> bool:
     """Whether the default process group is the measured one."""
     return bool(dist.is_available() and dist.is_initialized() and dist.get_backend() == BACKEND)
+
+
+@contextlib.contextmanager
+def named(kind: str) -> Iterator[None]:
+    """Sends and receives in this block are reported as `kind`: "ps_push" or "ps_pull"."""
+    before, log.point_to_point_name = log.point_to_point_name, kind
+    try:
+        yield
+    finally:
+        log.point_to_point_name = before
 
 
 def agree_any(flag: bool) -> bool:
@@ -226,8 +237,13 @@ class MeasuredGroup(dist.ProcessGroup):
         self._label = (
             description if description not in ("", "undefined") else f"group-{self.group_name}"
         )
-        kind = description.removeprefix("mesh_") if description.startswith("mesh_") else "custom"
-        init().report_group(self._label, self._global_ranks, kind, backend="gloo")
+        kind, name = "custom", self._label
+        if description.startswith("mesh_"):
+            kind = description.removeprefix("mesh_")
+            if self.size() < init().info.world_size:
+                # Each slice of the mesh has a group of this name; figures of them are compared.
+                name = f"{self._label}@{self._global_ranks[0]}"
+        init().report_group(name, self._global_ranks, kind, backend="gloo")
 
     def _launch(self, kind: str, payload: Any, call: Any, *args: Any) -> Any:
         if not log.enabled:
@@ -237,8 +253,7 @@ class MeasuredGroup(dist.ProcessGroup):
         began = cpu_ns()
         if not self._is_reported:
             self._report()
-        record = Collective(kind, _num_bytes(payload), self._label, now_ns())
-        log.add(record)
+        record = log.new(kind, _num_bytes(payload), self._label)
         prepared_ns = cpu_ns() - began
         work = call(*args)
         began = cpu_ns()

@@ -85,6 +85,26 @@ class Run:
         return not isinstance(self._sink, NullSink)
 
     @property
+    def measures_steps(self) -> bool:
+        """What the document says of `measure.steps`: whether steps are measured at all."""
+        return self._measure("steps") is not False
+
+    @property
+    def measures_comm(self) -> bool:
+        """What the document says of `measure.comm`: whether collectives are."""
+        return self._measure("comm") is not False
+
+    @property
+    def peak_tflops(self) -> float | None:
+        """What the document says of `measure.peak_tflops`: the peak of one device."""
+        value = self._measure("peak_tflops")
+        return float(value) if isinstance(value, int | float) and value > 0 else None
+
+    def _measure(self, name: str) -> Any:
+        options = self._trial.config.get("measure")
+        return options.get(name) if isinstance(options, dict) else None
+
+    @property
     def checkpoint_dir(self) -> Path:
         return Path(self._around.checkpoint_dir or "checkpoints")
 

@@ -4,7 +4,8 @@ A step runs from the end of the step before to its own end. The training thread 
 phase at any moment; a moment in which it is blocked on communication counts as exposed
 communication and not as its phase. So the parts always sum to the step:
 
-    step = data_wait + forward + backward + comm/exposed + optimizer + checkpoint + other
+    step = data_wait + host_to_device + forward + backward + comm/exposed + pipeline/bubble
+           + optimizer + checkpoint + other
 
 Measuring reads clocks on the host only. It never synchronises an accelerator: on CUDA the phases
 are host times, and communication is not reported.
@@ -13,27 +14,27 @@ are host times, and communication is not reported.
 from __future__ import annotations
 
 import contextlib
-import os
+import dataclasses
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from muster import collectives
-from muster.collectives import Collective, CommUse, Segment, comm_use, cpu_ns, now_ns
-from muster.env import RankInfo
+from muster.collectives import Collective, FastestTransfers, Segment, cpu_ns, now_ns
+from muster.comm_use import CommUse, comm_use
 from muster.metrics import Row, Window, clean_values
+from muster.peaks import device_peak_flops
 from muster.run import Run, init, warn_once
+from muster.step_sums import Facts, StepSums
 
 T = TypeVar("T")
 
-PHASES = ("data_wait", "forward", "backward", "optimizer", "checkpoint", "other")
 MAX_ROWS_PER_S = 20.0
 """Faster steps are averaged: a chart shows no more, and 200 steps per second of 20 metrics from 64
 ranks would be a quarter of a million values per second."""
 MAX_INSTRUMENTATION_PCT = 1.0
 MAX_SAMPLE_EVERY = 64
 _CHECK_EVERY_STEPS = 20
-_MS = 1e-6
 
 
 class StepTimer:
@@ -59,11 +60,15 @@ class StepTimer:
         self,
         *,
         run: Run | None = None,
-        enabled: bool = True,
+        enabled: bool | None = None,
         max_rows_per_s: float = MAX_ROWS_PER_S,
     ) -> None:
-        """max_rows_per_s: 0 reports every step by itself however fast it is."""
+        """enabled: False measures nothing and reports only what `end_step` is given; default is
+        what the experiment document says (measure.steps), else True.
+        max_rows_per_s: 0 reports every step by itself however fast it is.
+        """
         self._run = run if run is not None else init()
+        enabled = self._run.measures_steps if enabled is None else enabled
         self._enabled = enabled
         self._row_interval_ns = int(1e9 / max_rows_per_s) if max_rows_per_s > 0 else 0
         self._window = Window()
@@ -80,7 +85,9 @@ class StepTimer:
         self._cost_ns = self._wall_ns = 0
         self._own_cost_ns = 0
         self._measures_comm: bool | None = None
-        self._sums = _Sums()
+        self._sums = StepSums()
+        self._fastest = FastestTransfers()
+        self._facts = Facts()
         self.last: dict[str, float] = {}
         """Time and communication of the last reported row. Empty before the first."""
         if enabled:
@@ -92,7 +99,7 @@ class StepTimer:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time in this block belongs to `name`, one of PHASES; blocks may be nested."""
+        """Time in this block belongs to `name`, one of `step_sums.PHASES`; blocks may be nested."""
         before = self._phase
         self._switch(name)
         if name == "checkpoint" and all(s.phase == "other" for s in self._segments):
@@ -114,6 +121,48 @@ class StepTimer:
     def checkpoint(self) -> contextlib.AbstractContextManager[None]:
         """Time to save. It counts in the step that is under way, so after `end_step` in the next."""
         return self.phase("checkpoint")
+
+    def host_to_device(self) -> contextlib.AbstractContextManager[None]:
+        """Copying a batch to the device. Host time: an asynchronous copy takes hardly any of it."""
+        return self.phase("host_to_device")
+
+    @contextlib.contextmanager
+    def pipeline(self, stage: int) -> Iterator[None]:
+        """Around a pipeline schedule's step on the worker that holds `stage`. What it sends and
+        receives is then between stages, and waiting for another stage is reported as
+        pipeline/bubble_ms; forward and backward are marked, or found by hooks, inside."""
+        self._facts = dataclasses.replace(self._facts, stage=stage)
+        before, collectives.log.in_pipeline = collectives.log.in_pipeline, True
+        try:
+            yield
+        finally:
+            collectives.log.in_pipeline = before
+
+    def describe(
+        self,
+        *,
+        flops_per_sample: float | None = None,
+        tokens_per_sample: int | None = None,
+        peak_flops: float | None = None,
+    ) -> None:
+        """Say what is trained, so that rank 0 can report throughput/tokens_per_s,
+        throughput/model_tflops_per_device and throughput/mfu.
+
+        flops_per_sample: floating-point operations of forward and backward of one sample, an
+            addition and a multiplication being two, recomputation not counted; for a transformer
+            6 × parameters × tokens and the attention's 12 × layers × width × tokens².
+        peak_flops: of one device, per second; default is measure.peak_tflops of the document, then
+            what the maker says of the GPU in use (see `muster.peaks`), else unknown: no MFU.
+        """
+        given = self._run.peak_tflops
+        if peak_flops is None:
+            peak_flops = given * 1e12 if given is not None else device_peak_flops()
+        self._facts = dataclasses.replace(
+            self._facts,
+            flops_per_sample=flops_per_sample,
+            tokens_per_sample=tokens_per_sample,
+            peak_flops=peak_flops,
+        )
 
     def data(self, loader: Iterable[T]) -> Iterator[T]:
         """`loader`, with the time spent waiting for each batch counted as data_wait."""
@@ -202,8 +251,10 @@ class StepTimer:
             return
         self._last_row_at = now_ns()
         if self._enabled:
-            self.last = self._sums.values(with_comm=self._can_measure_comm(), info=self._run.info)
-            self._sums = _Sums()
+            self.last = self._sums.values(
+                with_comm=self._can_measure_comm(), info=self._run.info, facts=self._facts
+            )
+            self._sums = StepSums()
         self._run.log(
             {**row.values, **self.last},
             step=row.step,
@@ -241,10 +292,16 @@ class StepTimer:
             # This step's collectives were not recorded, so its parts are unknown: a backward that
             # contains the communication must not be averaged with backwards that do not.
             return
+        if collectives.log.num_lost:
+            warn_once(
+                f"a step had more than {collectives.MAX_RECORDS} collectives; such steps are "
+                "reported without their parts"
+            )
+            return
         use: CommUse | None = None
         if with_comm:
             records = self._carried + records
-            use = comm_use(records, segments, thread=self._thread)
+            use = comm_use(records, segments, thread=self._thread, fastest=self._fastest)
             self._carried = [r for r in records if not r.end]
         sums.add_parts(step_ns, segments, use)
 
@@ -274,99 +331,3 @@ class StepTimer:
                     self._sample_every = max(self._sample_every // 2, 1)
             self._cost_ns = self._wall_ns = 0
         collectives.log.enabled = self._num_steps % self._sample_every == 0
-
-
-class _Sums:
-    """Sums over the steps of one row. Integers and two dicts only: this runs in every step."""
-
-    def __init__(self) -> None:
-        self._num_steps = 0
-        self._wall_ns = self._cost_ns = 0
-        self._samples: int | None = None
-        self._samples_of_all: int | None = None
-
-        # Of those steps whose parts are known.
-        self._num_parts = 0
-        self._step_ns = 0
-        self._parts = dict.fromkeys(PHASES, 0)
-        self._exposed = self._total = self._num_bytes = self._count = 0
-
-    def add_step(
-        self, step_ns: int, cost_ns: int, samples: int | None, samples_of_all: int | None
-    ) -> None:
-        self._num_steps += 1
-        self._wall_ns += step_ns
-        self._cost_ns += cost_ns
-        if samples is not None:
-            self._samples = (self._samples or 0) + samples
-        if samples_of_all is not None:
-            self._samples_of_all = (self._samples_of_all or 0) + samples_of_all
-
-    def add_parts(self, step_ns: int, segments: list[Segment], use: CommUse | None) -> None:
-        self._num_parts += 1
-        self._step_ns += step_ns
-        parts = self._parts
-        for phase, start, end in segments:
-            parts[phase] = parts.get(phase, 0) + end - start
-        if use is not None:
-            for phase, exposed_ns in use.exposed_by_phase.items():
-                parts[phase] -= exposed_ns
-            self._exposed += use.exposed
-            self._total += use.total
-            self._num_bytes += use.num_bytes
-            self._count += use.count
-
-    def values(self, *, with_comm: bool, info: RankInfo) -> dict[str, float]:
-        """The row's metrics: means per step. Parts are left out when no step's are known; when
-        some are, time/step_ms is the mean of those, so that the parts always sum to it."""
-        if not self._num_steps:
-            return {}
-        values = {
-            "time/instrumentation_pct": 100.0 * self._cost_ns / self._wall_ns,
-            "memory/rss_bytes": float(rss_bytes()),
-        }
-        seconds = self._wall_ns * 1e-9
-        if self._samples is not None:
-            values["throughput/samples_per_s_rank"] = self._samples / seconds
-        if self._samples_of_all is not None and info.rank == 0:
-            values["throughput/samples_per_s"] = self._samples_of_all / seconds
-        if not self._num_parts:
-            values["time/step_ms"] = self._wall_ns * _MS / self._num_steps
-            return values
-        scale = _MS / self._num_parts
-        values["time/step_ms"] = self._step_ns * scale
-        values.update({f"time/{name}_ms": ns * scale for name, ns in self._parts.items()})
-        if with_comm:
-            values["comm/exposed_ms"] = self._exposed * scale
-            values["comm/overlapped_ms"] = (self._total - self._exposed) * scale
-            values["comm/total_ms"] = self._total * scale
-            values["comm/bytes"] = self._num_bytes / self._num_parts
-            values["comm/count"] = self._count / self._num_parts
-            values["comm/overhead_ratio"] = self._exposed / self._step_ns
-        return values
-
-
-_RSS_EVERY_NS = 1_000_000_000
-_rss_cache: tuple[int, int] = (0, 0)
-"""(read at, bytes)"""
-
-
-def rss_bytes() -> int:
-    """Resident memory of this process; 0 where the system does not say. At most a second old:
-    asking takes the kernel 0.1 ms for a process of some hundred MB."""
-    global _rss_cache
-    now = now_ns()
-    if not _rss_cache[0] or now - _rss_cache[0] > _RSS_EVERY_NS:
-        _rss_cache = (now, _read_rss_bytes())
-    return _rss_cache[1]
-
-
-def _read_rss_bytes() -> int:
-    try:
-        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 — half the cost of Path.open
-            return int(file.read().split()[1]) * _PAGE_BYTES
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

@@ -1398,6 +1398,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/performance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Trial Performance
+         * @description Where the time of its newest steps went, rank by rank: parts of the step, who waits for whom,
+         *     communication of each process group, stages of a pipeline.
+         */
+        get: operations["get_trial_performance"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/series": {
         parameters: {
             query?: never;
@@ -2181,6 +2202,28 @@ export interface components {
             trials?: number[] | null;
         };
         /**
+         * CulpritOut
+         * @description A rank that the others wait for in at least a tenth of their step.
+         */
+        CulpritOut: {
+            /** Excess Ms */
+            excess_ms: number;
+            /** Group */
+            group: string;
+            /** Held Up Ms */
+            held_up_ms: number;
+            /** Num Buckets */
+            num_buckets: number;
+            /** Part */
+            part: string | null;
+            /** Rank */
+            rank: number;
+            /** Reason */
+            reason: string;
+            /** Share */
+            share: number;
+        };
+        /**
          * Deletion
          * @description Files of a deleted experiment. Asked of one node that has the storage, until it says how it
          *     went; doing it twice is harmless.
@@ -2840,6 +2883,32 @@ export interface components {
             /** Uses Left */
             uses_left: number;
         };
+        /**
+         * KindTrafficOut
+         * @description One kind of collective of one process group: means over its members.
+         */
+        KindTrafficOut: {
+            /** Algorithm Bytes Per S */
+            algorithm_bytes_per_s: number | null;
+            /** Bus Bytes Per S */
+            bus_bytes_per_s: number | null;
+            /** Count */
+            count: number;
+            /** Group */
+            group: string;
+            /** Kind */
+            kind: string;
+            /** Num Bytes */
+            num_bytes: number;
+            /** Ranks */
+            ranks: number[];
+            /** Time Ms */
+            time_ms: number;
+            /** Transfer Ms */
+            transfer_ms: number | null;
+            /** Wait Ms */
+            wait_ms: number | null;
+        };
         /** LeaseReply */
         LeaseReply: {
             /** Credential */
@@ -3445,6 +3514,30 @@ export interface components {
             /** New Password */
             new_password: string;
         };
+        /** PerformanceOut */
+        PerformanceOut: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Bucket Steps */
+            bucket_steps: number;
+            culprit: components["schemas"]["CulpritOut"] | null;
+            /** First Step */
+            first_step: number | null;
+            /** Imbalance */
+            imbalance: number | null;
+            /** Last Step */
+            last_step: number | null;
+            /** Num Ranks */
+            num_ranks: number;
+            /** Ranks */
+            ranks: components["schemas"]["RankStepsOut"][];
+            /** Stages */
+            stages: components["schemas"]["StageOut"][];
+            /** Traffic */
+            traffic: components["schemas"]["KindTrafficOut"][];
+            /** Trial Id */
+            trial_id: number;
+        };
         /** PlannedNode */
         PlannedNode: {
             /** Command */
@@ -3902,6 +3995,32 @@ export interface components {
             slots_held: number;
         };
         /**
+         * RankStepsOut
+         * @description Means over the rows of one rank.
+         */
+        RankStepsOut: {
+            /** Held Up Ms */
+            held_up_ms: number | null;
+            /** Interference Ms */
+            interference_ms: number | null;
+            /** Num Rows */
+            num_rows: number;
+            /** Overlapped Ms */
+            overlapped_ms: number | null;
+            /** Parts */
+            parts: {
+                [key: string]: number;
+            };
+            /** Rank */
+            rank: number;
+            /** Stage */
+            stage: number | null;
+            /** Step Ms */
+            step_ms: number;
+            /** Wait Ms */
+            wait_ms: number | null;
+        };
+        /**
          * Ready
          * @description Of an API server. Only the database is required: without it nothing can be answered.
          */
@@ -4238,6 +4357,22 @@ export interface components {
             slot_hours: number;
             /** Slots Held */
             slots_held: number;
+        };
+        /**
+         * StageOut
+         * @description One stage of a pipeline: means over the ranks that hold it.
+         */
+        StageOut: {
+            /** Bubble Ms */
+            bubble_ms: number;
+            /** Compute Ms */
+            compute_ms: number;
+            /** Ranks */
+            ranks: number[];
+            /** Stage */
+            stage: number;
+            /** Step Ms */
+            step_ms: number;
         };
         /**
          * StateRecord
@@ -10934,6 +11069,87 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SeriesList"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trial_performance: {
+        parameters: {
+            query?: {
+                /** @description Attempt number; the current one by default. */
+                attempt?: number | null;
+                /** @description About how many of the newest rows of each rank count. */
+                rows?: number;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PerformanceOut"];
                 };
             };
             /** @description Not signed in */

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from muster_server.api.deps import By, Cursor, Db, Id, Limit
 from muster_server.db.engine import Database
 from muster_server.db.models import EventRow
+from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import EventOut
 from muster_server.schemas.experiments import (
@@ -19,7 +20,8 @@ from muster_server.schemas.experiments import (
     TrialOut,
     WorkerOut,
 )
-from muster_server.services import audit, evaluations, trials
+from muster_server.schemas.performance import PerformanceOut
+from muster_server.services import audit, evaluations, performance, trials
 from muster_server.services.event_views import list_events
 from muster_server.services.operations import Caller
 
@@ -82,6 +84,23 @@ def list_trial_groups(
     """Process groups."""
     with db.read() as session:
         return trials.list_groups(session, trial_id, attempt_no=attempt, cursor=cursor, limit=limit)
+
+
+@router.get("/trials/{trial_id}/performance", operation_id="get_trial_performance")
+def get_trial_performance(
+    trial_id: Id,
+    db: Db,
+    attempt: Attempt = None,
+    rows: Annotated[
+        int,
+        Query(ge=1, le=1000, description="About how many of the newest rows of each rank count."),
+    ] = 100,
+) -> PerformanceOut:
+    """Where the time of its newest steps went, rank by rank: parts of the step, who waits for whom,
+    communication of each process group, stages of a pipeline."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return performance.trial_performance(session, trial_id, attempt_no=attempt, num_rows=rows)
 
 
 @router.get("/trials/{trial_id}/checkpoints", operation_id="list_trial_checkpoints")

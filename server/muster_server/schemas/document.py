@@ -397,8 +397,14 @@ class Environment(Section):
 class Measure(Section):
     """What is measured while training."""
 
+    steps: bool = True
+    """Measure steps: their parts, communication, memory, throughput (cost: below 1 % of
+    throughput). `false` turns all of it off; what a script logs by itself is kept."""
     comm: bool = True
-    """Time communication per collective (cost: below 1 % of throughput)."""
+    """Time communication per collective, as a part of that."""
+    peak_tflops: float | None = Field(default=None, gt=0, le=1e9)
+    """What one device can do, in 10¹² operations per second: MFU is reported as a share of it. By
+    default what the maker says of the GPU in use; CPUs have none, and no MFU."""
 
 
 class Preflight(Section):

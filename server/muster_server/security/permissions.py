@@ -105,6 +105,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "kill_trial": "submit",
     "list_trial_workers": "view",
     "list_trial_groups": "view",
+    "get_trial_performance": "view",
     "list_trial_checkpoints": "view",
     "list_trial_evaluations": "view",
     "list_trial_events": "view",

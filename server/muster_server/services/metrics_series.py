@@ -187,6 +187,21 @@ def get_trial(session: Session, trial_id: int) -> TrialRow:
     return trial
 
 
+def points_of(
+    session: Session, records: Sequence[SeriesRecord], from_step: int, to_step: int
+) -> list[dict[int, float]]:
+    """Step → value of each of these stored series within the window, both ends included; finite
+    ones only. What a later attempt has overwritten is there too."""
+    segments = [_Segment(record, from_step, to_step) for record in records]
+    found = []
+    for segment, parts in zip(segments, _load(session, segments), strict=True):
+        entries = _entries(session, segment, parts, width=1)
+        steps, values = entries["step"].tolist(), entries["last"].tolist()
+        pairs = zip(steps, values, strict=True)
+        found.append({step: value for step, value in pairs if math.isfinite(value)})
+    return found
+
+
 # ---------------------------------------------------------------- summaries
 
 

@@ -9,7 +9,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import cluster, experiments, lineage, local, nodes, operations, projects, queue
+from . import (
+    cluster,
+    experiments,
+    lineage,
+    local,
+    nodes,
+    operations,
+    performance,
+    projects,
+    queue,
+)
 
 
 class Commands(TyperGroup):
@@ -66,6 +76,7 @@ app.command("validate")(experiments.validate)
 app.command("list")(experiments.list_)
 app.command("show")(experiments.show)
 app.command("logs")(experiments.logs)
+app.command("performance")(performance.performance)
 app.command("pause")(operations.pause)
 app.command("resume")(operations.resume)
 app.command("stop")(operations.stop)

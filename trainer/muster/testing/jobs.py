@@ -15,6 +15,7 @@ from typing import Any
 
 PARTS = (
     "time/data_wait_ms",
+    "time/host_to_device_ms",
     "time/forward_ms",
     "time/backward_ms",
     "comm/exposed_ms",
@@ -22,6 +23,7 @@ PARTS = (
     "time/checkpoint_ms",
     "time/other_ms",
 )
+"""They sum to time/step_ms, with pipeline/bubble_ms where there is a pipeline."""
 
 
 @dataclasses.dataclass

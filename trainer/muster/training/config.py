@@ -221,7 +221,8 @@ def resolve(
         values["checkpoint_steps"] = every.get("steps")
     values["strategy"] = _strategy(document.get("strategy") or {})
     values["slots"] = (document.get("resources") or {}).get("slots")
-    values["measure_comm"] = (document.get("measure") or {}).get("comm", True) is not False
+    measure = document.get("measure") or {}
+    values["measure_comm"] = all(measure.get(key) is not False for key in ("steps", "comm"))
     config = TrainConfig(**values, inject=inject)
     _check_strategy(config, document.get("resources") or {})
     return config

@@ -16,7 +16,7 @@ from muster import comm, stops
 from muster.run import Run
 from muster.stops import StopNotice
 from muster.timing import StepTimer
-from muster.training import evaluation, optimizers, schedules, state, strategies, tasks
+from muster.training import evaluation, flops, optimizers, schedules, state, strategies, tasks
 from muster.training.config import Every, TrainConfig
 from muster.training.strategies.base import Place, Workload
 from muster.training.tasks import Task
@@ -58,7 +58,11 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
             before_forward=lambda: _delay(config, rank, "forward"),
         ),
     )
-    strategy.prepare(task.model().to(device))
+    model = task.model()
+    flops_per_sample = (
+        flops.flops_per_sample(model, strategy.workload.sample) if rank == 0 else None
+    )
+    strategy.prepare(model.to(device))
     optimizer = strategy.make_optimizer(lambda model: optimizers.build(config, model))
     training = state.TrainState(
         strategy=strategy,
@@ -79,6 +83,7 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
     _announce(run, config, training, num_steps, how=how)
 
     timer = StepTimer(run=run, max_rows_per_s=config.rows_per_s)
+    timer.describe(flops_per_sample=flops_per_sample, tokens_per_sample=task.tokens_per_sample)
     # A stop request that came during start-up is seen here, before any work.
     stop = run.should_stop(agree=True)
     votes: deque[tuple[Any, StopNotice | None]] = deque()
@@ -86,6 +91,8 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
     for x, y in timer.data(_batches(config, task, training, num_steps)):
         if stop or training.watch.verdict:
             break
+        with timer.host_to_device():
+            x, y = x.to(device), y.to(device)
         # The vote of all ranks runs beside the step and is read at its end, or, where ranks may be
         # ahead of each other, so many steps later: all read the same one after the same step.
         notice = run.should_stop()
@@ -156,7 +163,7 @@ def _batches(
             training.step, rank=strategy.data_rank, world_size=strategy.data_world_size
         )
         _delay(config, place.rank, "data_wait")
-        yield x.to(place.device), y.to(place.device)
+        yield x, y
 
 
 def _is_validation_due(config: TrainConfig, training: state.TrainState, num_steps: int) -> bool:

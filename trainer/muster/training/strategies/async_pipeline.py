@@ -52,6 +52,10 @@ class AsyncPipeline(Pipeline):
 
     def step(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
         self.module.train()
+        with timer.pipeline(self._at):
+            return self._through_and_back(x, y, timer)
+
+    def _through_and_back(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
         self._means, staleness = Means(), []
         xs, ys = torch.split(x, self.micro_batch), torch.split(y, self.micro_batch)
         micros = list(zip(xs, ys, strict=True))

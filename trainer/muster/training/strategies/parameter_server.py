@@ -20,6 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
+from muster import comm
 from muster.timing import StepTimer
 from muster.training.strategies.base import Strategy
 from muster.training.strategies.flat import gradients_of, set_gradients, set_parameters
@@ -80,11 +81,13 @@ class ParameterServer(Strategy):
         parameters that the gradient is of were pulled."""
         said = [values[name] for name in self.workload.names]
         gradient = gradients_of(self.module)
-        dist.send(torch.cat([gradient, gradient.new_tensor([self.version, *said])]), 0)
+        with comm.named("ps_push"):
+            dist.send(torch.cat([gradient, gradient.new_tensor([self.version, *said])]), 0)
         self.optimizer.zero_grad(set_to_none=True)
         self.optimizer.step()  # does nothing here, but the learning rate's schedule expects it
         answer = gradient.new_empty(len(gradient) + 2)
-        dist.recv(answer, 0)
+        with comm.named("ps_pull"):
+            dist.recv(answer, 0)
         set_parameters(self.module, answer[:-2])
         self.version = int(answer[-2])
         return float(answer[-1])
@@ -95,13 +98,15 @@ class ParameterServer(Strategy):
         reports = []
         if self.options.staleness == 0:
             for worker, message in enumerate(pushed, start=1):
-                dist.recv(message, worker)
+                with comm.named("ps_push"):
+                    dist.recv(message, worker)
             self._apply(torch.stack([m[: self.num_params] for m in pushed]).sum(0), timer)
             for worker, message in enumerate(pushed, start=1):
                 reports.append(self._answer(worker, message))
         else:
             for message in pushed:
-                worker = dist.recv(message)
+                with comm.named("ps_push"):
+                    worker = dist.recv(message)
                 self._apply(message[: self.num_params], timer)
                 reports.append(self._answer(worker, message))
         means = torch.tensor(reports, dtype=torch.float64).mean(0).tolist()
@@ -121,7 +126,8 @@ class ParameterServer(Strategy):
         pushed_version, *said = message[self.num_params :].tolist()
         staleness = (self.version - 1 - int(pushed_version)) % _VERSIONS
         flat = parameters_to_vector(self.module.parameters()).detach()
-        dist.send(torch.cat([flat, flat.new_tensor([self.version, staleness])]), worker)
+        with comm.named("ps_pull"):
+            dist.send(torch.cat([flat, flat.new_tensor([self.version, staleness])]), worker)
         return [*said, float(staleness)]
 
     # ------------------------------------------------ evaluation

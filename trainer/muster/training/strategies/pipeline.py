@@ -154,10 +154,11 @@ class Pipeline(Strategy):
     # ------------------------------------------------ training
 
     def compute_gradients(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
-        self.timer = timer
-        self._run(x, y)
-        self.timer = None
-        return self._told_to_the_first(self._means.values())
+        with timer.pipeline(self.coordinates["pp"]):
+            self.timer = timer
+            self._run(x, y)
+            self.timer = None
+            return self._told_to_the_first(self._means.values())
 
     def _run(self, x: Tensor, y: Tensor) -> None:
         self._means = Means()

@@ -36,6 +36,11 @@ class Task(Protocol):
     @property
     def steps_per_epoch(self) -> int: ...
 
+    @property
+    def tokens_per_sample(self) -> int | None:
+        """None where samples are not made of tokens."""
+        ...
+
     def model(self) -> nn.Module:
         """The model, on the CPU, the same for the same seed."""
         ...
@@ -93,6 +98,10 @@ class Classification:
     @property
     def steps_per_epoch(self) -> int:
         return self._order.steps_per_epoch
+
+    @property
+    def tokens_per_sample(self) -> int | None:
+        return self.dataset.inputs[0] if self.dataset.is_text else None
 
     def model(self) -> nn.Module:
         return models.build(self.config, inputs=self.dataset.inputs, classes=self.dataset.classes)

@@ -1,0 +1,86 @@
+"""Where the time of a trial's steps goes: reads the newest rows of its ranks and has them judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import ProcessGroupRow
+from muster_server.db.queries import metrics as queries
+from muster_server.db.queries.metrics import SeriesRecord
+from muster_server.domain.steps import PARTS, Group, Rows, analyse
+from muster_server.schemas.performance import PerformanceOut
+
+from . import metrics_series
+from .trials import get_trial
+
+RANKS_MAX = 256
+"""Ranks that are read for one answer; a trial of more is judged by the first ones."""
+_NAMES = frozenset(
+    {*PARTS, "time/step_ms", "comm/overlapped_ms", "comm/interference_ms", "pipeline/stage"}
+)
+_ROWS_PER_BUCKET = 5
+"""Where a row is several steps, ranks do not end them at the same ones."""
+
+
+def trial_performance(
+    session: Session, trial_id: int, *, attempt_no: int | None, num_rows: int
+) -> PerformanceOut:
+    """Of an attempt (the current one when None), over about the newest `num_rows` rows of each
+    rank. Nothing measured gives empty lists. Raises NotFound."""
+    trial = get_trial(session, trial_id)
+    attempt = trial.attempt_no if attempt_no is None else attempt_no
+    records = [
+        r
+        for r in queries.find_series(session, [trial_id])
+        if r.attempt_no == attempt and (r.name in _NAMES or _is_of_a_group(r.name))
+    ]
+    having = sorted({r.rank for r in records if r.name == "time/forward_ms"})
+    records = [r for r in records if r.rank in set(having[:RANKS_MAX])]
+    first, last, bucket = _window(records, num_rows)
+    ranks: dict[int, Rows] = {}
+    if last is not None and first is not None:
+        points = metrics_series.points_of(session, records, first, last)
+        for record, values in zip(records, points, strict=True):
+            ranks[record.rank] = {**ranks.get(record.rank, {}), record.name: values}
+    found = analyse(ranks, _groups(session, trial_id, attempt), bucket_steps=bucket)
+    return PerformanceOut.model_validate(
+        {
+            **asdict(found),
+            "trial_id": trial_id,
+            "attempt_no": attempt,
+            "first_step": first,
+            "last_step": last,
+            "bucket_steps": bucket,
+            "num_ranks": len(having),
+        }
+    )
+
+
+def _is_of_a_group(name: str) -> bool:
+    return name.startswith("comm/") and name.count("/") >= 2
+
+
+def _window(records: Sequence[SeriesRecord], num_rows: int) -> tuple[int | None, int | None, int]:
+    """(first step, last step, steps per bucket) of about the newest rows with parts."""
+    measured = [r for r in records if r.name == "time/forward_ms"]
+    if not measured:
+        return None, None, 1
+    last = max(r.last_step for r in measured)
+    steps_per_row = max((r.last_step - r.first_step + 1) / r.count for r in measured)
+    first = max(last - math.ceil(num_rows * steps_per_row) + 1, 0)
+    bucket = 1 if steps_per_row <= 1 else math.ceil(_ROWS_PER_BUCKET * steps_per_row)
+    return first, last, bucket
+
+
+def _groups(session: Session, trial_id: int, attempt_no: int) -> list[Group]:
+    rows = session.scalars(
+        select(ProcessGroupRow)
+        .where(ProcessGroupRow.trial_id == trial_id, ProcessGroupRow.attempt_no == attempt_no)
+        .order_by(ProcessGroupRow.id)
+    )
+    return [Group(name=row.name, ranks=tuple(row.ranks)) for row in rows]

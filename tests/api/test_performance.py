@@ -1,0 +1,104 @@
+"""GET performance: where the time of a trial's steps went."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster_server.db.models import ProcessGroupRow
+from muster_server.schemas.performance import PerformanceOut
+from muster_server.services import metrics
+from muster_server.testing.data import (
+    NOW,
+    add_attempt,
+    add_experiment,
+    add_trial,
+    metrics_record,
+)
+
+STEPS = range(1, 201)
+
+
+@pytest.fixture
+def database_url(any_database_url):
+    return any_database_url
+
+
+@pytest.fixture
+def trial(database):
+    """Two ranks; the second one's data come 50 ms late in the newest half of 200 steps."""
+    with database.transaction() as session:
+        row = add_trial(session, add_experiment(session))
+        (allocation,) = add_attempt(session, row)
+        session.add(
+            ProcessGroupRow(
+                trial_id=row.id,
+                attempt_no=row.attempt_no,
+                name="world",
+                kind="world",
+                backend="gloo",
+                ranks=[0, 1],
+            )
+        )
+        for rank in (0, 1):
+            late = {s: 50.0 if s > 100 else 0.0 for s in STEPS}
+            waits = {s: late[s] if rank == 0 else 0.0 for s in STEPS}
+            values = {
+                "time/step_ms": [(s, 100.0 + late[s]) for s in STEPS],
+                "time/forward_ms": [(s, 95.0) for s in STEPS],
+                "time/data_wait_ms": [(s, late[s] if rank == 1 else 0.0) for s in STEPS],
+                "comm/exposed_ms": [(s, 5.0 + waits[s]) for s in STEPS],
+                "comm/world/exposed_ms": [(s, 5.0 + waits[s]) for s in STEPS],
+                "comm/world/all_reduce/time_ms": [(s, 5.0 + waits[s]) for s in STEPS],
+                "comm/world/all_reduce/bytes": [(s, 1e6) for s in STEPS],
+                "comm/world/all_reduce/count": [(s, 3.0) for s in STEPS],
+                "train/loss": [(s, 1.0) for s in STEPS],
+            }
+            record = metrics_record(values, rank=rank)
+            metrics.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
+    return row
+
+
+def test_the_newest_rows_say_who_waits_for_whom_and_why(viewer_client, trial):
+    answer = viewer_client.get(f"/api/v1/trials/{trial.id}/performance")
+    reply = PerformanceOut.model_validate(answer.json())
+    assert (reply.first_step, reply.last_step, reply.bucket_steps) == (101, 200, 1)
+    assert [(r.rank, r.num_rows, r.step_ms, r.wait_ms) for r in reply.ranks] == [
+        (0, 100, 150, 50),
+        (1, 100, 150, 0),
+    ]
+    for rank in reply.ranks:
+        assert sum(rank.parts.values()) == pytest.approx(rank.step_ms)
+    assert reply.culprit is not None
+    assert (reply.culprit.rank, reply.culprit.part) == (1, "time/data_wait_ms")
+    assert reply.culprit.share == pytest.approx(1 / 3)
+    (traffic,) = reply.traffic
+    assert (traffic.count, traffic.transfer_ms, traffic.wait_ms) == (3, 5, 25)
+    assert traffic.bus_bytes_per_s == pytest.approx(2e8)
+
+
+def test_more_rows_reach_further_back(viewer_client, trial):
+    answer = viewer_client.get(f"/api/v1/trials/{trial.id}/performance", params={"rows": 1000})
+    reply = PerformanceOut.model_validate(answer.json())
+    assert reply.first_step == 0
+    assert [r.num_rows for r in reply.ranks] == [200, 200]
+
+
+def test_an_attempt_that_measured_nothing_has_nothing_to_say(viewer_client, trial):
+    answer = viewer_client.get(f"/api/v1/trials/{trial.id}/performance", params={"attempt": 7})
+    reply = PerformanceOut.model_validate(answer.json())
+    assert (reply.first_step, reply.num_ranks, reply.ranks, reply.culprit) == (None, 0, [], None)
+
+
+def test_an_unknown_trial_and_a_bad_number_are_refused(viewer_client, trial):
+    assert viewer_client.get("/api/v1/trials/999999/performance").status_code == 404
+    answer = viewer_client.get(f"/api/v1/trials/{trial.id}/performance", params={"rows": 0})
+    assert answer.status_code == 422
+
+
+def test_the_command_shows_each_rank_and_names_the_one_that_is_waited_for(muster, trial):
+    result = muster("performance", str(trial.id))
+    assert result.exit_code == 0, result.output
+    assert "all_reduce" in result.output
+    assert "(33%) for rank 1, whose time/data_wait_ms is 50.0 ms longer" in result.output
+    nothing = muster("performance", str(trial.id), "--attempt", "7")
+    assert "measured no steps" in nothing.output + nothing.stderr
