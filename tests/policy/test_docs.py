@@ -327,10 +327,10 @@ def constants(path: Path) -> Iterator[str]:
 
 
 def test_every_metric_the_trainer_reports_is_explained() -> None:
-    groups = "train|val|time|comm|throughput|memory"
+    groups = "train|val|time|comm|throughput|memory|pipeline"
     reported = {
         value
-        for part in ("training", "timing.py", "run.py", "comm.py")
+        for part in ("training", "timing.py", "step_sums.py", "memory.py", "run.py", "comm.py")
         for value in constants(ROOT / "trainer" / "muster" / part)
         if re.fullmatch(rf"({groups})/[a-z0-9_]+", value)
     }
