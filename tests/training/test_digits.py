@@ -72,7 +72,12 @@ def test_checkpoints_are_complete_and_come_after_their_metrics(job: Job) -> None
     for record in records[-2:]:
         manifest = verify_checkpoint(job.checkpoints / record["path"])
         assert manifest.files == record["files"]
-        assert sorted(manifest.files) == ["model.pt", "training.pt"]
+        assert sorted(manifest.files) == [
+            "index.json",
+            "shard-00000.safetensors",
+            "shard-00001.safetensors",
+            "training.pt",
+        ]
     seen: set[int] = set()
     for line in job.lines():
         if line["type"] == "metrics" and line["rank"] == 0:

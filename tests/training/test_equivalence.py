@@ -159,7 +159,7 @@ def test_a_checkpoint_continues_on_another_number_of_workers(start: Start) -> No
 def test_a_damaged_checkpoint_is_passed_over_and_said(start: Start) -> None:
     every = {"checkpoints": {"every": {"steps": 10}}}
     first = start("first", trainer=trainer(), document=every).wait()
-    (first.checkpoints / "step-00000020" / "model.pt").write_bytes(b"cut short")
+    (first.checkpoints / "step-00000020" / "shard-00000.safetensors").write_bytes(b"cut short")
     again = start(
         "again",
         trainer=trainer(),
@@ -169,7 +169,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(start: Start) -> None:
     assert min(again.series("train/loss")) == 11
     (message,) = again.lines("message")
     assert message["level"] == "warning"
-    assert "model.pt has 9 bytes instead of" in message["text"]
+    assert "shard-00000.safetensors has 9 bytes instead of" in message["text"]
 
 
 def test_another_global_batch_is_refused(start: Start) -> None:

@@ -7,10 +7,12 @@ way leaves a `.tmp-…` folder that nobody will ever load.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from muster import wire
 MANIFEST = "manifest.json"
 FORMAT = 1
 _TEMPORARY = ".tmp-"
+_PROBE = ".probe-"
 
 
 class CheckpointDamaged(Exception):
@@ -42,14 +45,37 @@ class Manifest:
         return sum(self.sizes.values())
 
 
+@dataclass(frozen=True)
+class FileFacts:
+    """What a file was when it was written."""
+
+    sha256: str
+    size_bytes: int
+
+
+def settle(path: Path) -> FileFacts:
+    """Make a written file durable, and say what it is. Raises OSError when the disk refuses."""
+    _sync(path)
+    return FileFacts(_sha256(path), path.stat().st_size)
+
+
 def folder_name(step: int) -> str:
     return f"step-{step:08d}"
 
 
+def probe(directory: Path) -> str:
+    """The name of a new empty file, by which others find out whether they see the same folder."""
+    with tempfile.NamedTemporaryFile(prefix=_PROBE, dir=directory, delete=False) as file:
+        return Path(file.name).name
+
+
 def begin(directory: Path, step: int) -> Path:
-    """An empty temporary folder for the checkpoint of `step`; left-overs of dead writers go."""
+    """An empty temporary folder for the checkpoint of `step`; left-overs of dead writers go.
+
+    A trial has one attempt at a time, and that saves one checkpoint at a time.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    for left_over in directory.glob(f"{_TEMPORARY}{folder_name(step)}-*"):
+    for left_over in directory.glob(f"{_TEMPORARY}*"):
         shutil.rmtree(left_over, ignore_errors=True)
     folder = directory / f"{_TEMPORARY}{folder_name(step)}-{os.getpid()}"
     folder.mkdir()
@@ -62,18 +88,27 @@ def commit(
     step: int,
     epoch: float | None = None,
     metrics: Mapping[str, float] | None = None,
+    settled: Mapping[str, FileFacts] | None = None,
 ) -> tuple[Path, Manifest]:
     """Hash and sync what lies in the temporary `folder`, then give it its final name.
 
+    settled: file name → what its writer said of it, for files that others have written. They are
+        not read again, but have to be there, and as long.
     An earlier checkpoint of the same step is replaced. Raises OSError when the disk refuses.
     """
     files: dict[str, str] = {}
     sizes: dict[str, int] = {}
+    known = dict(settled or {})
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = path.relative_to(folder).as_posix()
-        files[name] = _sha256(path)
-        sizes[name] = path.stat().st_size
-        _sync(path)
+        facts = known.pop(name, None) or settle(path)
+        files[name], sizes[name] = facts.sha256, facts.size_bytes
+        if path.stat().st_size != facts.size_bytes:
+            raise OSError(errno.EIO, "shorter than what was written", str(path))
+    if known:
+        raise OSError(
+            errno.ENOENT, "written by another worker, but not to be seen here", min(known)
+        )
     manifest = Manifest(
         step=step,
         epoch=epoch,

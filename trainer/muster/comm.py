@@ -30,7 +30,7 @@ from muster.sinks import warn
 
 BACKEND = "muster_gloo"
 _lock = threading.Lock()
-_control_group: Any = None
+_groups: dict[str, Any] = {}
 
 
 def backend(wanted: str | None = None, *, measure: bool | None = None) -> str:
@@ -111,18 +111,23 @@ def control_group() -> Any:
 
     The first call must be made by every rank, like `new_group`.
     """
-    global _control_group
-    if _control_group is None:
-        _control_group = dist.new_group(backend="gloo", group_desc="muster_control")
+    return _own_group("muster_control")
+
+
+def saving_group() -> Any:
+    """Another one, for saving checkpoints: a thread of its own uses it while training goes on, and
+    exchanges of two threads over one group would mix. To be called like `control_group`."""
+    return _own_group("muster_saving")
+
+
+def _own_group(name: str) -> Any:
+    if not _groups:
         # A gloo group that outlives the interpreter aborts the process ("terminate called without
         # an active exception"), after a training that went well.
-        atexit.register(_forget_control_group)
-    return _control_group
-
-
-def _forget_control_group() -> None:
-    global _control_group
-    _control_group = None
+        atexit.register(_groups.clear)
+    if name not in _groups:
+        _groups[name] = dist.new_group(backend="gloo", group_desc=name)
+    return _groups[name]
 
 
 def start_agreement(value: int) -> tuple[Any, torch.Tensor]:

@@ -222,11 +222,16 @@ class Run:
         final, manifest = checkpoints.commit(folder, step=step, epoch=epoch, metrics=values)
         for callback in self.before_checkpoint:
             callback()
+        self.register_checkpoint(final, manifest)
+
+    def register_checkpoint(self, folder: Path, manifest: checkpoints.Manifest) -> None:
+        """Tell Muster of a checkpoint that is complete. Everything that was logged up to its step
+        has to have been logged, and averaged rows sent, before; `checkpoint` sees to it."""
         self._sink.record(
             wire.CheckpointRecord(
-                step=step,
-                epoch=epoch,
-                path=final.name,
+                step=manifest.step,
+                epoch=manifest.epoch,
+                path=folder.name,
                 size_bytes=manifest.size_bytes,
                 files=manifest.files,
                 metrics=manifest.metrics,

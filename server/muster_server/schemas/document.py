@@ -378,6 +378,9 @@ class Checkpoints(Section):
 
     every: Length | None = Length(epochs=1)
     """How often to save. null: only at the end."""
+    async_: Annotated[bool, Field(alias="async")] = True
+    """Train on while the files are written; training waits for the copy in memory alone. false: it
+    waits until the checkpoint is on the disk."""
     storage: Literal["local"] = "local"
     """`local`: the storage folder of the agents, which all nodes of a trial must share when it is
     to continue on another node."""

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch.distributed as dist
+import torch.distributed.checkpoint
 import torch.distributed.fsdp
 import torch.distributed.optim
 import torch.distributed.pipelining

@@ -137,6 +137,8 @@ class TrainConfig:
     """Checkpoint every that many epochs (checkpoints.every.epochs)."""
     checkpoint_steps: int | None = None
     """Checkpoint every that many steps (checkpoints.every.steps)."""
+    checkpoint_async: bool = True
+    """Train on while a checkpoint's files are written (checkpoints.async)."""
     rows_per_s: float = 20.0
     """At most that many metric rows per worker and second; faster steps are averaged. 0: each."""
     measure_comm: bool = True
@@ -144,7 +146,8 @@ class TrainConfig:
 
 
 _FROM_ELSEWHERE = {
-    "slots", "strategy", "checkpoint_epochs", "checkpoint_steps", "measure_comm", "inject",
+    "slots", "strategy", "checkpoint_epochs", "checkpoint_steps", "checkpoint_async",
+    "measure_comm", "inject",
 }  # fmt: skip
 """Fields that are no hyperparameters."""
 _TUNABLE = {f.name for f in dataclasses.fields(TrainConfig)} - _FROM_ELSEWHERE
@@ -219,6 +222,7 @@ def resolve(
         every = checkpoints["every"] or {}  # null: only at the end
         values["checkpoint_epochs"] = every.get("epochs")
         values["checkpoint_steps"] = every.get("steps")
+    values["checkpoint_async"] = checkpoints.get("async", True) is not False
     values["strategy"] = _strategy(document.get("strategy") or {})
     values["slots"] = (document.get("resources") or {}).get("slots")
     measure = document.get("measure") or {}

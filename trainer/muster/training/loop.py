@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import deque
@@ -18,6 +19,7 @@ from muster.stops import StopNotice
 from muster.timing import StepTimer
 from muster.training import evaluation, flops, optimizers, schedules, state, strategies, tasks
 from muster.training.config import Every, TrainConfig
+from muster.training.saving.saver import Saver
 from muster.training.strategies.base import Place, Workload
 from muster.training.tasks import Task
 from muster.training.watching import Watch
@@ -38,6 +40,13 @@ def train(run: Run, config: TrainConfig) -> None:
 
 
 def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int) -> None:
+    with contextlib.closing(Saver(run, background=config.checkpoint_async)) as saver:
+        _train_and_save(run, config, device, rank, world_size, saver)
+
+
+def _train_and_save(
+    run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int, saver: Saver
+) -> None:
     global_batch = config.batch_size * (config.slots or world_size) * config.strategy.accumulate
     task = tasks.make(config, global_batch=global_batch)
     num_steps = planned_steps(config, task.steps_per_epoch)
@@ -129,11 +138,12 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
         if ends or (is_best and config.save_best) or _is_checkpoint_due(config, training):
             with timer.checkpoint():
                 timer.flush()
-                state.save(run, training, val)
+                state.save(saver, run, training, val, stop=stop)
 
     for vote, _ in votes:
         comm.finish_agreement(vote)
     timer.flush()
+    saver.finish()
     if stop:
         _say(run, f"stopped at step {training.step} of {num_steps}: {stop.reason}")
         return

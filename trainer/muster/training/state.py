@@ -1,23 +1,30 @@
-"""What a checkpoint of the built-in trainer holds, and how it is written and read.
+"""What a checkpoint of the built-in trainer holds, and how a training goes on from it.
 
-Two files: `model.pt`, the state_dict alone, to be used elsewhere; `training.pt`, everything else
-that is needed to go on exactly where the training was. Both load with weights_only=True.
+Tensors, each worker's parts in a file of its own: the model, the optimizer's state, what the strategy
+has beside them, and the workers' random generators. And `training.pt`, everything else that is needed
+to go on exactly where the training was; it loads with weights_only=True.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from muster import checkpoints
+from muster import checkpoints, comm, shards
 from muster.run import Run
+from muster.stops import StopNotice
 from muster.training.config import ConfigError
-from muster.training.strategies.base import Strategy
+from muster.training.saving.files import Saved
+from muster.training.saving.saver import Saver
+from muster.training.strategies import parts
+from muster.training.strategies.base import OWN, Strategy
 from muster.training.watching import Watch
+
+RNG = "rng/"
 
 
 @dataclass
@@ -40,19 +47,24 @@ class TrainState:
         return self.step / self.steps_per_epoch
 
 
-def save(run: Run, state: TrainState, metrics: Mapping[str, float]) -> None:
-    """Write and register a checkpoint. Every rank must call it; rank 0 writes."""
-    rng_states = gather_rng(run)
-    model = state.strategy.model_state()
-    optimizer = state.strategy.optimizer_state()
-    own = state.strategy.own_state()
-    if run.info.rank != 0:
-        return
-    training = {
-        "optimizer": optimizer,
-        "strategy": {"kind": state.strategy.options.kind, "state": own},
+def save(
+    saver: Saver,
+    run: Run,
+    state: TrainState,
+    metrics: Mapping[str, float],
+    *,
+    stop: StopNotice | None = None,
+) -> None:
+    """Save a checkpoint. Every rank must call it, after it has sent the metrics of all steps."""
+    strategy = state.strategy
+    tensors = {parts.MODEL + n: t for n, t in strategy.model_part().items()}
+    tensors |= {parts.OPTIMIZER + n: t for n, t in strategy.optimizer_part().items()}
+    tensors |= {OWN + n: t for n, t in strategy.own_part().items()}
+    tensors[f"{RNG}{run.info.rank}"] = torch.get_rng_state()
+    others = {
+        "groups": parts.groups_of(strategy.optimizer),
+        "strategy": {"kind": strategy.options.kind, "state": strategy.own_state()},
         "scheduler": state.scheduler.state_dict(),
-        "rng": rng_states,
         "step": state.step,
         "epoch": state.epoch,
         "position": {
@@ -62,13 +74,12 @@ def save(run: Run, state: TrainState, metrics: Mapping[str, float]) -> None:
         "watch": state.watch.state(),
         "world_size": run.info.world_size,
     }
-    with run.checkpoint(step=state.step, epoch=state.epoch, metrics=metrics) as folder:
-        torch.save(model, folder / "model.pt")
-        torch.save(training, folder / "training.pt")
+    saver.save(state.step, state.epoch, tensors, others, metrics=metrics, stop=stop)
 
 
 def restore(run: Run, state: TrainState) -> bool:
-    """Continue from run.resume_from. False when there is nothing to continue from.
+    """Continue from run.resume_from. False when there is nothing to continue from. Every rank must
+    call it.
 
     A damaged checkpoint is passed over for the newest intact one before it, and the trial's events
     say so. Raises ConfigError when there is none, or when the global batch is another one: the
@@ -76,33 +87,68 @@ def restore(run: Run, state: TrainState) -> bool:
     """
     if run.resume_from is None:
         return False
-    found = checkpoints.newest_intact(run.resume_from)
-    if found is None:
-        raise ConfigError(f"no intact checkpoint at or before {run.resume_from}")
-    folder, _, problems = found
-    for problem in problems:
-        run.message(f"checkpoint passed over: {problem}", "warning")
-    model = _load(folder / "model.pt")
-    training = _load(folder / "training.pt")
+    saved = _open(_agreed_intact(run, run.resume_from))
+    training = saved.training()
     if training["position"]["global_batch"] != state.global_batch:
         raise ConfigError(
             f"the checkpoint was made with a global batch of {training['position']['global_batch']}, "
             f"this training has {state.global_batch}"
         )
-    state.strategy.load_model_state(model)
-    state.strategy.load_optimizer_state(training["optimizer"])
+    _load_model(state, saved, "continue from")
+    state.strategy.load_optimizer(saved, training["groups"])
     if training["strategy"]["kind"] == state.strategy.options.kind:
-        state.strategy.load_own_state(training["strategy"]["state"])
+        state.strategy.load_own(training["strategy"]["state"], saved)
     state.scheduler.load_state_dict(training["scheduler"])
     state.watch.load(training["watch"])
     state.step = int(training["step"])
-    if len(training["rng"]) == run.info.world_size:
-        torch.set_rng_state(training["rng"][run.info.rank])
+    if training["world_size"] == run.info.world_size:
+        torch.set_rng_state(saved.read(f"{RNG}{run.info.rank}"))
     else:
         # Another number of workers: nobody's generator fits, and starting them anew would draw the
         # masks of the beginning again.
         seed_rank(state.seed, state.strategy.data_rank, step=state.step)
     return True
+
+
+def _agreed_intact(run: Run, wanted: Path) -> Path:
+    """The newest checkpoint, `wanted` or one before it, that is intact on every node. One worker of
+    each node reads it all. Raises ConfigError when there is none."""
+    last = wanted
+    while True:
+        step = -1
+        problems: list[str] = []
+        if run.info.local_rank == 0:
+            found = checkpoints.newest_intact(last)
+            if found is not None:
+                _, manifest, problems = found
+                step = manifest.step
+        # The smallest of those who looked; -1 is someone's who found none.
+        looked = run.info.local_rank == 0
+        agreed = -comm.agree_max(-step if looked else -(2**31 - 1))
+        for problem in problems:
+            run.message(f"checkpoint passed over: {problem}", "warning")
+        if agreed < 0:
+            raise ConfigError(f"no intact checkpoint at or before {wanted}")
+        last = wanted.parent / checkpoints.folder_name(agreed)
+        if not comm.agree_any(looked and step != agreed):
+            return last
+
+
+def _open(folder: Path) -> Saved:
+    """Raises ConfigError when another program made it."""
+    try:
+        return Saved(folder)
+    except FileNotFoundError:
+        raise ConfigError(f"{folder} holds no {shards.INDEX}: another program made it") from None
+
+
+def _load_model(state: TrainState, saved: Saved, purpose: str) -> None:
+    try:
+        state.strategy.load_model(saved)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"the checkpoint to {purpose} is of another model: {str(error)[:500]}"
+        ) from error
 
 
 def seed_rank(seed: int, rank: int, *, step: int = 0) -> None:
@@ -120,51 +166,26 @@ def take_weights(run: Run, state: TrainState) -> bool:
     if run.weights_from is None:
         return False
     try:
-        checkpoints.verify_checkpoint(run.weights_from)
-        state.strategy.load_model_state(_load(run.weights_from / "model.pt"))
+        if run.info.local_rank == 0:
+            checkpoints.verify_checkpoint(run.weights_from)
+        saved = _open(run.weights_from)
     except checkpoints.CheckpointDamaged as error:
         raise ConfigError(f"the checkpoint to start from is damaged: {error}") from error
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{run.weights_from} holds no model.pt: another program made it"
-        ) from None
-    except RuntimeError as error:
-        raise ConfigError(
-            f"the checkpoint to start from is of another model: {str(error)[:500]}"
-        ) from error
+    _load_model(state, saved, "start from")
     return True
 
 
 def load_best(run: Run, state: TrainState) -> bool:
     """Put the model of the best checkpoint in place of the last one. Every rank must call it. False
     when one of them cannot read it: it was deleted, or lies on another node."""
-    from muster.comm import agree_max
-
     folder = run.checkpoint_dir / checkpoints.folder_name(state.watch.best_step)
-    try:
-        checkpoints.verify_checkpoint(folder)
-        model = _load(folder / "model.pt")
-    except (checkpoints.CheckpointDamaged, OSError):
-        model = None
-    if agree_max(model is None):
+    saved = None
+    with contextlib.suppress(checkpoints.CheckpointDamaged, OSError):
+        if run.info.local_rank == 0:
+            checkpoints.verify_checkpoint(folder)
+        saved = Saved(folder)
+    if comm.agree_any(saved is None):
         return False
-    state.strategy.load_model_state(model)
+    assert saved is not None
+    state.strategy.load_model(saved)
     return True
-
-
-def gather_rng(run: Run) -> list[torch.Tensor]:
-    """Every rank's CPU generator state, on every rank."""
-    mine = torch.get_rng_state()
-    if run.info.world_size == 1:
-        return [mine]
-    import torch.distributed as dist
-
-    from muster.comm import control_group
-
-    states = [torch.empty_like(mine) for _ in range(run.info.world_size)]
-    dist.all_gather(states, mine, group=control_group())
-    return states
-
-
-def _load(path: Path) -> Any:
-    return torch.load(path, map_location="cpu", weights_only=True)

@@ -6,11 +6,11 @@ model, its optimizer and every exchange between workers. It is used in this orde
     strategy = create(options, place, workload)
     strategy.prepare(model)                  # wrap or shard; the same model on every rank
     strategy.make_optimizer(build)
-    strategy.load_model_state(...)           # when something is continued
+    strategy.load_model(saved)               # when something is continued
     for ...:                                 # x, y: the share of strategy.data_rank
         values = strategy.step(x, y, timer)
         output = strategy.predict(x)
-        state = strategy.model_state()
+        tensors = strategy.model_part()
 
 Everything but the properties is called by all ranks together.
 """
@@ -27,11 +27,13 @@ import torch
 from torch import Tensor, nn
 
 from muster.timing import StepTimer
-from muster.training.strategies import gradients, whole
+from muster.training.saving.files import Saved
+from muster.training.strategies import gradients, parts
 from muster.training.strategies.layers import recompute
 from muster.training.strategies.precision import DTYPES, LossScale
 from muster.training.strategies.rules import Options, axes, coordinates
 
+OWN = "own/"
 _EPSILON = 1e-6
 """As torch's clip_grad_norm_ has it."""
 
@@ -78,6 +80,8 @@ class Strategy:
     """Its learning rate is what a schedule sets."""
     num_params: int
     """Of the whole model."""
+    names: set[str]
+    """In the state_dict of the whole model."""
     casts_itself = False
     """Whether the wrapped model takes care of the precision."""
 
@@ -131,6 +135,7 @@ class Strategy:
     def prepare(self, model: nn.Module) -> None:
         """Take the model, the same on every rank, and wrap or shard it."""
         self.num_params = sum(p.numel() for p in model.parameters())
+        self.names = set(model.state_dict())
         if self.options.recompute:
             recompute(model)
         self.module = model
@@ -236,29 +241,46 @@ class Strategy:
 
     # ------------------------------------------------ checkpoints
 
-    def model_state(self) -> dict[str, Tensor]:
-        """The state_dict of the bare, whole model; complete on rank 0."""
-        return whole.model_state(self.module)
+    def model_part(self) -> dict[str, Tensor]:
+        """What this worker has to save of the model's state_dict; those of all workers together
+        are the whole. Sharded tensors are DTensors; any other is the same on all that have it."""
+        # Running statistics are of what a worker has seen: those of the first share count.
+        return parts.model_part(self.module, buffers=self.data_rank == 0)
 
-    def load_model_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take what `model_state` of any strategy gave. RuntimeError when it is of another model."""
-        whole.load_model_state(self.module, state)
+    def load_model(self, saved: Saved) -> None:
+        """Take this worker's parts of the model, whatever strategy saved it. RuntimeError when it
+        is of another model."""
+        found = saved.names(parts.MODEL)
+        if found != self.names:
+            missing, unknown = sorted(self.names - found), sorted(found - self.names)
+            raise RuntimeError(f"missing: {missing}, not known here: {unknown}")
+        self.load_model_part(saved)
 
-    def optimizer_state(self) -> dict[str, Any]:
-        """The state of an optimizer of the whole model, by parameter name; complete on rank 0."""
-        return whole.optimizer_state(self.module, self.optimizer)
+    def load_model_part(self, saved: Saved) -> None:
+        parts.load_model(self.module, saved)
 
-    def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
-        """Take what `optimizer_state` of any strategy gave."""
-        whole.load_optimizer_state(self.module, self.optimizer, state)
+    def optimizer_part(self) -> dict[str, Tensor]:
+        """What this worker has to save of the optimizer's state, likewise."""
+        return parts.optimizer_part(self.module, self.optimizer)
+
+    def load_optimizer(self, saved: Saved, groups: list[dict[str, Any]]) -> None:
+        """Take the state of this worker's parameters, whatever strategy saved it.
+
+        groups: what `parts.groups_of` gave.
+        """
+        parts.load_optimizer(self.module, self.optimizer, saved, groups)
+
+    def own_part(self) -> dict[str, Tensor]:
+        """What other tensors are needed to go on exactly. Another strategy ignores them, so
+        nothing may be lost with them that could not be made anew."""
+        return {}
 
     def own_state(self) -> dict[str, Any]:
-        """What else is needed to go on exactly; complete on rank 0. Another strategy may ignore
-        it, so nothing may be lost with it that could not be made anew."""
+        """The rest of it, which is no tensor; that of rank 0 counts."""
         return {"loss_scale": self.loss_scale.state()}
 
-    def load_own_state(self, state: Mapping[str, Any]) -> None:
-        """Take what `own_state` of the same kind of strategy gave."""
+    def load_own(self, state: Mapping[str, Any], saved: Saved) -> None:
+        """Take what the same kind of strategy saved: the tensors' names begin with OWN."""
         self.loss_scale.load(state["loss_scale"])
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from muster.training.strategies.whole import is_sharded
+from muster.training.saving.files import is_sharded
 
 
 def local(tensor: Tensor) -> Tensor:

@@ -21,10 +21,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
-from muster import comm
 from muster.timing import StepTimer
-from muster.training.strategies import whole
-from muster.training.strategies.base import Strategy
+from muster.training.saving.files import Saved
+from muster.training.strategies import parts
+from muster.training.strategies.base import OWN, Strategy
 from muster.training.strategies.flat import gradients_of, set_gradients, set_parameters
 
 
@@ -74,28 +74,41 @@ class LocalSGD(Strategy):
         finally:
             set_parameters(self.module, mine)
 
-    def model_state(self) -> dict[str, Tensor]:
+    def model_part(self) -> dict[str, Tensor]:
         with self.evaluating():
-            return {n: v.clone() for n, v in super().model_state().items()}
+            if self.place.rank != 0:
+                return {}
+            return {n: v.clone() for n, v in super().model_part().items()}
+
+    def optimizer_part(self) -> dict[str, Tensor]:
+        """Of the first copy, for other strategies."""
+        return super().optimizer_part() if self.place.rank == 0 else {}
+
+    def own_part(self) -> dict[str, Tensor]:
+        """This copy with its optimizer: they differ."""
+        flat = parameters_to_vector(self.module.parameters()).detach()
+        mine = {"parameters": flat} | {
+            f"optimizer/{name}": value for name, value in super().optimizer_part().items()
+        }
+        return {f"copies/{self.place.rank}/{name}": value for name, value in mine.items()}
 
     def own_state(self) -> dict[str, Any]:
-        """Each copy with its optimizer: they differ."""
-        mine = {
-            "parameters": parameters_to_vector(self.module.parameters()).detach(),
-            "optimizer": whole.optimizer_state(self.module, self.optimizer),
+        return {
+            **super().own_state(),
+            "num_steps": self.num_steps,
+            "num_copies": self.place.world_size,
+            "groups": parts.groups_of(self.optimizer),
         }
-        is_first = self.place.rank == 0
-        copies: list[Any] | None = [None] * self.place.world_size if is_first else None
-        dist.gather_object(mine, copies, dst=0, group=comm.control_group())
-        return {**super().own_state(), "num_steps": self.num_steps, "copies": copies}
 
-    def load_own_state(self, state: Mapping[str, Any]) -> None:
-        super().load_own_state(state)
+    def load_own(self, state: Mapping[str, Any], saved: Saved) -> None:
+        super().load_own(state, saved)
         self.num_steps = int(state["num_steps"])
-        if len(state["copies"]) == self.place.world_size:  # else all go on from the mean
-            mine = state["copies"][self.place.rank]
-            set_parameters(self.module, mine["parameters"].to(self.place.device))
-            whole.load_optimizer_state(self.module, self.optimizer, mine["optimizer"])
+        if state["num_copies"] == self.place.world_size:  # else all go on from the mean
+            mine = f"{OWN}copies/{self.place.rank}"
+            set_parameters(self.module, saved.read(f"{mine}/parameters").to(self.place.device))
+            parts.load_optimizer(
+                self.module, self.optimizer, saved, state["groups"], prefix=f"{mine}/optimizer/"
+            )
 
 
 class DiLoCo(LocalSGD):
@@ -120,18 +133,26 @@ class DiLoCo(LocalSGD):
     def _shared_flat(self) -> Tensor:
         return parameters_to_vector(self._shared.parameters()).detach()
 
-    def load_model_state(self, state: Mapping[str, Tensor]) -> None:
-        super().load_model_state(state)
-        whole.load_model_state(self._shared, state)
+    def load_model_part(self, saved: Saved) -> None:
+        super().load_model_part(saved)
+        parts.load_model(self._shared, saved)
 
-    def own_state(self) -> dict[str, Any]:
-        outer = {
-            "model": self._shared.state_dict(),
-            "optimizer": self._outer.state_dict(),
-        }
-        return {**super().own_state(), "outer": outer}
+    def own_part(self) -> dict[str, Tensor]:
+        found = super().own_part()
+        if self.place.rank == 0:  # the same everywhere
+            found |= {f"outer/model/{n}": v for n, v in self._shared.state_dict().items()}
+            outer = parts.optimizer_part(self._shared, self._outer)
+            found |= {f"outer/optimizer/{n}": v for n, v in outer.items()}
+        return found
 
-    def load_own_state(self, state: Mapping[str, Any]) -> None:
-        super().load_own_state(state)
-        self._shared.load_state_dict(state["outer"]["model"])
-        self._outer.load_state_dict(state["outer"]["optimizer"])
+    def load_own(self, state: Mapping[str, Any], saved: Saved) -> None:
+        super().load_own(state, saved)
+        shared = {n: saved.read(f"{OWN}outer/model/{n}") for n in self._shared.state_dict()}
+        self._shared.load_state_dict(shared)
+        parts.load_optimizer(
+            self._shared,
+            self._outer,
+            saved,
+            parts.groups_of(self._outer),
+            prefix=f"{OWN}outer/optimizer/",
+        )

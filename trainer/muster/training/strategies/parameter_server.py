@@ -142,3 +142,12 @@ class ParameterServer(Strategy):
             set_parameters(self.module, news[:-1])
             self.version = int(news[-1])
         yield
+
+    # ------------------------------------------------ checkpoints
+
+    def model_part(self) -> dict[str, Tensor]:
+        """The server's: a worker's is as old as its last exchange."""
+        return super().model_part() if self.is_server else {}
+
+    def optimizer_part(self) -> dict[str, Tensor]:
+        return super().optimizer_part() if self.is_server else {}

@@ -29,7 +29,7 @@ from torch.distributed.pipelining.schedules import PipelineScheduleMulti, get_sc
 from muster import comm
 from muster.timing import StepTimer
 from muster.training.config import ConfigError
-from muster.training.strategies import fully_sharded, gradients, tensor, whole
+from muster.training.strategies import fully_sharded, gradients, tensor
 from muster.training.strategies.balance import balance
 from muster.training.strategies.base import Means, Strategy
 from muster.training.strategies.mesh import data_mesh, make_mesh
@@ -241,39 +241,6 @@ class Pipeline(Strategy):
     def _worker_of(self, stage: int) -> int:
         return dist.get_global_rank(self._group, stage % self.sizes["pp"])
 
-    # ------------------------------------------------ checkpoints
-
-    def model_state(self) -> dict[str, Tensor]:
-        return {
-            name: value
-            for state in self._gathered(whole.model_state(self.module))
-            for name, value in state.items()
-        }
-
-    def load_model_state(self, state: Mapping[str, Tensor]) -> None:
-        for part in self.module:
-            whole.load_model_state(part, {n: v for n, v in state.items() if n in part.state_dict()})
-
-    def optimizer_state(self) -> dict[str, Any]:
-        states = self._gathered(whole.optimizer_state(self.module, self.optimizer))
-        if not states:
-            return {}
-        groups = [
-            {**same[0], "params": [name for group in same for name in group["params"]]}
-            for same in zip(*(state["param_groups"] for state in states), strict=True)
-        ]
-        return {
-            "state": {n: v for state in states for n, v in state["state"].items()},
-            "param_groups": groups,
-        }
-
-    def _gathered(self, mine: Any) -> list[Any]:
-        """What each stage's worker has, on the first one; empty on the others."""
-        first = dist.get_global_rank(self._group, 0)
-        found: list[Any] | None = [None] * self.sizes["pp"] if self.place.rank == first else None
-        dist.gather_object(mine, found, dst=first, group=self._group)
-        return found or []
-
 
 class Parts(nn.ModuleList):
     """The stages that one worker holds, with the names that parameters have in the whole model."""
@@ -284,6 +251,10 @@ class Parts(nn.ModuleList):
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         return {n: v for part in self for n, v in part.state_dict(*args, **kwargs).items()}
+
+    def load_state_dict(self, state: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        for part in self:
+            part.load_state_dict({n: state[n] for n in part.state_dict()}, *args, **kwargs)
 
 
 def _stage_of(model: Any, layers: Sequence[int], *, is_first: bool, is_last: bool) -> nn.Module:

@@ -11,9 +11,11 @@ import inspect
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
-from muster.training.strategies import whole
+from muster.training.saving.files import Saved
+from muster.training.strategies import parts
 from muster.training.strategies.base import BuildOptimizer
 from muster.training.strategies.data_parallel import DataParallel
 
@@ -34,8 +36,11 @@ class ZeroOne(DataParallel):
         )
         return self.optimizer
 
-    def optimizer_state(self) -> dict[str, Any]:
-        self.optimizer.consolidate_state_dict(to=0)
-        if self.place.rank != 0:
-            return {}
-        return whole.optimizer_state(self.module, self.optimizer)
+    def optimizer_part(self) -> dict[str, Tensor]:
+        # The optimizer that it wraps has the state of this worker's parameters.
+        return parts.optimizer_part(self.module, self.optimizer.optim)
+
+    def load_optimizer(self, saved: Saved, groups: list[dict[str, Any]]) -> None:
+        own = {id(p) for group in self.optimizer.optim.param_groups for p in group["params"]}
+        mine = {name for name, p in self.module.named_parameters() if id(p) in own}
+        parts.load_optimizer(self.module, self.optimizer, saved, groups, mine=mine)

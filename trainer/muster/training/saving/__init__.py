@@ -1,0 +1,1 @@
+"""Saving and reading what a training consists of, each worker its part."""

@@ -1,0 +1,186 @@
+"""Saves checkpoints while training goes on: it waits for the copy of its state alone.
+
+A save is under way from the copy until the checkpoint has been published. There is one at a time:
+the next one waits for it, so that memory holds one copy, and checkpoints appear in order. A save
+that fails ends the training with the next call of any method here, on every rank.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from muster import checkpoints, comm, shards
+from muster.checkpoints import FileFacts
+from muster.run import Run
+from muster.shards import Stored
+from muster.stops import StopNotice
+from muster.training.saving import files
+
+LEAVE_S = 30.0
+"""How long a training that fails waits for a save that is under way."""
+
+
+class Saver:
+    """Every rank has one, and all of them call its methods together."""
+
+    def __init__(self, run: Run, *, background: bool) -> None:
+        """background: let training go on while files are written."""
+        self._run = run
+        self._rank, self._num_ranks = run.info.rank, run.info.world_size
+        self._background = background
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="muster-save")
+        self._under_way: Future[None] | None = None
+        self._longest_s = 0.0
+        self._is_shared = self._num_ranks == 1 or _is_shared(run)
+        if self._num_ranks > 1:
+            comm.saving_group()
+
+    def save(
+        self,
+        step: int,
+        epoch: float,
+        tensors: Mapping[str, Tensor],
+        others: Mapping[str, Any],
+        *,
+        metrics: Mapping[str, float],
+        stop: StopNotice | None = None,
+    ) -> bool:
+        """Save what the ranks have of a state. Rows of all steps up to it must have been sent.
+
+        tensors: this rank's, by names that all ranks together have; sharded ones are DTensors, any
+            other is the same on all ranks that have it.
+        others: what is no tensor; that of rank 0 counts.
+        stop: the notice for which the training ends. When less time is left than a save has taken,
+            it is not begun, and the newest checkpoint is the one before. False is returned then.
+        Raises OSError when a disk refuses, the same on every rank.
+        """
+        self.finish()
+        if stop is not None and not self._fits(stop):
+            self._run.message(
+                f"no time to save step {step}: a checkpoint has taken {self._longest_s:.1f} s",
+                "warning",
+            )
+            return False
+        began = time.monotonic()
+        write = self._job(step, epoch, tensors, others, metrics)
+
+        def job() -> None:
+            write()
+            self._longest_s = max(self._longest_s, time.monotonic() - began)
+
+        if self._background and stop is None:
+            self._under_way = self._thread.submit(job)
+        else:
+            job()
+        return True
+
+    def finish(self) -> None:
+        """Wait for the save under way. Raises what it raised."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.result()
+
+    def close(self) -> None:
+        """Let go, also after a failure: a save under way may be finished, for a while."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            with suppress(BaseException):
+                under_way.result(LEAVE_S)
+        self._thread.shutdown(wait=False)
+
+    def _fits(self, stop: StopNotice) -> bool:
+        left = stop.seconds_left
+        return not comm.agree_any(left is not None and left < self._longest_s)
+
+    def _job(
+        self,
+        step: int,
+        epoch: float,
+        tensors: Mapping[str, Tensor],
+        others: Mapping[str, Any],
+        metrics: Mapping[str, float],
+    ) -> Callable[[], None]:
+        """Copies the tensors. What it returns writes them, and may be called in another thread."""
+        run, directory = self._run, self._run.checkpoint_dir
+
+        def begin() -> Path:
+            return checkpoints.begin(directory, step)
+
+        def publish(
+            folder: Path, index: Mapping[str, Stored], written: Mapping[str, FileFacts]
+        ) -> None:
+            shards.write_index(folder, index)
+            torch.save(dict(others), folder / files.TRAINING)
+            final, manifest = checkpoints.commit(
+                folder, step=step, epoch=epoch, metrics=metrics, settled=written
+            )
+            run.register_checkpoint(final, manifest)
+
+        def alone(mine: Mapping[str, Tensor]) -> None:
+            folder = begin()
+            name = files.file_name(0)
+            publish(
+                folder, files.whole_index(mine, rank=0), {name: files.write(folder / name, mine)}
+            )
+
+        if self._num_ranks == 1:
+            staged = _copied(tensors)
+            return lambda: alone(staged)
+        if not self._is_shared:
+            staged = _gathered(tensors, rank=self._rank)
+            return (lambda: alone(staged)) if self._rank == 0 else (lambda: None)
+
+        from muster.training.saving import distributed
+
+        parts = distributed.stage(tensors)
+        return lambda: distributed.save(
+            parts,
+            directory=directory,
+            rank=self._rank,
+            group=comm.saving_group(),
+            begin=begin,
+            publish=publish,
+        )
+
+
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        n: t.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+        for n, t in tensors.items()
+    }
+
+
+def _gathered(tensors: Mapping[str, Tensor], *, rank: int) -> dict[str, Tensor]:
+    """Everything on rank 0, where the others do not see the folder; empty elsewhere."""
+    mine = _copied({n: files.gathered(t) for n, t in tensors.items()})
+    parts: list[Any] | None = [None] * dist.get_world_size() if rank == 0 else None
+    # What is whole on rank 0 need not be sent, but nobody else knows which that is.
+    dist.gather_object(mine, parts, dst=0, group=comm.control_group())
+    found: dict[str, Tensor] = {}
+    for part in reversed(parts or []):
+        found |= part
+    return found
+
+
+def _is_shared(run: Run) -> bool:
+    """Whether all ranks see the folder that rank 0 writes into."""
+    directory, group = run.checkpoint_dir, comm.control_group()
+    probe: list[Any] = [None]
+    if run.info.rank == 0:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe = [checkpoints.probe(directory)]
+    dist.broadcast_object_list(probe, 0, group=group)
+    is_missing = not (directory / probe[0]).exists()
+    answer = not comm.agree_any(is_missing)
+    if run.info.rank == 0:
+        (directory / probe[0]).unlink()
+    return answer
