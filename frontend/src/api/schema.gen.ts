@@ -4136,6 +4136,8 @@ export interface components {
         };
         /** RungOut */
         RungOut: {
+            /** Bracket */
+            bracket: number;
             /** Cutoff */
             cutoff: number | null;
             /** Index */
@@ -4174,6 +4176,8 @@ export interface components {
         };
         /** SearchOut */
         SearchOut: {
+            /** Finish Reason */
+            finish_reason: string;
             /** Finished */
             finished: boolean;
             /** Method */
@@ -4186,8 +4190,12 @@ export interface components {
             num_trials_created: number;
             /** Num Trials Planned */
             num_trials_planned: number | null;
+            /** Rule */
+            rule: string;
             /** Rungs */
             rungs: components["schemas"]["RungOut"][];
+            /** Sampler */
+            sampler: string;
             /** Unit */
             unit: string | null;
         };

@@ -343,23 +343,51 @@ class From(Section):
 class Search(Section):
     """How trials are chosen from `hyperparameters`."""
 
-    method: Literal["single", "grid", "random", "asha"] = "single"
-    """`single`: one trial. `grid`: every combination once. `random`: independent draws. `asha`:
-    random draws, and trials that are behind when they reach a rung are stopped."""
+    method: Literal["single", "grid", "random", "asha", "hyperband", "median"] = "single"
+    """`single`: one trial. `grid`: every combination once. `random`: all to their end. `asha`:
+    trials that are behind when they reach a rung are stopped, or wait there (`variant`).
+    `hyperband`: the same in several brackets, in which everybody waits for everybody. `median`:
+    trials worse than the median of the others are stopped."""
+    sampler: Literal["random", "sobol", "halton", "tpe", "cmaes"] = "random"
+    """Where the points come from, whatever the method (but `single` and `grid`). `random`:
+    independent draws. `sobol`, `halton`: sequences that fill the space evenly. `tpe`, `cmaes`: learn
+    from the trials so far, and need a metric."""
     metric: Annotated[SafeStr, Field(min_length=1, max_length=200)] | None = None
-    """Reported metric by which trials are compared (`val/loss`). Needed by `asha`."""
+    """Reported metric by which trials are compared (`val/loss`). Needed by every method that stops
+    trials and every sampler that learns."""
     goal: Literal["min", "max"] | None = None
     """Whether less (`min`) or more (`max`) of the metric is better. Needed with `metric`."""
     trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None
-    """Trials to create. Needed by `random` and `asha`; a grid's size follows from the space."""
+    """Trials to create. Needed by `random`, `asha` and `median`; a grid's number follows from the
+    space, and that of `hyperband` from `max_length` and `divisor`."""
     max_length: Length | None = None
-    """Full training length of a trial; one that goes on past it is stopped. Needed by `asha`."""
+    """Full training length of a trial; one that goes on past it is stopped. Needed by `asha`,
+    `hyperband` and `median`."""
+    variant: Literal["stopping", "promotion"] = "stopping"
+    """`asha`: `stopping` decides at once and stops for good; `promotion` pauses a trial at its rung
+    with a checkpoint, and lets it go on when it is among the best."""
+    brackets: Literal["aggressive", "standard", "conservative"] = "aggressive"
+    """`asha`: `aggressive` judges every trial from the lowest rung on; `standard` and `conservative`
+    share the trials among brackets that begin on higher ones."""
     divisor: Annotated[int, Field(ge=2, le=64)] = 4
-    """`asha`: one in so many trials goes on past a rung."""
+    """`asha`, `hyperband`: one in so many trials goes on past a rung."""
     rungs: Annotated[int, Field(ge=1, le=16)] = 5
     """`asha`: rungs at most; fewer when `max_length` or `trials` leave no room for them."""
     concurrent: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """Trials that may run or wait at once."""
+    """Trials that may run or wait in the queue at once; those paused at a rung do not count."""
+    interval: Annotated[int, Field(ge=1, le=2**53)] | None = None
+    """`median`: how often trials are compared, in the unit of `max_length`. Default: a tenth of
+    it."""
+    constraints: Annotated[
+        list[Annotated[SafeStr, Field(min_length=1, max_length=500)]], Field(max_length=50)
+    ] = []
+    """Conditions every drawn point fulfils: `batch_size * accumulate <= 4096`."""
+    target: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    """The search ends when a trial reports this value of the metric or a better one."""
+    patience: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None
+    """The search ends when so many trials in a row have ended without a better value."""
+    max_failures: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None
+    """The search ends when so many trials in a row have failed and none has reported in between."""
     seed: Annotated[int, Field(ge=0, le=2**53)] = 0
     """Seed of all draws. The same seed and space give the same trials; change it for others."""
 

@@ -48,7 +48,8 @@ class PreviewOut(Output):
     sampled_trials: list[PlannedTrial]
     """The first up to ten, exactly as they will be created."""
     rungs: list[dict[str, Any]]
-    """ASHA: [{"units": 1, "max_trials": 8}, ...]; empty for other methods."""
+    """[{"bracket": 0, "units": 1, "max_trials": 8, "expected_trials": 8}, ...]; empty for methods that
+    judge no trial before its end."""
     plan: list[PlannedNode]
     """Where one trial would run now; empty when it would wait."""
     fits_now: bool
@@ -77,7 +78,7 @@ class ExperimentOut(Output):
     termination: str | None
     """Where it ended for one reason as a whole: "budget_exhausted"."""
     searcher: str
-    """"single", "grid", "random", "asha"."""
+    """"single", "grid", "random", "asha", "hyperband", "median"."""
     metric_name: str | None
     metric_goal: str | None
     best_metric: WireFloat | None
@@ -284,16 +285,25 @@ class RungTrial(Output):
 
 
 class RungOut(Output):
+    bracket: int
+    """From 0; trials compete within one."""
     index: int
+    """From 0 within the bracket, the shortest training first."""
     units: float
     """Training length at which the rung is judged."""
     cutoff: float | None
-    """Metric a trial must reach now to go on; null while too few have reported."""
+    """Metric a trial must reach now to go on; null while too few have reported. promotion and
+    synchronous: that of the last who may go on; median: the median."""
     trials: list[RungTrial]
 
 
 class SearchOut(Output):
     method: str
+    rule: str
+    """What follows at a rung: "none", "stopping", "promotion", "synchronous", "median"."""
+    sampler: str
+    finish_reason: str
+    """Why the search creates no more trials; "" while it does."""
     metric_name: str | None
     metric_goal: str | None
     unit: str | None

@@ -92,6 +92,9 @@ def search_out(session: Session, experiment_id: int) -> SearchOut:
         ids = {row.no: row.id for row in session.execute(numbers)}
     return SearchOut(
         method=spec.method,
+        rule=spec.rule,
+        sampler=spec.sampler,
+        finish_reason=searcher.finish_reason,
         metric_name=spec.metric,
         metric_goal=spec.goal if spec.metric else None,
         unit=spec.unit,
@@ -100,7 +103,8 @@ def search_out(session: Session, experiment_id: int) -> SearchOut:
         finished=searcher.is_finished,
         rungs=[
             RungOut(
-                index=index,
+                bracket=searcher.place(index)[0],
+                index=searcher.place(index)[1],
                 units=spec.rungs[index],
                 cutoff=searcher.cutoff(index),
                 trials=[

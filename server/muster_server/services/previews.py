@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -74,18 +75,44 @@ def preview_experiment(
 def expected_rungs(spec: SearchSpec) -> list[dict[str, Any]]:
     """Per rung: its units, how many trials can reach it at most, and how many likely will.
 
-    max_trials is all of them: trials that get better one after the other are never stopped.
-    expected_trials comes from playing the search with a random but consistent ranking.
+    max_trials is all of its bracket: trials that get better one after the other are never stopped
+    (under the synchronous rule it is exact). expected_trials comes from playing the search with a
+    random but consistent ranking.
     """
     if not spec.rungs:
         return []
     expected: list[int] = []
+    # What is drawn changes nothing of who goes on: a model need not be asked for it.
+    played_spec = dataclasses.replace(spec, sampler="random", constraints=(), target=None)
     if spec.trials <= SIMULATED_TRIALS_MAX:
-        played = simulate(spec, lambda no, _h, _u: sampling.uniform(_SIMULATION_SEED, no))
+        played = simulate(played_spec, lambda no, _h, _u: sampling.uniform(_SIMULATION_SEED, no))
         expected = played.per_rung
     else:
-        expected = [max(spec.trials // spec.divisor**i, 1) for i in range(len(spec.rungs))]
-    return [
-        {"units": units, "unit": spec.unit, "max_trials": spec.trials, "expected_trials": n}
-        for units, n in zip(spec.rungs, expected, strict=True)
+        expected = [
+            max(bracket.trials // spec.divisor**i, 1)
+            for bracket in spec.brackets
+            for i in range(len(bracket.rungs))
+        ]
+    places = [
+        (bracket_no, bracket, index)
+        for bracket_no, bracket in enumerate(spec.brackets)
+        for index in range(len(bracket.rungs))
     ]
+    return [
+        {
+            "bracket": bracket_no,
+            "units": bracket.rungs[index],
+            "unit": spec.unit,
+            "max_trials": _at_most(spec, bracket.trials, index),
+            "expected_trials": n,
+        }
+        for (bracket_no, bracket, index), n in zip(places, expected, strict=True)
+    ]
+
+
+def _at_most(spec: SearchSpec, trials: int, index: int) -> int:
+    if spec.rule != "synchronous":
+        return trials
+    for _ in range(index):
+        trials = max(trials // spec.divisor, 1)
+    return trials

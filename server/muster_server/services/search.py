@@ -24,6 +24,8 @@ from muster_server.domain.search import (
     CreateTrial,
     Event,
     Finish,
+    PauseTrial,
+    ResumeTrial,
     Searcher,
     StopTrial,
     TrialEnded,
@@ -72,8 +74,8 @@ def on_metrics(
     """Take note of new values of the search metric (other names are ignored).
 
     Keeps the best value of the trial and of the experiment. The searcher hears of the first value
-    at or after each rung, and of the first one past max_length; not of every value, because a
-    metric may be reported at every step.
+    at or after each rung, of the first one past max_length, and of the first that reaches the
+    target; not of every value, because a metric may be reported at every step.
     """
     experiment = session.execute(
         select(ExperimentRow.metric_name, ExperimentRow.metric_goal, ExperimentRow.config).where(
@@ -84,10 +86,14 @@ def on_metrics(
     if not mine:
         return
     _note_best(session, trial, [u.value for u in mine], experiment.metric_goal or "min")
-    spec = search_spec(experiment.config)
-    if spec.max_units is None or trial.state in TERMINAL_TRIAL:
+    if trial.state in TERMINAL_TRIAL:
         return
-    marks = [*spec.rungs, spec.max_units + 1]
+    spec = search_spec(experiment.config)
+    if spec.target is not None:
+        _hear_target(session, trial, mine, spec.target, spec.goal, now)
+    if spec.max_units is None:
+        return
+    marks = [*spec.marks, spec.max_units + 1]
     heard = _heard_units(session, trial, marks)
     for metric in mine:
         units = metric.step if spec.unit == "steps" else metric.epoch
@@ -95,7 +101,7 @@ def on_metrics(
             _warn_no_epoch(session, trial, metric.name, now)
             continue
         # One number per thing to hear of: the rung's units, or one more than max_length.
-        reached = [rung for rung in spec.rungs if units >= rung - _EPSILON]
+        reached = [mark for mark in spec.marks if units >= mark - _EPSILON]
         if units > spec.max_units + _EPSILON:
             reached.append(spec.max_units + 1)
         if not reached or reached[-1] <= heard:
@@ -103,15 +109,35 @@ def on_metrics(
         heard = reached[-1]
         key = f"validation:{trial.no}:{heard}"
         event = Validated(trial_no=trial.no, units=units, value=metric.value, key=key)
-        _append(session, trial.experiment_id, key, event, now)
+        append(session, trial.experiment_id, key, event, now)
 
 
 def on_trial_terminal(session: Session, trial: TrialRow, now: dt.datetime) -> None:
     """Take note that a trial has ended for good. Called again, it changes nothing."""
     # One that was continued ends once more.
     key = f"ended:{trial.no}" + (f":{trial.num_continued}" if trial.num_continued else "")
-    event = TrialEnded(trial_no=trial.no, outcome=_OUTCOMES[trial.state], key=key)
-    _append(session, trial.experiment_id, key, event, now)
+    event = TrialEnded(
+        trial_no=trial.no, outcome=_OUTCOMES[trial.state], value=trial.metric, key=key
+    )
+    append(session, trial.experiment_id, key, event, now)
+
+
+def _hear_target(
+    session: Session,
+    trial: TrialRow,
+    updates: Sequence[MetricUpdate],
+    target: float,
+    goal: str,
+    now: dt.datetime,
+) -> None:
+    for metric in updates:
+        is_reached = metric.value >= target if goal == "max" else metric.value <= target
+        if is_reached and math.isfinite(metric.value):
+            key = f"target:{trial.no}"
+            # Of no length: it stands on no rung.
+            event = Validated(trial_no=trial.no, units=0, value=metric.value, key=key)
+            append(session, trial.experiment_id, key, event, now)
+            return
 
 
 def _note_best(session: Session, trial: TrialRow, values: Sequence[float], goal: str) -> None:
@@ -171,7 +197,8 @@ def _warn_no_epoch(session: Session, trial: TrialRow, name: str, now: dt.datetim
         session.flush()
 
 
-def _append(session: Session, experiment_id: int, key: str, event: Event, now: dt.datetime) -> None:
+def append(session: Session, experiment_id: int, key: str, event: Event, now: dt.datetime) -> None:
+    """Let the searcher of an experiment hear of `event`, once per key."""
     session.flush()
     for _ in range(_APPEND_TRIES):
         mine = SearchEventRow.experiment_id == experiment_id
@@ -264,6 +291,10 @@ def carry_out(
     stops = {a.no: a.reason for a in actions if isinstance(a, StopTrial)}
     if stops:
         _stop_early(session, experiment, stops, now)
+    pauses = {a.no: a.reason for a in actions if isinstance(a, PauseTrial)}
+    resumes = {a.no: a.reason for a in actions if isinstance(a, ResumeTrial)}
+    if pauses or resumes:
+        _pause_and_resume(session, experiment, pauses, resumes, now)
     again = {a.no: a.reason for a in actions if isinstance(a, ContinueTrial)}
     if again:
         _continue(session, experiment, again, now)
@@ -317,6 +348,10 @@ def describe(action: Action) -> str:
         return f"create {action.reason}"
     if isinstance(action, StopTrial):
         return f"stop trial {action.no}: {action.reason}"
+    if isinstance(action, PauseTrial):
+        return f"pause trial {action.no}: {action.reason}"
+    if isinstance(action, ResumeTrial):
+        return f"send trial {action.no} on: {action.reason}"
     if isinstance(action, ContinueTrial):
         return f"continue trial {action.no}: {action.reason}"
     return f"finish: {action.reason}"
@@ -339,7 +374,7 @@ def _stop_early(
     session: Session, experiment: ExperimentRow, stops: dict[int, str], now: dt.datetime
 ) -> None:
     for trial in _locked(session, experiment, stops):
-        if trial.state in TERMINAL_TRIAL or trial.desired != "run":
+        if trial.state in TERMINAL_TRIAL or trial.desired not in ("run", "pause"):
             continue
         trial.desired = "early"
         trial.reason = f"Stopped early: {stops[trial.no]}."
@@ -353,6 +388,43 @@ def _stop_early(
             attempt_no=trial.attempt_no or None,
         )
         touch(session, f"trial:{trial.id}")
+
+
+def _pause_and_resume(
+    session: Session,
+    experiment: ExperimentRow,
+    pauses: dict[int, str],
+    resumes: dict[int, str],
+    now: dt.datetime,
+) -> None:
+    """Let trials wait at their rung without slots, or go on from it."""
+    ended: dict[int, str] = {}
+    for trial in _locked(session, experiment, {*pauses, *resumes}):
+        is_resumed = trial.no in resumes
+        if trial.state in TERMINAL_TRIAL:
+            # Stopped together with the search, which goes on.
+            if is_resumed and trial.state == TrialState.CANCELED:
+                ended[trial.no] = resumes[trial.no]
+            continue
+        if trial.desired != ("pause" if is_resumed else "run"):
+            continue
+        trial.desired = "run" if is_resumed else "pause"
+        if is_resumed:
+            trial.reason = f"Sent on: {resumes[trial.no]}."
+        else:
+            trial.reason = f"Paused: {pauses[trial.no]}."
+        add_event(
+            session,
+            "trial.sent_on" if is_resumed else "trial.paused_at_rung",
+            trial.reason,
+            now=now,
+            experiment_id=experiment.id,
+            trial_id=trial.id,
+            attempt_no=trial.attempt_no or None,
+        )
+        touch(session, f"trial:{trial.id}")
+    if ended:
+        _continue(session, experiment, ended, now)
 
 
 def _continue(

@@ -255,7 +255,7 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "the grid has 2 points",
             None,
         ),
-        (BASE + "search: {method: hyperband, trials: 3}", "search.method", "'asha'", None),
+        (BASE + "search: {method: bohb, trials: 3}", "search.method", "'asha'", None),
         # entry points
         ("name: x\nentrypoint: ''", "entrypoint", "empty", None),
         ("name: x\nentrypoint: python train.py", "entrypoint", "'python'", None),

@@ -1,4 +1,4 @@
-import { Switch } from "@mantine/core";
+import { SegmentedControl, Switch } from "@mantine/core";
 import { useElementSize } from "@mantine/hooks";
 import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useState } from "react";
@@ -15,8 +15,11 @@ import css from "./search.module.css";
 const LINKS_MAX = 2000;
 
 /** Successive halving made visible: who went on at each rung, who stopped, and where the line was. */
-export function RungView({ search }: { search: Search }) {
+export function RungView({ search: all }: { search: Search }) {
   const { t } = useTranslation();
+  const [bracket, setBracket] = useState(0);
+  const brackets = [...new Set(all.rungs.map((rung) => rung.bracket))];
+  const search = { ...all, rungs: all.rungs.filter((rung) => rung.bracket === bracket) };
   const navigate = useNavigate();
   const { ref, width } = useElementSize();
   const [hover, setHover] = useState<number | null>(null);
@@ -27,6 +30,16 @@ export function RungView({ search }: { search: Search }) {
   const nonFinite = layout.columns.reduce((sum, column) => sum + column.nonFinite, 0);
   return (
     <div>
+      {brackets.length > 1 ? (
+        <SegmentedControl
+          aria-label={t("search.bracket")}
+          size="xs"
+          mb="xs"
+          value={String(bracket)}
+          onChange={(value) => setBracket(Number(value))}
+          data={brackets.map((no) => ({ value: String(no), label: t("search.bracketNo", { no: no + 1, count: all.rungs.filter((rung) => rung.bracket === no).length }) }))}
+        />
+      ) : null}
       <Switch label={t("chart.asTable")} checked={table} onChange={(e) => setTable(e.currentTarget.checked)} mb="xs" />
       {nonFinite > 0 ? <Notice tone="warn" title={t("search.nonFinite", { count: nonFinite })} /> : null}
       {table ? (

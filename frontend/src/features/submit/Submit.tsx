@@ -185,10 +185,11 @@ function rungUnit(config: Preview["config"]): string {
 /** How many trials reach which length. */
 function RungPlan({ rungs, unit }: { rungs: Preview["rungs"]; unit: string }) {
   const { t } = useTranslation();
+  const brackets = new Set(rungs.map((rung) => rung["bracket"])).size;
   return (
     <ul style={{ listStyle: "none", margin: 0, padding: 0 }} data-testid="rung-plan">
       {rungs.map((rung) => (
-        <li key={show(rung["units"])}>{t("submit.rung", { count: Number(rung["max_trials"]), length: lengthText(t, Number(rung["units"]), unit) })}</li>
+        <li key={`${show(rung["bracket"])}:${show(rung["units"])}`}>{brackets > 1 ? `${t("search.bracketNo", { no: Number(rung["bracket"]) + 1, count: rungs.filter((other) => other["bracket"] === rung["bracket"]).length })} · ` : ""}{t("submit.rung", { count: Number(rung["max_trials"]), length: lengthText(t, Number(rung["units"]), unit) })}</li>
       ))}
     </ul>
   );

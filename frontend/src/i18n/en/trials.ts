@@ -232,6 +232,9 @@ export const trials = {
   search: {
     rungs: "Rungs",
     rung: "Rung",
+    bracket: "Bracket",
+    bracketNo_one: "Bracket {{no}}: {{count}} rung",
+    bracketNo_other: "Bracket {{no}}: {{count}} rungs",
     created: "{{created}} of {{planned}} trials created",
     noRung: "No trial has reached the first rung.",
     noRungHint: "Dots appear as trials report there.",

@@ -234,6 +234,9 @@ export const trials: Same<typeof english> = {
   search: {
     rungs: "晋级层",
     rung: "层",
+    bracket: "分组",
+    bracketNo_one: "第 {{no}} 组：{{count}} 层",
+    bracketNo_other: "第 {{no}} 组：{{count}} 层",
     created: "已创建 {{created}} / {{planned}} 个试验",
     noRung: "还没有试验到达第一层。",
     noRungHint: "试验在该层上报后会显示为圆点。",

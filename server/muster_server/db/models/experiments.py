@@ -104,7 +104,7 @@ class TrialRow(Base):
     state: Mapped[str] = mapped_column(String(16))
     """domain.states.TrialState."""
     desired: Mapped[str] = mapped_column(String(8), default="run")
-    """run | stop or kill (by the user) | early (by the searcher)."""
+    """run | stop or kill (by the user) | early or pause (by the searcher)."""
     flags: Mapped[list[Any]] = mapped_column(default=list)
     """Of STALLED, DEGRADED, UNREACHABLE: shown beside the state, never instead of it."""
     queued_at: Mapped[dt.datetime]

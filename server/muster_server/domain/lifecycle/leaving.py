@@ -76,7 +76,7 @@ def note_yield(case: TrialCase) -> None:
     if case.trial.stop_wanted == "budget":
         case.set_yield(YieldKind.BUDGET, case.trial.exhausted_reason)
     elif case.trial.stop_wanted is None and case.trial.pause_wanted:
-        case.set_yield(YieldKind.PAUSE, "paused by a user")
+        case.set_yield(YieldKind.PAUSE, case.trial.pause_reason)
     elif case.trial.stop_wanted is None and draining:
         verb = "is" if len(draining) == 1 else "are"
         case.set_yield(YieldKind.DRAIN, f"{', '.join(draining)} {verb} being drained")
@@ -162,7 +162,7 @@ def finish_yielded(case: TrialCase) -> None:
     progressed = (case.trial.checkpoint_step or 0) > case.attempt.resume_step
     no_progress = 0 if progressed else None
     if case.yield_kind is YieldKind.PAUSE:
-        case.set_trial("PAUSED", "paused by a user", no_progress=no_progress)
+        case.set_trial("PAUSED", case.yield_reason, no_progress=no_progress)
     else:
         case.set_trial("QUEUED", case.attempt_reason, no_progress=no_progress)
 

@@ -64,10 +64,10 @@ def _decide_waiting(case: TrialCase) -> None:
             sentence = trial.exhausted_reason
         case.set_trial(ending.state, sentence, termination=ending.termination)
     elif trial.pause_wanted and case.state != "PAUSED":
-        case.set_trial("PAUSED", "paused by a user", not_before=trial.not_before)
+        case.set_trial("PAUSED", trial.pause_reason, not_before=trial.not_before)
     elif case.state == "PAUSED" and not trial.pause_wanted:
         if due:
-            case.set_trial("QUEUED", "resumed by a user")
+            case.set_trial("QUEUED", "resumed")
         else:
             case.set_trial(
                 "RETRY_WAIT", "resumed before its back-off was over", not_before=trial.not_before

@@ -111,7 +111,7 @@ class TrialView:
     experiment_id: int
     state: str
     desired: str = "run"
-    """run | stop and kill (by a user) | early (by the searcher)."""
+    """run | stop and kill (by a user) | early and pause (by the searcher)."""
     experiment_desired: str = "run"
     """run | pause | stop | kill."""
     exhausted_reason: str = ""
@@ -150,7 +150,14 @@ class TrialView:
 
     @property
     def pause_wanted(self) -> bool:
-        return self.experiment_desired == "pause"
+        return "pause" in (self.experiment_desired, self.desired)
+
+    @property
+    def pause_reason(self) -> str:
+        """Who wants it paused, where somebody does."""
+        if self.experiment_desired == "pause":
+            return "paused by a user"
+        return "paused by the searcher until it is sent on from its rung"
 
 
 @dataclass(frozen=True, kw_only=True)

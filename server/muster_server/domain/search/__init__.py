@@ -4,8 +4,13 @@ from .events import (
     Action,
     ContinueTrial,
     CreateTrial,
+    Enqueued,
     Event,
     Finish,
+    Limited,
+    PauseTrial,
+    Promoted,
+    ResumeTrial,
     Started,
     StopTrial,
     TrialEnded,
@@ -14,15 +19,22 @@ from .events import (
     event_from_json,
     event_to_json,
 )
-from .rungs import rung_units
-from .searcher import Searcher, SearchSpec, initial_state, on_event
+from .rungs import Bracket, rung_units
+from .searcher import Searcher, initial_state, on_event
+from .spec import SearchSpec
 
 __all__ = [
     "Action",
+    "Bracket",
     "ContinueTrial",
     "CreateTrial",
+    "Enqueued",
     "Event",
     "Finish",
+    "Limited",
+    "PauseTrial",
+    "Promoted",
+    "ResumeTrial",
     "SearchSpec",
     "Searcher",
     "Started",

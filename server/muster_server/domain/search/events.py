@@ -39,10 +39,37 @@ class TrialEnded:
 
     trial_no: int
     outcome: Outcome
+    value: float | None = None
+    """Its best finite value of the search metric; None: it reported none."""
     key: str = ""
 
 
-Event = Started | Validated | TrialEnded
+@dataclass(frozen=True, kw_only=True)
+class Promoted:
+    """A user sends a trial that waits at its rung on, whatever its rank."""
+
+    trial_no: int
+    key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enqueued:
+    """A user asks for a trial with these hyperparameters; it goes before those that are drawn."""
+
+    hparams: dict[str, Any]
+    key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limited:
+    """A user changes how many trials there are to be in all, or at once. None: as before."""
+
+    trials: int | None = None
+    concurrent: int | None = None
+    key: str = ""
+
+
+Event = Started | Validated | TrialEnded | Promoted | Enqueued | Limited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +91,22 @@ class StopTrial:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PauseTrial:
+    """Let a trial save a checkpoint and give up its slots; it may be sent on later."""
+
+    no: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeTrial:
+    """Let a trial that waits at its rung go on, from its newest checkpoint."""
+
+    no: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ContinueTrial:
     """Let a trial that had ended go on, from its newest checkpoint."""
 
@@ -78,17 +121,22 @@ class Finish:
     reason: str
 
 
-Action = CreateTrial | StopTrial | ContinueTrial | Finish
+Action = CreateTrial | StopTrial | PauseTrial | ResumeTrial | ContinueTrial | Finish
 
 _EVENTS: dict[str, type[Event]] = {
     "started": Started,
     "validated": Validated,
     "trial_ended": TrialEnded,
+    "promoted": Promoted,
+    "enqueued": Enqueued,
+    "limited": Limited,
 }
 _EVENT_NAMES = {cls: name for name, cls in _EVENTS.items()}
 _ACTION_NAMES: dict[type[Action], str] = {
     CreateTrial: "create_trial",
     StopTrial: "stop_trial",
+    PauseTrial: "pause_trial",
+    ResumeTrial: "resume_trial",
     ContinueTrial: "continue_trial",
     Finish: "finish",
 }

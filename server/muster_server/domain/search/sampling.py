@@ -4,7 +4,9 @@ A space is written as nested mappings whose leaves are constants or one of
 
     {log: [lo, hi]}   {uniform: [lo, hi]}   {int: [lo, hi], step: 1}   {choice: [...]}   {const: x}
 
-`count` beside log, uniform and int says how many evenly spaced values a grid takes of it.
+`count` beside log, uniform and int says how many evenly spaced values a grid takes of it, and
+`log: true` beside int that its draws are even in the logarithm. `when: {optimizer: sgd}` beside any
+of them: the parameter is there only in points in which another one has this value, or one of a list.
 
 Every draw is a hash of (seed, trial number, parameter path): it depends neither on the order of
 parameters in the document nor on the other draws, the process or the Python version.
@@ -12,20 +14,23 @@ parameters in the document nor on the other draws, the process or the Python ver
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from .constraints import Constraint
+
 Kind = Literal["const", "choice", "int", "uniform", "log"]
 _OPTIONS: Mapping[Kind, frozenset[str]] = {
-    "const": frozenset(),
-    "choice": frozenset(),
-    "int": frozenset({"step", "count"}),
-    "uniform": frozenset({"count"}),
-    "log": frozenset({"count"}),
+    "const": frozenset({"when"}),
+    "choice": frozenset({"when"}),
+    "int": frozenset({"step", "count", "log", "when"}),
+    "uniform": frozenset({"count", "when"}),
+    "log": frozenset({"count", "when"}),
 }
 KINDS = tuple(_OPTIONS)
 MAX_PARAMETERS = 1_000
@@ -55,6 +60,10 @@ class Parameter:
     count: int | None = None
     values: tuple[Any, ...] = ()
     """Of const (one) and choice."""
+    is_log: bool = False
+    """int: draws are even in the logarithm."""
+    when: tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...] = ()
+    """(path of another parameter, values of which it must have one), all of them met."""
 
     @property
     def name(self) -> str:
@@ -66,6 +75,11 @@ class Parameter:
             return self.values[int(u * len(self.values))]
         if self.kind == "int":
             count = (int(self.hi) - int(self.lo)) // self.step + 1
+            if self.is_log:
+                # Each value's share is that of [value, value + step) on the logarithmic axis.
+                lo, hi = math.log(self.lo), math.log(self.lo + count * self.step)
+                at = int((math.exp(lo + u * (hi - lo)) - self.lo) / self.step)
+                return int(self.lo) + self.step * min(max(at, 0), count - 1)
             return int(self.lo) + self.step * int(u * count)
         if self.kind == "uniform":
             return min(self.lo + u * (self.hi - self.lo), self.hi)
@@ -111,16 +125,68 @@ def parse_space(raw: Mapping[str, Any]) -> tuple[list[Parameter], list[SpaceProb
             SpaceProblem(path="", message=f"at most {MAX_PARAMETERS} hyperparameters are possible")
         )
     parameters.sort(key=lambda p: p.path)
+    problems += _bad_conditions(parameters)
     return parameters, problems
 
 
-def sample(parameters: list[Parameter], *, seed: int, trial_no: int) -> dict[str, Any]:
-    """Trial `trial_no`'s hyperparameters."""
-    return _nest({p.path: p.draw(uniform(seed, trial_no, *p.path)) for p in parameters})
+def sample(
+    parameters: list[Parameter], *, seed: int, trial_no: int, attempt: int = 0
+) -> dict[str, Any]:
+    """Trial `trial_no`'s hyperparameters; attempt: 1, 2, … for another draw of the same trial."""
+    again = (str(attempt),) if attempt else ()
+    return at(parameters, [uniform(seed, trial_no, *p.path, *again) for p in parameters])
 
 
-def grid_size(parameters: list[Parameter]) -> int | None:
+def at(parameters: list[Parameter], point: Sequence[float]) -> dict[str, Any]:
+    """The hyperparameters at a point of the unit cube, one quantile per parameter."""
+    return active(parameters, {p.path: p.draw(u) for p, u in zip(parameters, point, strict=True)})
+
+
+def active(parameters: list[Parameter], values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """`values` as nested mappings, without the parameters whose `when` is not met."""
+    if not any(p.when for p in parameters):
+        return _nest(values)
+    by_path = {p.path: p for p in parameters}
+
+    def is_there(path: tuple[str, ...]) -> bool:
+        return all(
+            is_there(other) and values[other] in allowed for other, allowed in by_path[path].when
+        )
+
+    return _nest({path: value for path, value in values.items() if is_there(path)})
+
+
+def grid_indices(parameters: list[Parameter], constraints: Sequence[Constraint]) -> Sequence[int]:
+    """The points of the grid that are tried, as arguments of `grid_point`.
+
+    A parameter whose `when` is not met has no values to go through, and points that break a
+    constraint are left out.
+    """
+    size = grid_product(parameters)
+    assert size is not None, "a grid over a space without count"
+    if not constraints and not any(p.when for p in parameters):
+        return range(size)
+    kept: list[int] = []
+    seen: set[str] = set()
+    for index in range(size):
+        point = grid_point(parameters, index)
+        key = json.dumps(point, sort_keys=True)
+        if key not in seen and all(c.holds(point) for c in constraints):
+            seen.add(key)
+            kept.append(index)
+    return kept
+
+
+def grid_size(parameters: list[Parameter], constraints: Sequence[Constraint] = ()) -> int | None:
     """Number of points of the grid (1 for an empty space); None when a space is not finite."""
+    size = grid_product(parameters)
+    if size is None or size > MAX_GRID:
+        return size
+    return len(grid_indices(parameters, constraints))
+
+
+def grid_product(parameters: list[Parameter]) -> int | None:
+    """`grid_size` as if every parameter were always there and nothing constrained."""
     size = 1
     for parameter in parameters:
         own = parameter.grid_size()
@@ -136,9 +202,9 @@ def grid_point(parameters: list[Parameter], index: int) -> dict[str, Any]:
     for parameter in reversed(parameters):
         size = parameter.grid_size()
         assert size is not None, f"{parameter.name}: grid over a space without count"
-        index, at = divmod(index, size)
-        values[parameter.path] = parameter.grid_value(at)
-    return _nest({p.path: values[p.path] for p in parameters})
+        index, own = divmod(index, size)
+        values[parameter.path] = parameter.grid_value(own)
+    return active(parameters, {p.path: values[p.path] for p in parameters})
 
 
 def uniform(seed: int, trial_no: int, *path: str) -> float:
@@ -178,6 +244,8 @@ def _walk(
             parameters.append(Parameter(path=here, kind="const", values=(value,)))
             continue
         kinds = [kind for kind in KINDS if kind in value]
+        if kinds == ["int", "log"] and isinstance(value["log"], bool):
+            kinds = ["int"]
         if not kinds:
             _walk(value, here, parameters, problems)
             continue
@@ -185,6 +253,50 @@ def _walk(
             parameters.append(_leaf(here, kinds, value))
         except _Bad as bad:
             problems.append(SpaceProblem(path=".".join(here), message=bad.message, hint=bad.hint))
+
+
+def _bad_conditions(parameters: list[Parameter]) -> list[SpaceProblem]:
+    """What is wrong with `when`: parameters that do not exist, values they never have, circles."""
+    by_path = {p.path: p for p in parameters}
+    problems: list[SpaceProblem] = []
+    for parameter in parameters:
+        for other, allowed in parameter.when:
+            name, where = ".".join(other), f"{parameter.name}.when"
+            if other not in by_path:
+                nearest = difflib.get_close_matches(name, [p.name for p in parameters], n=1)
+                hint = f"did you mean {nearest[0]}?" if nearest else None
+                problems.append(
+                    SpaceProblem(path=where, message=f"{name} is no hyperparameter", hint=hint)
+                )
+            elif by_path[other].kind in ("choice", "const") and not any(
+                value in by_path[other].values for value in allowed
+            ):
+                values = ", ".join(str(v) for v in by_path[other].values[:10])
+                problems.append(
+                    SpaceProblem(
+                        path=where,
+                        message=f"{name} never is {allowed[0]!r}",
+                        hint=f"it is one of {values}",
+                    )
+                )
+    if not problems:
+        for parameter in parameters:
+            if _depends(by_path, parameter.path, parameter.path, ()):
+                message = "depends on itself"
+                problems.append(SpaceProblem(path=f"{parameter.name}.when", message=message))
+    return problems
+
+
+def _depends(
+    by_path: Mapping[tuple[str, ...], Parameter],
+    start: tuple[str, ...],
+    wanted: tuple[str, ...],
+    seen: tuple[tuple[str, ...], ...],
+) -> bool:
+    return any(
+        other == wanted or (other not in seen and _depends(by_path, other, wanted, (*seen, other)))
+        for other, _ in by_path[start].when
+    )
 
 
 class _Bad(Exception):
@@ -202,13 +314,14 @@ def _leaf(path: tuple[str, ...], kinds: list[Kind], value: Mapping[str, Any]) ->
     if unknown:
         allowed = ", ".join(sorted(_OPTIONS[kind])) or "nothing"
         raise _Bad(f"unknown key {unknown[0]!r} beside {kind!r}", f"beside it may stand: {allowed}")
+    when = _when(value)
     if kind == "const":
-        return Parameter(path=path, kind=kind, values=(value[kind],))
+        return Parameter(path=path, kind=kind, values=(value[kind],), when=when)
     if kind == "choice":
         choices = value[kind]
         if not isinstance(choices, list) or not 1 <= len(choices) <= MAX_CHOICES:
             raise _Bad(f"choice needs a list of 1 to {MAX_CHOICES} values")
-        return Parameter(path=path, kind=kind, values=tuple(choices))
+        return Parameter(path=path, kind=kind, values=tuple(choices), when=when)
     lo, hi = _bounds(kind, value[kind])
     return Parameter(
         path=path,
@@ -217,7 +330,36 @@ def _leaf(path: tuple[str, ...], kinds: list[Kind], value: Mapping[str, Any]) ->
         hi=hi,
         step=_positive(value, "step") or 1,
         count=_positive(value, "count"),
+        is_log=_is_log(kind, value, lo),
+        when=when,
     )
+
+
+def _when(
+    value: Mapping[str, Any],
+) -> tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...]:
+    written = value.get("when")
+    if written is None:
+        return ()
+    if not isinstance(written, Mapping) or not written:
+        raise _Bad(
+            "when needs a hyperparameter and its value", "for example when: {optimizer: sgd}"
+        )
+    conditions = []
+    for name, allowed in written.items():
+        values = tuple(allowed) if isinstance(allowed, list) else (allowed,)
+        if not values:
+            raise _Bad(f"when lists no value of {name}", f"for example when: {{{name}: [a, b]}}")
+        conditions.append((tuple(str(name).split(".")), values))
+    return tuple(conditions)
+
+
+def _is_log(kind: Kind, value: Mapping[str, Any], lo: float) -> bool:
+    if kind != "int" or "log" not in value:
+        return False
+    if value["log"] and lo < 1:
+        raise _Bad(f"log: true needs bounds of at least 1, got a lower bound of {lo}")
+    return bool(value["log"])
 
 
 def _bounds(kind: Kind, bounds: Any) -> tuple[float, float]:

@@ -1,24 +1,11 @@
-"""The decider: one event in, what to do out, everything it knows in a JSON state.
-
-Methods: single (one trial), grid (every point once), random, asha (random with early stopping at
-rungs, see rungs.py). Rules that hold for all of them:
-
-* at most `concurrent` trials are live and never more than `trials` are created;
-* every decision is a function of the state and the event; randomness is hashed from the seed;
-* an event heard twice counts once: a rung takes a trial's first value, a trial ends once, and what
-  is said about a trial that is not live changes nothing;
-* a value that is NaN or infinite ranks last and its trial is stopped at that rung; a trial that
-  failed is entered last into the rung it was on the way to, so that failures count in the rung;
-* a trial that trains on past `max_units` is stopped.
-"""
+"""The searcher: which trials to create, pause, send on and stop, from one event after the other."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from muster.wire import Number, decode_number, encode_number
 
@@ -27,73 +14,38 @@ from .events import (
     Action,
     ContinueTrial,
     CreateTrial,
+    Enqueued,
     Event,
     Finish,
+    Limited,
+    PauseTrial,
+    Promoted,
+    ResumeTrial,
     Started,
     StopTrial,
+    TrialEnded,
     Validated,
 )
-from .rungs import Ladder, quota, rung_units, score
+from .medians import Curve, Medians
+from .promoting import Waiting, first_rungs
+from .proposals import History, Proposer
+from .rungs import Ladder, quota, score
+from .spec import SearchSpec
 
-Method = Literal["single", "grid", "random", "asha"]
 STATE_VERSION = 1
 _EPSILON = 1e-6
 """Epochs arrive as floats: 3 epochs of 7 steps may be reported as 2.9999999."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchSpec:
-    """What a search is, complete: the state carries it, so that no later change alters a decision."""
-
-    method: Method
-    space: dict[str, Any]
-    seed: int
-    trials: int
-    """How many it creates in all (grid: the number of points)."""
-    concurrent: int
-    metric: str | None = None
-    goal: Literal["min", "max"] = "min"
-    unit: Literal["steps", "epochs"] | None = None
-    max_units: int | None = None
-    divisor: int = 4
-    rungs: tuple[int, ...] = ()
-    """Units at which trials are judged, ascending; empty unless method is asha."""
-
-    @classmethod
-    def asha(
-        cls,
-        *,
-        space: dict[str, Any],
-        trials: int,
-        max_units: int,
-        unit: Literal["steps", "epochs"] = "epochs",
-        seed: int = 0,
-        concurrent: int = 16,
-        metric: str = "val/loss",
-        goal: Literal["min", "max"] = "min",
-        divisor: int = 4,
-        max_rungs: int = 5,
-    ) -> SearchSpec:
-        units = rung_units(max_units, divisor=divisor, max_rungs=max_rungs, trials=trials)
-        return cls(
-            method="asha",
-            space=space,
-            seed=seed,
-            trials=trials,
-            concurrent=concurrent,
-            metric=metric,
-            goal=goal,
-            unit=unit,
-            max_units=max_units,
-            divisor=divisor,
-            rungs=tuple(units),
-        )
-
-
 @dataclass
 class _Live:
     next_rung: int = 0
+    """Counted through all brackets; the end of its bracket when it has passed them all."""
     is_stopping: bool = False
+    end: int = 0
+    """The first rung after those of its bracket."""
+    curve: Curve = field(default_factory=Curve)
+    """median alone."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +54,7 @@ class RungEntry:
     value: float | None
     """None: it failed before it reached the rung."""
     goes_on: bool | None
-    """None: nothing was decided (last rung, or it failed)."""
+    """None: nothing was decided (last rung, it failed, or it waits there)."""
 
 
 def initial_state(spec: SearchSpec) -> dict[str, Any]:
@@ -129,36 +81,60 @@ class Searcher:
         self.num_created = 0
         self.is_finished = False
         self.finish_reason = ""
-        self.rungs: list[list[RungEntry]] = [[] for _ in spec.rungs]
-        """Per rung, in order of arrival."""
+        units = spec.rungs
+        self.rungs: list[list[RungEntry]] = [[] for _ in units]
+        """Per rung, bracket after bracket, in order of arrival."""
+        self._units = units
+        self._places: list[dict[int, int]] = [{} for _ in units]
+        """Per rung, trial number → index of its entry."""
         self._live: dict[int, _Live] = {}
         self._again: list[int] = []
         """Ended trials that are to go on as soon as there is room for them."""
-        self._ladders = [Ladder() for _ in spec.rungs]
-        self._parameters, problems = sampling.parse_space(spec.space)
-        if problems:
-            raise ValueError(f"invalid space: {problems[0].path}: {problems[0].message}")
+        self._ladders = [Ladder() for _ in units]
+        self._waiting = Waiting(spec, self._ladders)
+        self._held: dict[int, tuple[float, float]] = {}
+        """(units, value) that a trial reported on its way from training to waiting."""
+        self._medians = Medians(len(units))
+        self._in_bracket = [0] * len(spec.brackets)
+        """Trials created per bracket."""
+        self._firsts = first_rungs(spec.brackets)
+        self._enqueued: list[dict[str, Any]] = []
+        self._best = math.inf
+        self._num_since_best = 0
+        self._num_failures = 0
+        self._history = History()
+        self._proposer = Proposer(spec)
 
     @property
     def num_live(self) -> int:
         return len(self._live)
 
+    @property
+    def waiting(self) -> frozenset[int]:
+        """Trials that are paused at a rung."""
+        return frozenset(self._waiting.at)
+
     def apply(self, event: Event) -> list[Action]:
         """Take note of `event` and return what to do, in order."""
         if self.is_finished:
             return []
-        if isinstance(event, Started):
-            return self._go_on() if self.num_created == 0 else []
-        trial = self._live.get(event.trial_no)
-        if trial is None:
-            return []
-        if isinstance(event, Validated):
-            return self._judge(event, trial)
-        del self._live[event.trial_no]
-        was_judged = trial.is_stopping or trial.next_rung == len(self.rungs)
-        if event.outcome == "failed" and not was_judged:
-            self._enter(trial.next_rung, event.trial_no, None)
-        return self._go_on()
+        match event:
+            case Started():
+                return self._go_on() if self.num_created == 0 else []
+            case Limited():
+                return self._limit(event)
+            case Enqueued():
+                return self._enqueue(event)
+            case Promoted():
+                return self._promote(event.trial_no)
+            case Validated():
+                if event.trial_no in self._waiting.at:
+                    self._hold(event)
+                    return self._count_value(event.value, event.trial_no)
+                trial = self._live.get(event.trial_no)
+                return [] if trial is None else self._judge(event, trial)
+            case TrialEnded():
+                return self._end(event)
 
     def close(self, reason: str) -> list[Action]:
         """End the search from outside: live trials are left alone, none is created any more."""
@@ -172,25 +148,40 @@ class Searcher:
         spec: the present one, or one that differs in `trials`, `concurrent` and `max_units` alone.
         trial_nos: trials that have ended; each begins on the rung after the last one it reached.
         """
-        self.spec = spec
+        self._use(spec)
         self.is_finished, self.finish_reason = False, ""
+        self._num_failures = self._num_since_best = 0
         self._live.clear()
         self._again = sorted(set(trial_nos))
+        for no in self._again:
+            if no in self._waiting.at:
+                self._waiting.send_on(no)
         return self._go_on()
 
     @property
     def unfinished(self) -> frozenset[int]:
         """Trials whose end it has not heard of: after `close`, those that were stopped with it."""
-        return frozenset({*self._live, *self._again})
+        return frozenset({*self._live, *self._again, *self._waiting.at})
 
     def cutoff(self, rung: int) -> float | None:
         """The metric the next arrival at `rung` must reach to go on, None while any would do.
 
-        Always None for the last rung, where nothing is decided.
+        stopping: what is decided at once. promotion, synchronous: the last value that may go on
+        now. median: the median it is held against. Always None for the last rung of a bracket,
+        where nothing is decided.
         """
-        if rung + 1 >= len(self.rungs):
+        if self._is_last(rung):
             return None
-        needed = self._ladders[rung].next_cutoff_score(self.spec.divisor)
+        if self.spec.rule == "median":
+            needed = None
+            if len(self._ladders[rung]) >= self.spec.min_trials:
+                needed = self._medians.median(rung)
+            if needed is not None and not math.isfinite(needed):
+                needed = None
+        elif self.spec.rule == "stopping":
+            needed = self._ladders[rung].next_cutoff_score(self.spec.divisor)
+        else:
+            needed = self._ladders[rung].cutoff_score(self._waiting.kept(rung))
         if needed is None:
             return None
         return -needed if self.spec.goal == "max" else needed
@@ -200,21 +191,50 @@ class Searcher:
         return sorted(self.rungs[rung], key=lambda e: (score(e.value, self.spec.goal), e.trial_no))
 
     def preview(self, limit: int) -> list[dict[str, Any]]:
-        """Hyperparameters of the first `limit` trials, exactly as they will be created."""
-        return [self._hparams(no) for no in range(1, min(limit, self.spec.trials) + 1)]
+        """Hyperparameters of the first `limit` trials, exactly as they will be created.
+
+        A model-based sampler learns from results: of its trials those that are created before the
+        first result are shown.
+        """
+        searcher = Searcher(self.spec)
+        if self._proposer.learns:
+            limit = min(limit, self.spec.concurrent)
+        found: list[dict[str, Any]] = []
+        for no in range(1, min(limit, self.spec.trials) + 1):
+            hparams = self._proposer.propose(no, searcher._history)
+            if hparams is None:
+                break
+            searcher._history.add(no, hparams)
+            found.append(hparams)
+        return found
 
     def state(self) -> dict[str, Any]:
         """Everything, as JSON."""
         return {
             "version": STATE_VERSION,
-            "spec": {**dataclasses.asdict(self.spec), "rungs": list(self.spec.rungs)},
+            "spec": self.spec.to_json(),
             "created": self.num_created,
             "again": list(self._again),
-            "live": {str(no): [t.next_rung, t.is_stopping] for no, t in self._live.items()},
+            "live": {
+                str(no): [t.next_rung, t.is_stopping, t.end, *_curve_to_json(t.curve)]
+                for no, t in self._live.items()
+            },
             "rungs": [
                 [[e.trial_no, _encode(e.value), e.goes_on] for e in entries]
                 for entries in self.rungs
             ],
+            "waiting": {str(no): rung for no, rung in self._waiting.at.items()},
+            "held": {str(no): [u, encode_number(v)] for no, (u, v) in self._held.items()},
+            "sent_on": list(self._waiting.sent_on),
+            "left": list(self._waiting.left),
+            "closed": list(self._waiting.closed),
+            "means": [[encode_number(m) for m in means] for means in self._medians.means],
+            "in_bracket": list(self._in_bracket),
+            "enqueued": list(self._enqueued),
+            "best": encode_number(self._best),
+            "since_best": self._num_since_best,
+            "failures": self._num_failures,
+            "history": self._history.to_json() if self._proposer.learns else None,
             "finished": self.is_finished,
             "finish_reason": self.finish_reason,
         }
@@ -223,7 +243,7 @@ class Searcher:
     def from_state(cls, state: dict[str, Any]) -> Searcher:
         if state.get("version") != STATE_VERSION:
             raise ValueError(f"search state of version {state.get('version')!r} is not readable")
-        spec = SearchSpec(**{**state["spec"], "rungs": tuple(state["spec"]["rungs"])})
+        spec = SearchSpec.from_json(state["spec"])
         searcher = cls(spec)
         searcher.num_created = state["created"]
         searcher.is_finished = state["finished"]
@@ -231,96 +251,378 @@ class Searcher:
         searcher._again = list(state.get("again", ()))
         # Sorted, because the database may hand the keys back in any order.
         for no in sorted(state["live"], key=int):
-            searcher._live[int(no)] = _Live(*state["live"][no])
+            next_rung, is_stopping, *rest = state["live"][no]
+            end = rest[0] if rest else len(searcher.rungs)
+            curve = _curve_from_json(rest[1:])
+            searcher._live[int(no)] = _Live(next_rung, is_stopping, end, curve)
         for rung, entries in enumerate(state["rungs"]):
             for no, value, goes_on in entries:
                 entry = RungEntry(no, _decode(value), goes_on)
+                searcher._places[rung][no] = len(searcher.rungs[rung])
                 searcher.rungs[rung].append(entry)
                 searcher._ladders[rung].add(score(entry.value, spec.goal), no)
+        for no in sorted(state.get("waiting", ()), key=int):
+            rung = state["waiting"][no]
+            value = searcher.rungs[rung][searcher._places[rung][int(no)]].value
+            searcher._waiting.add(int(no), rung, score(value, spec.goal))
+        for no, (units, value) in state.get("held", {}).items():
+            searcher._held[int(no)] = (units, decode_number(value))
+        if "sent_on" in state:
+            searcher._waiting.sent_on = list(state["sent_on"])
+            searcher._waiting.left = list(state["left"])
+            searcher._waiting.closed = list(state["closed"])
+            searcher._medians.means = [[decode_number(m) for m in ms] for ms in state["means"]]
+        searcher._in_bracket = list(
+            state.get("in_bracket", [searcher.num_created] * len(spec.brackets))
+        )
+        searcher._enqueued = list(state.get("enqueued", ()))
+        searcher._best = decode_number(state.get("best", "Infinity"))
+        searcher._num_since_best = state.get("since_best", 0)
+        searcher._num_failures = state.get("failures", 0)
+        if state.get("history") is not None:
+            searcher._history = History.from_json(state["history"])
         return searcher
+
+    # ------------------------------------------------------------ reports
 
     def _judge(self, event: Validated, trial: _Live) -> list[Action]:
         if trial.is_stopping:
             return []
+        no = event.trial_no
+        over = self._count_value(event.value, no)
+        if over:
+            return over
         # A report that jumps over rungs is entered into each of them, in order.
         while (
-            trial.next_rung < len(self.rungs)
-            and event.units >= self.spec.rungs[trial.next_rung] - _EPSILON
+            trial.next_rung < trial.end and event.units >= self._units[trial.next_rung] - _EPSILON
         ):
             rung = trial.next_rung
-            goes_on = self._enter(rung, event.trial_no, event.value)
+            if self.spec.rule == "median":
+                trial.curve.add(score(event.value, self.spec.goal))
+            goes_on = self._enter(rung, no, event.value, trial.curve)
             trial.next_rung += 1
             if goes_on is False:
                 trial.is_stopping = True
-                return [StopTrial(no=event.trial_no, reason=self._why(rung, event.value))]
+                stop = StopTrial(no=no, reason=self._why(rung, event.value))
+                return [stop, *self._close_rungs()]
+            if goes_on is None and not self._is_last(rung):
+                return self._wait(no, rung, event)
         limit = self.spec.max_units
         if limit is not None and event.units > limit + _EPSILON:
             trial.is_stopping = True
             reason = f"trained past the search's max_length of {limit} {self.spec.unit}"
-            return [StopTrial(no=event.trial_no, reason=reason)]
-        return []
+            return [StopTrial(no=no, reason=reason)]
+        return self._close_rungs()
 
-    def _enter(self, rung: int, trial_no: int, value: float | None) -> bool | None:
-        """Put a trial on a rung; whether it goes on (None: nothing to decide)."""
+    def _wait(self, no: int, rung: int, event: Validated) -> list[Action]:
+        """A trial has reached a rung at which it waits, unless it is the next to go on anyway."""
+        del self._live[no]
+        self._waiting.add(no, rung, score(event.value, self.spec.goal))
+        self._hold(event)
+        actions = [*self._close_rungs(), *self._go_on()]
+        if no in self._live:
+            # Sent on at once: it never stopped training.
+            return [a for a in actions if not (isinstance(a, ResumeTrial) and a.no == no)]
+        if any(isinstance(a, StopTrial) and a.no == no for a in actions):
+            return actions
+        where = self._where(rung)
+        return [PauseTrial(no=no, reason=f"waits at {where} to go on or not"), *actions]
+
+    def _hold(self, event: Validated) -> None:
+        """Keep what a waiting trial has reported for the rung after its own; the first counts."""
+        following = self._units[self._waiting.at[event.trial_no] + 1]
+        if event.units >= following - _EPSILON:
+            self._held.setdefault(event.trial_no, (event.units, event.value))
+
+    def _enter(
+        self, rung: int, trial_no: int, value: float | None, curve: Curve | None = None
+    ) -> bool | None:
+        """Put a trial on a rung; whether it goes on (None: nothing to decide, or not yet)."""
         ladder = self._ladders[rung]
+        median = self._medians.median(rung) if len(ladder) >= self.spec.min_trials else None
         rank = ladder.add(score(value, self.spec.goal), trial_no)
         goes_on: bool | None = None
-        if value is not None and rung + 1 < len(self.rungs):
-            goes_on = math.isfinite(value) and rank < quota(len(ladder), self.spec.divisor)
+        if self.spec.rule == "median" and curve is not None and value is not None:
+            self._medians.add(rung, curve.mean)
+        if value is not None and not self._is_last(rung):
+            if not math.isfinite(value):
+                goes_on = False
+            elif self.spec.rule == "stopping":
+                goes_on = rank < quota(len(ladder), self.spec.divisor)
+            elif self.spec.rule == "median":
+                assert curve is not None
+                goes_on = median is None or curve.best <= median
+        self._places[rung][trial_no] = len(self.rungs[rung])
         self.rungs[rung].append(RungEntry(trial_no, value, goes_on))
+        if value is not None and self._proposer.learns:
+            self._history.report(trial_no, self._units[rung], value)
         return goes_on
 
-    def _why(self, rung: int, value: float) -> str:
-        where = f"rung {rung + 1} of {len(self.rungs)} ({self.spec.rungs[rung]} {self.spec.unit})"
-        if not math.isfinite(value):
-            return f"{self.spec.metric} was {encode_number(value)} at {where}"
-        seen = len(self.rungs[rung])
-        kept = quota(seen, self.spec.divisor)
-        return (
-            f"{self.spec.metric} of {value:.6g} at {where} was not among the best {kept} of {seen}"
+    def _settle(self, rung: int, trial_no: int, *, goes_on: bool) -> None:
+        """Write down how it went on with a trial that waited at a rung."""
+        at = self._places[rung][trial_no]
+        self.rungs[rung][at] = RungEntry(trial_no, self.rungs[rung][at].value, goes_on)
+
+    def _count_value(self, value: float, no: int) -> list[Action]:
+        """Keep the best value; end the search where it is as good as wanted."""
+        mine = score(value, self.spec.goal)
+        if mine < self._best:
+            self._best, self._num_since_best = mine, 0
+        self._num_failures = 0
+        target = self.spec.target
+        if target is None or mine > score(target, self.spec.goal):
+            return []
+        why = f"trial {no} reached the target: {self.spec.metric} of {value:.6g}"
+        return self._stop_all(why)
+
+    # ------------------------------------------------------------ ends
+
+    def _end(self, event: TrialEnded) -> list[Action]:
+        no = event.trial_no
+        self._held.pop(no, None) if no in self._live else None
+        if no in self._waiting.at:
+            self._waiting.forget(no)
+            self._held.pop(no, None)
+        elif no in self._live:
+            trial = self._live.pop(no)
+            was_judged = trial.is_stopping or trial.next_rung == trial.end
+            if not was_judged and event.outcome == "failed":
+                self._enter(trial.next_rung, no, None)
+            elif not was_judged and self._waiting.left:
+                self._waiting.left[trial.next_rung] += 1
+        else:
+            return []
+        if self._proposer.learns:
+            self._history.end(no, event.value, event.outcome)
+        over = self._count_end(event)
+        return over or [*self._close_rungs(), *self._go_on()]
+
+    def _count_end(self, event: TrialEnded) -> list[Action]:
+        spec = self.spec
+        if event.value is not None and score(event.value, spec.goal) < self._best:
+            self._best, self._num_since_best = score(event.value, spec.goal), 0
+        elif event.outcome != "canceled":
+            self._num_since_best += 1
+        self._num_failures = self._num_failures + 1 if event.outcome == "failed" else 0
+        if spec.max_failures is not None and self._num_failures >= spec.max_failures:
+            return self._stop_all(f"{self._num_failures} trials failed one after the other")
+        if spec.patience is not None and self._num_since_best >= spec.patience:
+            num = self._num_since_best
+            return self._stop_all(f"{num} trials in a row ended without a better {spec.metric}")
+        return []
+
+    def _close_rungs(self) -> list[Action]:
+        """synchronous: stop those who are not among the best once everybody is there."""
+        if self.spec.rule != "synchronous":
+            return []
+        actions: list[Action] = []
+        expected = [bracket.trials for bracket in self.spec.brackets]
+        for no, rung in self._waiting.close_full(expected):
+            self._settle(rung, no, goes_on=False)
+            self._held.pop(no, None)
+            entry = self.rungs[rung][self._places[rung][no]]
+            assert entry.value is not None, "who waits has reported"
+            actions.append(StopTrial(no=no, reason=self._why(rung, entry.value)))
+        return actions
+
+    # ------------------------------------------------------------ users
+
+    def _limit(self, event: Limited) -> list[Action]:
+        trials = self.spec.trials if event.trials is None else event.trials
+        concurrent = self.spec.concurrent if event.concurrent is None else event.concurrent
+        changes: dict[str, Any] = {"trials": max(trials, self.num_created)}
+        self._use(
+            SearchSpec.from_json({**self.spec.to_json(), **changes, "concurrent": concurrent})
         )
+        return self._go_on()
+
+    def _enqueue(self, event: Enqueued) -> list[Action]:
+        self._enqueued.append(event.hparams)
+        if self.num_created + len(self._enqueued) > self.spec.trials:
+            # Asked for beyond what was planned: it is one more, and takes nobody's place.
+            return self._limit(Limited(trials=self.num_created + len(self._enqueued)))
+        return self._go_on()
+
+    def _promote(self, no: int) -> list[Action]:
+        rung = self._waiting.at.get(no)
+        if rung is None:
+            return []
+        return self._send_on(no, f"a user sent it on from {self._where(rung)}")
+
+    def _use(self, spec: SearchSpec) -> None:
+        self.spec = self._waiting.spec = spec
+        self._proposer = Proposer(spec)
+
+    # ------------------------------------------------------------ going on
 
     def _go_on(self) -> list[Action]:
         actions: list[Action] = []
         while self._again and len(self._live) < self.spec.concurrent:
             no = self._again.pop(0)
-            self._live[no] = _Live(next_rung=self._rungs_reached(no))
+            bracket = self._bracket_of(no)
+            self._live[no] = self._live_in(bracket)
+            self._live[no].next_rung = self._rungs_reached(no, bracket)
             actions.append(ContinueTrial(no=no, reason=f"trial {no} goes on"))
-        while self.num_created < self.spec.trials and len(self._live) < self.spec.concurrent:
-            self.num_created += 1
-            no = self.num_created
-            self._live[no] = _Live()
-            actions.append(
-                CreateTrial(
-                    no=no,
-                    hparams=self._hparams(no),
-                    seed=sampling.trial_seed(self.spec.seed, no),
-                    max_units=self.spec.max_units,
-                    reason=f"trial {no} of {self.spec.trials}",
-                )
-            )
+        while len(self._live) < self.spec.concurrent:
+            found = self._waiting.next()
+            if found is not None:
+                no, rung = found
+                kept, seen = self._waiting.kept(rung), len(self._ladders[rung])
+                reason = f"among the best {kept} of {seen} at {self._where(rung)}"
+                actions += self._send_on(no, reason)
+            elif self.num_created < self.spec.trials:
+                made = self._create()
+                actions.append(made)
+                if isinstance(made, Finish):
+                    return actions
+            elif not self._live and (last := self._waiting.last_resort()) is not None:
+                no, rung = last
+                reason = f"the best at {self._where(rung)}, where nobody has trained to the end"
+                actions += self._send_on(no, reason)
+            else:
+                break
         if not self._live:
-            actions.append(self._finish(f"all {self.spec.trials} trials have ended"))
+            for no in sorted(self._waiting.at):
+                rung = self._waiting.at[no]
+                self._settle(rung, no, goes_on=False)
+                reason = f"not among the best at {self._where(rung)} when the search ended"
+                actions.append(StopTrial(no=no, reason=reason))
+            actions.append(self._finish(f"all {self.num_created} trials have ended"))
         return actions
 
-    def _rungs_reached(self, no: int) -> int:
-        """How many rungs a trial has been judged at, from the first one on."""
-        reached = 0
-        for entries in self.rungs:
-            if not any(e.trial_no == no and e.value is not None for e in entries):
+    def _create(self) -> CreateTrial | Finish:
+        no = self.num_created + 1
+        reason = f"trial {no} of {self.spec.trials}"
+        hparams: dict[str, Any] | None
+        if self._enqueued:
+            hparams = self._enqueued.pop(0)
+            reason += ", enqueued by a user"
+        else:
+            hparams = self._proposer.propose(no, self._history)
+        if hparams is None:
+            return self._finish("no point was found that fulfils the constraints")
+        self.num_created = no
+        bracket = self._next_bracket()
+        if bracket is not None:
+            self._in_bracket[bracket] += 1
+        self._live[no] = self._live_in(bracket)
+        if self._proposer.learns:
+            self._history.add(no, hparams)
+        return CreateTrial(
+            no=no,
+            hparams=hparams,
+            seed=sampling.trial_seed(self.spec.seed, no),
+            max_units=self.spec.max_units,
+            reason=reason,
+        )
+
+    def _send_on(self, no: int, reason: str) -> list[Action]:
+        """Let a trial leave the rung it waits at; several, where it has trained on meanwhile."""
+        rung = self._waiting.send_on(no)
+        self._settle(rung, no, goes_on=True)
+        end = next(
+            first + len(b.rungs)
+            for first, b in zip(self._firsts, self.spec.brackets, strict=True)
+            if first <= rung < first + len(b.rungs)
+        )
+        self._live[no] = _Live(next_rung=rung + 1, end=end)
+        units, value = self._held.pop(no, (0.0, math.nan))
+        while rung + 1 < end and units >= self._units[rung + 1] - _EPSILON:
+            rung += 1
+            goes_on = self._enter(rung, no, value)
+            self._live[no].next_rung = rung + 1
+            if self._is_last(rung):
                 break
-            reached += 1
-        return reached
+            del self._live[no]
+            if goes_on is False:
+                return [StopTrial(no=no, reason=self._why(rung, value))]
+            # It is there already: paused or pausing, it stays so.
+            self._waiting.add(no, rung, score(value, self.spec.goal))
+            self._held[no] = (units, value)
+            return []
+        return [ResumeTrial(no=no, reason=reason)]
+
+    def _stop_all(self, reason: str) -> list[Action]:
+        """End the search and everything of it that has not ended."""
+        numbers = sorted(
+            {*(no for no, t in self._live.items() if not t.is_stopping), *self._waiting.at}
+        )
+        stops = [StopTrial(no=no, reason=f"the search is over: {reason}") for no in numbers]
+        return [*stops, self._finish(reason)]
 
     def _finish(self, reason: str) -> Finish:
         self.is_finished = True
         self.finish_reason = reason
         return Finish(reason=reason)
 
-    def _hparams(self, no: int) -> dict[str, Any]:
-        if self.spec.method == "grid":
-            return sampling.grid_point(self._parameters, no - 1)
-        return sampling.sample(self._parameters, seed=self.spec.seed, trial_no=no)
+    # ------------------------------------------------------------ brackets and rungs
+
+    def _next_bracket(self) -> int | None:
+        """Of the next trial: the one that is furthest behind its share, the first of several."""
+        brackets = self.spec.brackets
+        if not brackets:
+            return None
+        return min(
+            range(len(brackets)), key=lambda i: (self._in_bracket[i] + 1) / brackets[i].trials
+        )
+
+    def _live_in(self, bracket: int | None) -> _Live:
+        if bracket is None:
+            return _Live()
+        first = self._firsts[bracket]
+        return _Live(next_rung=first, end=first + len(self.spec.brackets[bracket].rungs))
+
+    def _bracket_of(self, no: int) -> int | None:
+        """Where a trial has been seen; the first bracket for one that has not."""
+        if not self.spec.brackets:
+            return None
+        for bracket, first in enumerate(self._firsts):
+            if no in self._places[first]:
+                return bracket
+        return 0
+
+    def _rungs_reached(self, no: int, bracket: int | None) -> int:
+        """The rung after those at which a trial of this bracket has been judged."""
+        if bracket is None:
+            return 0
+        first = self._firsts[bracket]
+        for rung in range(first, first + len(self.spec.brackets[bracket].rungs)):
+            place = self._places[rung].get(no)
+            if place is None or self.rungs[rung][place].value is None:
+                return rung
+        return first + len(self.spec.brackets[bracket].rungs)
+
+    def place(self, rung: int) -> tuple[int, int]:
+        """(bracket, index within it) of a rung, both from 0."""
+        bracket = max(i for i, first in enumerate(self._firsts) if first <= rung)
+        return bracket, rung - self._firsts[bracket]
+
+    def _is_last(self, rung: int) -> bool:
+        bracket, index = self.place(rung)
+        return index + 1 == len(self.spec.brackets[bracket].rungs)
+
+    def _where(self, rung: int) -> str:
+        bracket, index = self.place(rung)
+        brackets = self.spec.brackets
+        of = f" of bracket {bracket + 1}" if len(brackets) > 1 else ""
+        return (
+            f"rung {index + 1} of {len(brackets[bracket].rungs)}{of} "
+            f"({self._units[rung]} {self.spec.unit})"
+        )
+
+    def _why(self, rung: int, value: float) -> str:
+        where = self._where(rung)
+        if not math.isfinite(value):
+            return f"{self.spec.metric} was {encode_number(value)} at {where}"
+        if self.spec.rule == "median":
+            return f"the best {self.spec.metric} up to {where} was worse than the median of others"
+        seen = len(self.rungs[rung])
+        kept = quota(seen, self.spec.divisor)
+        if self.spec.rule == "synchronous":
+            kept = self._waiting.kept(rung)
+        return (
+            f"{self.spec.metric} of {value:.6g} at {where} was not among the best {kept} of {seen}"
+        )
 
 
 def _encode(value: float | None) -> Number | None:
@@ -329,3 +631,16 @@ def _encode(value: float | None) -> Number | None:
 
 def _decode(value: Number | None) -> float | None:
     return None if value is None else decode_number(value)
+
+
+def _curve_to_json(curve: Curve) -> Sequence[Number]:
+    if curve.num == 0:
+        return ()
+    return (curve.num, encode_number(curve.sum), encode_number(curve.best))
+
+
+def _curve_from_json(plain: Sequence[Number]) -> Curve:
+    if not plain:
+        return Curve()
+    num, total, best = plain
+    return Curve(int(num), decode_number(total), decode_number(best))

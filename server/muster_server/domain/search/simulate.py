@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .events import Action, CreateTrial, Started, StopTrial, TrialEnded, Validated
-from .searcher import Searcher, SearchSpec
+from .events import (
+    Action,
+    CreateTrial,
+    PauseTrial,
+    ResumeTrial,
+    Started,
+    StopTrial,
+    TrialEnded,
+    Validated,
+)
+from .searcher import Searcher
+from .spec import SearchSpec
 
 Metric = Callable[[int, dict[str, Any], int], float]
 """(trial number, hyperparameters, units trained) → value of the search metric."""
@@ -20,7 +31,9 @@ class Simulation:
     units_by_trial: dict[int, int] = field(default_factory=dict)
     """Units each trial had trained when it ended."""
     per_rung: list[int] = field(default_factory=list)
-    """How many trials reached each rung."""
+    """How many trials reached each rung, bracket after bracket."""
+    num_pauses: int = 0
+    most_paused: int = 0
     most_live: int = 0
     finish_reason: str = ""
 
@@ -46,28 +59,55 @@ def simulate(spec: SearchSpec, metric: Metric, *, every: int | None = None) -> S
     searcher = Searcher(spec)
     result = Simulation()
     hparams: dict[int, dict[str, Any]] = {}
-    agenda: list[tuple[int, int, int]] = []  # (time, trial number, index into stops)
+    reached: dict[int, int] = {}
+    """Of each trial, the index into stops it was last at; -1 before the first."""
+    agenda: list[tuple[int, int]] = []  # (time, trial number)
 
-    def carry_out(actions: list[Action], now: int) -> set[int]:
+    def train(no: int, now: int) -> None:
+        at = reached[no]
+        heapq.heappush(agenda, (now + stops[at + 1] - (stops[at] if at >= 0 else 0), no))
+
+    def carry_out(actions: list[Action], now: int) -> tuple[set[int], set[int]]:
+        stopped: set[int] = set()
+        paused: set[int] = set()
         for action in actions:
-            if isinstance(action, CreateTrial):
-                hparams[action.no] = action.hparams
-                heapq.heappush(agenda, (now + stops[0], action.no, 0))
+            match action:
+                case CreateTrial():
+                    hparams[action.no], reached[action.no] = action.hparams, -1
+                    train(action.no, now)
+                case ResumeTrial():
+                    train(action.no, now)
+                case StopTrial():
+                    stopped.add(action.no)
+                    at = reached[action.no]
+                    result.units_by_trial[action.no] = stops[at] if at >= 0 else 0
+                case PauseTrial():
+                    paused.add(action.no)
+        result.num_pauses += len(paused)
         result.most_live = max(result.most_live, searcher.num_live)
-        return {action.no for action in actions if isinstance(action, StopTrial)}
+        result.most_paused = max(result.most_paused, len(searcher.waiting))
+        return stopped, paused
 
     carry_out(searcher.apply(Started()), 0)
     while agenda:
-        now, no, at = heapq.heappop(agenda)
-        units = stops[at]
+        now, no = heapq.heappop(agenda)
+        if no in result.units_by_trial:
+            continue  # stopped with the search
+        reached[no] += 1
+        units = stops[reached[no]]
         value = metric(no, hparams[no], units)
-        stopped = carry_out(searcher.apply(Validated(trial_no=no, units=units, value=value)), now)
-        if no in stopped or at + 1 == len(stops):
+        heard = Validated(trial_no=no, units=units, value=value)
+        stopped, paused = carry_out(searcher.apply(heard), now)
+        if no in stopped or reached[no] + 1 == len(stops):
             result.units_by_trial[no] = units
-            outcome = TrialEnded(trial_no=no, outcome="stopped" if no in stopped else "completed")
-            carry_out(searcher.apply(outcome), now)
-        else:
-            heapq.heappush(agenda, (now + stops[at + 1] - units, no, at + 1))
+            ended = TrialEnded(
+                trial_no=no,
+                outcome="stopped" if no in stopped else "completed",
+                value=value if math.isfinite(value) else None,
+            )
+            carry_out(searcher.apply(ended), now)
+        elif no not in paused:
+            train(no, now)
     result.per_rung = [len(entries) for entries in searcher.rungs]
     result.finish_reason = searcher.finish_reason
     return result

@@ -13,6 +13,7 @@ from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document, Length, Resources
 
 from .recipes import check_trainer, has_own_functions
+from .searching import check_search
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED_PREFIXES = ("MUSTER_", "TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
@@ -44,7 +45,7 @@ def check(document: Document, parameters: list[sampling.Parameter]) -> list[Fiel
         *_resources(document),
         *_strategy(document),
         *_lengths(document),
-        *_search(document, parameters),
+        *check_search(document, parameters),
         *_variables(document),
         *_budget(document),
         *_from(document),
@@ -193,66 +194,6 @@ def _lengths(document: Document) -> Iterator[FieldProblem]:
             "trainer.epochs" if trainer.epochs is not None else "trainer.steps",
             "differs from search.max_length",
             "say the length once, in search.max_length",
-        )
-
-
-def _search(document: Document, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
-    search = document.search
-    spaces = [p for p in parameters if p.kind != "const"]
-    if search.method == "asha":
-        needed = {
-            "metric": "say which reported metric is compared, for example `metric: val/loss`",
-            "max_length": "say how long a trial trains at most, for example {epochs: 9}",
-        }
-        for field, hint in needed.items():
-            if getattr(search, field) is None:
-                yield FieldProblem(f"search.{field}", "is needed by asha", hint)
-    if search.goal is None and (search.metric is not None or search.method == "asha"):
-        yield FieldProblem(
-            "search.goal", "is needed to compare trials", "write `goal: min` or `goal: max`"
-        )
-    if search.method in ("random", "asha") and search.trials is None:
-        yield FieldProblem(
-            "search.trials", f"is needed by {search.method}", "say how many trials to create"
-        )
-    if search.method == "single":
-        if search.trials not in (None, 1):
-            yield FieldProblem(
-                "search.trials",
-                f"is {search.trials}, but method single makes one trial",
-                "choose method random, grid or asha",
-            )
-        for parameter in spaces:
-            yield FieldProblem(
-                f"hyperparameters.{parameter.name}",
-                f"is a space ({parameter.kind}), but search.method single makes one trial",
-                "write one value, or choose search.method random, grid or asha",
-            )
-    if search.method == "grid":
-        yield from _grid(search.trials, spaces)
-
-
-def _grid(trials: int | None, spaces: list[sampling.Parameter]) -> Iterator[FieldProblem]:
-    for parameter in spaces:
-        if parameter.grid_size() is None:
-            lo, hi = parameter.lo, parameter.hi
-            yield FieldProblem(
-                f"hyperparameters.{parameter.name}",
-                f"grid needs to know how many values of {parameter.kind} to take",
-                f"add a count: {{{parameter.kind}: [{lo}, {hi}], count: 5}}",
-            )
-    size = sampling.grid_size(spaces)
-    if size is not None and size > sampling.MAX_GRID:
-        yield FieldProblem(
-            "hyperparameters",
-            f"the grid has {size} points, more than {sampling.MAX_GRID}",
-            "use fewer values (count, step), or method random",
-        )
-    elif size is not None and trials not in (None, size):
-        yield FieldProblem(
-            "search.trials",
-            f"is {trials}, but the grid has {size} points and a grid tries each once",
-            "leave trials out, or choose method random",
         )
 
 

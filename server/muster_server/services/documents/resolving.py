@@ -8,7 +8,10 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from muster_server.domain.search import SearchSpec, rung_units, sampling
+from muster_server.domain.search import Bracket, SearchSpec, sampling
+from muster_server.domain.search.constraints import Constraint
+from muster_server.domain.search.rungs import asha_brackets, hyperband_brackets
+from muster_server.domain.search.spec import Rule
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document
 
@@ -59,17 +62,8 @@ def search_spec(config: dict[str, Any]) -> SearchSpec:
     if length is not None:
         unit = "steps" if length["steps"] is not None else "epochs"
         max_units = length[unit]
-    rungs: tuple[int, ...] = ()
-    if search["method"] == "asha":
-        assert max_units is not None, "checked: asha needs max_length"
-        rungs = tuple(
-            rung_units(
-                max_units,
-                divisor=search["divisor"],
-                max_rungs=search["rungs"],
-                trials=search["trials"],
-            )
-        )
+    # Configurations stored by earlier versions do not have the newer keys.
+    brackets, rule = _brackets(search, max_units)
     return SearchSpec(
         method=search["method"],
         space=config["hyperparameters"],
@@ -81,8 +75,35 @@ def search_spec(config: dict[str, Any]) -> SearchSpec:
         unit=unit,
         max_units=max_units,
         divisor=search["divisor"],
-        rungs=rungs,
+        brackets=brackets,
+        rule=rule,
+        sampler=search.get("sampler", "random"),
+        constraints=tuple(search.get("constraints", ())),
+        target=search.get("target"),
+        patience=search.get("patience"),
+        max_failures=search.get("max_failures"),
     )
+
+
+def _brackets(search: dict[str, Any], max_units: int | None) -> tuple[tuple[Bracket, ...], Rule]:
+    method, divisor = search["method"], search["divisor"]
+    if method not in ("asha", "hyperband", "median"):
+        return (), "none"
+    assert max_units is not None, f"checked: {method} needs max_length"
+    if method == "hyperband":
+        return hyperband_brackets(max_units, divisor=divisor), "synchronous"
+    if method == "median":
+        interval = search["interval"]
+        rungs = (*range(interval, max_units, interval), max_units)
+        return (Bracket(trials=search["trials"], rungs=rungs),), "median"
+    brackets = asha_brackets(
+        max_units,
+        divisor=divisor,
+        max_rungs=search["rungs"],
+        trials=search["trials"],
+        breadth=search.get("brackets", "aggressive"),
+    )
+    return brackets, search.get("variant", "stopping")
 
 
 def _as_problem(problem: Unreadable) -> FieldProblem:
@@ -123,7 +144,15 @@ def _fill_in(config: dict[str, Any], parameters: list[sampling.Parameter]) -> No
     if search["method"] == "single":
         search["trials"] = 1
     elif search["method"] == "grid":
-        search["trials"] = sampling.grid_size(parameters)
+        constraints = [Constraint(text) for text in search["constraints"]]
+        search["trials"] = sampling.grid_size(parameters, constraints)
+    elif search["method"] == "hyperband":
+        full = search["max_length"]["steps"] or search["max_length"]["epochs"]
+        brackets = hyperband_brackets(full, divisor=search["divisor"])
+        search["trials"] = sum(bracket.trials for bracket in brackets)
+    elif search["method"] == "median" and search["interval"] is None:
+        full = search["max_length"]["steps"] or search["max_length"]["epochs"]
+        search["interval"] = max(full // 10, 1)
     if trainer is not None and trainer["epochs"] is None and trainer["steps"] is None:
         trainer.update(search["max_length"] or {"epochs": DEFAULT_EPOCHS, "steps": None})
 

@@ -86,11 +86,18 @@ def _load_trials(session: Session, now: dt.datetime) -> list[TrialView]:
     due = and_(
         TrialRow.state.in_(WAITING),
         or_(
-            TrialRow.desired != "run",
+            TrialRow.desired.in_(("stop", "kill", "early")),
             ExperimentRow.desired.in_(("stop", "kill")),
             ExperimentRow.exhausted_reason != "",
-            and_(TrialRow.state != "PAUSED", ExperimentRow.desired == "pause"),
-            and_(TrialRow.state == "PAUSED", ExperimentRow.desired == "run"),
+            and_(
+                TrialRow.state != "PAUSED",
+                or_(ExperimentRow.desired == "pause", TrialRow.desired == "pause"),
+            ),
+            and_(
+                TrialRow.state == "PAUSED",
+                ExperimentRow.desired == "run",
+                TrialRow.desired == "run",
+            ),
             and_(
                 TrialRow.state == "RETRY_WAIT",
                 or_(TrialRow.not_before.is_(None), TrialRow.not_before <= now),

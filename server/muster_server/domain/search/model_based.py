@@ -1,0 +1,194 @@
+"""Points proposed by a model of what is known: TPE from optuna, CMA-ES from cmaes.
+
+Nothing of a model is kept between two trials. It is built from the history each time, with a seed
+of its own per trial, so that the same history gives the same point after any restart.
+
+Trials without a result yet count: TPE places itself away from them (optuna's constant liar), and
+CMA-ES draws each trial with a seed of its own from the distribution after the last full generation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import optuna
+from cmaes import CMA
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.trial import FrozenTrial, TrialState
+
+from . import sampling
+from .proposals import Lesson
+from .sampling import Parameter
+from .spec import SearchSpec
+
+_STEP_SIZE = 0.3
+"""CMA-ES: its first standard deviation, of a unit interval (Hansen 2016, The CMA Evolution Strategy)."""
+_STARTUP = 10
+"""TPE: so many trials are drawn at random before it learns (Optuna's own)."""
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+def propose(
+    spec: SearchSpec, parameters: list[Parameter], lesson: Lesson, *, no: int
+) -> dict[str, Any]:
+    """Trial `no`'s hyperparameters."""
+    seed = int(sampling.uniform(spec.seed, no, "sampler") * 2**31)
+    if spec.sampler == "tpe":
+        return _tpe(parameters, lesson, seed)
+    return _cmaes(spec, parameters, lesson, no, seed)
+
+
+def cmaes_parameters(parameters: list[Parameter]) -> list[Parameter]:
+    """Those CMA-ES searches: numbers that are always there. The others are drawn at random."""
+    return [p for p in parameters if p.kind in ("int", "uniform", "log") and not p.when]
+
+
+# ---------------------------------------------------------------- TPE (Bergstra et al. 2011)
+
+
+def _tpe(parameters: list[Parameter], lesson: Lesson, seed: int) -> dict[str, Any]:
+    sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP, seed=seed)
+    study = optuna.create_study(sampler=sampler)
+    study.add_trials(
+        [
+            *(_frozen(parameters, hparams, score) for hparams, score in lesson.known),
+            *(_frozen(parameters, hparams, None) for hparams in lesson.pending),
+        ]
+    )
+    trial = study.ask()
+    values: dict[tuple[str, ...], Any] = {}
+    for parameter in _parents_first(parameters):
+        if not _is_met(parameter, values):
+            continue
+        values[parameter.path] = _suggest(trial, parameter)
+    return sampling.active([p for p in parameters if p.path in values], values)
+
+
+def _frozen(
+    parameters: list[Parameter], hparams: dict[str, Any], score: float | None
+) -> FrozenTrial:
+    params: dict[str, Any] = {}
+    distributions: dict[str, BaseDistribution] = {}
+    for parameter in parameters:
+        distribution = _distribution(parameter)
+        value = _to_model(parameter, hparams)
+        # A point a user enqueued may lie outside of the space: the model cannot hold that value.
+        if value is not None and distribution._contains(distribution.to_internal_repr(value)):
+            params[parameter.name] = value
+            distributions[parameter.name] = distribution
+    return optuna.trial.create_trial(
+        state=TrialState.RUNNING if score is None else TrialState.COMPLETE,
+        value=score,
+        params=params,
+        distributions=distributions,
+    )
+
+
+def _distribution(parameter: Parameter) -> BaseDistribution:
+    if parameter.kind == "int":
+        lo, hi = int(parameter.lo), int(parameter.hi)
+        last = lo + (hi - lo) // parameter.step * parameter.step
+        if parameter.is_log and parameter.step == 1:
+            return IntDistribution(lo, hi, log=True)
+        return IntDistribution(lo, last, step=parameter.step)
+    if parameter.kind in ("uniform", "log"):
+        return FloatDistribution(parameter.lo, parameter.hi, log=parameter.kind == "log")
+    # By index: a choice may be a list or a mapping, which optuna cannot compare.
+    return CategoricalDistribution(range(len(parameter.values)))
+
+
+def _to_model(parameter: Parameter, hparams: dict[str, Any]) -> Any:
+    at: Any = hparams
+    for key in parameter.path:
+        if not isinstance(at, dict) or key not in at:
+            return None
+        at = at[key]
+    if parameter.kind in ("choice", "const"):
+        return parameter.values.index(at) if at in parameter.values else None
+    return at if isinstance(at, int | float) and not isinstance(at, bool) else None
+
+
+def _suggest(trial: optuna.Trial, parameter: Parameter) -> Any:
+    match _distribution(parameter):
+        case IntDistribution() as space:
+            return trial.suggest_int(
+                parameter.name, space.low, space.high, step=space.step, log=space.log
+            )
+        case FloatDistribution() as space:
+            return trial.suggest_float(parameter.name, space.low, space.high, log=space.log)
+        case _:
+            indices = range(len(parameter.values))
+            return parameter.values[trial.suggest_categorical(parameter.name, indices)]
+
+
+def _parents_first(parameters: list[Parameter]) -> list[Parameter]:
+    """In such an order that whatever a `when` names comes before."""
+    ordered: list[Parameter] = []
+    done: set[tuple[str, ...]] = set()
+    left = list(parameters)
+    while left:
+        ready = [p for p in left if all(other in done for other, _ in p.when)]
+        ordered += ready
+        done.update(p.path for p in ready)
+        left = [p for p in left if p.path not in done]
+    return ordered
+
+
+def _is_met(parameter: Parameter, values: dict[tuple[str, ...], Any]) -> bool:
+    return all(other in values and values[other] in ok for other, ok in parameter.when)
+
+
+# ---------------------------------------------------------------- CMA-ES (Hansen 2016)
+
+
+def _cmaes(
+    spec: SearchSpec, parameters: list[Parameter], lesson: Lesson, no: int, seed: int
+) -> dict[str, Any]:
+    searched = cmaes_parameters(parameters)
+    strategy = CMA(
+        mean=np.full(len(searched), 0.5),
+        sigma=_STEP_SIZE,
+        bounds=np.tile([0.0, 1.0], (len(searched), 1)),
+        seed=seed,
+    )
+    generation: list[tuple[np.ndarray, float]] = []
+    for hparams, score in lesson.known:
+        place = _place(searched, hparams)
+        if place is None:
+            continue
+        generation.append((place, score))
+        if len(generation) == strategy.population_size:
+            strategy.tell(generation)
+            generation = []
+    point = strategy.ask()
+    quantiles = {p.path: min(float(u), 1 - 2**-53) for p, u in zip(searched, point, strict=True)}
+    return sampling.at(
+        parameters,
+        [quantiles.get(p.path, sampling.uniform(spec.seed, no, *p.path)) for p in parameters],
+    )
+
+
+def _place(searched: list[Parameter], hparams: dict[str, Any]) -> np.ndarray | None:
+    """A point's place in the unit cube; None for one that lies outside of the space."""
+    place: list[float] = []
+    for parameter in searched:
+        value = _to_model(parameter, hparams)
+        if value is None or not parameter.lo <= value <= parameter.hi:
+            return None
+        lo, hi = parameter.lo, parameter.hi
+        if parameter.kind == "int":
+            # The middle of what is rounded to this value.
+            count = (int(hi) - int(lo)) // parameter.step + 1
+            hi, value = lo + count * parameter.step, value + parameter.step / 2
+        if parameter.kind == "log" or parameter.is_log:
+            lo, hi, value = math.log(lo), math.log(hi), math.log(value)
+        place.append((value - lo) / (hi - lo))
+    return np.array(place)

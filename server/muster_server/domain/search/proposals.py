@@ -1,0 +1,163 @@
+"""The hyperparameters of the next trial: drawn, counted off a grid or a sequence, or learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.wire import Number, decode_number, encode_number
+
+from . import sampling
+from .constraints import Constraint
+from .rungs import score
+from .spec import SearchSpec
+
+REDRAWS_MAX = 10_000
+"""How often a point that breaks a constraint is drawn again before the search gives up."""
+LEARNED_FROM_BEST = 200
+LEARNED_FROM_LATEST = 800
+"""A model is fitted to so many trials at most: asking takes longer with each."""
+LEARNING = ("tpe", "cmaes")
+
+
+@dataclass
+class History:
+    """What a model-based sampler learns from. Empty for the others: they need none."""
+
+    points: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Trial number → hyperparameters, in order of creation."""
+    reports: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
+    """Units → (trial number, value), in order of arrival."""
+    finals: list[tuple[int, float | None]] = field(default_factory=list)
+    """(trial number, best value) of trials that have ended; None: it failed without one."""
+    gone: set[int] = field(default_factory=set)
+    """Trials that have ended, canceled ones included."""
+
+    def add(self, no: int, hparams: dict[str, Any]) -> None:
+        self.points[no] = hparams
+
+    def report(self, no: int, units: int, value: float) -> None:
+        self.reports.setdefault(units, []).append((no, value))
+
+    def end(self, no: int, value: float | None, outcome: str) -> None:
+        self.gone.add(no)
+        if value is not None or outcome == "failed":
+            self.finals.append((no, value))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "points": [[no, hparams] for no, hparams in self.points.items()],
+            "reports": [
+                [units, [[no, encode_number(v)] for no, v in pairs]]
+                for units, pairs in self.reports.items()
+            ],
+            "finals": [[no, _number(v)] for no, v in self.finals],
+            "gone": sorted(self.gone),
+        }
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> History:
+        return cls(
+            points=dict(plain["points"]),
+            reports={
+                units: [(no, decode_number(v)) for no, v in pairs]
+                for units, pairs in plain["reports"]
+            },
+            finals=[(no, None if v is None else decode_number(v)) for no, v in plain["finals"]],
+            gone=set(plain["gone"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What is known when a trial is to be proposed."""
+
+    known: tuple[tuple[dict[str, Any], float], ...]
+    """(hyperparameters, score), lower is better, finite; in order of arrival."""
+    pending: tuple[dict[str, Any], ...]
+    """Hyperparameters of trials without a result yet."""
+
+
+def lesson(history: History, spec: SearchSpec, num_parameters: int) -> Lesson:
+    """One value per trial: of the highest rung that has at least parameters + 2 of them.
+
+    With fewer on every rung, that of the rung with most; without rungs, the trial's best value.
+    Values of different training lengths are never mixed (Falkner et al. 2018, BOHB). Trials that
+    failed, and values that are not finite, count as the worst finite one.
+    """
+    values: Sequence[tuple[int, float | None]] = history.finals
+    if spec.rungs and spec.rule != "median":
+        enough = [u for u, r in history.reports.items() if len(r) >= num_parameters + 2]
+        fullest = max(history.reports, key=lambda u: (len(history.reports[u]), -u), default=None)
+        units = max(enough, default=fullest)
+        failed = [(no, None) for no, value in history.finals if value is None]
+        values = [*(history.reports[units] if units is not None else ()), *failed]
+    scores = {no: score(value, spec.goal) for no, value in values}
+    finite = [s for s in scores.values() if math.isfinite(s)]
+    if not finite:
+        scores = {}
+    worst = max(finite, default=0.0)
+    ordered = list(scores)
+    if len(ordered) > LEARNED_FROM_BEST + LEARNED_FROM_LATEST:
+        best = sorted(ordered, key=lambda no: (scores[no], no))[:LEARNED_FROM_BEST]
+        kept = {*best, *ordered[-LEARNED_FROM_LATEST:]}
+        ordered = [no for no in ordered if no in kept]
+    return Lesson(
+        known=tuple((history.points[no], min(scores[no], worst)) for no in ordered),
+        pending=tuple(
+            hparams
+            for no, hparams in history.points.items()
+            if no not in scores and no not in history.gone
+        ),
+    )
+
+
+class Proposer:
+    """Proposes a search's points: a function of its spec, the trial's number and the history."""
+
+    def __init__(self, spec: SearchSpec) -> None:
+        self.spec = spec
+        self._parameters, problems = sampling.parse_space(spec.space)
+        if problems:
+            raise ValueError(f"invalid space: {problems[0].path}: {problems[0].message}")
+        self._constraints = [Constraint(text) for text in spec.constraints]
+        self._grid: Sequence[int] | None = None
+
+    @property
+    def learns(self) -> bool:
+        return self.spec.sampler in LEARNING and self.spec.method != "grid"
+
+    def propose(self, no: int, history: History) -> dict[str, Any] | None:
+        """Of trial `no`; None when no point that fulfils the constraints was found."""
+        for hparams in self._candidates(no, history):
+            if all(constraint.holds(hparams) for constraint in self._constraints):
+                return hparams
+        return None
+
+    def _candidates(self, no: int, history: History) -> Iterator[dict[str, Any]]:
+        spec, parameters = self.spec, self._parameters
+        if spec.method == "grid":
+            if self._grid is None:
+                self._grid = sampling.grid_indices(parameters, self._constraints)
+            if no <= len(self._grid):
+                yield sampling.grid_point(parameters, self._grid[no - 1])
+            return
+        if self.learns:
+            from . import model_based  # a second of imports, for those searches alone
+
+            yield model_based.propose(
+                spec, parameters, lesson(history, spec, len(parameters)), no=no
+            )
+        elif spec.sampler in ("sobol", "halton"):
+            from . import sequences
+
+            point = sequences.point(spec.sampler, spec.seed, no, len(parameters))
+            yield sampling.at(parameters, point)
+        for attempt in range(REDRAWS_MAX):
+            yield sampling.sample(parameters, seed=spec.seed, trial_no=no, attempt=attempt)
+
+
+def _number(value: float | None) -> Number | None:
+    return None if value is None else encode_number(value)

@@ -1,0 +1,144 @@
+"""What a search is, complete."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .rungs import Bracket, Breadth, asha_brackets, hyperband_brackets
+
+Method = Literal["single", "grid", "random", "asha", "hyperband", "median"]
+Rule = Literal["none", "stopping", "promotion", "synchronous", "median"]
+"""What follows when a trial reaches a rung."""
+Goal = Literal["min", "max"]
+Unit = Literal["steps", "epochs"]
+SamplerName = Literal["random", "sobol", "halton", "tpe", "cmaes"]
+SAMPLERS: tuple[SamplerName, ...] = ("random", "sobol", "halton", "tpe", "cmaes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSpec:
+    """What a search is: the state carries it, so that no later change alters a decision."""
+
+    method: Method
+    space: dict[str, Any]
+    seed: int
+    trials: int
+    """How many it creates in all (grid: the number of points)."""
+    concurrent: int
+    metric: str | None = None
+    goal: Goal = "min"
+    unit: Unit | None = None
+    max_units: int | None = None
+    divisor: int = 4
+    brackets: tuple[Bracket, ...] = ()
+    """Empty where no trial is judged before its end."""
+    rule: Rule = "none"
+    sampler: SamplerName = "random"
+    constraints: tuple[str, ...] = ()
+    """Expressions that hold for every point it draws."""
+    target: float | None = None
+    """The search ends when a trial reports this or better."""
+    patience: int | None = None
+    """The search ends when so many trials in a row have ended without a better value."""
+    max_failures: int | None = None
+    """The search ends when so many trials in a row have failed."""
+    min_trials: int = 3
+    """median: how many others must have reached a rung before anybody is stopped there."""
+
+    @property
+    def rungs(self) -> tuple[int, ...]:
+        """Units of every rung, bracket after bracket."""
+        return tuple(units for bracket in self.brackets for units in bracket.rungs)
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """Units at which the searcher wants to hear of a trial, ascending."""
+        return tuple(sorted(set(self.rungs)))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **dataclasses.asdict(self),
+            "brackets": [[b.trials, list(b.rungs)] for b in self.brackets],
+            "constraints": list(self.constraints),
+        }
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> SearchSpec:
+        """The spec behind `to_json`, and of states stored before there were brackets."""
+        fields = dict(plain)
+        if "rungs" in fields:
+            rungs = tuple(fields.pop("rungs"))
+            fields["brackets"] = [[fields["trials"], rungs]] if rungs else []
+            fields["rule"] = "stopping" if rungs else "none"
+        brackets = tuple(Bracket(trials=n, rungs=tuple(rungs)) for n, rungs in fields["brackets"])
+        constraints = tuple(fields.get("constraints", ()))
+        return cls(**{**fields, "brackets": brackets, "constraints": constraints})
+
+    @classmethod
+    def asha(
+        cls,
+        *,
+        space: dict[str, Any],
+        trials: int,
+        max_units: int,
+        unit: Unit = "epochs",
+        seed: int = 0,
+        concurrent: int = 16,
+        metric: str = "val/loss",
+        goal: Goal = "min",
+        divisor: int = 4,
+        max_rungs: int = 5,
+        rule: Literal["stopping", "promotion"] = "stopping",
+        breadth: Breadth = "aggressive",
+        sampler: SamplerName = "random",
+    ) -> SearchSpec:
+        return cls(
+            method="asha",
+            space=space,
+            seed=seed,
+            trials=trials,
+            concurrent=concurrent,
+            metric=metric,
+            goal=goal,
+            unit=unit,
+            max_units=max_units,
+            divisor=divisor,
+            brackets=asha_brackets(
+                max_units, divisor=divisor, max_rungs=max_rungs, trials=trials, breadth=breadth
+            ),
+            rule=rule,
+            sampler=sampler,
+        )
+
+    @classmethod
+    def hyperband(
+        cls,
+        *,
+        space: dict[str, Any],
+        max_units: int,
+        unit: Unit = "epochs",
+        seed: int = 0,
+        concurrent: int = 16,
+        metric: str = "val/loss",
+        goal: Goal = "min",
+        divisor: int = 3,
+        sampler: SamplerName = "random",
+    ) -> SearchSpec:
+        brackets = hyperband_brackets(max_units, divisor=divisor)
+        return cls(
+            method="hyperband",
+            space=space,
+            seed=seed,
+            trials=sum(bracket.trials for bracket in brackets),
+            concurrent=concurrent,
+            metric=metric,
+            goal=goal,
+            unit=unit,
+            max_units=max_units,
+            divisor=divisor,
+            brackets=brackets,
+            rule="synchronous",
+            sampler=sampler,
+        )

@@ -1,0 +1,182 @@
+"""Checks of the search section and of what it does with the space."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from muster_server.domain.search import sampling
+from muster_server.domain.search.constraints import Constraint
+from muster_server.domain.search.proposals import LEARNING
+from muster_server.domain.search.rungs import hyperband_brackets
+from muster_server.errors import FieldProblem
+from muster_server.schemas.document import MAX_TRIALS, Document, Search
+
+STOPPING = ("asha", "hyperband", "median")
+"""Methods that stop trials before their end."""
+CONSTRAINT_DRAWS = 1_000
+"""Constraints of which not one draw in so many fulfils all are refused."""
+MEDIAN_MARKS = 1_000
+"""Comparisons of one trial under the median rule."""
+
+
+def check_search(
+    document: Document, parameters: list[sampling.Parameter]
+) -> Iterator[FieldProblem]:
+    """What is wrong with `search`, and with the space where the search cannot use it."""
+    search = document.search
+    spaces = [p for p in parameters if p.kind != "const"]
+    stops, learns = search.method in STOPPING, search.sampler in LEARNING
+    needed = {
+        "metric": "say which reported metric is compared, for example `metric: val/loss`",
+        "max_length": "say how long a trial trains at most, for example {epochs: 9}",
+    }
+    for field, hint in needed.items():
+        if stops and getattr(search, field) is None:
+            yield FieldProblem(f"search.{field}", f"is needed by {search.method}", hint)
+    if learns and not stops and search.metric is None:
+        yield FieldProblem("search.metric", f"is needed by {search.sampler}", needed["metric"])
+    if search.goal is None and (search.metric is not None or stops or learns):
+        yield FieldProblem(
+            "search.goal", "is needed to compare trials", "write `goal: min` or `goal: max`"
+        )
+    for field in ("target", "patience"):
+        if getattr(search, field) is not None and search.metric is None:
+            yield FieldProblem("search.metric", f"is needed by {field}", needed["metric"])
+    if search.method in ("random", "asha", "median") and search.trials is None:
+        yield FieldProblem(
+            "search.trials", f"is needed by {search.method}", "say how many trials to create"
+        )
+    yield from _sampler(search, parameters)
+    yield from _constraints(search, parameters)
+    if search.method == "median" and search.max_length is not None:
+        yield from _interval(search)
+    if search.method == "hyperband":
+        yield from _hyperband(search)
+    if search.method == "single":
+        if search.trials not in (None, 1):
+            yield FieldProblem(
+                "search.trials",
+                f"is {search.trials}, but method single makes one trial",
+                "choose method random, grid or asha",
+            )
+        for parameter in spaces:
+            yield FieldProblem(
+                f"hyperparameters.{parameter.name}",
+                f"is a space ({parameter.kind}), but search.method single makes one trial",
+                "write one value, or choose search.method random, grid or asha",
+            )
+    if search.method == "grid":
+        yield from _grid(search, parameters)
+
+
+def _sampler(search: Search, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+    if search.sampler == "random":
+        return
+    if search.method in ("single", "grid"):
+        yield FieldProblem(
+            "search.sampler",
+            f"is {search.sampler}, but method {search.method} draws nothing",
+            "leave it out, or choose method random, asha, hyperband or median",
+        )
+    numbers = [p for p in parameters if p.kind in ("int", "uniform", "log") and not p.when]
+    if search.sampler == "cmaes" and len(numbers) < 2:
+        yield FieldProblem(
+            "search.sampler",
+            f"is cmaes, which needs two hyperparameters that are numbers, and there are {len(numbers)}",
+            "use tpe",
+        )
+
+
+def _constraints(search: Search, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+    names = [p.name for p in parameters]
+    constraints: list[Constraint] = []
+    for index, text in enumerate(search.constraints):
+        path = f"search.constraints.{index}"
+        try:
+            constraint = Constraint(text)
+        except ValueError as error:
+            yield FieldProblem(path, str(error), "for example batch_size * accumulate <= 4096")
+            return
+        unknown = sorted(constraint.names - set(names))
+        if unknown:
+            nearest = difflib.get_close_matches(unknown[0], names, n=1)
+            hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(names)}"
+            yield FieldProblem(path, f"{unknown[0]} is no hyperparameter", hint)
+            return
+        constraints.append(constraint)
+    if not constraints or search.method == "grid":
+        return
+    drawn = (
+        sampling.sample(parameters, seed=search.seed, trial_no=1, attempt=attempt)
+        for attempt in range(CONSTRAINT_DRAWS)
+    )
+    if not any(all(c.holds(point) for c in constraints) for point in drawn):
+        yield FieldProblem(
+            "search.constraints",
+            f"none of {CONSTRAINT_DRAWS} drawn points fulfils them all",
+            "loosen them, or narrow the space to where they hold",
+        )
+
+
+def _interval(search: Search) -> Iterator[FieldProblem]:
+    assert search.max_length is not None
+    full = search.max_length.steps or search.max_length.epochs or 1
+    if search.interval is not None and full // search.interval > MEDIAN_MARKS:
+        yield FieldProblem(
+            "search.interval",
+            f"is {search.interval}, which makes {full // search.interval} comparisons of one trial",
+            f"at most {MEDIAN_MARKS} are possible: {full // MEDIAN_MARKS + 1} or more",
+        )
+
+
+def _hyperband(search: Search) -> Iterator[FieldProblem]:
+    full = search.max_length and (search.max_length.steps or search.max_length.epochs)
+    if not full:
+        return
+    num = sum(b.trials for b in hyperband_brackets(full, divisor=search.divisor))
+    if num > MAX_TRIALS:
+        yield FieldProblem(
+            "search.max_length",
+            f"of {full} with a divisor of {search.divisor} makes {num} trials",
+            f"at most {MAX_TRIALS} are possible: shorten it, or count in epochs",
+        )
+    elif search.trials not in (None, num):
+        yield FieldProblem(
+            "search.trials",
+            f"is {search.trials}, but hyperband makes {num} of this length and divisor",
+            "leave trials out, or choose method asha with brackets: conservative",
+        )
+
+
+def _grid(search: Search, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+    trials = search.trials
+    for parameter in parameters:
+        if parameter.grid_size() is None:
+            lo, hi = parameter.lo, parameter.hi
+            yield FieldProblem(
+                f"hyperparameters.{parameter.name}",
+                f"grid needs to know how many values of {parameter.kind} to take",
+                f"add a count: {{{parameter.kind}: [{lo}, {hi}], count: 5}}",
+            )
+    try:
+        constraints = [Constraint(text) for text in search.constraints]
+    except ValueError:
+        return  # said already
+    size = sampling.grid_size(parameters, constraints)
+    if size == 0:
+        yield FieldProblem(
+            "search.constraints", "no point of the grid fulfils them all", "loosen them"
+        )
+    elif size is not None and size > sampling.MAX_GRID:
+        yield FieldProblem(
+            "hyperparameters",
+            f"the grid has {size} points, more than {sampling.MAX_GRID}",
+            "use fewer values (count, step), or method random",
+        )
+    elif size is not None and trials not in (None, size):
+        yield FieldProblem(
+            "search.trials",
+            f"is {trials}, but the grid has {size} points and a grid tries each once",
+            "leave trials out, or choose method random",
+        )
