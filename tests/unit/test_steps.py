@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from muster_server.domain.steps import Group, Rows, analyse, bus_factor
@@ -61,6 +63,22 @@ def test_being_late_once_by_a_lot_is_no_reason_to_be_blamed() -> None:
     usual = exposed(5.0)
     usual["comm/world/exposed_ms"][7] = 5000.0  # type: ignore[index]
     assert analyse({0: usual, 1: late}, [WORLD]).culprit is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nobody_is_blamed_for_what_chance_does(seed: int) -> None:
+    """Each rank's work is late by chance, often by a little and now and then by more than a step."""
+    draw = random.Random(seed)
+    ranks = {rank: exposed(0.0) for rank in range(4)}
+    world = Group(name="world", ranks=(0, 1, 2, 3))
+    for step in STEPS:
+        late = {
+            rank: draw.expovariate(1 / 8) * (30 if draw.random() < 0.02 else 1) for rank in ranks
+        }
+        for rank, rank_rows in ranks.items():
+            waited = 5.0 + max(late.values()) - late[rank]
+            rank_rows["comm/world/exposed_ms"][step] = waited  # type: ignore[index]
+    assert analyse(ranks, [world]).culprit is None
 
 
 def test_little_is_known_from_few_rows() -> None:

@@ -23,6 +23,8 @@ export type Pool = Schemas["PoolOut"];
 export type Search = Schemas["SearchOut"];
 export type NodeAllocation = Schemas["NodeAllocationOut"];
 export type Preflight = Schemas["PreflightOut"];
+export type TrialPerformance = Schemas["PerformanceOut"];
+export type RankSteps = Schemas["RankStepsOut"];
 
 export const PAGE = 50;
 
@@ -288,6 +290,17 @@ export const trialWorkers = (id: number, attempt?: number) =>
           }),
         ),
       ),
+    placeholderData: keepPreviousData,
+  });
+
+/** Not with the trial's other queries: it reads the newest rows of every rank, so it is asked for every
+ * few seconds and not at each hint. */
+export const trialPerformance = (id: number, running: boolean, attempt?: number) =>
+  queryOptions({
+    queryKey: ["trial-performance", id, attempt ?? null],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}/performance", { params: { path: { trial_id: id }, query: { attempt } }, signal })),
+    refetchInterval: running ? 5000 : false,
     placeholderData: keepPreviousData,
   });
 

@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
 
 import * as format from "../lib/format";
-import { STEP_PARTS, type StepPart } from "../lib/perf";
+import { LEAST_SHARE, STEP_PARTS, type StepPart } from "../lib/perf";
 import { type Columns, indexAt } from "../lib/series";
 import css from "./chart.module.css";
 import { readPalette } from "./palette";
@@ -99,8 +99,10 @@ export function StackedSteps({ store, title, syncKey }: { store: SeriesStore; ti
     const palette = readPalette();
     const { x, values } = current.current;
     const i = idx ?? x.length - 1;
+    const tallest = Math.max(0, ...x.map((_, at) => STEP_PARTS.reduce((sum, part) => sum + (values[part]?.[at] ?? 0), 0)));
     element.replaceChildren();
     for (const part of STEP_PARTS) {
+      if (!values[part]?.some((value) => value > tallest * LEAST_SHARE)) continue;
       const key = document.createElement("span");
       key.className = css["key"] ?? "";
       const mark = document.createElement("i");

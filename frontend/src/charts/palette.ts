@@ -27,9 +27,11 @@ export function readPalette(element: Element = document.documentElement): Palett
     bg: read("--bg"),
     parts: {
       "time/data_wait_ms": series[1] ?? "",
+      "time/host_to_device_ms": read("--part-device"),
       "time/forward_ms": read("--part-forward"),
       "time/backward_ms": series[0] ?? "",
       "comm/exposed_ms": series[2] ?? "",
+      "pipeline/bubble_ms": read("--part-bubble"),
       "time/optimizer_ms": series[5] ?? "",
       "time/checkpoint_ms": series[3] ?? "",
       "time/other_ms": series[4] ?? "",

@@ -4,9 +4,11 @@ import { fromWire, type WireNumber } from "./format";
 /** The parts of a step, in the order they are stacked. They sum to the step within 2 %. */
 export const STEP_PARTS = [
   "time/data_wait_ms",
+  "time/host_to_device_ms",
   "time/forward_ms",
   "time/backward_ms",
   "comm/exposed_ms",
+  "pipeline/bubble_ms",
   "time/optimizer_ms",
   "time/checkpoint_ms",
   "time/other_ms",
@@ -25,8 +27,11 @@ export function stepParts(latest: Latest): Record<StepPart, number> {
   return out;
 }
 
+/** Smallest share of the step that a part is shown with. */
+export const LEAST_SHARE = 0.001;
+
 export interface Diagnosis {
-  kind: "comm" | "data" | "checkpoint" | "compute" | "unknown";
+  kind: "comm" | "bubble" | "data" | "checkpoint" | "compute" | "unknown";
   /** Share of the step that the named part takes, 0..1. */
   share: number;
   /** comm: accumulation that would bound its share near 10 %. */
@@ -34,8 +39,8 @@ export interface Diagnosis {
 }
 
 /**
- * What to look at first. Communication counts from 20 %, waiting for data from 15 %, checkpoints from
- * 10 % of the step; otherwise the step is compute-bound. With accumulation over k micro-batches the
+ * What to look at first. Communication and a pipeline's bubble count from 20 %, waiting for data from
+ * 15 %, checkpoints from 10 % of the step; otherwise the step is compute-bound. With accumulation over k micro-batches the
  * exposed communication is paid once per k: share(k) = c / (c + k·(step − c)).
  */
 export function diagnose(latest: Latest): Diagnosis {
@@ -44,6 +49,8 @@ export function diagnose(latest: Latest): Diagnosis {
   if (total <= 0) return { kind: "unknown", share: 0 };
   const comm = parts["comm/exposed_ms"];
   const share = comm / total;
+  const bubble = parts["pipeline/bubble_ms"] / total;
+  if (bubble >= 0.2 && bubble >= share) return { kind: "bubble", share: bubble };
   if (share >= 0.2) {
     const rest = Math.max(1e-9, total - comm);
     const accumulate = Math.min(64, Math.max(2, Math.ceil((comm * 9) / rest)));

@@ -39,6 +39,10 @@ describe("diagnosis", () => {
     expect(31 / (31 + k * 69)).toBeLessThanOrEqual(0.1);
     expect(31 / (31 + (k - 1) * 69)).toBeGreaterThan(0.1);
   });
+  test("a pipeline's bubble is not communication", () => {
+    const result = diagnose({ "comm/exposed_ms": 5, "pipeline/bubble_ms": 35, "time/forward_ms": 20, "time/backward_ms": 40 });
+    expect(result).toEqual({ kind: "bubble", share: 0.35 });
+  });
   test("data, compute, unknown", () => {
     expect(of(5, 30, 65).kind).toBe("data");
     expect(of(5, 5, 90).kind).toBe("compute");

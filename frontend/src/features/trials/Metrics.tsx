@@ -51,7 +51,8 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
   }, [store, search.from, search.to, selected]);
   useEffect(() => () => store.dispose(), [store]);
   const namesKey = names.join("\n");
-  const specs = useMemo(() => chartSpecs(namesKey.split("\n")), [namesKey]);
+  // Those of each process group and kind are in the performance tab's table.
+  const specs = useMemo(() => chartSpecs(namesKey.split("\n").filter((name) => !/^comm\/.+\//.test(name))), [namesKey]);
   const groups = [...new Set(specs.map((spec) => spec.group))];
   const set = (change: Partial<typeof search>): void => {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });

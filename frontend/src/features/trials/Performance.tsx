@@ -1,78 +1,109 @@
+import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { type TrialDetail, trialWorkers, type Worker } from "../../api/queries";
+import { type TrialDetail, trialPerformance, type TrialPerformance, trialWorkers } from "../../api/queries";
 import chartCss from "../../charts/chart.module.css";
 import { SeriesChart } from "../../charts/SeriesChart";
 import type { SeriesStore } from "../../charts/SeriesStore";
 import { StackedSteps } from "../../charts/StackedSteps";
-import { type Column, DataTable } from "../../components/DataTable";
 import { Empty, Notice, Section } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
-import { diagnose, type Diagnosis as DiagnosisResult, STEP_PARTS, stepParts } from "../../lib/perf";
+import { diagnose, type Diagnosis as DiagnosisResult, STEP_PARTS, type StepPart } from "../../lib/perf";
 import { recentMean } from "../../lib/series";
+import { isTerminal } from "../../lib/states";
 import { trialSource } from "./Metrics";
-import css from "./trials.module.css";
+import { MemoryTable, RankTable, StageTable, TrafficTable } from "./PerformanceTables";
 import { useSeriesStore } from "./useSeriesStore";
 
 /** Buckets that a diagnosis looks at. */
 const WINDOW = 10;
-
-const COLORS: Record<string, string> = {
-  "time/data_wait_ms": "var(--series-1)",
-  "time/forward_ms": "var(--part-forward)",
-  "time/backward_ms": "var(--series-0)",
-  "comm/exposed_ms": "var(--series-2)",
-  "time/optimizer_ms": "var(--series-5)",
-  "time/checkpoint_ms": "var(--series-3)",
-  "time/other_ms": "var(--series-4)",
-};
+const CURVES = ["comm/overhead_ratio", "throughput/samples_per_s", "throughput/mfu"];
 
 export function Performance({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
   const bars = useSeriesStore(trial.id, 48, false);
   const curves = useSeriesStore(trial.id);
+  const hasMfu = "throughput/mfu" in trial.summary;
   useEffect(() => {
     const releases = [
       ...STEP_PARTS.map((name) => bars.want(name)),
-      ...["comm/overhead_ratio", "throughput/samples_per_s"].map((name) => curves.want(name)),
+      ...CURVES.slice(0, hasMfu ? 3 : 2).map((name) => curves.want(name)),
     ];
     return () => {
       for (const release of releases) release();
       bars.dispose();
       curves.dispose();
     };
-  }, [bars, curves]);
+  }, [bars, curves, hasMfu]);
   const workers = useQuery(trialWorkers(trial.id));
+  const measured = useQuery(trialPerformance(trial.id, !isTerminal(trial.state)));
   const comm = useMemo(() => trialSource(curves, ["comm/overhead_ratio"], false), [curves]);
   const throughput = useMemo(() => trialSource(curves, ["throughput/samples_per_s"], false), [curves]);
+  const mfu = useMemo(() => trialSource(curves, ["throughput/mfu"], false), [curves]);
+  const [rank, setRank] = useState("0");
+  useEffect(() => bars.configure({}, [Number(rank)]), [bars, rank]);
   const hasParts = "time/step_ms" in trial.summary;
   if (!hasParts) {
     return <Empty title={t("perf.none")}>{t("perf.noneHint")}</Empty>;
   }
+  const ranks = measured.data?.ranks ?? [];
   return (
     <>
-      <Diagnosis store={bars} />
-      <Section title={t("perf.breakdown")} note={t("perf.breakdownNote")}>
+      <Diagnosis store={bars} blamed={Boolean(measured.data?.culprit)} />
+      {measured.data?.culprit ? <Culprit culprit={measured.data.culprit} /> : null}
+      <Section
+        title={t("perf.breakdown")}
+        note={
+          ranks.length > 1 ? (
+            <Select aria-label={t("perf.rank")} size="xs" w={110} allowDeselect={false} value={rank} onChange={(value) => setRank(value ?? "0")} data={ranks.map((r) => ({ value: String(r.rank), label: t("rank.no", { rank: r.rank }) }))} />
+          ) : (
+            t("perf.breakdownNote")
+          )
+        }
+      >
         <StackedSteps store={bars} title={t("perf.stepTime")} />
       </Section>
       <Section title={t("perf.cost")}>
         <div className={chartCss["grid"]}>
           <SeriesChart id="comm-share" title={t("perf.commShare")} metric="comm/overhead_ratio" source={comm} syncKey="perf" />
           <SeriesChart id="throughput" title={t("perf.throughput")} metric="throughput/samples_per_s" source={throughput} syncKey="perf" />
+          {hasMfu ? <SeriesChart id="mfu" title={t("perf.mfu")} metric="throughput/mfu" source={mfu} syncKey="perf" /> : null}
         </div>
       </Section>
-      <Section title={t("perf.ranks")} note={t("perf.ranksNote")}>
-        <QueryView query={workers}>{(data) => <RankTable workers={data.items} />}</QueryView>
+      <QueryView query={measured}>{(data) => <Measured data={data} nodes={new Map((workers.data?.items ?? []).map((w) => [w.rank, w.node_name]))} />}</QueryView>
+      <Section title={t("perf.memory")} note={t("perf.memoryNote")}>
+        <QueryView query={workers}>{(data) => <MemoryTable workers={data.items} />}</QueryView>
       </Section>
     </>
   );
 }
 
-/** Over the last buckets, not the last step: single steps jump. */
-function Diagnosis({ store }: { store: SeriesStore }) {
+function Measured({ data, nodes }: { data: TrialPerformance; nodes: Map<number, string> }) {
+  const { t } = useTranslation();
+  return (
+    <>
+      <Section title={t("perf.ranks")} note={data.first_step === null ? null : t("perf.ranksNote", { first: format.count(data.first_step), last: format.count(data.last_step) })}>
+        <RankTable ranks={data.ranks} nodes={nodes} />
+        {data.ranks.length < data.num_ranks ? <p className="dim">{t("perf.someRanks", { shown: data.ranks.length, all: data.num_ranks })}</p> : null}
+      </Section>
+      {data.stages.length > 0 ? (
+        <Section title={t("perf.stages")} note={data.imbalance === null ? null : t("perf.stagesNote", { share: format.pct(data.imbalance) })}>
+          <StageTable stages={data.stages} />
+        </Section>
+      ) : null}
+      <Section title={t("perf.traffic")} note={t("perf.trafficNote")}>
+        <TrafficTable traffic={data.traffic} />
+      </Section>
+    </>
+  );
+}
+
+/** Over the last buckets, not the last step: single steps jump. Where a rank is blamed, communication
+ * is waiting for it, and advice on communication would mislead. */
+function Diagnosis({ store, blamed }: { store: SeriesStore; blamed: boolean }) {
   const { t } = useTranslation();
   const [result, setResult] = useState<DiagnosisResult | null>(null);
   useEffect(() => {
@@ -83,7 +114,7 @@ function Diagnosis({ store }: { store: SeriesStore }) {
     read();
     return store.subscribe(read);
   }, [store]);
-  if (!result || result.kind === "unknown") return null;
+  if (!result || result.kind === "unknown" || (blamed && (result.kind === "comm" || result.kind === "compute"))) return null;
   return (
     <div data-testid="diagnosis">
       <Notice tone={result.kind === "compute" ? "ok" : "warn"} title={t(`perf.diagnosis.${result.kind}`, { share: format.pct(result.share) })}>
@@ -93,47 +124,14 @@ function Diagnosis({ store }: { store: SeriesStore }) {
   );
 }
 
-function RankTable({ workers }: { workers: Worker[] }) {
+function Culprit({ culprit }: { culprit: NonNullable<TrialPerformance["culprit"]> }) {
   const { t } = useTranslation();
-  if (workers.length === 0) return <Empty title={t("ranks.none")} />;
-  const step = (worker: Worker) => format.fromWire(worker.latest["time/step_ms"]);
-  const slowest = Math.max(...workers.map((w) => step(w) ?? 0));
-  const compute = (w: Worker): number => {
-    const parts = stepParts(w.latest);
-    return parts["time/forward_ms"] + parts["time/backward_ms"] + parts["time/data_wait_ms"];
-  };
-  const works = workers.map(compute);
-  const most = Math.max(...works);
-  const median = works.toSorted((a, b) => a - b)[Math.floor(works.length / 2)] ?? 0;
-  const columns: Column<Worker>[] = [
-    { id: "rank", header: t("ranks.rank"), lead: true, cell: (w) => <b>{t("rank.no", { rank: w.rank })}</b> },
-    { id: "node", header: t("ranks.node"), cell: (w) => w.node_name },
-    { id: "step", header: t("perf.step"), align: "right", cell: (w) => format.ms(step(w)) },
-    {
-      id: "parts",
-      header: t("perf.parts"),
-      cell: (w) => {
-        const parts = stepParts(w.latest);
-        const text = STEP_PARTS.map((part) => `${t(`part.${part}`)} ${format.ms(parts[part])}`).join(", ");
-        return (
-          <span className={css["partbar"]} role="img" aria-label={text} title={text}>
-            {STEP_PARTS.map((part) => (
-              <span key={part} style={{ width: `${slowest > 0 ? (parts[part] / slowest) * 100 : 0}%`, background: COLORS[part] }} />
-            ))}
-          </span>
-        );
-      },
-    },
-    ...STEP_PARTS.filter((part) => part !== "time/other_ms").map(
-      (part): Column<Worker> => ({ id: part, header: t(`part.${part}`), align: "right", cell: (w) => format.ms(stepParts(w.latest)[part]) }),
-    ),
-    { id: "share", header: t("perf.share"), align: "right", cell: (w) => format.pct(w.latest["comm/overhead_ratio"]) },
-    { id: "bytes", header: t("perf.bytes"), align: "right", cell: (w) => format.bytes(w.latest["comm/bytes"]) },
-    {
-      id: "note",
-      header: t("perf.note"),
-      cell: (w) => (workers.length > 1 && most > 0 && compute(w) === most && most > median * 1.15 ? <b style={{ color: "var(--warn)" }}>{t("perf.slowest")}</b> : ""),
-    },
-  ];
-  return <DataTable rows={workers} columns={columns} rowKey={(w) => w.rank} label={t("perf.ranks")} testId="perf-ranks" />;
+  const values = { held: format.ms(culprit.held_up_ms), n: culprit.num_buckets, group: culprit.group };
+  return (
+    <div data-testid="culprit">
+      <Notice tone="warn" title={t("perf.culprit", { rank: culprit.rank, share: format.pct(culprit.share) })}>
+        {culprit.part === null ? t("perf.culpritNoPart", values) : t("perf.culpritPart", { ...values, part: t(`part.${culprit.part as StepPart}`), ms: format.ms(culprit.excess_ms) })}
+      </Notice>
+    </div>
+  );
 }

@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { type TrialDetail, trialGroups, trialWorkers, type Worker } from "../../api/queries";
+import { type RankSteps, type TrialDetail, trialGroups, trialPerformance, trialWorkers, type Worker } from "../../api/queries";
 import { type Column, DataTable } from "../../components/DataTable";
 import { Empty, KeyValues, Section } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
@@ -12,6 +12,7 @@ import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
 import { rankRanges } from "../../lib/perf";
+import { isTerminal } from "../../lib/states";
 import { latestAttempt } from "./attempt";
 import css from "./trials.module.css";
 
@@ -22,6 +23,8 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
   const attemptNo = chosen === null ? undefined : Number(chosen);
   const workers = useQuery(trialWorkers(trial.id, attemptNo));
   const groups = useQuery(trialGroups(trial.id, attemptNo));
+  const measured = useQuery(trialPerformance(trial.id, !isTerminal(trial.state), attemptNo));
+  const hostOf = new Map((workers.data?.items ?? []).map((w) => [w.rank, w.host]));
   const attempt = trial.attempts.find((a) => a.no === (attemptNo ?? trial.attempt_no)) ?? latestAttempt(trial);
   const first = workers.data?.items.find((w) => w.master_addr);
   // Where the launchers of the nodes meet, and where the workers then do: two ports.
@@ -62,7 +65,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
               <Empty title={t("ranks.none")}>{trial.pending_reason || t("ranks.noneHint")}</Empty>
             ) : (
               <>
-                <Topology workers={data.items} members={members} />
+                <Topology workers={data.items} members={members} steps={measured.data?.ranks ?? []} />
                 <div style={{ height: 16 }} />
                 <WorkerTable trialId={trial.id} workers={data.items} />
               </>
@@ -97,6 +100,11 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
                   { id: "size", header: t("ranks.size"), align: "right", cell: (g) => format.count(g.size) },
                   { id: "ranks", header: t("ranks.members"), cell: (g) => rankRanges(g.ranks) },
                   {
+                    id: "hosts",
+                    header: t("ranks.hosts"),
+                    cell: (g) => <span className="mono">{[...new Set(g.ranks.map((rank) => hostOf.get(rank) ?? format.MISSING))].join(", ")}</span>,
+                  },
+                  {
                     id: "mapping",
                     header: t("ranks.relative"),
                     cell: (g) => (
@@ -116,14 +124,53 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
   );
 }
 
-/** Nodes as boxes, ranks as cells; a chosen process group lights up its members. */
-function Topology({ workers, members }: { workers: Worker[]; members: Set<number> }) {
+/** What the cells can be coloured by: of a rank's measured steps, or of its newest report. */
+const VALUES = {
+  step: { of: (r) => r?.step_ms, show: format.ms },
+  wait: { of: (r) => r?.wait_ms, show: format.ms },
+  heldUp: { of: (r) => r?.held_up_ms, show: format.ms },
+  compute: { of: (r) => (r ? (r.parts["time/forward_ms"] ?? 0) + (r.parts["time/backward_ms"] ?? 0) : null), show: format.ms },
+  data: { of: (r) => r?.parts["time/data_wait_ms"], show: format.ms },
+  exposed: { of: (r) => r?.parts["comm/exposed_ms"], show: format.ms },
+  bubble: { of: (r) => r?.parts["pipeline/bubble_ms"], show: format.ms },
+  memory: { of: (_, w) => format.fromWire(w.latest["memory/rss_bytes"]), show: format.bytes },
+} satisfies Record<string, { of: (r: RankSteps | undefined, w: Worker) => number | null | undefined; show: (value: number | null) => string }>;
+
+type ValueName = keyof typeof VALUES;
+
+/** Nodes as boxes, ranks as cells in order of local rank; a chosen process group lights up its
+ * members, a chosen value colours them. */
+function Topology({ workers, members, steps }: { workers: Worker[]; members: Set<number>; steps: RankSteps[] }) {
   const { t } = useTranslation();
+  const [chosen, setChosen] = useState<ValueName | "plain">("plain");
+  const ofRank = new Map(steps.map((r) => [r.rank, r]));
+  const value = (name: ValueName, worker: Worker): number | null => VALUES[name].of(ofRank.get(worker.rank), worker) ?? null;
+  const offered = (Object.keys(VALUES) as ValueName[]).filter((name) => workers.some((w) => value(name, w) !== null));
+  const shown = chosen !== "plain" && offered.includes(chosen) ? chosen : null;
+  const values = shown === null ? [] : workers.map((w) => value(shown, w)).filter((v) => v !== null);
+  const least = Math.min(...values);
+  const most = Math.max(...values);
+  // Values that hardly differ are not painted as if they did.
+  const spread = Math.max(most - least, most / 5);
   const nodes = new Map<string, Worker[]>();
   for (const worker of workers.toSorted((a, b) => a.rank - b.rank)) {
     nodes.set(worker.node_name, [...(nodes.get(worker.node_name) ?? []), worker]);
   }
   return (
+    <>
+    {offered.length > 0 ? (
+      <div className={css["topoBar"]}>
+        <Select
+          label={t("ranks.colour")}
+          w={220}
+          allowDeselect={false}
+          value={shown ?? "plain"}
+          onChange={(name) => setChosen((name ?? "plain") as ValueName | "plain")}
+          data={[{ value: "plain", label: t("ranks.plain") }, ...offered.map((name) => ({ value: name, label: t(`ranks.value.${name}`) }))]}
+        />
+        {shown === null ? null : <span className="dim" data-testid="scale">{t("ranks.scale", { least: VALUES[shown].show(least), most: VALUES[shown].show(most) })}</span>}
+      </div>
+    ) : null}
     <div className={css["topo"]} data-testid="topology">
       {[...nodes].map(([name, list]) => (
         <div key={name} className={css["topoNode"]}>
@@ -131,15 +178,30 @@ function Topology({ workers, members }: { workers: Worker[]; members: Set<number
             {name} <span className="dim">· {t("ranks.nodeRank", { rank: list[0]?.node_rank ?? 0 })}</span>
           </h3>
           <div className={css["topoCells"]}>
-            {list.map((worker) => (
-              <span key={worker.rank} className={css["cell"]} data-on={members.has(worker.rank) || undefined} data-bad={(worker.exit_code !== null && worker.exit_code !== 0) || worker.signal !== null || undefined} title={t("ranks.cell", { rank: worker.rank, local: worker.local_rank, slot: worker.slot })}>
-                {worker.rank}
-              </span>
-            ))}
+            {list.map((worker) => {
+              const mine = shown === null ? null : value(shown, worker);
+              const text = shown === null ? null : VALUES[shown].show(mine);
+              const place = t("ranks.cell", { rank: worker.rank, local: worker.local_rank, slot: worker.slot });
+              return (
+                <span
+                  key={worker.rank}
+                  className={css["cell"]}
+                  data-on={members.has(worker.rank) || undefined}
+                  data-bad={(worker.exit_code !== null && worker.exit_code !== 0) || worker.signal !== null || undefined}
+                  data-share={mine === null ? undefined : ""}
+                  style={mine === null ? undefined : ({ "--share": spread > 0 ? (mine - least) / spread : 0 } as React.CSSProperties)}
+                  title={text === null ? place : `${place}: ${text}`}
+                >
+                  {worker.rank}
+                  {text === null ? null : <small>{text}</small>}
+                </span>
+              );
+            })}
           </div>
         </div>
       ))}
     </div>
+    </>
   );
 }
 
