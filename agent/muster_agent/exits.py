@@ -60,7 +60,8 @@ class WorkerEnd:
 class Ending:
     """Everything the verdict rests on."""
 
-    launcher: Literal["torchrun", "direct"]
+    launcher: Literal["torchrun", "direct", "the workers' keeper"]
+    """The last one: of workers forked from a warm parent."""
     workers: Sequence[WorkerEnd]
     launcher_exit_code: int | None = None
     launcher_signal: int | None = None
@@ -183,7 +184,7 @@ def _verdict_of_worker(ending: Ending, first: WorkerEnd) -> ExitInfo:
         cause = "out_of_memory"
     elif _PORT_IN_USE.search(words) or (
         # Without torchrun the workers bind the port themselves, under an exception of many lines.
-        ending.launcher == "direct" and _PORT_IN_USE.search(first.stderr_tail)
+        ending.launcher != "torchrun" and _PORT_IN_USE.search(first.stderr_tail)
     ):
         cause = "port_in_use"
     return ExitInfo(cause=cause, message=message, exit_code=first.exit_code, signal=first.signal)

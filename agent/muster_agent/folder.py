@@ -46,6 +46,10 @@ class ShimOptions:
     """The downloaded code, when the spec's code is a bundle."""
     deadline_boot_s: float | None = None
     """For on_disconnect "stop": kill everything at this boot clock unless the agent renews it."""
+    warm_socket: str = ""
+    """Where to ask for workers that are forked; "" starts them as processes of their own."""
+    warm_wait_s: float = 30.0
+    """How long to wait for that: its process may still be importing torch."""
     kill_wait_s: float = 30.0
     """How long processes may take to die of SIGKILL before they are called unkillable."""
     spool_limit_bytes: int = 2 * 1024**3

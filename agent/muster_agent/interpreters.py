@@ -59,7 +59,7 @@ def describe(python: str, *, cache: Path) -> Interpreter:
     executable = shutil.which(python)
     if executable is None:
         raise InterpreterError(f"the interpreter {python} does not exist on this node")
-    key = _cache_key(executable)
+    key = fingerprint(executable)
     path = cache / f"{key}.json"
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         return Interpreter(**json.loads(path.read_text()))
@@ -98,8 +98,11 @@ def is_our_own(python: str) -> bool:
     return shutil.which(python) == sys.executable
 
 
-def _cache_key(executable: str) -> str:
-    """Changes when packages are installed or removed: their folder's time is part of it."""
+def fingerprint(executable: str) -> str:
+    """Changes when packages are installed or removed: their folder's time is part of it.
+
+    executable: absolute path.
+    """
     parts = [executable]
     prefix = Path(executable).parent.parent
     for folder in [Path(executable).resolve(), *sorted(prefix.glob("lib/python3*/site-packages"))]:

@@ -59,6 +59,18 @@ class Command:
     environment: dict[str, str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class WarmCommand:
+    """Workers to fork, as environments."""
+
+    shared: dict[str, str]
+    """That of the parent."""
+    own: dict[str, str]
+    """Variables of all workers of this allocation."""
+    workers: list[dict[str, str]]
+    """Variables of each, by local rank."""
+
+
 def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
     """The part of the agent's environment that workers may see.
 
@@ -98,6 +110,63 @@ def build_commands(
     ]
 
 
+def why_cold(spec: AllocationSpec) -> str:
+    """Why the workers of `spec` cannot be forked from a warm parent: one clause, "" when they can.
+
+    Warm workers take the place of torchrun on one node. What a warm parent could not give exactly
+    as a new interpreter does is left to torchrun, as are gangs of several nodes, whose torchruns
+    must meet.
+    """
+    script = spec.entrypoint[0]
+    if spec.launcher != "torchrun":
+        return "the launcher is 'direct'"
+    if not spec.config.get("environment", {}).get("warm", True):
+        return "environment.warm is false"
+    if spec.num_nodes > 1:
+        return "it spans several nodes"
+    if script != "-m" and not script.endswith(".py"):
+        return f"{script} is not a .py file"
+    if any(word.startswith("torch.distributed.") for word in spec.entrypoint[:2]):
+        return "its entry point starts workers of its own"
+    for name in sorted(spec.environment):
+        if name.startswith(("PYTHON", "LD_")):
+            return f"environment.variables has {name}, which changes what the interpreter loads"
+    return ""
+
+
+def shared_environment(
+    spec: AllocationSpec, *, inherited: Mapping[str, str], sdk_path: str, loopback_interface: str
+) -> dict[str, str]:
+    """The part of the workers' environment that is the same for every allocation like `spec` on one
+    node: a warm parent is started with it. Only where `why_cold` says nothing."""
+    defaults = _defaults(loopback_interface, spec.num_nodes)
+    merged = _with_sdk({**inherited, **defaults, **_of_user(spec)}, sdk_path)
+    return {k: v for k, v in merged.items() if k not in _OWN_VARIABLES}
+
+
+def build_warm(spec: AllocationSpec, place: Place, *, run_id: str) -> WarmCommand:
+    """What a warm parent is asked for in place of torchrun; see muster.warm.
+
+    The port of the rendezvous is the keeper's to choose, who also hosts the store.
+    """
+    shared = shared_environment(
+        spec,
+        inherited=place.inherited,
+        sdk_path=place.sdk_path,
+        loopback_interface=place.loopback_interface,
+    )
+    meeting = Rendezvous(host="127.0.0.1", port=0, run_id=run_id)
+    full = _environment(spec, place)
+    workers = []
+    for local_rank in range(len(spec.slots)):
+        variables = _rank_variables(spec, place, meeting, local_rank)
+        del variables["MASTER_PORT"]
+        workers.append(variables)
+    own = {k: v for k, v in full.items() if k not in shared}
+    own |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
+    return WarmCommand(shared=shared, own=own, workers=workers)
+
+
 def worker_log_dir(logs_dir: str, local_rank: int) -> str:
     """Where a worker started by us (not by torchrun) writes."""
     return f"{logs_dir}/direct/{local_rank}"
@@ -135,20 +204,19 @@ def _torchrun_argv(spec: AllocationSpec, place: Place, rendezvous: Rendezvous | 
     ]
 
 
+_OWN_VARIABLES = frozenset(
+    {
+        "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",
+        "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR", "MUSTER_CONFIG_FILE",
+        "MUSTER_EXPERIMENT_ID", "MUSTER_NODE_RANK", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
+        "MUSTER_RESUME_STEP", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
+    }
+)  # fmt: skip
+"""What differs between two allocations of one kind."""
+
+
 def _environment(spec: AllocationSpec, place: Place) -> dict[str, str]:
     interface = place.network_interface if spec.num_nodes > 1 else place.loopback_interface
-    defaults = {
-        "OMP_NUM_THREADS": "1",
-        "PYTHONUNBUFFERED": "1",
-        # torchrun's patience with siblings of a failed worker (its default is 30 s).
-        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "10",
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order of nvidia-smi, hence of slot indexes
-    }
-    if interface:
-        # By itself gloo listens where the host name resolves to, often 127.0.1.1.
-        defaults["GLOO_SOCKET_IFNAME"] = interface
-        if spec.num_nodes > 1:
-            defaults["NCCL_SOCKET_IFNAME"] = interface
     ours = {
         "TORCHINDUCTOR_CACHE_DIR": f"{place.cache_dir}/inductor",
         "TRITON_CACHE_DIR": f"{place.cache_dir}/triton",
@@ -168,12 +236,37 @@ def _environment(spec: AllocationSpec, place: Place) -> dict[str, str]:
         "MUSTER_TRIAL_NO": str(spec.trial_no),
         "MUSTER_WEIGHTS_FROM": place.weights_from,
     }
-    users = {k: v for k, v in spec.environment.items() if not _belongs_to_launcher(k)}
-    merged = {**place.inherited, **defaults, **users, **ours}
-    if place.sdk_path:
-        rest = merged.get("PYTHONPATH", "")
-        merged["PYTHONPATH"] = f"{place.sdk_path}:{rest}" if rest else place.sdk_path
-    return merged
+    defaults = _defaults(interface, spec.num_nodes)
+    merged = {**place.inherited, **defaults, **_of_user(spec), **ours}
+    return _with_sdk(merged, place.sdk_path)
+
+
+def _defaults(interface: str, num_nodes: int) -> dict[str, str]:
+    """What a user may set otherwise. interface: the one to use between workers, "" when unknown."""
+    defaults = {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        # torchrun's patience with siblings of a failed worker (its default is 30 s).
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "10",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order of nvidia-smi, hence of slot indexes
+    }
+    if interface:
+        # By itself gloo listens where the host name resolves to, often 127.0.1.1.
+        defaults["GLOO_SOCKET_IFNAME"] = interface
+        if num_nodes > 1:
+            defaults["NCCL_SOCKET_IFNAME"] = interface
+    return defaults
+
+
+def _of_user(spec: AllocationSpec) -> dict[str, str]:
+    return {k: v for k, v in spec.environment.items() if not _belongs_to_launcher(k)}
+
+
+def _with_sdk(environment: dict[str, str], sdk_path: str) -> dict[str, str]:
+    if not sdk_path:
+        return environment
+    rest = environment.get("PYTHONPATH", "")
+    return {**environment, "PYTHONPATH": f"{sdk_path}:{rest}" if rest else sdk_path}
 
 
 def _rank_variables(

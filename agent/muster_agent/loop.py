@@ -113,6 +113,7 @@ class Agent:
             with contextlib.suppress(asyncio.CancelledError):
                 await sessions
             await self._plane.close()
+            self._machine.close()
 
     # ------------------------------------------------------------ what nobody supervises
 
@@ -425,7 +426,9 @@ class Agent:
                 return
         try:
             allocation.start_shim(
-                self._machine.shim_options(bundle=bundle, deadline_boot_s=self._deadline_boot_s)
+                self._machine.shim_options(
+                    allocation.spec, bundle=bundle, deadline_boot_s=self._deadline_boot_s
+                )
             )
         except OSError as error:
             allocation.end_by_ourselves(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +15,13 @@ from muster_agent.allocations import Allocation, recover
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.history import History
 from muster_agent.interpreters import is_our_own
+from muster_agent.launch import inheritable, shared_environment, why_cold
 from muster_agent.orphans import end_orphans
 from muster_agent.preflights import Probe
 from muster_agent.settings import AgentSettings
+from muster_agent.shim.prepare import LOOPBACK_INTERFACE
 from muster_agent.storage import Storage
+from muster_agent.warm import WarmParents
 
 
 class Machine:
@@ -91,7 +95,17 @@ class Machine:
 
     def end_orphans(self, is_kept: Callable[[str], bool]) -> tuple[list[str], int]:
         """Kill what runs here in our name without being kept; see muster_agent.orphans."""
-        return end_orphans(process.owner_of(self._home), is_kept)
+        return end_orphans(
+            process.owner_of(self._home), lambda id: self._warm.has(id) or is_kept(id)
+        )
+
+    @cached_property
+    def _warm(self) -> WarmParents:
+        return WarmParents(process.owner_of(self._home), words=self._home / "warm.log")
+
+    def close(self) -> None:
+        """End what is kept for allocations to come."""
+        self._warm.close()
 
     def recover(self) -> list[Allocation]:
         """The allocations an earlier agent left here."""
@@ -124,8 +138,10 @@ class Machine:
             words=self._home / "preflight.log",
         )
 
-    def shim_options(self, *, bundle: str, deadline_boot_s: float) -> ShimOptions:
-        """What a shim started now must know. bundle: path of the downloaded code, or ""."""
+    def shim_options(
+        self, spec: wire.AllocationSpec, *, bundle: str, deadline_boot_s: float
+    ) -> ShimOptions:
+        """What a shim of `spec` started now must know. bundle: path of the downloaded code, or ""."""
         settings = self._settings
         return ShimOptions(
             default_python=settings.python,
@@ -135,10 +151,23 @@ class Machine:
             interpreter_cache=str(self._home / "interpreters"),
             sdk_path=self._sdk_path,
             bundle=bundle,
+            warm_socket=self._warm_socket(spec),
             deadline_boot_s=deadline_boot_s,
             kill_wait_s=settings.kill_wait_s,
             spool_limit_bytes=settings.spool_limit_bytes,
         )
+
+    def _warm_socket(self, spec: wire.AllocationSpec) -> str:
+        if not self._settings.warm_workers or why_cold(spec):
+            return ""
+        python = spec.python or self._settings.python
+        environment = shared_environment(
+            spec,
+            inherited=inheritable(os.environ),
+            sdk_path="" if is_our_own(python) else self._sdk_path,
+            loopback_interface=LOOPBACK_INTERFACE,
+        )
+        return self._warm.want(python, environment, spec.slot_type)
 
 
 def _make_sdk_folder(home: Path) -> str:

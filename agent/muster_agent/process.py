@@ -297,7 +297,7 @@ class Children:
 
     def __init__(self, marks: Mapping[str, str]) -> None:
         """marks: put into the environment of every process started here, whatever else is in it."""
-        self._marks = dict(marks)
+        self.marks = dict(marks)
         self._known: dict[int, tuple[Child, subprocess.Popen[bytes]]] = {}
 
     def start(
@@ -318,7 +318,7 @@ class Children:
         with cgroup.joined() if cgroup is not None else contextlib.nullcontext():
             process = subprocess.Popen(
                 list(argv),
-                env={**environment, **self._marks},
+                env={**environment, **self.marks},
                 cwd=folder,
                 stdin=stdin,
                 stdout=stdout,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from muster import wire
-from muster_agent.launch import Place, build_commands, inheritable
+from muster_agent.launch import Place, build_commands, build_warm, inheritable, why_cold
 
 PLACE = Place(
     python="/venv/bin/python",
@@ -73,6 +74,50 @@ def test_torchrun_of_a_gang_joins_a_store_somebody_else_hosts(make_spec: Any) ->
     assert command.argv[-2:] == ["-m", "muster.training"]
     assert command.environment["GLOO_SOCKET_IFNAME"] == "eth1"
     assert command.environment["NCCL_SOCKET_IFNAME"] == "eth1"
+
+
+def test_warm_workers_get_what_torchruns_get(make_spec: Any) -> None:
+    spec = make_spec(launcher="torchrun", environment={"A": "1", "RANK": "9"})
+    warm = build_warm(spec, PLACE, run_id="r")
+    (torchrun,) = build_commands(spec, PLACE, rendezvous=None)
+    assert warm.shared | warm.own == torchrun.environment | {
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+    }
+    assert warm.shared["A"] == "1"
+    assert not any(name.startswith("MUSTER_") for name in warm.shared)
+    assert [w["RANK"] for w in warm.workers] == ["0", "1"]
+    other = build_warm(
+        make_spec("a2", launcher="torchrun", environment={"A": "1"}, slots=[4], trial_id=8),
+        dataclasses.replace(PLACE, report_socket="/s", cache_dir="/c", resume_from="/x"),
+        run_id="other",
+    )
+    assert other.shared == warm.shared
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, ""),
+        ({"entrypoint": ["-m", "muster.training", "--x", "torch.distributed.run"]}, ""),
+        ({"launcher": "direct"}, "the launcher is 'direct'"),
+        ({"config": {"environment": {"warm": False}}}, "environment.warm is false"),
+        ({"num_nodes": 2}, "it spans several nodes"),
+        ({"entrypoint": ["train.zip"]}, "train.zip is not a .py file"),
+        (
+            {"entrypoint": ["-m", "torch.distributed.run", "train.py"]},
+            "its entry point starts workers of its own",
+        ),
+        (
+            {"environment": {"PYTHONPATH": "/libs"}},
+            "environment.variables has PYTHONPATH, which changes what the interpreter loads",
+        ),
+    ],
+)
+def test_what_keeps_workers_from_being_forked(
+    make_spec: Any, changes: dict[str, Any], reason: str
+) -> None:
+    assert why_cold(make_spec(**{"launcher": "torchrun", **changes})) == reason
 
 
 def test_ipv6_rendezvous_is_bracketed(make_spec: Any) -> None:

@@ -20,6 +20,8 @@ from muster_agent.shim.bundle import BundleError, extract_bundle
 from muster_agent.shim.code_hash import hash_code
 from muster_agent.storage import RefusedPath, Storage
 
+LOOPBACK_INTERFACE = "lo" if sys.platform == "linux" else "lo0"
+
 
 class PrepareFailed(Exception):
     """This node cannot run the allocation; the message is one clear sentence.
@@ -87,7 +89,7 @@ def prepare(
             node_address=options.node_address,
             network_interface=options.network_interface,
             sdk_path="" if is_our_own(python) else options.sdk_path,
-            loopback_interface="lo" if sys.platform == "linux" else "lo0",
+            loopback_interface=LOOPBACK_INTERFACE,
             inherited=inheritable(environment),
         ),
     )

@@ -26,7 +26,7 @@ from muster_agent.folder import (
     remove_socket_dir,
     with_changes,
 )
-from muster_agent.launch import Command, build_commands, worker_log_dir
+from muster_agent.launch import Command, build_commands, build_warm, worker_log_dir
 from muster_agent.logs import find_logs, free_past_limit, launcher_log, tail
 from muster_agent.plan import TERMINAL
 from muster_agent.process import (
@@ -40,6 +40,7 @@ from muster_agent.process import (
     boot_id,
     descendants,
     identify,
+    is_alive,
     kill_all,
     num_system_oom_kills,
     send_signal,
@@ -50,6 +51,7 @@ from muster_agent.shim.meeting import Meeting, make_socket_dir
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, PrepareFailed, prepare
 from muster_agent.shim.reports import ReportServer
+from muster_agent.shim.warm import Keeper, NoWarmWorkers, start_keeper
 from muster_agent.shim.workers import Workers
 from muster_agent.spool import HOLD_BYTES, RecordWriter, last_state
 
@@ -102,6 +104,8 @@ class Shim:
         self.cgroup = Cgroup.create(f"{mark}-{self.spec.allocation_id}")
         self.socket_dir = make_socket_dir()
         self.launcher: Child | None = None
+        self.keeper: Keeper | None = None
+        """In place of a launcher we started, when the workers are forked from a warm parent."""
         self.meeting = Meeting(self.spec, self.options, self.folder)
         self.was_asked = False
         """The end was asked for while something could still be ended."""
@@ -187,7 +191,12 @@ class Shim:
             return
         self._enter("STARTING")
         try:
-            self._start(prepared, self.commands.rendezvous or rendezvous)
+            if not await self._start_warm(prepared):
+                if self.commands.must_end():
+                    self.was_asked = True
+                    await self._exit()
+                    return
+                self._start(prepared, self.commands.rendezvous or rendezvous)
         except (OSError, ValueError, NoPortFree) as error:
             survivors = await self._end_processes()
             cause = "port_in_use" if isinstance(error, NoPortFree) else "launcher_failed"
@@ -246,6 +255,65 @@ class Shim:
                 return None
             await self._tick(0.02)
         return rendezvous
+
+    async def _start_warm(self, prepared: Prepared) -> bool:
+        """Have the workers forked from a process that has imported torch. False, with the reason
+        in our log, when nothing was started."""
+        if not self.options.warm_socket:
+            return False
+        command = build_warm(self.spec, prepared.place, run_id=f"muster-{self.spec.allocation_id}")
+        folders = [
+            Path(worker_log_dir(str(self.folder.logs), local_rank))
+            for local_rank in range(len(command.workers))
+        ]
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        request = {
+            "shared": command.shared,
+            "own": command.own | self.children.marks,
+            "workers": [
+                {
+                    "variables": variables,
+                    "stdout": str(folder / "stdout.log"),
+                    "stderr": str(folder / "stderr.log"),
+                }
+                for folder, variables in zip(folders, command.workers, strict=True)
+            ],
+            "folder": prepared.place.work_dir,
+            "entrypoint": self.spec.entrypoint,
+            "cgroup": str(self.cgroup.path) if self.cgroup is not None else "",
+        }
+        starting = asyncio.create_task(
+            start_keeper(
+                self.options.warm_socket,
+                request,
+                timeout_s=self.options.warm_wait_s,
+                on_end=self.commands.changed.set,
+            )
+        )
+        while not starting.done():
+            if self.commands.must_end():
+                starting.cancel()
+                with contextlib.suppress(asyncio.CancelledError, NoWarmWorkers):
+                    (await starting).close()
+                return False
+            changed = asyncio.create_task(self.commands.changed.wait())
+            await asyncio.wait(
+                {starting, changed}, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            changed.cancel()
+            self.commands.changed.clear()
+            self._check_deadline()
+        try:
+            keeper = starting.result()
+        except NoWarmWorkers as error:
+            log.warning("starting with torchrun, because %s", error)
+            return False
+        self.keeper, self.launcher = keeper, keeper.child
+        for child, variables in zip(keeper.workers, command.workers, strict=True):
+            variables["MASTER_PORT"] = str(keeper.port)
+            self.spool.append(self.workers.add_child(child, variables))
+        return True
 
     def _start(self, prepared: Prepared, rendezvous: wire.Rendezvous | None) -> None:
         if self.spec.launcher == "direct" and rendezvous is None:
@@ -379,7 +447,7 @@ class Shim:
         launcher = self.launcher
         workers = collect_ends(self.folder.logs, self.workers.ends(), launcher)
         return Ending(
-            launcher=self.spec.launcher,
+            launcher="the workers' keeper" if self.keeper is not None else self.spec.launcher,
             workers=[w for w in workers if w.at_ms or not only_ended],
             launcher_exit_code=launcher.exit_code if launcher else None,
             launcher_signal=launcher.signal if launcher else None,
@@ -415,6 +483,10 @@ class Shim:
         found = descendants(os.getpid()) | self.folder.processes()
         if self.cgroup is not None:
             found |= {i for pid in self.cgroup.pids() if (i := identify(pid)) is not None}
+        keeper = self.keeper.identity if self.keeper is not None else None
+        if keeper is not None and is_alive(keeper):
+            # It goes last: what loses its parent meanwhile becomes its child, and so is seen.
+            found = (found | descendants(keeper.pid)) - {keeper} or {keeper}
         return {identity for identity in found if identity.pid != os.getpid()}
 
     async def _end_processes(self) -> set[Identity]:
@@ -434,8 +506,8 @@ class Shim:
         return survivors
 
     def _tell_leftovers(self) -> None:
-        host = self.meeting.store_pid
-        left = [identity for identity in self._members() if identity.pid != host]
+        ours = {self.meeting.store_pid, self.keeper.child.pid if self.keeper is not None else 0}
+        left = [identity for identity in self._members() if identity.pid not in ours]
         if left and self._has_ended():
             self._warn(
                 f"{len(left)} processes were still running after the last worker had ended; "

@@ -423,6 +423,9 @@ class Environment(Section):
         Annotated[SafeStr, Field(max_length=128)], Annotated[SafeStr, Field(max_length=32_768)]
     ] = {}
     """Environment variables. Values are text: `"1"`, not `1`."""
+    warm: bool = True
+    """Let the workers of `torchrun` on one node be forked from a process that has imported torch
+    already, which saves seconds per start; `false` starts each as an interpreter of its own."""
 
 
 class Measure(Section):

@@ -226,7 +226,12 @@ class SimulatedMachine(Machine):
         folder.path.mkdir(parents=True)
         return SimulatedAllocation(self._computer, spec.allocation_id)
 
-    def shim_options(self, *, bundle: str, deadline_boot_s: float) -> ShimOptions:
+    def close(self) -> None:
+        pass  # nothing is kept warm
+
+    def shim_options(
+        self, spec: wire.AllocationSpec, *, bundle: str, deadline_boot_s: float
+    ) -> ShimOptions:
         return ShimOptions(
             default_python="python",
             node_address="127.0.0.1",

@@ -1,0 +1,128 @@
+"""Have workers forked from a warm parent, and learn how they end. The other side is muster.warm."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from muster_agent.clock import unix_ms
+from muster_agent.process import Child, Identity, identify
+
+MAX_LINE_BYTES = 2**20
+_KILLED = -9
+
+
+class NoWarmWorkers(Exception):
+    """They have to be started otherwise; the message is one clause that says why."""
+
+
+class Keeper:
+    """The process that is the parent of an allocation's workers in place of torchrun.
+
+    Neither it nor they are children of ours: it tells us how they end, and that it ends itself is
+    seen by its end of the connection, which the kernel closes.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        on_end: Callable[[], None],
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._on_end = on_end
+        self.child = Child(0)
+        """Itself. It ends with code 0 when all workers did, else with 1."""
+        self.identity: Identity | None = None
+        self.workers: list[Child] = []
+        self.port = 0
+        """Of the store it hosts."""
+        self._listening: asyncio.Task[None] | None = None
+
+    async def start(self, request: Mapping[str, Any]) -> None:
+        """Have the workers forked. Raises NoWarmWorkers and OSError."""
+        await self._say(request)
+        self.child = Child(int((await self._hear())["keeper"]))
+        self.identity = identify(self.child.pid)
+        # It begins only now: had we given up meanwhile, it would end.
+        await self._say({"go": True})
+        answer = await self._hear()
+        self.workers = [Child(int(pid)) for pid in answer["started"]]
+        self.port = int(answer["port"])
+        self._listening = asyncio.create_task(self._listen())
+
+    def close(self) -> None:
+        """Let it go: it ends when its workers have."""
+        self._writer.close()
+        if self._listening is not None:
+            self._listening.cancel()
+
+    async def _say(self, message: Mapping[str, Any]) -> None:
+        self._writer.write(json.dumps(message).encode() + b"\n")
+        await self._writer.drain()
+
+    async def _hear(self) -> dict[str, Any]:
+        line = await self._reader.readline()
+        if not line.endswith(b"\n"):
+            raise NoWarmWorkers("the warm parent has ended")
+        message: dict[str, Any] = json.loads(line)
+        if "refused" in message:
+            raise NoWarmWorkers(f"the warm parent does not fit: {message['refused']}")
+        return message
+
+    async def _listen(self) -> None:
+        with contextlib.suppress(NoWarmWorkers, OSError):
+            while not self.child.has_ended:
+                message = await self._hear()
+                if "ended" in message:
+                    _end(self.workers[message["ended"]], message["status"])
+                elif "done" in message:
+                    _end(self.child, int(any(worker.status for worker in self.workers)))
+                self._on_end()
+        if not self.child.has_ended:
+            _end(self.child, _KILLED)
+            self._on_end()
+
+
+async def start_keeper(
+    socket_path: str,
+    request: Mapping[str, Any],
+    *,
+    timeout_s: float,
+    on_end: Callable[[], None],
+) -> Keeper:
+    """A keeper with its workers. Raises NoWarmWorkers when there is none within `timeout_s`."""
+    keeper: Keeper | None = None
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_unix_connection(socket_path, limit=MAX_LINE_BYTES)
+            keeper = Keeper(reader, writer, on_end=on_end)
+            await keeper.start(request)
+            return keeper
+    except TimeoutError:
+        problem = NoWarmWorkers(f"the warm parent did not answer within {timeout_s:g} s")
+    except NoWarmWorkers as error:
+        problem = error
+    except (OSError, ValueError, KeyError) as error:
+        problem = NoWarmWorkers(f"the warm parent cannot be asked: {error}")
+    except asyncio.CancelledError:
+        if keeper is not None:
+            keeper.close()
+        raise
+    if keeper is not None:
+        keeper.close()
+    raise problem
+
+
+def _end(child: Child, status: int) -> None:
+    """status: exit code, or minus the signal."""
+    child.ended_at_ms = unix_ms()
+    if status < 0:
+        child.signal = -status
+    else:
+        child.exit_code = status

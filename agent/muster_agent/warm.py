@@ -1,0 +1,176 @@
+"""Warm parents: interpreters that have imported torch, from which shims have workers forked.
+
+The agent keeps at most MAX_PARENTS of them, one per (interpreter, environment, slot type), started
+when an allocation first needs it. What they do is in muster.warm; what asks them is in shim.warm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+import muster
+from muster_agent.folder import SOCKET_DIR_PREFIX, remove_socket_dir
+from muster_agent.interpreters import fingerprint
+from muster_agent.process import OWNER_VARIABLE, SHIM_VARIABLE
+
+log = structlog.get_logger("muster.agent")
+
+MAX_PARENTS = 2
+IDLE_S = 600.0
+"""A parent that nobody asked for this long ends."""
+RETRY_S = 600.0
+"""A parent that could not be started is not tried again for this long."""
+BACKLOG = 128
+ROOM_VARIABLE = "MUSTER_WARM_ROOM"
+ROOM_BYTES = 16_384
+"""For the variables of a worker that its parent does not have; they are about 2,000 bytes."""
+TITLE_BYTES = 2_048
+SCRIPT = Path(muster.__file__).with_name("warm.py")
+
+
+@dataclass(frozen=True)
+class _Key:
+    python: str
+    fingerprint: str
+    """Of what is installed: after an update nobody may get what was imported before it."""
+    slot_type: str
+    environment: str
+    """Hash of it."""
+
+
+@dataclass
+class _Parent:
+    id: str
+    process: subprocess.Popen[bytes]
+    socket_path: Path
+    lifeline: int
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.lifeline)
+        remove_socket_dir(str(self.socket_path.parent))
+
+
+class WarmParents:
+    """The warm parents of one agent. Not to be used from several threads."""
+
+    def __init__(self, owner: str, *, words: Path) -> None:
+        """owner: see process.owner_of. words: the file to which the parents write."""
+        self._owner = owner
+        self._words = words
+        self._parents: dict[_Key, _Parent] = {}
+        """The one that was asked for last is the last one."""
+        self._failed_at: dict[_Key, float] = {}
+        self._num_started = 0
+
+    def want(self, python: str, environment: Mapping[str, str], slot_type: str) -> str:
+        """The socket of a parent for such workers, started if there is none, perhaps still
+        importing; "" when there can be none. Returns at once.
+
+        environment: exactly what the parent gets.
+        """
+        self._collect()
+        executable = shutil.which(python)
+        if executable is None or sys.platform != "linux" or _has_relative_path(environment):
+            return ""
+        text = json.dumps(sorted(environment.items()))
+        key = _Key(
+            python,
+            fingerprint(executable),
+            slot_type,
+            hashlib.sha256(text.encode()).hexdigest(),
+        )
+        if key not in self._parents:
+            if time.monotonic() < self._failed_at.get(key, -RETRY_S) + RETRY_S:
+                return ""
+            while len(self._parents) >= MAX_PARENTS:
+                self._parents.pop(next(iter(self._parents))).end()
+            try:
+                self._parents[key] = self._start(python, environment)
+            except OSError as error:
+                log.warning("warm_parent_not_started", python=python, error=str(error))
+                return ""
+        parent = self._parents[key] = self._parents.pop(key)
+        return str(parent.socket_path)
+
+    def has(self, id: str) -> bool:
+        """Whether this is the mark of one of ours that lives."""
+        return any(parent.id == id for parent in self._parents.values())
+
+    def close(self) -> None:
+        """End all of them. The workers go on."""
+        for parent in self._parents.values():
+            parent.end()
+        self._parents.clear()
+
+    def _collect(self) -> None:
+        """Forget those that have ended."""
+        for key, parent in list(self._parents.items()):
+            code = parent.process.poll()
+            if code is not None:
+                if code != 0:
+                    self._failed_at[key] = time.monotonic()
+                    log.warning(
+                        "warm_parent_ended", python=key.python, code=code, log=str(self._words)
+                    )
+                self._parents.pop(key).end()
+
+    def _start(self, python: str, environment: Mapping[str, str]) -> _Parent:
+        self._num_started += 1
+        id = f"warm-{os.getpid()}-{self._num_started}"
+        folder = Path(tempfile.mkdtemp(prefix=SOCKET_DIR_PREFIX))
+        path = folder / "warm"
+        lifeline_read, lifeline_write = os.pipe()
+        # Listening from now on: who comes while it imports torch waits for it in the queue.
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
+            try:
+                listener.bind(str(path))
+                listener.listen(BACKLOG)
+                given = {
+                    "listen_fd": listener.fileno(),
+                    "lifeline_fd": lifeline_read,
+                    "idle_s": IDLE_S,
+                    "marks": {OWNER_VARIABLE: self._owner, SHIM_VARIABLE: id},
+                    "room": " " * TITLE_BYTES,
+                }
+                with self._words.open("ab") as words:
+                    process = subprocess.Popen(
+                        [python, str(SCRIPT), json.dumps(given)],
+                        # First, see muster.warm.Label.
+                        env={ROOM_VARIABLE: " " * ROOM_BYTES, **environment},
+                        stdin=subprocess.DEVNULL,
+                        stdout=words,
+                        stderr=words,
+                        cwd="/",
+                        start_new_session=True,
+                        pass_fds=(listener.fileno(), lifeline_read),
+                    )
+            except OSError:
+                os.close(lifeline_write)
+                remove_socket_dir(str(folder))
+                raise
+            finally:
+                os.close(lifeline_read)
+        log.info("warm_parent_started", python=python, pid=process.pid)
+        return _Parent(id, process, path, lifeline_write)
+
+
+def _has_relative_path(environment: Mapping[str, str]) -> bool:
+    """Then what is imported depends on the folder in which it is."""
+    entries = environment.get("PYTHONPATH", "").split(":")
+    return any(entry and not entry.startswith("/") for entry in entries)
