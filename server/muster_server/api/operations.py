@@ -12,7 +12,7 @@ from muster_server.db.engine import Database
 from muster_server.errors import InvalidRequest
 from muster_server.schemas.base import Page
 from muster_server.schemas.document import Budget
-from muster_server.schemas.experiments import ExperimentDetail, ExperimentOut
+from muster_server.schemas.experiments import ExperimentDetail, ExperimentOut, SearchOut
 from muster_server.schemas.operations import (
     BulkIn,
     BulkOut,
@@ -21,8 +21,10 @@ from muster_server.schemas.operations import (
     ContinueIn,
     DeletionOut,
     DeletionPlanOut,
+    EnqueueIn,
     FileDeletionOut,
     ForkIn,
+    SearchLimitsIn,
 )
 from muster_server.services import (
     audit,
@@ -34,6 +36,7 @@ from muster_server.services import (
     file_deletions,
     forks,
     operations,
+    steering,
 )
 from muster_server.services.operations import Caller, Operation, note
 
@@ -64,6 +67,28 @@ def stop_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
 def kill_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     """End all its processes at once, without a last checkpoint."""
     return _run(db, operations.KILL, experiment_id, by)
+
+
+@router.put(
+    "/experiments/{experiment_id}/search/limits", status_code=202, operation_id="set_search_limits"
+)
+def set_search_limits(experiment_id: Id, body: SearchLimitsIn, db: Db, by: By) -> SearchOut:
+    """Change how many trials a search makes in all, and how many at once, while it goes on."""
+    with db.transaction() as session:
+        steering.set_limits(session, experiment_id, body, by)
+        session.flush()
+        return experiment_views.search_out(session, experiment_id)
+
+
+@router.post(
+    "/experiments/{experiment_id}/search/points", status_code=202, operation_id="enqueue_trial"
+)
+def enqueue_trial(experiment_id: Id, body: EnqueueIn, db: Db, by: By) -> SearchOut:
+    """Try a point of your own before those the search draws; one more when all are planned."""
+    with db.transaction() as session:
+        steering.enqueue(session, experiment_id, body, by)
+        session.flush()
+        return experiment_views.search_out(session, experiment_id)
 
 
 @router.post("/experiments/{experiment_id}:archive", operation_id="archive_experiment")

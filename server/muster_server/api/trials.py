@@ -21,7 +21,7 @@ from muster_server.schemas.experiments import (
     WorkerOut,
 )
 from muster_server.schemas.performance import PerformanceOut
-from muster_server.services import audit, evaluations, performance, trials
+from muster_server.services import audit, evaluations, performance, steering, trials
 from muster_server.services.event_views import list_events
 from muster_server.services.operations import Caller
 
@@ -49,6 +49,15 @@ def stop_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
 def kill_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
     """End its processes at once, without a last checkpoint."""
     return _end(db, trial_id, "kill", by)
+
+
+@router.post("/trials/{trial_id}:promote", status_code=202, operation_id="promote_trial")
+def promote_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
+    """Send a trial on that waits at its rung, whatever its rank."""
+    with db.transaction() as session:
+        steering.promote(session, trial_id, by)
+        session.flush()
+        return trials.trial_out(session, trial_id)
 
 
 def _end(db: Database, trial_id: int, desired: Literal["stop", "kill"], by: Caller) -> TrialOut:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from muster_server.domain.states import ExperimentState
 
 from .base import Input, Output, SafeStr
+from .document import MAX_TRIALS
 
 Overrides = Annotated[list[Annotated[SafeStr, Field(max_length=1000)]], Field(max_length=100)]
 
@@ -61,6 +62,21 @@ class ContinueIn(Input):
     ) = None
     """Numbers of the trials that go on. null: those that did not end well; all that ran their
     length when they get more of it; of an asha search those that were stopped together with it."""
+
+
+class SearchLimitsIn(Input):
+    """What changes of a search that goes on. null: stays as it is."""
+
+    trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None
+    """In all; not fewer than there are. For `random`, `median` and `asha` with one bracket."""
+    concurrent: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
+class EnqueueIn(Input):
+    """One more point for a search, tried before those it draws."""
+
+    hparams: Annotated[dict[str, Any], Field(max_length=1_000)]
+    """Nested as in `hyperparameters`. What is left out of a space is an error; constants may be."""
 
 
 class ForkFromIn(Input):

@@ -18,7 +18,7 @@ import difflib
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -154,6 +154,67 @@ def active(parameters: list[Parameter], values: Mapping[tuple[str, ...], Any]) -
         )
 
     return _nest({path: value for path, value in values.items() if is_there(path)})
+
+
+def outside(parameters: list[Parameter], point: Mapping[str, Any]) -> list[SpaceProblem]:
+    """What is wrong with a point somebody wrote: values missing, unknown, or not of the space.
+
+    Values beyond the bounds are allowed, and so is another value for a constant: who writes a point
+    may know more than the space. Text for a number, or a choice that does not exist, is not.
+    """
+    problems: list[SpaceProblem] = []
+    flat = dict(_flatten(parameters, point, ()))
+    by_path = {p.path: p for p in parameters}
+    for path in flat.keys() - by_path.keys():
+        nearest = difflib.get_close_matches(".".join(path), [p.name for p in parameters], n=1)
+        problems.append(
+            SpaceProblem(
+                path=".".join(path),
+                message="is no hyperparameter of this search",
+                hint=f"did you mean {nearest[0]}?" if nearest else None,
+            )
+        )
+    for parameter in parameters:
+        if parameter.path not in flat:
+            is_there = all(
+                other in flat and flat[other] in values for other, values in parameter.when
+            )
+            if is_there and parameter.kind != "const":
+                problems.append(SpaceProblem(path=parameter.name, message="is missing"))
+            continue
+        value = flat[parameter.path]
+        if parameter.kind == "choice" and value not in parameter.values:
+            values = ", ".join(str(v) for v in parameter.values[:10])
+            message = f"is {value!r}, which is not one of the choices"
+            problems.append(SpaceProblem(path=parameter.name, message=message, hint=values))
+        elif parameter.kind in ("int", "uniform", "log"):
+            wanted = "a whole number" if parameter.kind == "int" else "a finite number"
+            kinds = int if parameter.kind == "int" else (int, float)
+            if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
+                message = f"is {value!r}, not {wanted}"
+                problems.append(SpaceProblem(path=parameter.name, message=message))
+    return sorted(problems, key=lambda problem: problem.path)
+
+
+def with_constants(parameters: list[Parameter], point: Mapping[str, Any]) -> dict[str, Any]:
+    """`point` with the constants of the space it leaves out."""
+    flat = dict(_flatten(parameters, point, ()))
+    constants = {p.path: p.values[0] for p in parameters if p.kind == "const"}
+    return active(
+        [p for p in parameters if p.path in flat or p.path in constants], {**constants, **flat}
+    )
+
+
+def _flatten(
+    parameters: list[Parameter], node: Mapping[str, Any], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    leaves = {p.path for p in parameters}
+    for key, value in node.items():
+        here = (*path, key)
+        if isinstance(value, Mapping) and here not in leaves:
+            yield from _flatten(parameters, value, here)
+        else:
+            yield here, value
 
 
 def grid_indices(parameters: list[Parameter], constraints: Sequence[Constraint]) -> Sequence[int]:

@@ -110,6 +110,11 @@ class Searcher:
         return len(self._live)
 
     @property
+    def num_enqueued(self) -> int:
+        """Points of users that have not been tried."""
+        return len(self._enqueued)
+
+    @property
     def waiting(self) -> frozenset[int]:
         """Trials that are paused at a rung."""
         return frozenset(self._waiting.at)

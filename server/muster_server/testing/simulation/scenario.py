@@ -249,6 +249,8 @@ def _draw_submission(
                 "goal": "min",
                 "max_length": {"steps": script.num_steps},
                 "divisor": 2,
+                # Of the seed and not drawn: other scenarios stay as they were.
+                "variant": "promotion" if seed % 2 else "stopping",
             }
     return Submission(at_s=rng.uniform(0, 4), document=document, script=script)
 

@@ -1,0 +1,140 @@
+"""Changing a search while it goes on: its limits, a point of one's own, a trial sent on.
+
+Each is an event its searcher hears in order with all others, so that what follows from it is decided
+in one place and survives a crash like everything else.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from muster_server.db.engine import touch
+from muster_server.db.models import ExperimentRow
+from muster_server.domain.search import Enqueued, Event, Limited, Promoted, Searcher, sampling
+from muster_server.domain.states import TERMINAL_EXPERIMENT
+from muster_server.errors import Conflict, FieldProblem, InvalidRequest
+from muster_server.schemas.operations import EnqueueIn, SearchLimitsIn
+
+from . import search
+from .documents import search_spec
+from .experiments import get_experiment
+from .operations import Caller, note
+from .ownership import require_charge
+from .trials import get_trial
+
+ENQUEUED_MAX = 1_000
+"""Points that may wait to be tried."""
+
+
+def set_limits(session: Session, experiment_id: int, body: SearchLimitsIn, caller: Caller) -> None:
+    """Raises NotFound, Forbidden, Conflict and InvalidRequest."""
+    experiment, searcher = _going_on(session, experiment_id, caller)
+    config = {**experiment.config, "search": {**experiment.config["search"]}}
+    if body.trials is not None and body.trials != searcher.spec.trials:
+        _require_trials(searcher, body.trials)
+        config["search"]["trials"] = body.trials
+        if config["search"]["method"] == "asha":
+            # More trials make room for more rungs; those of a search that goes on stay.
+            config["search"]["rungs"] = len(searcher.spec.rungs)
+        if search_spec(config).rungs != searcher.spec.rungs:
+            raise _invalid(
+                "trials",
+                f"of {body.trials} would leave rungs without trials",
+                "stop the search, or lower concurrent",
+            )
+    if body.concurrent is not None:
+        config["search"]["concurrent"] = body.concurrent
+    experiment.config = config
+    event = Limited(trials=body.trials, concurrent=body.concurrent)
+    _tell(session, experiment, event, caller)
+    note(session, "search.limits_set", experiment_id, caller, body.model_dump(exclude_none=True))
+
+
+def enqueue(session: Session, experiment_id: int, body: EnqueueIn, caller: Caller) -> None:
+    """Raises NotFound, Forbidden, Conflict and InvalidRequest."""
+    experiment, searcher = _going_on(session, experiment_id, caller)
+    if searcher.spec.method in ("single", "grid", "hyperband"):
+        raise Conflict(
+            "search.fixed",
+            f"A search by {searcher.spec.method} makes the trials it makes, and no others.",
+            hint="Submit the point as an experiment of its own, or fork this one.",
+        )
+    if searcher.num_enqueued >= ENQUEUED_MAX:
+        raise Conflict(
+            "search.too_many_enqueued", f"{ENQUEUED_MAX} points are waiting to be tried already."
+        )
+    parameters, _ = sampling.parse_space(searcher.spec.space)
+    problems = sampling.outside(parameters, body.hparams)
+    if problems:
+        raise InvalidRequest(
+            "search.invalid_point",
+            "This point is not one of the search's space.",
+            fields=[FieldProblem(f"hparams.{p.path}", p.message, p.hint) for p in problems],
+        )
+    hparams = sampling.with_constants(parameters, body.hparams)
+    _tell(session, experiment, Enqueued(hparams=hparams), caller)
+    note(session, "search.trial_enqueued", experiment_id, caller, {"hparams": hparams})
+
+
+def promote(session: Session, trial_id: int, caller: Caller) -> None:
+    """Send a trial on that waits at its rung. Raises NotFound, Forbidden and Conflict."""
+    trial = get_trial(session, trial_id)
+    experiment, searcher = _going_on(session, trial.experiment_id, caller)
+    if trial.no not in searcher.waiting:
+        raise Conflict(
+            "search.not_waiting",
+            f"Trial {trial.no} does not wait at a rung: it is {trial.state}.",
+            hint="Only searches with `variant: promotion`, and hyperband, let trials wait.",
+        )
+    _tell(session, experiment, Promoted(trial_no=trial.no), caller)
+    note(session, "search.trial_promoted", experiment.id, caller, {"trial_no": trial.no})
+
+
+def _going_on(
+    session: Session, experiment_id: int, caller: Caller
+) -> tuple[ExperimentRow, Searcher]:
+    experiment = get_experiment(session, experiment_id, lock=True)
+    require_charge(session, caller.principal, experiment)
+    searcher = Searcher.from_state(experiment.search_state) if experiment.search_state else None
+    if (
+        searcher is None
+        or searcher.is_finished
+        or experiment.state in TERMINAL_EXPERIMENT
+        or experiment.desired in ("stop", "kill")
+    ):
+        raise Conflict(
+            "search.finished",
+            f"The search of experiment {experiment_id} is over.",
+            hint="Continue the experiment with more trials, or fork it.",
+        )
+    return experiment, searcher
+
+
+def _require_trials(searcher: Searcher, trials: int) -> None:
+    spec = searcher.spec
+    if spec.method in ("single", "grid", "hyperband") or len(spec.brackets) > 1:
+        brackets = " with several brackets" if len(spec.brackets) > 1 else ""
+        raise _invalid(
+            "trials", f"of a search by {spec.method}{brackets} follow from its document", "fork it"
+        )
+    if trials < searcher.num_created:
+        raise _invalid(
+            "trials",
+            f"is {trials}, and there are {searcher.num_created} already",
+            f"{searcher.num_created} creates no more of them",
+        )
+
+
+def _tell(session: Session, experiment: ExperimentRow, event: Event, caller: Caller) -> None:
+    # Each request is an event of its own, however often the same is asked for.
+    key = f"user:{secrets.token_hex(8)}"
+    search.append(session, experiment.id, key, event, caller.now)
+    touch(session, f"experiment:{experiment.id}", "loops")
+
+
+def _invalid(path: str, message: str, hint: str) -> InvalidRequest:
+    fields: list[Any] = [FieldProblem(path, message, hint)]
+    return InvalidRequest("search.invalid_limits", "The search cannot change so.", fields=fields)
