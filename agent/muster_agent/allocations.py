@@ -54,6 +54,8 @@ class Allocation:
         self.acked_seq = 0
         self.log_offsets: dict[tuple[int, str], int] = {}
         self.is_busy = False
+        self.is_being_deleted = False
+        """Its folder goes away under whoever still looks into it."""
         self.is_superseded = False
         self.is_delivered = False
         """The server holds every record and log byte, the last record included."""

@@ -332,6 +332,8 @@ class Agent:
             for allocation in list(self._allocations.values()):
                 if allocation.is_delivered or allocation.allocation_id in uploading:
                     continue
+                if allocation.is_being_deleted:
+                    continue
                 if allocation.allocation_id not in self._forget:
                     uploading.add(allocation.allocation_id)
                     uploads = group.create_task(upload(allocation))
@@ -470,8 +472,11 @@ class Agent:
         if survivors:
             log.error("unkillable", allocation_id=allocation.allocation_id, num_processes=survivors)
             return  # the folder stays, so that this is tried again and not forgotten
+        allocation.is_being_deleted = True
         if allocation.uploads is not None:
+            # It must have ended, and not only been told to, before its files go away.
             allocation.uploads.cancel()
+            await asyncio.wait([allocation.uploads])
         await asyncio.to_thread(self._machine.forget, allocation)
         self._allocations.pop(allocation.allocation_id, None)
 
@@ -497,7 +502,11 @@ class Agent:
 
         def are(over: Callable[[Allocation], bool]) -> Callable[[], bool]:
             # Those that the server does not want any more are deleted meanwhile, and say nothing.
-            return lambda: all(a.allocation_id not in self._allocations or over(a) for a in running)
+            # What has been begun with the others is brought to its end.
+            return lambda: all(
+                a.allocation_id not in self._allocations or (over(a) and not a.is_busy)
+                for a in running
+            )
 
         await _until(are(lambda a: a.has_ended), timeout_s=patience_s)
         if not has_lifeline:
