@@ -173,6 +173,7 @@ def _add_storage() -> None:
         sa.Column("path", sa.String(length=255), nullable=False),
         sa.Column("experiment_id", sa.Integer(), nullable=False),
         sa.Column("experiment_name", sa.String(length=200), nullable=False),
+        sa.Column("checkpoint_id", sa.BigInteger(), nullable=True),
         sa.Column("node_name", sa.String(length=128), nullable=False),
         sa.Column("size_bytes", sa.BigInteger(), nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),

@@ -468,6 +468,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments/{experiment_id}/checkpoints:clean": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Clean Checkpoints
+         * @description Delete the checkpoints that a policy does not keep, once. What a trial that has not ended, or
+         *     a fork, may go on from stays.
+         */
+        post: operations["clean_checkpoints"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}/checkpoints:plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Preview Checkpoint Cleaning
+         * @description Which checkpoints a policy keeps, and why, without deleting any. Without numbers: the policy
+         *     of its document; with some, the others are 0.
+         */
+        get: operations["preview_checkpoint_cleaning"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{experiment_id}/children": {
         parameters: {
             query?: never;
@@ -2139,6 +2181,25 @@ export interface components {
              */
             type: "checkpoint";
         };
+        /** CheckpointVerdict */
+        CheckpointVerdict: {
+            /** Id */
+            id: number;
+            /** Is Kept */
+            is_kept: boolean;
+            /** Reason */
+            reason: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Step */
+            step: number;
+            /** Trial Id */
+            trial_id: number;
+            /** Trial No */
+            trial_no: number;
+            /** Value */
+            value: number | ("NaN" | "Infinity" | "-Infinity") | null;
+        };
         /**
          * ChildOut
          * @description An experiment that was forked from this one.
@@ -2177,6 +2238,33 @@ export interface components {
             precision: number | null;
             /** Recall */
             recall: number | null;
+        };
+        /** CleaningOut */
+        CleaningOut: {
+            /** Experiment Id */
+            experiment_id: number;
+            /** Num Deleted */
+            num_deleted: number;
+        };
+        /**
+         * CleaningPlanOut
+         * @description What a policy keeps of an experiment's checkpoints.
+         */
+        CleaningPlanOut: {
+            /** Checkpoints */
+            checkpoints: components["schemas"]["CheckpointVerdict"][];
+            /** Experiment Id */
+            experiment_id: number;
+            /** Freed Bytes */
+            freed_bytes: number;
+            /** Metric */
+            metric: string | null;
+            /** Num Dropped */
+            num_dropped: number;
+            /** Num Kept */
+            num_kept: number;
+            /** Policy */
+            policy: string;
         };
         /**
          * ClockReading
@@ -2687,9 +2775,11 @@ export interface components {
         };
         /**
          * FileDeletionOut
-         * @description Checkpoint files of a deleted experiment, as far as they are gone.
+         * @description Files of a checkpoint, or of a deleted experiment, as far as they are gone.
          */
         FileDeletionOut: {
+            /** Checkpoint Id */
+            checkpoint_id: number | null;
             /** Ended At */
             ended_at: string | null;
             /** Experiment Id */
@@ -2952,6 +3042,27 @@ export interface components {
             prefix: string;
             /** Uses Left */
             uses_left: number;
+        };
+        /**
+         * KeepIn
+         * @description How many checkpoints are kept; what any of the numbers keeps is kept.
+         */
+        KeepIn: {
+            /**
+             * Best
+             * @default 1
+             */
+            best: number;
+            /**
+             * Experiment Best
+             * @default 0
+             */
+            experiment_best: number;
+            /**
+             * Last
+             * @default 1
+             */
+            last: number;
         };
         /**
          * KindTrafficOut
@@ -6939,6 +7050,166 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExperimentDetail"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    clean_checkpoints: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeepIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CleaningOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_checkpoint_cleaning: {
+        parameters: {
+            query?: {
+                last?: number | null;
+                best?: number | null;
+                experiment_best?: number | null;
+            };
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CleaningPlanOut"];
                 };
             };
             /** @description Not signed in */

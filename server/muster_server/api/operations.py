@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 
 from muster_server.api.deps import By, Cursor, Db, Id, IdempotencyKey, Limit
 from muster_server.db.engine import Database
+from muster_server.domain.checkpoint_keeping import Keep
 from muster_server.errors import InvalidRequest
 from muster_server.schemas.base import Page
 from muster_server.schemas.document import Budget
@@ -18,18 +19,22 @@ from muster_server.schemas.operations import (
     BulkOut,
     BulkPreviewOut,
     ChildOut,
+    CleaningOut,
+    CleaningPlanOut,
     ContinueIn,
     DeletionOut,
     DeletionPlanOut,
     EnqueueIn,
     FileDeletionOut,
     ForkIn,
+    KeepIn,
     SearchLimitsIn,
 )
 from muster_server.services import (
     audit,
     budgets,
     bulk,
+    checkpoint_cleaning,
     continuing,
     deletion,
     experiment_views,
@@ -89,6 +94,41 @@ def enqueue_trial(experiment_id: Id, body: EnqueueIn, db: Db, by: By) -> SearchO
         steering.enqueue(session, experiment_id, body, by)
         session.flush()
         return experiment_views.search_out(session, experiment_id)
+
+
+Count = Annotated[int | None, Query(ge=0, le=10_000)]
+
+
+@router.get(
+    "/experiments/{experiment_id}/checkpoints:plan", operation_id="preview_checkpoint_cleaning"
+)
+def preview_checkpoint_cleaning(
+    experiment_id: Id,
+    db: Db,
+    last: Count = None,
+    best: Count = None,
+    experiment_best: Count = None,
+) -> CleaningPlanOut:
+    """Which checkpoints a policy keeps, and why, without deleting any. Without numbers: the policy
+    of its document; with some, the others are 0."""
+    numbers = (last, best, experiment_best)
+    keep = None
+    if any(number is not None for number in numbers):
+        keep = Keep(last=last or 0, best=best or 0, experiment_best=experiment_best or 0)
+    with db.read() as session:
+        return checkpoint_cleaning.plan(session, experiment_id, keep)
+
+
+@router.post(
+    "/experiments/{experiment_id}/checkpoints:clean",
+    status_code=202,
+    operation_id="clean_checkpoints",
+)
+def clean_checkpoints(experiment_id: Id, body: KeepIn, db: Db, by: By) -> CleaningOut:
+    """Delete the checkpoints that a policy does not keep, once. What a trial that has not ended, or
+    a fork, may go on from stays."""
+    with db.transaction() as session:
+        return checkpoint_cleaning.clean_now(session, experiment_id, Keep(**body.model_dump()), by)
 
 
 @router.post("/experiments/{experiment_id}:archive", operation_id="archive_experiment")

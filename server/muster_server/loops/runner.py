@@ -32,6 +32,7 @@ from muster_server.telemetry.process import ControllerTelemetry
 
 from . import holders
 from .budgets import BudgetLoop
+from .cleaning import CleaningLoop
 from .lifecycle import LifecycleLoop, lifecycle_policy
 from .scheduler import SchedulerLoop
 from .search import search_pass
@@ -70,6 +71,7 @@ class Controller:
             database, policy or lifecycle_policy(settings), Sightings(monotonic)
         )
         self._budgets = BudgetLoop(database)
+        self._cleaning = CleaningLoop(database)
         self._scheduler = SchedulerLoop(database, scheduler_policy(settings))
         self._retained_at: dt.datetime | None = None
         self._others_stamp: tuple[int, dt.datetime] | None = None
@@ -101,6 +103,7 @@ class Controller:
             "search": lambda: len(search_pass(self.database, now)),
             "budgets": lambda: self._budgets.run(lease=lease, now=now),
             "scheduler": lambda: self._scheduler.run(lease=lease, now=now),
+            "cleaning": lambda: self._cleaning.run(lease=lease, now=now),
         }
         total = 0
         for loop, run_once in passes.items():

@@ -401,6 +401,18 @@ class Restarts(Section):
     """After failures of machines, network or launcher."""
 
 
+class Keep(Section):
+    """Which checkpoints are kept; what any of the numbers keeps is kept. Of a trial that has not ended
+    the two newest stay in any case, and so does what a fork starts from."""
+
+    last: Annotated[int, Field(ge=0, le=10_000)] = 1
+    """Of each trial, the newest."""
+    best: Annotated[int, Field(ge=0, le=10_000)] = 1
+    """Of each trial, the best by `search.metric`."""
+    experiment_best: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Of all trials together, the best."""
+
+
 class Checkpoints(Section):
     """When the built-in trainer saves, and where checkpoints live."""
 
@@ -409,6 +421,8 @@ class Checkpoints(Section):
     async_: Annotated[bool, Field(alias="async")] = True
     """Train on while the files are written; training waits for the copy in memory alone. false: it
     waits until the checkpoint is on the disk."""
+    keep: Keep | None = None
+    """Delete the others while training goes on. Default: everything is kept."""
     storage: Literal["local"] = "local"
     """`local`: the storage folder of the agents, which all nodes of a trial must share when it is
     to continue on another node."""

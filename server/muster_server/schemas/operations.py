@@ -9,7 +9,7 @@ from pydantic import Field
 
 from muster_server.domain.states import ExperimentState
 
-from .base import Input, Output, SafeStr
+from .base import Input, Output, SafeStr, WireFloat
 from .document import MAX_TRIALS
 
 Overrides = Annotated[list[Annotated[SafeStr, Field(max_length=1000)]], Field(max_length=100)]
@@ -19,11 +19,13 @@ LabelValue = Annotated[SafeStr, Field(max_length=256)]
 
 
 class FileDeletionOut(Output):
-    """Checkpoint files of a deleted experiment, as far as they are gone."""
+    """Files of a checkpoint, or of a deleted experiment, as far as they are gone."""
 
     id: int
     experiment_id: int
     experiment_name: str
+    checkpoint_id: int | None
+    """The one it is about; null: all of a deleted experiment."""
     path: str
     """Relative to the storage folder of its nodes."""
     storage_id: str
@@ -40,6 +42,48 @@ class FileDeletionOut(Output):
     requested_by: str
     requested_at: dt.datetime
     ended_at: dt.datetime | None
+
+
+class KeepIn(Input):
+    """How many checkpoints are kept; what any of the numbers keeps is kept."""
+
+    last: Annotated[int, Field(ge=0, le=10_000)] = 1
+    """Of each trial, the newest."""
+    best: Annotated[int, Field(ge=0, le=10_000)] = 1
+    """Of each trial, the best by the search metric."""
+    experiment_best: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Of all trials together, the best."""
+
+
+class CheckpointVerdict(Output):
+    id: int
+    trial_id: int
+    trial_no: int
+    step: int
+    size_bytes: int
+    value: WireFloat | None
+    """Of the search metric."""
+    is_kept: bool
+    reason: str
+
+
+class CleaningPlanOut(Output):
+    """What a policy keeps of an experiment's checkpoints."""
+
+    experiment_id: int
+    policy: str
+    metric: str | None
+    num_kept: int
+    num_dropped: int
+    freed_bytes: int
+    checkpoints: list[CheckpointVerdict]
+    """By trial and step, at most 1,000 of them."""
+
+
+class CleaningOut(Output):
+    experiment_id: int
+    num_deleted: int
+    """Checkpoints that nobody can choose any more; agents delete their files."""
 
 
 class LengthIn(Input):

@@ -85,6 +85,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_experiment_children": "view",
     "preview_bulk": "submit",
     "run_bulk": "submit",
+    "preview_checkpoint_cleaning": "view",
+    "clean_checkpoints": "submit",
     "list_deletions": "view",
     "dismiss_deletion": "admin",
     # projects and pools

@@ -220,7 +220,7 @@ def _folders(session: Session, experiment_ids: Sequence[int]) -> dict[tuple[int,
         )
         .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
         .outerjoin(NodeRow, NodeRow.name == CheckpointRow.node_name)
-        .where(mine)
+        .where(mine, CheckpointRow.state != "deleted")
         .group_by(
             TrialRow.experiment_id,
             CheckpointRow.storage_id,

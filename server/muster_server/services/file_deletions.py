@@ -1,6 +1,6 @@
-"""Checkpoint files of deleted experiments: which agent is to delete them, and how that went.
+"""Checkpoint files nobody keeps: which agent is to delete them, and how that went.
 
-One row per experiment and storage folder, wanted until an agent that has the storage reports that
+One row per deleted experiment or checkpoint and storage folder, wanted until an agent that has the storage reports that
 it is done. Nothing is asked of an agent by a call: the row is part of what the node should do, and
 is said again with every answer until it is reported.
 """
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import bindparam, exists, func, select
+from sqlalchemy import bindparam, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from muster.wire import Deletion, DeletionsReply, DeletionsRequest
 from muster_server.db.models import (
+    CheckpointRow,
     ClusterIdentityRow,
     ExperimentRow,
     FileDeletionRow,
@@ -37,10 +38,17 @@ _PENDING = (
     .where(
         FileDeletionRow.state == "pending",
         FileDeletionRow.storage_id == bindparam("storage_id"),
-        # An experiment that can be seen has its files, whatever this table says.
-        ~exists().where(
-            ExperimentRow.id == FileDeletionRow.experiment_id,
-            ExperimentRow.deleting_at.is_(None),
+        # An experiment that can be seen has its files, and so has a checkpoint of it, whatever
+        # this table says.
+        or_(
+            ~exists().where(
+                ExperimentRow.id == FileDeletionRow.experiment_id,
+                ExperimentRow.deleting_at.is_(None),
+            ),
+            exists().where(
+                CheckpointRow.id == FileDeletionRow.checkpoint_id,
+                CheckpointRow.state == "deleting",
+            ),
         ),
     )
     .order_by(FileDeletionRow.id)
@@ -89,6 +97,9 @@ def take_results(
         row.message = f"{node.name}: {message}" if message else ""
         row.freed_bytes = max(0, result.freed_bytes)
         is_done = result.outcome == "done"
+        checkpoint = session.get(CheckpointRow, row.checkpoint_id or 0)
+        if is_done and checkpoint is not None:
+            checkpoint.state = "deleted"
         add_event(
             session,
             "storage.deleted" if is_done else "storage.deletion_refused",

@@ -38,7 +38,14 @@ from muster_server.db.models import (
 from muster_server.domain.outcomes import on_server_clock
 from muster_server.domain.states import ALLOCATION_TRANSITIONS, Transitions
 from muster_server.errors import NotFound
-from muster_server.services import evaluations, logs, metrics, node_health, search
+from muster_server.services import (
+    checkpoint_cleaning,
+    evaluations,
+    logs,
+    metrics,
+    node_health,
+    search,
+)
 
 from .agents import Fence, require_session
 from .allocations import bump_assignments, clean
@@ -208,6 +215,7 @@ def _apply_checkpoint(
             CheckpointRow.step == record.step,
         )
     )
+    is_new = row is None
     if row is None:
         row = CheckpointRow(
             trial_id=trial.id,
@@ -225,6 +233,8 @@ def _apply_checkpoint(
     row.files = dict(record.files)
     row.metrics = dict(record.metrics)
     session.flush()
+    if is_new:
+        checkpoint_cleaning.saved_again(session, trial, row)
     newest = session.get(CheckpointRow, trial.latest_checkpoint_id or 0)
     if newest is None or record.step >= newest.step:
         trial.latest_checkpoint_id = row.id

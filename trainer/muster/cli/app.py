@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from . import (
+    checkpoints,
     cluster,
     experiments,
     lineage,
@@ -96,5 +97,6 @@ app.command("login")(cluster.login)
 app.add_typer(projects.project_app, name="project")
 app.add_typer(projects.pool_app, name="pool")
 app.add_typer(nodes.app, name="node")
+app.add_typer(checkpoints.app, name="checkpoint")
 app.add_typer(cluster.agent_app, name="agent")
 app.add_typer(cluster.token_app, name="token")

@@ -60,7 +60,7 @@ def deletions(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List checkpoint files of deleted experiments that agents are still to delete."""
+    """List checkpoint files that agents are still to delete, and of what."""
     with client_of_environment() as client:
         if dismiss is not None:
             found = [client.post(f"/deletions/{dismiss}:dismiss", repeatable=True)]

@@ -1,4 +1,4 @@
-"""Files of deleted experiments that agents are still to delete, and whose files they are."""
+"""Files that agents are still to delete, and whose files they are."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ class FileDeletionRow(Base):
     """Relative to the storage folder."""
     experiment_id: Mapped[int]
     experiment_name: Mapped[str] = mapped_column(String(200))
+    checkpoint_id: Mapped[int | None] = mapped_column(BigInteger)
+    """The one checkpoint it is about; null: the whole experiment was deleted."""
     node_name: Mapped[str] = mapped_column(String(128))
     """A node that had the storage when it was requested."""
     size_bytes: Mapped[int] = mapped_column(BigInteger)

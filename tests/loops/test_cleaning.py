@@ -1,0 +1,135 @@
+"""Checkpoints that the policy does not keep: chosen by nobody at once, their files deleted by an agent."""
+
+import datetime as dt
+
+import pytest
+from sqlalchemy import select
+
+from muster.wire import CheckpointRecord, DeletionResult
+from muster_server import clock
+from muster_server.db.models import CheckpointRow, FileDeletionRow
+from muster_server.loops.cleaning import EVERY
+
+from .test_lineage import post, start
+
+KEEP = "search: {metric: val/loss, goal: min}\ncheckpoints: {keep: {last: 1, best: 1}}\n"
+
+
+def save(node, allocation_id, step, loss):
+    node.send(
+        allocation_id,
+        CheckpointRecord(
+            step=step,
+            path=f"step-{step:08d}",
+            size_bytes=step,
+            files={},
+            metrics={"val/loss": loss},
+        ),
+    )
+
+
+def states(database):
+    with database.read() as session:
+        return dict(session.execute(select(CheckpointRow.step, CheckpointRow.state)).all())
+
+
+def wanted(database):
+    with database.read() as session:
+        rows = session.scalars(select(FileDeletionRow).order_by(FileDeletionRow.id))
+        return [(row.path, row.state) for row in rows]
+
+
+@pytest.fixture
+def later(time_machine):
+    time_machine.move_to(clock.now(), tick=True)
+
+    def move(node):
+        time_machine.shift(EVERY + dt.timedelta(seconds=1))
+        node.beat()
+
+    return move
+
+
+def test_while_it_trains_and_when_it_has_ended(controller, agent, submit, show, database, later):
+    node = agent(slots=1)
+    experiment_id = submit(KEEP, slots=1)
+    controller.tick()
+    allocation_id = start(controller, node)
+    for step, loss in ((1, 0.9), (2, 0.1), (3, 0.5), (4, 0.4), (5, 0.3)):
+        save(node, allocation_id, step, loss)
+    later(node)
+    controller.tick()
+    # The newest two of a trial that may go on, and the best one.
+    expected = {1: "deleting", 2: "complete", 3: "deleting", 4: "complete", 5: "complete"}
+    assert states(database) == expected
+
+    plan = show(f"/experiments/{experiment_id}/checkpoints:plan?last=1")
+    assert [(c["step"], c["is_kept"]) for c in plan["checkpoints"]] == [
+        (2, False), (4, True), (5, True),
+    ]  # fmt: skip
+    assert (plan["num_dropped"], plan["freed_bytes"]) == (1, 2)
+    assert states(database) == expected
+
+    node.exit(allocation_id, "success")
+    controller.tick()
+    later(node)
+    controller.tick()
+    assert states(database) == {**expected, 4: "deleting"}
+
+    folder = f"experiment-{experiment_id}/trial-1/step-0000000"
+    deletions = node.deletions()
+    assert [d.path for d in deletions] == [f"{folder}{n}" for n in (1, 3, 4)]
+    node.report_deletions(
+        *(DeletionResult(id=d.id, outcome="done", freed_bytes=1) for d in deletions)
+    )
+    assert states(database) == {
+        1: "deleted",
+        2: "complete",
+        3: "deleted",
+        4: "deleted",
+        5: "complete",
+    }
+    assert node.deletions() == []
+
+
+def test_a_step_that_is_saved_again_keeps_its_files(controller, agent, submit, database, later):
+    node = agent(slots=1)
+    submit(KEEP + "restarts: {user: 1}\n", slots=1)
+    controller.tick()
+    allocation_id = start(controller, node)
+    for step, loss in ((1, 0.9), (2, 0.1), (3, 0.5), (4, 0.4)):
+        save(node, allocation_id, step, loss)
+    later(node)
+    controller.tick()
+    assert [state for _, state in wanted(database)] == ["pending"]
+    node.exit(allocation_id, "user_error", message="boom")
+    for _ in range(3):
+        later(node)
+        controller.tick()
+    again = start(controller, node)
+    save(node, again, 1, 0.8)  # both newer ones were damaged
+    assert [state for _, state in wanted(database)] == ["dismissed"]
+    assert node.deletions() == []
+
+
+def test_cleaning_up_by_hand(controller, agent, submit, member_client, database):
+    node = agent(slots=1)
+    experiment_id = submit("search: {metric: val/loss, goal: min}\n", slots=1)
+    controller.tick()
+    allocation_id = start(controller, node)
+    for step, loss in ((1, 0.9), (2, 0.1), (3, 0.5), (4, 0.4)):
+        save(node, allocation_id, step, loss)
+    node.exit(allocation_id, "success")
+    controller.tick()
+    assert set(states(database).values()) == {"complete"}  # without a policy
+    done = post(
+        member_client, f"/experiments/{experiment_id}/checkpoints:clean", status=202,
+        last=0, best=1,
+    )  # fmt: skip
+    assert done["num_deleted"] == 3
+    assert [step for step, state in states(database).items() if state == "complete"] == [2]
+    refused = post(
+        member_client, f"/experiments/{experiment_id}/checkpoints:clean", code="request.invalid",
+        last=-1,
+    )  # fmt: skip
+    assert "last" in str(refused)

@@ -1,0 +1,151 @@
+"""muster checkpoint: which there are, which are kept, and one file of a model for use elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import EXIT_USAGE
+from .experiments import ExperimentArgument, find_trial
+from .operations import client_of_environment, size
+from .output import Failure, JsonOption, age, console, number, print_json, say, table
+
+app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, clean up, export.")
+
+LastOption = Annotated[
+    int | None, typer.Option("--last", min=0, help="Keep the newest N of each trial.")
+]
+BestOption = Annotated[
+    int | None, typer.Option("--best", min=0, help="Keep the best N of each trial.")
+]
+ExperimentBestOption = Annotated[
+    int | None, typer.Option("--experiment-best", min=0, help="Keep the best N of all trials.")
+]
+
+
+@app.command("list")
+def list_(
+    experiment: ExperimentArgument,
+    trial: Annotated[
+        int | None,
+        typer.Option("--trial", metavar="NO", help="Of this trial; else of the only one."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the checkpoints of a trial, newest first."""
+    with client_of_environment() as client:
+        found = find_trial(client, experiment, trial)
+        checkpoints = list(client.pages(f"/trials/{found['id']}/checkpoints"))
+    if as_json:
+        print_json(checkpoints)
+        return
+    shown = table("id", "step", "size", "state", "saved", "node", "", right=("id", "step", "size"))
+    for row in checkpoints:
+        marks = [w for w in ("best", "latest") if row[f"is_{w}"]]
+        shown.add_row(
+            str(row["id"]),
+            str(row["step"]),
+            size(row["size_bytes"]),
+            row["state"],
+            age(row["created_at"]),
+            row["node_name"],
+            ", ".join(marks),
+        )
+    console().print(shown)
+
+
+@app.command("clean")
+def clean(
+    experiment: ExperimentArgument,
+    last: LastOption = None,
+    best: BestOption = None,
+    experiment_best: ExperimentBestOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would go, and delete nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete the checkpoints of an experiment that a policy does not keep, once.
+
+    Numbers that are not given are 0; with --dry-run and no number it is the document's own policy
+    that is shown. What a trial that has not ended, or a fork, may go on from stays.
+    """
+    numbers = {"last": last, "best": best, "experiment_best": experiment_best}
+    given = {name: n for name, n in numbers.items() if n is not None}
+    if not given and not dry_run:
+        raise Failure(
+            "How many are to be kept?", "--last, --best or --experiment-best", exit_code=EXIT_USAGE
+        )
+    with client_of_environment() as client:
+        if dry_run:
+            plan = client.get(f"/experiments/{experiment}/checkpoints:plan", **given)
+        else:
+            body = {name: given.get(name, 0) for name in numbers}
+            done = client.post(f"/experiments/{experiment}/checkpoints:clean", body)
+    if not dry_run:
+        if as_json:
+            print_json(done)
+        else:
+            say(f"{done['num_deleted']} checkpoints go; agents delete their files.")
+        return
+    if as_json:
+        print_json(plan)
+        return
+    _print_plan(plan)
+
+
+def _print_plan(plan: dict[str, Any]) -> None:
+    shown = table("id", "trial", "step", "value", "size", "", "why", right=("id", "step", "size"))
+    for row in plan["checkpoints"]:
+        shown.add_row(
+            str(row["id"]),
+            str(row["trial_no"]),
+            str(row["step"]),
+            number(row["value"]),
+            size(row["size_bytes"]),
+            "stays" if row["is_kept"] else "goes",
+            row["reason"],
+        )
+    console().print(shown)
+    say(
+        f"{plan['num_dropped']} of {plan['num_dropped'] + plan['num_kept']} checkpoints would go, "
+        f"{size(plan['freed_bytes'])} ({plan['policy']})."
+    )
+
+
+@app.command("export")
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A checkpoint's folder.")],
+    output: Annotated[Path, typer.Argument(metavar="FILE", help="Such as model.safetensors.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+) -> None:
+    """Make one safetensors file of the model of a checkpoint of the built-in trainer.
+
+    Needs the folder, as the list and the trial's page name it, and neither a server nor torch. Its
+    files are verified first.
+    """
+    from .. import shards
+    from ..checkpoints import CheckpointDamaged, verify_checkpoint
+
+    if output.exists() and not force:
+        raise Failure(f"{output} exists.", "--force replaces it", exit_code=EXIT_USAGE)
+    draft = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        manifest = verify_checkpoint(folder)
+        num_bytes, pieces = shards.exported(folder)
+        with draft.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
+        draft.replace(output)
+    except FileNotFoundError as error:
+        raise Failure(
+            f"{folder} holds no {shards.INDEX}: another program than the built-in trainer made it."
+        ) from error
+    except CheckpointDamaged as error:
+        raise Failure(str(error)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+    say(f"{output}: the model of step {manifest.step}, {size(num_bytes)}.")
