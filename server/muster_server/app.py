@@ -8,6 +8,7 @@ from functools import cache
 
 import anyio
 from fastapi import Depends, FastAPI
+from starlette.concurrency import run_in_threadpool
 from starlette.routing import BaseRoute
 
 from muster import __version__
@@ -35,6 +36,7 @@ from muster_server.api.dashboard import dashboard_route
 from muster_server.api.guard import Gate, confirm_operation, operations_of
 from muster_server.api.parameters import parameters_of, refuse_unknown_parameters
 from muster_server.db.engine import Database
+from muster_server.db.together import Together
 from muster_server.live.hub import Hub
 from muster_server.live.polls import PollWatch
 from muster_server.middleware.browser import BrowserGuard
@@ -105,6 +107,10 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.hub = hub
         app.state.live_sockets = {}
         app.state.polls = polls = PollWatch(database, hub)
+        app.state.writes = writes = Together(database, name="agents-write", writes=True)
+        app.state.reads = reads = Together(database, name="agents-read", writes=False)
+        writes.start()
+        reads.start()
         _watch(app, settings)
         await hub.start()
         polls.start()
@@ -113,6 +119,8 @@ def create_app(settings: Settings) -> FastAPI:
             yield
         finally:
             await polls.stop()
+            await run_in_threadpool(writes.stop)
+            await run_in_threadpool(reads.stop)
             await hub.stop()
             database.dispose()
 

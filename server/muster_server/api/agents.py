@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
+from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from muster.wire import (
@@ -24,10 +26,11 @@ from muster.wire import (
     RegisterRequest,
 )
 from muster_server import clock
+from muster_server.db.together import Together
 from muster_server.errors import Forbidden, TooLarge
 from muster_server.live.polls import PollWatch
 from muster_server.security.principal import Principal
-from muster_server.services import agents, records, registration
+from muster_server.services import agents, identity, records, registration
 from muster_server.services.agents import Fence
 from muster_server.telemetry.process import ServerTelemetry
 
@@ -44,32 +47,43 @@ AllocationId = Annotated[str, Path(max_length=64)]
 
 
 @router.post("/register", operation_id="agent_register")
-def agent_register(
-    database: Db, agent: Agent, settings: Config, request: RegisterRequest
+async def agent_register(
+    http: Request, database: Db, agent: Agent, settings: Config, request: RegisterRequest
 ) -> RegisterReply:
     """Join with a join token, or start a new session with the node's credential."""
     now = clock.now()
+
+    def register(session: Session) -> RegisterReply:
+        return registration.register(session, agent, request, settings=settings, now=now)
+
+    def note_clone(node_id: str) -> None:
+        with database.transaction() as session:
+            registration.note_clone(session, node_id, now)
+
     try:
-        with database.transaction() as session:
-            return registration.register(session, agent, request, settings=settings, now=now)
+        return await _writes(http).do(register)
     except registration.Cloned as refused:
-        with database.transaction() as session:
-            registration.note_clone(session, refused.node_id, now)
+        await run_in_threadpool(note_clone, refused.node_id)
         raise
 
 
 @router.post("/lease", operation_id="agent_lease")
-def agent_lease(database: Db, agent: Agent, settings: Config, request: LeaseRequest) -> LeaseReply:
+async def agent_lease(
+    http: Request, agent: Agent, settings: Config, request: LeaseRequest
+) -> LeaseReply:
     """Heartbeat. 410: register again."""
     _require_self(agent, request.node_id)
-    with database.transaction() as session:
+
+    def renew(session: Session) -> LeaseReply:
+        identity.confirm_agent(session, agent)
         return agents.renew_lease(session, agent, request, settings=settings, now=clock.now())
+
+    return await _writes(http).do(renew)
 
 
 @router.get("/assignments", operation_id="agent_assignments")
 async def agent_assignments(
     http: Request,
-    database: Db,
     agent: Agent,
     node_id: Annotated[str, Query(max_length=64)],
     session_epoch: int,
@@ -81,44 +95,43 @@ async def agent_assignments(
     fence = Fence(node_id, session_epoch)
     deadline = time.monotonic() + min(wait, MAX_WAIT_S)
 
-    def answer(*, unless: int | None) -> AssignmentsReply | None:
-        with database.read() as session:
-            if unless is not None and agents.get_index(session, fence) == unless:
-                return None
-            return agents.get_assignments(session, fence)
+    def answer(session: Session, *, unless: int | None) -> AssignmentsReply | None:
+        return agents.answer_poll(session, agent, fence, unless=unless)
 
     polls: PollWatch = http.app.state.polls
+    reads: Together = http.app.state.reads
     with polls.listen(fence, index) as listener:
         must_look = True
         while (left := deadline - time.monotonic()) > 0:
             if must_look:
                 listener.take()
-                reply = await run_in_threadpool(answer, unless=index)
+                reply = await reads.do(partial(answer, unless=index))
                 if reply is not None:
                     return reply
             if await http.is_disconnected():
                 break
             must_look = await listener.wait(min(left, IS_THERE_S))
-    reply = await run_in_threadpool(answer, unless=None)
+    reply = await reads.do(partial(answer, unless=None))
     assert reply is not None
     return reply
 
 
 @router.post("/allocations/{allocation_id}/records", operation_id="agent_records")
-def agent_records(
-    http: Request,
-    database: Db,
-    agent: Agent,
-    allocation_id: AllocationId,
-    request: RecordsRequest,
+async def agent_records(
+    http: Request, agent: Agent, allocation_id: AllocationId, request: RecordsRequest
 ) -> RecordsReply:
     """Numbered records, in order. What the reply acknowledges is durable. 404: forget it."""
     _require_self(agent, request.node_id)
-    applied: list[NumberedRecord] = []
-    with database.transaction() as session:
+
+    def store(session: Session) -> tuple[RecordsReply, list[NumberedRecord]]:
+        applied: list[NumberedRecord] = []
+        identity.confirm_agent(session, agent)
         reply = records.apply_records(
             session, allocation_id, request, now=clock.now(), applied=applied
         )
+        return reply, applied
+
+    reply, applied = await _writes(http).do(store)
     telemetry: ServerTelemetry = http.app.state.telemetry
     size = http.headers.get("content-length", "")
     telemetry.took_records(applied, int(size) if size.isdigit() else 0)
@@ -128,7 +141,6 @@ def agent_records(
 @router.post("/allocations/{allocation_id}/logs/{local_rank}/{stream}", operation_id="agent_logs")
 async def agent_logs(
     http: Request,
-    database: Db,
     agent: Agent,
     allocation_id: AllocationId,
     local_rank: Annotated[int, Path(ge=-1, le=4096)],
@@ -146,24 +158,24 @@ async def agent_logs(
         if len(data) > MAX_LOG_BYTES:
             raise TooLarge("agent.log_too_large", f"At most {MAX_LOG_BYTES} bytes at a time.")
 
-    def store() -> LogsReply:
-        with database.transaction() as session:
-            next_offset = records.append_log(
-                session,
-                allocation_id,
-                Fence(node_id, session_epoch),
-                attempt_no=attempt_no,
-                local_rank=local_rank,
-                stream=stream,
-                offset=offset,
-                data=bytes(data),
-                now=clock.now(),
-            )
-        telemetry: ServerTelemetry = http.app.state.telemetry
-        telemetry.took_log(max(0, next_offset - offset))
-        return LogsReply(next_offset=next_offset)
+    def store(session: Session) -> int:
+        identity.confirm_agent(session, agent)
+        return records.append_log(
+            session,
+            allocation_id,
+            Fence(node_id, session_epoch),
+            attempt_no=attempt_no,
+            local_rank=local_rank,
+            stream=stream,
+            offset=offset,
+            data=bytes(data),
+            now=clock.now(),
+        )
 
-    return await run_in_threadpool(store)
+    next_offset = await _writes(http).do(store)
+    telemetry: ServerTelemetry = http.app.state.telemetry
+    telemetry.took_log(max(0, next_offset - offset))
+    return LogsReply(next_offset=next_offset)
 
 
 @router.post("/preflights", operation_id="agent_preflights")
@@ -180,6 +192,11 @@ def agent_deletions(database: Db, agent: Agent, request: DeletionsRequest) -> De
     _require_self(agent, request.node_id)
     with database.transaction() as session:
         return agents.take_deletions(session, request, now=clock.now())
+
+
+def _writes(http: Request) -> Together:
+    writes: Together = http.app.state.writes
+    return writes
 
 
 def _require_self(agent: Principal, node_id: str) -> None:

@@ -44,6 +44,11 @@ MONITOR_KNOWN_S = 600.0
 """While the database is away, whoever has read the metrics within this time still may: an outage is
 what monitoring is for."""
 MONITORS_MAX = 100
+CONFIRMED = frozenset({"agent_lease", "agent_assignments", "agent_records", "agent_logs"})
+"""Operations that look once more, in the transaction of their work, whether the credential is still
+its node's: whoever presented it lately is let that far without asking the database."""
+AGENT_KNOWN_S = 60.0
+AGENTS_MAX = 20_000
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,8 @@ class Gate:
         self._monitors: dict[str, tuple[Principal, float]] = {}
         """Hash of a token that may read the metrics → its principal, and how long it is believed
         without the database."""
+        self._agents: dict[str, tuple[Principal, float]] = {}
+        """Hash of a credential → its principal, and until when it is let in to be CONFIRMED."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -137,7 +144,10 @@ class Gate:
             scope[_OPERATION] = operation.id
             await self.app(scope, receive, send)
             return
-        principal = await run_in_threadpool(self._who, HTTPConnection(scope), operation)
+        principal = self._known_agent(scope, operation)
+        if principal is None:
+            principal = await run_in_threadpool(self._who, HTTPConnection(scope), operation)
+            self._remember(principal)
         if principal is None:
             raise NotSignedIn(
                 "auth.not_signed_in",
@@ -157,6 +167,23 @@ class Gate:
         scope.setdefault("state", {})["principal"] = principal
         structlog.contextvars.bind_contextvars(actor=principal.actor)
         await self.app(scope, receive, send)
+
+    def _known_agent(self, scope: Scope, operation: Operation | None) -> Principal | None:
+        if operation is None or operation.id not in CONFIRMED:
+            return None
+        secret = _bearer(HTTPConnection(scope))
+        if not secret:
+            return None
+        known, until = self._agents.get(hash_secret(secret), (None, 0.0))
+        return known if time.monotonic() < until else None
+
+    def _remember(self, principal: Principal | None) -> None:
+        # A credential that is being taken up changes what it is with its first use.
+        if principal is None or not principal.credential_hash or principal.uses_next_credential:
+            return
+        if len(self._agents) >= AGENTS_MAX:
+            self._agents.clear()
+        self._agents[principal.credential_hash] = (principal, time.monotonic() + AGENT_KNOWN_S)
 
     def _who(self, connection: HTTPConnection, operation: Operation | None) -> Principal | None:
         """`_identify`; and who monitors is still known while the database, which knows, is away."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import structlog
@@ -20,6 +20,9 @@ log = structlog.get_logger(__name__)
 SnapshotT = TypeVar("SnapshotT")
 DecisionT = TypeVar("DecisionT")
 
+TOGETHER = 16
+"""Decisions in one transaction. A commit costs more than most decisions, and so does waiting for
+the turn to write; but while the turn is held no agent's report is taken."""
 MAX_SAID = 10_000
 """Reasons remembered per loop, so that a repeated one is logged once."""
 
@@ -27,9 +30,10 @@ MAX_SAID = 10_000
 class Loop(ABC, Generic[SnapshotT, DecisionT]):
     """One control loop. Holds nothing that a restart would lose, except what it has logged.
 
-    Each decision is applied in a transaction of its own, which first checks that `lease` still
-    leads. A decision whose guarded writes find something changed is dropped: the next pass
-    decides again on what is true then.
+    Decisions are applied some in a transaction, which first checks that `lease` still leads. When
+    the guarded writes of one find something changed, all of them are applied once more, each in a
+    transaction of its own, and that one is dropped: the next pass decides again on what is true
+    then. So decisions must not depend on each other within a pass.
     """
 
     name: str
@@ -49,6 +53,11 @@ class Loop(ABC, Generic[SnapshotT, DecisionT]):
         self, session: Session, decision: DecisionT, *, lease: Lease, now: dt.datetime
     ) -> None: ...
 
+    def lock(self, session: Session, decisions: Sequence[DecisionT]) -> None:
+        """Take what several decisions that are applied together will lock, in the order in which
+        others lock it, too. Without it the database may have to end one of two that wait for each
+        other, which costs time alone."""
+
     @abstractmethod
     def describe(self, decision: DecisionT) -> tuple[Hashable, str]:
         """What a decision is about, and its reason."""
@@ -57,25 +66,50 @@ class Loop(ABC, Generic[SnapshotT, DecisionT]):
         """One pass; how many decisions took effect. Raises LeaseLost when another leads."""
         with self.database.read() as session:
             snapshot = self.load(session, lease=lease, now=now)
-        num_applied = 0
-        for decision in self.decide(snapshot, now=now):
-            subject, reason = self.describe(decision)
+        return sum(
+            self._carry_out(some, lease=lease, now=now)
+            for some in batched(self.decide(snapshot, now=now), TOGETHER)
+        )
+
+    def _carry_out(self, decisions: Sequence[DecisionT], *, lease: Lease, now: dt.datetime) -> int:
+        """All in one transaction, or each in its own where one of them cannot be applied."""
+        if len(decisions) > 1:
             try:
                 with self.database.transaction() as session:
                     require(session, lease)
-                    self.apply(session, decision, lease=lease, now=now)
-            except Outdated as error:
-                log.debug("decision_outdated", loop=self.name, subject=subject, why=str(error))
-                continue
-            except (LeaseLost, OperationalError, InterfaceError):
-                raise  # not about this decision: nothing further would succeed either
-            except Exception:
-                # One that cannot be applied must not keep all the others from being.
-                log.exception("decision_failed", loop=self.name, subject=subject, reason=reason)
-                continue
-            num_applied += 1
-            self._say(subject, reason)
-        return num_applied
+                    self.lock(session, decisions)
+                    for decision in decisions:
+                        self.apply(session, decision, lease=lease, now=now)
+                        # What one has loaded is no concern of the next.
+                        session.flush()
+                        session.expunge_all()
+            except LeaseLost:
+                raise
+            except Exception as error:
+                log.debug("decisions_apart", loop=self.name, why=str(error))
+            else:
+                for decision in decisions:
+                    self._say(*self.describe(decision))
+                return len(decisions)
+        return sum(self._carry_out_alone(d, lease=lease, now=now) for d in decisions)
+
+    def _carry_out_alone(self, decision: DecisionT, *, lease: Lease, now: dt.datetime) -> int:
+        subject, reason = self.describe(decision)
+        try:
+            with self.database.transaction() as session:
+                require(session, lease)
+                self.apply(session, decision, lease=lease, now=now)
+        except Outdated as error:
+            log.debug("decision_outdated", loop=self.name, subject=subject, why=str(error))
+            return 0
+        except (LeaseLost, OperationalError, InterfaceError):
+            raise  # not about this decision: nothing further would succeed either
+        except Exception:
+            # One that cannot be applied must not keep all the others from being.
+            log.exception("decision_failed", loop=self.name, subject=subject, reason=reason)
+            return 0
+        self._say(subject, reason)
+        return 1
 
     def _say(self, subject: Hashable, reason: str) -> None:
         if self._said.get(subject) == reason:
@@ -84,3 +118,8 @@ class Loop(ABC, Generic[SnapshotT, DecisionT]):
             self._said.clear()
         self._said[subject] = reason
         log.info("decided", loop=self.name, subject=subject, reason=reason)
+
+
+def batched(decisions: Sequence[DecisionT], most: int) -> Iterator[Sequence[DecisionT]]:
+    for first in range(0, len(decisions), most):
+        yield decisions[first : first + most]

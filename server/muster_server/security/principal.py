@@ -21,6 +21,8 @@ class Principal:
     node_id: str | None = None
     uses_next_credential: bool = False
     """Of an agent: it has taken up the credential that replaces its former one."""
+    credential_hash: str = ""
+    """Of an agent: what it presented."""
     join_token_id: int | None = None
     pool: str | None = None
     """Of a join token: the pool a node may join with it."""

@@ -36,7 +36,7 @@ from muster_server.errors import Superseded
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
-from . import credentials, file_deletions, node_health, preflights
+from . import credentials, file_deletions, identity, node_health, preflights
 from .allocations import changed, clean
 from .events import add_event
 
@@ -84,10 +84,21 @@ _INDEX = select(
     NodeRow.state,
     NodeRow.name,
     NodeRow.storage_id,
+    NodeRow.credential_hash,
 ).where(_OF_NODE)
 _INDEXES = select(NodeRow.id, NodeRow.session_epoch, NodeRow.assignments_index, NodeRow.state)
 _WANTED_OF_NODE = (
-    select(AllocationRow, AttemptRow)
+    select(
+        AllocationRow.spec,
+        AllocationRow.desired,
+        AllocationRow.stop_reason,
+        AllocationRow.stop_grace_s,
+        AllocationRow.stop_kind,
+        AttemptRow.rendezvous_host,
+        AttemptRow.rendezvous_port,
+        AttemptRow.trial_id,
+        AttemptRow.no,
+    )
     .join(AttemptRow, AttemptRow.id == AllocationRow.attempt_id)
     .where(
         AllocationRow.node_id == bindparam("node_id"),
@@ -187,8 +198,8 @@ def _renew_credential(
 
 def _confirm_gone(session: Session, node: NodeRow, running: set[str], now: dt.datetime) -> None:
     lost = session.scalars(_LOST_OF_NODE, {"node_id": node.id})
-    for allocation_id in sorted(set(lost) - running):
-        clean(session, allocation_id, before="LOST", now=now)
+    if gone := sorted(set(lost) - running):
+        clean(session, gone, before="LOST", now=now)
 
 
 def require_session(session: Session, node_id: str, session_epoch: int) -> NodeRow:
@@ -251,21 +262,39 @@ def get_indexes(session: Session) -> dict[Fence, int]:
     }
 
 
-def _present(session: Session, fence: Fence) -> Row[int, int, str, str, str]:
+def _present(
+    session: Session, fence: Fence, agent: Principal | None = None
+) -> Row[int, int, str, str, str, str]:
     row = session.execute(_INDEX, {"node_id": fence.node_id}).one_or_none()
+    if agent is not None:
+        identity.confirm_hash(agent, row.credential_hash if row is not None else None)
     if row is None or row.session_epoch != fence.session_epoch or row.state == "LOST":
         raise _superseded(None)
     return row
 
 
+def answer_poll(
+    session: Session, agent: Principal, fence: Fence, *, unless: int | None
+) -> AssignmentsReply | None:
+    """`get_assignments`; None while its number is `unless`. Raises Superseded, and NotSignedIn like
+    `identity.confirm_agent`."""
+    node = _present(session, fence, agent)
+    return _assignments_of(session, fence, node) if node.assignments_index != unless else None
+
+
 def get_assignments(session: Session, fence: Fence) -> AssignmentsReply:
     """The complete set this node should have, with its number. Raises Superseded."""
-    # The number is read first: should the set change in between, the next poll returns at once.
-    node = _present(session, fence)
+    return _assignments_of(session, fence, _present(session, fence))
+
+
+def _assignments_of(
+    session: Session, fence: Fence, node: Row[int, int, str, str, str, str]
+) -> AssignmentsReply:
+    # The number was read first: should the set change in between, the next poll returns at once.
     rows = session.execute(_WANTED_OF_NODE, {"node_id": fence.node_id})
     return AssignmentsReply(
         index=node.assignments_index,
-        assignments=[_assignment(allocation, attempt) for allocation, attempt in rows],
+        assignments=[_assignment(row) for row in rows],
         deletions=file_deletions.wanted_of(session, name=node.name, storage_id=node.storage_id),
         preflights=preflights.wanted_of(session, fence.node_id),
     )
@@ -288,21 +317,21 @@ def take_deletions(
     return file_deletions.take_results(session, node, request, now=now)
 
 
-def _assignment(allocation: AllocationRow, attempt: AttemptRow) -> Assignment:
-    wanted = allocation.desired
+def _assignment(row: Any) -> Assignment:
+    wanted = row.desired
     assert wanted in ("prepare", "start", "stop", "kill"), wanted
     rendezvous = None
-    if wanted != "prepare" and attempt.rendezvous_host and attempt.rendezvous_port:
+    if wanted != "prepare" and row.rendezvous_host and row.rendezvous_port:
         rendezvous = Rendezvous(
-            host=attempt.rendezvous_host,
-            port=attempt.rendezvous_port,
-            run_id=f"{attempt.trial_id}.{attempt.no}",
+            host=row.rendezvous_host,
+            port=row.rendezvous_port,
+            run_id=f"{row.trial_id}.{row.no}",
         )
     return Assignment(
-        spec=load(AllocationSpec, allocation.spec),
-        desired=wanted,  # type: ignore[arg-type]
+        spec=load(AllocationSpec, row.spec),
+        desired=wanted,
         rendezvous=rendezvous,
-        stop_reason=allocation.stop_reason,
-        stop_grace_s=allocation.stop_grace_s,
-        stop_kind=allocation.stop_kind,
+        stop_reason=row.stop_reason,
+        stop_grace_s=row.stop_grace_s,
+        stop_kind=row.stop_kind,
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from sqlalchemy import CursorResult, Executable, update
+from sqlalchemy import CursorResult, Executable, select, update
 from sqlalchemy.orm import Session
 
 from muster.wire import AllocationSpec, CodeSpec
@@ -19,10 +20,11 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
+from muster_server.domain.budgets import slot_seconds
 from muster_server.domain.scheduler import NodeShare
 
 from .checkpoints import Start, trial_folder
-from .spending import settle
+from .spending import Used, settle
 
 BUILT_IN_TRAINER = ("-m", "muster.training")
 
@@ -96,43 +98,67 @@ def build_spec(
 
 def bump_assignments(session: Session, node_ids: Iterable[str]) -> None:
     """The desired set of these nodes changed: wake their agents. In id order, against deadlocks."""
-    for node_id in sorted(set(node_ids)):
+    ids = sorted(set(node_ids))
+    if not ids:
+        return
+    if len(ids) > 1 and session.get_bind().dialect.name != "sqlite":
         session.execute(
-            update(NodeRow)
-            .where(NodeRow.id == node_id)
-            .values(assignments_index=NodeRow.assignments_index + 1)
-        )
-        touch(session, f"assignments:{node_id}")
+            select(NodeRow.id).where(NodeRow.id.in_(ids)).order_by(NodeRow.id).with_for_update()
+        ).all()
+    session.execute(
+        update(NodeRow)
+        .where(NodeRow.id.in_(ids))
+        .values(assignments_index=NodeRow.assignments_index + 1)
+    )
+    touch(session, *(f"assignments:{node_id}" for node_id in ids))
 
 
-def clean(session: Session, allocation_id: str, *, before: str, now: dt.datetime) -> str:
-    """`before` → CLEANED: free the slots, settle what they cost, drop it from its node's set.
+def clean(
+    session: Session, allocation_ids: Sequence[str], *, before: str, now: dt.datetime
+) -> set[str]:
+    """`before` → CLEANED: free the slots, settle what they cost, drop them from their nodes' sets.
 
-    Returns the node's id; the caller bumps it. Raises Outdated when it is not in `before` any more.
+    Returns the ids of the nodes; the caller bumps them. Raises Outdated when one is not in `before`
+    any more.
     """
-    allocation = session.get(AllocationRow, allocation_id)
-    lost_at = allocation.ended_at if allocation is not None and before == "LOST" else None
-    require_one(
+    members = session.execute(
+        select(
+            AllocationRow.trial_id,
+            AllocationRow.node_id,
+            AllocationRow.slots,
+            AllocationRow.created_at,
+            AllocationRow.ended_at,
+            AllocationRow.price_per_slot_hour,
+        ).where(AllocationRow.id.in_(allocation_ids))
+    ).all()
+    num = changed(
         session,
         update(AllocationRow)
-        .where(AllocationRow.id == allocation_id, AllocationRow.observed == before)
+        .where(AllocationRow.id.in_(allocation_ids), AllocationRow.observed == before)
         .values(observed="CLEANED", desired="forget", state_since=now, ended_at=now),
-        f"allocation {allocation_id} is not {before}",
     )
+    if num != len(allocation_ids):
+        raise Outdated(f"of allocations {list(allocation_ids)} some are not {before}")
     session.execute(
         update(NodeSlotRow)
-        .where(NodeSlotRow.allocation_id == allocation_id)
+        .where(NodeSlotRow.allocation_id.in_(allocation_ids))
         .values(allocation_id=None, free_since=now)
     )
     session.execute(
         update(WorkerRow)
-        .where(WorkerRow.allocation_id == allocation_id, WorkerRow.ended_at.is_(None))
+        .where(WorkerRow.allocation_id.in_(allocation_ids), WorkerRow.ended_at.is_(None))
         .values(ended_at=now)
     )
-    assert allocation is not None
-    settle(session, allocation, until=lost_at or now)
-    touch(session, "cluster", f"trial:{allocation.trial_id}", "loops")
-    return allocation.node_id
+    by_trial: dict[int, list[Used]] = defaultdict(list)
+    for member in members:
+        lost_at = member.ended_at if before == "LOST" else None
+        seconds = slot_seconds(member.created_at, lost_at or now, len(member.slots))
+        by_trial[member.trial_id].append(Used(seconds, member.price_per_slot_hour))
+    for trial_id, used in sorted(by_trial.items()):
+        settle(session, trial_id, used)
+        touch(session, f"trial:{trial_id}")
+    touch(session, "cluster", "loops")
+    return {member.node_id for member in members}
 
 
 def _entrypoint(config: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hmac
 
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
@@ -16,6 +17,7 @@ from muster_server.db.models import (
     UserRow,
 )
 from muster_server.domain.states import NodeState
+from muster_server.errors import NotSignedIn
 from muster_server.schemas.auth import Role, TokenRole
 from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret, kind_of
@@ -186,7 +188,34 @@ def _of_agent(session: Session, secret_hash: str) -> Principal | None:
         node_id=node.id,
         pool=node.pool,
         uses_next_credential=node.credential_hash != secret_hash,
+        credential_hash=secret_hash,
     )
+
+
+_CREDENTIAL_OF_NODE = select(NodeRow.credential_hash).where(
+    NodeRow.id == bindparam("node_id"), NodeRow.state != NodeState.REMOVED
+)
+
+
+def confirm_agent(session: Session, agent: Principal) -> None:
+    """Raise NotSignedIn unless what an agent presented is its node's credential now.
+
+    For calls that were let in by what was known a moment ago, in the transaction that does their
+    work: a credential is void from the commit on that takes it away. One that is only just being
+    taken up is looked up each time instead.
+    """
+    if not agent.uses_next_credential:
+        confirm_hash(agent, session.scalar(_CREDENTIAL_OF_NODE, {"node_id": agent.node_id}))
+
+
+def confirm_hash(agent: Principal, present: str | None) -> None:
+    """The same for whoever has read its node's `credential_hash` already."""
+    if agent.uses_next_credential:
+        return
+    if present is None or not hmac.compare_digest(present, agent.credential_hash):
+        raise NotSignedIn(
+            "auth.not_signed_in", "The token is not valid: mistyped, expired or revoked."
+        )
 
 
 def _of_join_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:

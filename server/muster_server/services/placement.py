@@ -6,9 +6,9 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import ColumnElement, bindparam, func, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
@@ -24,7 +24,7 @@ from muster_server.db.models import (
 from muster_server.domain.scheduler import NodeShare, Place, Preempt, Resize, Wait
 from muster_server.domain.states import YieldKind
 
-from .allocations import Outdated, build_spec, changed, require_one
+from .allocations import Outdated, build_spec, bump_assignments, changed, require_one
 from .checkpoints import Start, start_of
 from .events import add_event
 from .spending import price_of
@@ -81,10 +81,32 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
     session.flush()
     cluster_id = session.scalars(select(ClusterIdentityRow.id)).one()
     price = price_of(session, (experiment.config.get("resources") or {}).get("pool", "default"))
-    # Rows of nodes are always locked in the order of their ids.
-    for share in sorted(decision.shares, key=lambda s: s.node_id):
+    # Of all members, but for what is `own`: taking it apart costs more than the rest of a member.
+    common = dataclasses.asdict(
+        build_spec(
+            experiment,
+            trial,
+            attempt_id=attempt.id,
+            attempt_no=attempt.no,
+            allocation_id="",
+            share=decision.shares[0],
+            num_nodes=len(decision.shares),
+            world_size=world_size,
+            start=start,
+            cluster_id=cluster_id,
+        )
+    )
+    taken: dict[str, NodeShare] = {}
+    for share in decision.shares:
+        allocation_id = f"a{secrets.token_hex(10)}"
+        own = {
+            "allocation_id": allocation_id,
+            "node_rank": share.node_rank,
+            "slots": list(share.slots),
+            "rank_offset": share.rank_offset,
+        }
         allocation = AllocationRow(
-            id=f"a{secrets.token_hex(10)}",
+            id=allocation_id,
             attempt_id=attempt.id,
             trial_id=trial.id,
             attempt_no=attempt.no,
@@ -95,27 +117,15 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
             rank_offset=share.rank_offset,
             desired="prepare",
             observed="ASSIGNED",
-            spec={},
+            spec={**common, **own},
             price_per_slot_hour=price,
             created_at=now,
             state_since=now,
         )
-        spec = build_spec(
-            experiment,
-            trial,
-            attempt_id=attempt.id,
-            attempt_no=attempt.no,
-            allocation_id=allocation.id,
-            share=share,
-            num_nodes=len(decision.shares),
-            world_size=world_size,
-            start=start,
-            cluster_id=cluster_id,
-        )
-        allocation.spec = dataclasses.asdict(spec)
         session.add(allocation)
-        _take(session, share, allocation.id)
+        taken[allocation_id] = share
     session.flush()
+    _take(session, taken)
     add_event(
         session,
         now=now,
@@ -131,7 +141,6 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
         "experiments",
         f"experiment:{trial.experiment_id}",
         f"trial:{trial.id}",
-        *(f"assignments:{share.node_id}" for share in decision.shares),
     )
 
 
@@ -217,26 +226,43 @@ def _attempt_id(session: Session, trial_id: int, attempt_no: int) -> int:
     return found
 
 
-def _take(session: Session, share: NodeShare, allocation_id: str) -> None:
-    require_one(
-        session,
-        update(NodeRow)
-        .where(NodeRow.id == share.node_id, NodeRow.state == "ONLINE", NodeRow.scheduling == "open")
-        .values(assignments_index=NodeRow.assignments_index + 1),
-        f"node {share.node_name} is not open any more",
-    )
-    taken = changed(
-        session,
-        update(NodeSlotRow)
+def _take(session: Session, shares: Mapping[str, NodeShare]) -> None:
+    """Reserve the slots of every allocation, and let its node's agent hear of it."""
+    nodes = sorted({share.node_id for share in shares.values()})
+    is_open = (NodeRow.id.in_(nodes), NodeRow.state == "ONLINE", NodeRow.scheduling == "open")
+    # Rows of nodes are always locked in the order of their ids.
+    found = session.scalars(
+        select(NodeRow.id).where(*is_open).order_by(NodeRow.id).with_for_update()
+    ).all()
+    if len(found) != len(nodes):
+        names = [s.node_name for s in shares.values() if s.node_id not in found]
+        raise Outdated(f"not open any more: {', '.join(names)}")
+    bump_assignments(session, nodes)
+    slots = NodeSlotRow.__table__
+    session.connection().execute(
+        update(slots)  # type: ignore[arg-type]
         .where(
-            NodeSlotRow.node_id == share.node_id,
-            NodeSlotRow.idx.in_(share.slots),
-            NodeSlotRow.allocation_id.is_(None),
+            slots.c.node_id == bindparam("of_node"),
+            slots.c.idx == bindparam("slot"),
+            slots.c.allocation_id.is_(None),
         )
-        .values(allocation_id=allocation_id, free_since=None),
+        .values(allocation_id=bindparam("holder"), free_since=None),
+        [
+            {"of_node": share.node_id, "slot": slot, "holder": allocation_id}
+            for allocation_id, share in shares.items()
+            for slot in share.slots
+        ],
     )
-    if taken != len(share.slots):
-        raise Outdated(f"a slot of {share.node_name} is taken already")
+    # Counted and not believed: drivers say different things of many updates at once.
+    held = session.execute(
+        select(NodeSlotRow.allocation_id, func.count())
+        .where(NodeSlotRow.allocation_id.in_(shares))
+        .group_by(NodeSlotRow.allocation_id)
+    )
+    num: dict[str | None, int] = dict(held.all())
+    for allocation_id, share in shares.items():
+        if num.get(allocation_id) != len(share.slots):
+            raise Outdated(f"a slot of {share.node_name} is taken already")
 
 
 def _sentence(

@@ -106,7 +106,7 @@ def _refuse(
         isinstance(n.record, StateRecord) and n.record.observed == "EXITED" for n in request.records
     )
     if has_ended and allocation.observed == "LOST":
-        bump_assignments(session, [clean(session, allocation.id, before="LOST", now=now)])
+        bump_assignments(session, clean(session, [allocation.id], before="LOST", now=now))
     last = max((n.seq for n in request.records), default=allocation.acked_seq)
     return RecordsReply(acked_seq=max(last, allocation.acked_seq), superseded=True)
 

@@ -316,7 +316,7 @@ def _settle_missing(
 ) -> None:
     """An allocation the agent has no trace of: nothing of it runs on that machine."""
     if row.observed == "LOST":
-        clean(session, row.id, before="LOST", now=now)
+        clean(session, [row.id], before="LOST", now=now)
         return
     if row.observed in ("ASSIGNED", *DONE):
         return  # not delivered yet, or over: the loops and the next poll see to it

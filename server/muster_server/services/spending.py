@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, case, func, select, update
@@ -23,7 +23,7 @@ from muster_server.db.models import (
     TrialRow,
 )
 from muster_server.db.queries.metrics import insert_or_ignore
-from muster_server.domain.budgets import Holding, Spending, slot_seconds, spending
+from muster_server.domain.budgets import Holding, Spending, spending
 
 
 @dataclass(frozen=True)
@@ -48,26 +48,31 @@ def price_of(session: Session, pool: str) -> float:
     return price or 0.0
 
 
-def settle(session: Session, allocation: AllocationRow, *, until: dt.datetime) -> None:
-    """Add what an allocation has cost to its experiment. Call it once, when its slots are freed.
+@dataclass(frozen=True)
+class Used:
+    """By one allocation, from its reservation until its slots were freed."""
 
-    until: that moment, or the one at which its node was lost.
-    """
+    slot_s: float
+    price_per_slot_hour: float
+
+
+def settle(session: Session, trial_id: int, used: Sequence[Used]) -> None:
+    """Add what allocations of a trial have cost to its experiment. Call it once for each, when its
+    slots are freed."""
     owner = session.execute(
         select(ExperimentRow.id, ExperimentRow.project_id)
         .join(TrialRow, TrialRow.experiment_id == ExperimentRow.id)
-        .where(TrialRow.id == allocation.trial_id)
+        .where(TrialRow.id == trial_id)
     ).one_or_none()
     if owner is None:
         return
-    used = slot_seconds(allocation.created_at, until, len(allocation.slots))
     open_account(session, owner.id, owner.project_id)
     session.execute(
         update(SpendingRow)
         .where(SpendingRow.experiment_id == owner.id)
         .values(
-            slot_s=SpendingRow.slot_s + used,
-            cost=SpendingRow.cost + used / 3600.0 * allocation.price_per_slot_hour,
+            slot_s=SpendingRow.slot_s + sum(u.slot_s for u in used),
+            cost=SpendingRow.cost + sum(u.slot_s / 3600.0 * u.price_per_slot_hour for u in used),
         )
         .execution_options(synchronize_session=False)
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import dataclasses
+import itertools
 import random
 import time
 import uuid
@@ -195,7 +197,7 @@ class SimulatedAgent:
             labels={},
             boot_id="boot-1",
             instance_id=self._instance_id,
-            number=1,
+            number=0,
             join_id=self._instance_id,
             inventory=Inventory(
                 hostname=self.name,
@@ -213,7 +215,19 @@ class SimulatedAgent:
                 storage_id="shared",
             ),
         )
-        body = await self._call("register", "/register", dump(request), token=join_token)
+        for number in itertools.count(1):  # asked again it is the same joining
+            try:
+                body = await self._call(
+                    "register",
+                    "/register",
+                    dump(dataclasses.replace(request, number=number)),
+                    token=join_token,
+                )
+                break
+            except (Refused, OSError, TimeoutError) as error:
+                if isinstance(error, Refused) and error.status != 503:
+                    raise
+                await asyncio.sleep(ERROR_PAUSE_S)
         reply = loads(RegisterReply, body)
         self._credential = reply.credential or ""
         self.node_id, self.epoch = reply.node_id, reply.session_epoch

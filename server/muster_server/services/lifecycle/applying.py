@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import func, select, update
@@ -37,7 +40,13 @@ from muster_server.domain.lifecycle import (
 )
 from muster_server.domain.states import TERMINAL_ATTEMPT, TERMINAL_EXPERIMENT, TERMINAL_TRIAL
 from muster_server.services import preflights, search
-from muster_server.services.allocations import Outdated, bump_assignments, clean, require_one
+from muster_server.services.allocations import (
+    Outdated,
+    bump_assignments,
+    changed,
+    clean,
+    require_one,
+)
 from muster_server.services.events import Level, add_event
 from muster_server.services.node_health import quarantine
 from muster_server.services.yielding import ask_to_yield
@@ -46,7 +55,38 @@ from muster_server.services.yielding import ask_to_yield
 def apply_step(session: Session, step: Step, *, now: dt.datetime) -> None:
     """Write one subject's actions. Raises Outdated, and then nothing must be committed, when
     something else was faster than one of them."""
-    ids = [a.allocation_id for a in step.actions if isinstance(a, SetAllocation | SetDesired)]
+    _lock_allocations(session, [step])
+    nodes: set[str] = set()
+    for _, actions in itertools.groupby(step.actions, key=_kind):
+        nodes |= _apply_alike(session, list(actions), now)
+    bump_assignments(session, nodes)
+
+
+def lock_subjects(session: Session, steps: Sequence[Step]) -> None:
+    """Lock what steps that are applied in one transaction begin with: allocations, then trials, as
+    records of agents do, and each in the order of their ids."""
+    if session.get_bind().dialect.name == "sqlite":
+        return  # whoever writes is alone
+    _lock_allocations(session, steps)
+    trials = [a.trial_id for step in steps for a in step.actions if isinstance(a, SetTrial)]
+    if trials:
+        session.execute(
+            select(TrialRow.id)
+            .where(TrialRow.id.in_(trials))
+            .order_by(TrialRow.id)
+            .with_for_update()
+        ).all()
+
+
+def _lock_allocations(session: Session, steps: Sequence[Step]) -> None:
+    if session.get_bind().dialect.name == "sqlite":
+        return
+    ids = [
+        a.allocation_id
+        for step in steps
+        for a in step.actions
+        if isinstance(a, SetAllocation | SetDesired)
+    ]
     if ids:
         # The order in which records lock, too: allocations before attempts and trials.
         session.execute(
@@ -55,10 +95,30 @@ def apply_step(session: Session, step: Step, *, now: dt.datetime) -> None:
             .order_by(AllocationRow.id)
             .with_for_update()
         ).all()
-    nodes: set[str] = set()
-    for action in step.actions:
-        nodes |= _apply(session, action, now)
-    bump_assignments(session, nodes)
+
+
+def _kind(action: Action) -> Hashable:
+    """Equal for actions that one statement can carry out together."""
+    match action:
+        case SetAllocation(after="CLEANED"):
+            return "clean", action.before
+        case SetDesired():
+            return replace(action, allocation_id="", node_id="")
+        case _:
+            return id(action)
+
+
+def _apply_alike(session: Session, actions: Sequence[Action], now: dt.datetime) -> set[str]:
+    """Write actions of the same `_kind`; the nodes whose desired set they changed."""
+    match actions[0]:
+        case SetAllocation(after="CLEANED"):
+            ids = [a.allocation_id for a in actions if isinstance(a, SetAllocation)]
+            return clean(session, ids, before=actions[0].before, now=now)
+        case SetDesired():
+            alike = [a for a in actions if isinstance(a, SetDesired)]
+            _set_desired(session, alike)
+            return {action.node_id for action in alike}
+    return {node for action in actions for node in _apply(session, action, now)}
 
 
 def _apply(session: Session, action: Action, now: dt.datetime) -> set[str]:
@@ -70,10 +130,7 @@ def _apply(session: Session, action: Action, now: dt.datetime) -> set[str]:
             if session.get(NodeRow, action.node_id) is not None:  # it may have been removed
                 quarantine(session, action.node_id, action.reason, now=now)
         case SetAllocation():
-            return _set_allocation(session, action, now)
-        case SetDesired():
-            _set_desired(session, action)
-            return {action.node_id}
+            _set_allocation(session, action, now)
         case SetYield():
             ask_to_yield(
                 session,
@@ -124,9 +181,7 @@ def _set_node(session: Session, action: SetNode, now: dt.datetime) -> None:
     touch(session, "cluster", f"node:{action.node_id}", "loops")
 
 
-def _set_allocation(session: Session, action: SetAllocation, now: dt.datetime) -> set[str]:
-    if action.after == "CLEANED":
-        return {clean(session, action.allocation_id, before=action.before, now=now)}
+def _set_allocation(session: Session, action: SetAllocation, now: dt.datetime) -> None:
     conditions = [
         AllocationRow.id == action.allocation_id,
         AllocationRow.observed == action.before,
@@ -150,10 +205,11 @@ def _set_allocation(session: Session, action: SetAllocation, now: dt.datetime) -
             .where(WorkerRow.allocation_id == action.allocation_id, WorkerRow.ended_at.is_(None))
             .values(ended_at=now, exit_message=action.reason)
         )
-    return set()
 
 
-def _set_desired(session: Session, action: SetDesired) -> None:
+def _set_desired(session: Session, actions: Sequence[SetDesired]) -> None:
+    """They differ in their allocations alone."""
+    action = actions[0]
     values: dict[str, Any] = {"desired": action.after}
     if action.after != "start":
         values |= {
@@ -161,16 +217,15 @@ def _set_desired(session: Session, action: SetDesired) -> None:
             "stop_kind": action.kind,
             "stop_grace_s": action.grace_s,
         }
-    require_one(
+    ids = [a.allocation_id for a in actions]
+    num = changed(
         session,
         update(AllocationRow)
-        .where(
-            AllocationRow.id == action.allocation_id,
-            AllocationRow.desired == action.before,
-        )
+        .where(AllocationRow.id.in_(ids), AllocationRow.desired == action.before)
         .values(**values),
-        f"allocation {action.allocation_id} is not wanted {action.before} any more",
     )
+    if num != len(ids):
+        raise Outdated(f"of {ids} some are not wanted {action.before} any more")
 
 
 def _set_attempt(session: Session, action: SetAttempt, now: dt.datetime) -> None:

@@ -6,7 +6,7 @@ import datetime as dt
 from collections import defaultdict
 
 from sqlalchemy import and_, func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, load_only
 
 from muster.wire import ExitInfo, NodeFacts, load
 from muster_server.db.models import (
@@ -31,6 +31,24 @@ from muster_server.domain.lifecycle import (
 )
 from muster_server.domain.states import TERMINAL_EXPERIMENT, YieldKind
 from muster_server.services import preflights
+
+_OF_TRIAL = load_only(
+    TrialRow.no,
+    TrialRow.experiment_id,
+    TrialRow.state,
+    TrialRow.desired,
+    TrialRow.not_before,
+    TrialRow.failures_user,
+    TrialRow.failures_infra,
+    TrialRow.no_progress,
+    TrialRow.avoided,
+    TrialRow.flags,
+    raiseload=True,
+)
+_OF_EXPERIMENT = load_only(
+    ExperimentRow.desired, ExperimentRow.exhausted_reason, ExperimentRow.config, raiseload=True
+)
+"""All that is looked at: the rest of a row, much of it JSON, takes longer to read than to decide."""
 
 ACTIVE = ("STARTING", "RUNNING", "STOPPING")
 WAITING = ("QUEUED", "RETRY_WAIT", "PAUSED")
@@ -106,6 +124,7 @@ def _load_trials(session: Session, now: dt.datetime) -> list[TrialView]:
     )
     rows = session.execute(
         select(TrialRow, ExperimentRow, CheckpointRow.step)
+        .options(_OF_TRIAL, _OF_EXPERIMENT)
         .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
         .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
         .where(or_(TrialRow.state.in_(ACTIVE), due))
@@ -154,8 +173,21 @@ def _load_attempts(session: Session) -> dict[int, AttemptView]:
     """Trial id → its current attempt, of trials that have one under way."""
     members: dict[int, list[AllocationView]] = defaultdict(list)
     current = and_(TrialRow.id == AttemptRow.trial_id, TrialRow.attempt_no == AttemptRow.no)
-    allocations = session.scalars(
-        select(AllocationRow)
+    allocations = session.execute(
+        select(
+            AllocationRow.id,
+            AllocationRow.attempt_id,
+            AllocationRow.node_id,
+            AllocationRow.node_name,
+            AllocationRow.node_rank,
+            AllocationRow.observed,
+            AllocationRow.desired,
+            AllocationRow.state_since,
+            AllocationRow.message,
+            AllocationRow.exit,
+            AllocationRow.facts,
+            AllocationRow.is_node_at_fault,
+        )
         .join(AttemptRow, AttemptRow.id == AllocationRow.attempt_id)
         .join(TrialRow, current)
         .where(TrialRow.state.in_(ACTIVE))

@@ -50,7 +50,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "no_dedup",
         "records that were applied already are applied again",
-        5,
+        8,
         records.apply_records,
         "if numbered.seq <= allocation.acked_seq:\n            continue\n"
         "        if numbered.seq != allocation.acked_seq + 1:\n            break",
