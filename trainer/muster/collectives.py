@@ -10,7 +10,7 @@ cpu_ns = time.thread_time_ns
 """CPU time of the calling thread."""
 
 MAX_RECORDS = 20_000
-"""Collectives kept of one step: about 10 MB. A step with more is reported without its parts."""
+"""Collectives kept of one step: about 5 MB. A step with more is reported without its parts."""
 MAX_TRANSFER_SIZES = 256
 """Sizes of point-to-point messages whose fastest transfer is remembered, per process."""
 

@@ -43,8 +43,8 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
   const rows = ranks.toSorted((a, b) => (ORDERS[order.by](a) - ORDERS[order.by](b)) * (order.down ? -1 : 1));
   const hinted = (value: number | null, hint: string) => <span title={hint}>{format.ms(value)}</span>;
   const columns: Column<RankSteps>[] = [
-    { id: "rank", header: t("ranks.rank"), lead: true, sort: sort("rank"), cell: (r) => <b>{t("rank.no", { rank: r.rank })}</b> },
-    { id: "node", header: t("ranks.node"), cell: (r) => nodes.get(r.rank) ?? format.MISSING },
+    { id: "rank", header: t("ranks.rank"), lead: true, sort: sort("rank"), cell: (r) => <b className={css["whole"]}>{t("rank.no", { rank: r.rank })}</b> },
+    { id: "node", header: t("ranks.node"), cell: (r) => <span className={css["whole"]}>{nodes.get(r.rank) ?? format.MISSING}</span> },
     { id: "step", header: t("perf.step"), align: "right", sort: sort("step"), cell: (r) => <span title={t("perf.rows", { count: r.num_rows })}>{format.ms(r.step_ms)}</span> },
     {
       id: "parts",
@@ -68,14 +68,13 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
         header: t(`part.${part}`),
         align: "right",
         cell: (r) => (
-          <span className={css["keyed"]}>
+          <span className={css["keyed"]} title={t("perf.ofStep", { share: format.pct(r.step_ms > 0 ? (r.parts[part] ?? 0) / r.step_ms : null) })}>
             <i style={{ background: COLORS[part] }} aria-hidden />
             {format.ms(r.parts[part])}
           </span>
         ),
       }),
     ),
-    { id: "share", header: t("perf.share"), align: "right", cell: (r) => format.pct(r.step_ms > 0 && r.parts["comm/exposed_ms"] !== undefined ? r.parts["comm/exposed_ms"] / r.step_ms : null) },
   ];
   return <DataTable rows={rows} columns={columns} rowKey={(r) => r.rank} label={t("perf.ranks")} testId="perf-ranks" />;
 }

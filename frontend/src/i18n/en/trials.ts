@@ -146,7 +146,7 @@ export const trials = {
     reserved: "GPU, reserved",
     step: "Step time",
     parts: "Parts",
-    share: "Comm share",
+    ofStep: "{{share}} of the step",
     bytes: "Bytes",
     diagnosis: {
       comm: "Exposed communication is {{share}} of the step.",

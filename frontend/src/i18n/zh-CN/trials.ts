@@ -148,7 +148,7 @@ export const trials: Same<typeof english> = {
     reserved: "显存：保留",
     step: "步时间",
     parts: "构成",
-    share: "通信占比",
+    ofStep: "占步时间的 {{share}}",
     bytes: "字节数",
     diagnosis: {
       comm: "未被掩盖的通信占步时间的 {{share}}。",
