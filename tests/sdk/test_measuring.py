@@ -130,6 +130,13 @@ def test_waiting_for_a_stage_that_is_not_there_yet_is_bubble_and_the_transfer_is
     assert use.exposed_by_group == {}  # not all members take part in a message
 
 
+def test_what_a_stage_sends_shows_what_receiving_as_much_takes() -> None:
+    sent = Collective("send", 100, "pp", 10, is_pipeline=True)
+    sent.waits = [(ME, 10, 14)]
+    use = comm_use([sent, message(20, 80)], STEP, thread=ME)
+    assert (use.exposed, use.bubble) == (8, 56)
+
+
 def test_a_message_still_awaited_at_the_end_of_a_step_is_not_moving() -> None:
     record = Collective("recv", 100, "pp", 10, is_pipeline=True)
     assert comm_use([record], STEP, thread=ME).total == 0

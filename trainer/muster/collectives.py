@@ -97,15 +97,19 @@ log = CollectiveLog()
 class FastestTransfers:
     """The shortest time that a message of a size has taken: what moving it takes when nobody has
     to be waited for. gloo begins to move a message when both ends have asked for it, so the one
-    that asks last sees the transfer alone."""
+    that asks last sees the transfer alone.
+
+    Sent and received count alike: a stage before a slow one finds all it receives late, but what it
+    sends is awaited.
+    """
 
     def __init__(self) -> None:
-        self._shortest: dict[tuple[str, str, int], int] = {}
+        self._shortest: dict[tuple[str, int], int] = {}
 
     def learn(self, record: Collective) -> int:
-        """The shortest so far of messages like this finished one, in ns."""
+        """The shortest so far of messages as large as this finished one, in ns."""
         took = record.end - record.launched
-        key = (record.group, record.kind, record.num_bytes)
+        key = (record.group, record.num_bytes)
         shortest = min(took, self._shortest.get(key, took))
         if key in self._shortest or len(self._shortest) < MAX_TRANSFER_SIZES:
             self._shortest[key] = shortest
