@@ -97,6 +97,53 @@ def test_a_resumed_training_repeats_and_skips_no_sample(
         assert len(set(epoch)) == len(epoch)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    num=st.integers(0, 5),
+    start=st.integers(0, 30),
+    taken=st.integers(0, 40),
+    workers=st.integers(1, 3),
+)
+def test_batches_fetched_ahead_are_those_fetched_one_by_one(
+    num: int, start: int, taken: int, workers: int
+) -> None:
+    """From any step, as after a resume, over several epochs and left at any point."""
+    from muster.training import data
+
+    found = data.load(resolve({"trainer": {"data": "synthetic", "samples": 40}}, {}))
+
+    def fetcher() -> Any:
+        order = data.Order(40, global_batch=6, seed=2, augment=True)
+        return lambda step: order.batch(found, step, rank=workers - 1, world_size=workers)
+
+    asked: list[int] = []
+    fetch = fetcher()
+
+    def noted(step: int) -> Any:
+        asked.append(step)
+        return fetch(step)
+
+    ahead = data.fetch_ahead(noted, range(start, start + 40), num=num)
+    one_by_one = fetcher()
+    for step in range(start, start + taken):
+        x, y = next(ahead)
+        want_x, want_y = one_by_one(step)
+        assert torch.equal(x, want_x)
+        assert torch.equal(y, want_y)
+        assert asked[-1] <= step + num  # never more than that ahead
+    ahead.close()
+    assert asked == list(range(start, start + len(asked)))
+
+
+def test_what_fetching_raises_is_raised_at_its_step() -> None:
+    from muster.training.data import fetch_ahead
+
+    ahead = fetch_ahead(lambda step: 6 // (3 - step), range(5), num=2)
+    assert [next(ahead) for _ in range(3)] == [2, 3, 6]
+    with pytest.raises(ZeroDivisionError):
+        next(ahead)
+
+
 def test_random_samples_have_the_shapes_of_the_real_ones() -> None:
     from muster.training import data
 

@@ -82,12 +82,12 @@ def test_killed_and_resumed_equals_uninterrupted(start: Start, workers: int) -> 
     whole = start("whole", **settings()).wait()
 
     # Slow, so that it can be killed between the checkpoint of step 10 and its end.
-    killed = start("killed", **settings(inject=[{"rank": 0, "ms": 60}]))
+    killed = start("killed", **settings(inject=[{"rank": 0, "ms": 60}], prefetch=2))
     checkpoint = killed.checkpoints / "step-00000010"
     wait_for(lambda: checkpoint.exists() and killed.series("train/loss").get(12))
     killed.kill()
 
-    resumed = start("resumed", resume_from=checkpoint, **settings()).wait()
+    resumed = start("resumed", resume_from=checkpoint, **settings(prefetch=3)).wait()
     for rank in range(workers):
         expected = {s: v for s, v in whole.series("train/loss", rank).items() if s > 10}
         assert resumed.series("train/loss", rank) == expected

@@ -174,6 +174,9 @@ class Trainer(Section):
     """Shift digits by up to one pixel."""
     samples: Annotated[int, Field(ge=1, le=100_000_000)] = 4096
     """Size of the synthetic training set."""
+    prefetch: Annotated[int, Field(ge=0, le=64)] = 0
+    """Batches that a thread of each worker fetches ahead while a step computes; the samples and
+    their order stay the same."""
     options: dict[SafeStr, Any] = {}
     """Further settings of the trainer, checked when it starts (`{rows_per_s: 20}`)."""
 

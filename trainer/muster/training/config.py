@@ -132,6 +132,8 @@ class TrainConfig:
     """Shift digits by up to one pixel, the same way on any number of workers."""
     samples: int = 4096
     """Size of the synthetic training set."""
+    prefetch: int = 0
+    """Batches to fetch ahead, in a thread."""
     seed: int = 0
     checkpoint_epochs: int | None = 1
     """Checkpoint every that many epochs (checkpoints.every.epochs)."""
@@ -181,10 +183,12 @@ _AT_LEAST: dict[str, float] = {
     "warmup_steps": 0,
     "dropout": 0,
     "rows_per_s": 0,
+    "prefetch": 0,
 }
 _INTEGERS = {
     "epochs", "steps", "batch_size", "width", "depth", "heads", "context", "patch",
     "samples", "warmup_steps", "reference_batch", "seed",
+    "prefetch",
 }  # fmt: skip
 _OWN = {"model", "data"}
 OWN_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)

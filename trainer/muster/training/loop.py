@@ -19,6 +19,7 @@ from muster.stops import StopNotice
 from muster.timing import StepTimer
 from muster.training import evaluation, flops, optimizers, schedules, state, strategies, tasks
 from muster.training.config import Every, TrainConfig
+from muster.training.data.ahead import fetch_ahead
 from muster.training.saving.saver import Saver
 from muster.training.strategies.base import Place, Workload
 from muster.training.tasks import Task
@@ -168,12 +169,13 @@ def _batches(
     """This rank's share of the global batch of each step that is left: inputs and targets."""
     strategy = training.strategy
     place = strategy.place
-    while training.step < num_steps:
-        x, y = task.batch(
-            training.step, rank=strategy.data_rank, world_size=strategy.data_world_size
-        )
+
+    def fetch(step: int) -> tuple[Tensor, Tensor]:
+        batch = task.batch(step, rank=strategy.data_rank, world_size=strategy.data_world_size)
         _delay(config, place.rank, "data_wait")
-        yield x, y
+        return batch
+
+    return fetch_ahead(fetch, range(training.step, num_steps), num=config.prefetch)
 
 
 def _is_validation_due(config: TrainConfig, training: state.TrainState, num_steps: int) -> bool:
