@@ -14,13 +14,16 @@ from muster.wire import ExitInfo, WorkerExit
 LOG_TAIL_LINES = 40
 _MAX_MESSAGE_CHARS = 2_000
 
-Cause = Literal["user_error", "killed_by_signal", "out_of_memory", "launcher_failed", "port_in_use"]
+Cause = Literal[
+    "user_error", "killed_by_signal", "out_of_memory", "disk_full", "launcher_failed", "port_in_use"
+]  # fmt: skip
 
 _RANK_PREFIX = re.compile(r"^\[rank\d+\]:\s?")
 _EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$")
 _OUT_OF_MEMORY = re.compile(
     r"\bMemoryError\b|OutOfMemoryError|CUDA out of memory|can't allocate memory|Cannot allocate memory"
 )
+_DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|Disk quota exceeded")
 _BLAMES_PEER = re.compile(
     r"[Cc]onnection (closed|reset|refused|was closed|was reset)|Broken pipe|closed by (remote|peer)"
     r"|Socket [Tt]imeout|client socket has (timed out|failed)|[Tt]imed out waiting \d+ ?ms"
@@ -182,6 +185,8 @@ def _verdict_of_worker(ending: Ending, first: WorkerEnd) -> ExitInfo:
         cause = "out_of_memory" if is_oom else "killed_by_signal"
     elif _OUT_OF_MEMORY.search(words):
         cause = "out_of_memory"
+    elif _DISK_FULL.search(words):
+        cause = "disk_full"
     elif _PORT_IN_USE.search(words) or (
         # Without torchrun the workers bind the port themselves, under an exception of many lines.
         ending.launcher != "torchrun" and _PORT_IN_USE.search(first.stderr_tail)

@@ -119,6 +119,15 @@ def test_out_of_memory_needs_a_sign() -> None:
     assert verdict(worker(exit_code=1, stderr_tail=torch_text)).cause == "out_of_memory"
 
 
+def test_a_full_disk_is_not_the_fault_of_the_script() -> None:
+    said = "OSError: [Errno 28] rank 1: No space left on device: 'shard-00001.safetensors'"
+    assert verdict(worker(exit_code=1, error=said)).cause == "disk_full"
+    said = "Traceback (most recent call last):\n  x\nOSError: [Errno 122] Disk quota exceeded"
+    assert verdict(worker(exit_code=1, stderr_tail=said)).cause == "disk_full"
+    said = "Traceback (most recent call last):\n  x\nOSError: [Errno 2] No such file: 'a'"
+    assert verdict(worker(exit_code=1, stderr_tail=said)).cause == "user_error"
+
+
 def test_an_abort_while_python_ends_is_not_the_cause_of_its_end() -> None:
     said = "Traceback (most recent call last):\n  File x\nValueError: bad batch\n"
     abort = "terminate called without an active exception\n"

@@ -586,6 +586,7 @@ class ExitInfo:
         "user_error",
         "killed_by_signal",
         "out_of_memory",
+        "disk_full",
         "stopped",
         "killed",
         "launcher_failed",

@@ -2546,7 +2546,7 @@ export interface components {
              * Cause
              * @enum {string}
              */
-            cause: "success" | "user_error" | "killed_by_signal" | "out_of_memory" | "stopped" | "killed" | "launcher_failed" | "node_rebooted" | "shim_lost" | "unkillable" | "start_timeout" | "port_in_use";
+            cause: "success" | "user_error" | "killed_by_signal" | "out_of_memory" | "disk_full" | "stopped" | "killed" | "launcher_failed" | "node_rebooted" | "shim_lost" | "unkillable" | "start_timeout" | "port_in_use";
             /** Exit Code */
             exit_code?: number | null;
             first_failure?: components["schemas"]["WorkerExit"] | null;

@@ -15,6 +15,7 @@ CAUSES: Mapping[str, Termination] = {
     "user_error": Termination.USER_ERROR,
     "killed_by_signal": Termination.KILLED_BY_SIGNAL,
     "out_of_memory": Termination.OUT_OF_MEMORY,
+    "disk_full": Termination.DISK_FULL,
     "launcher_failed": Termination.LAUNCHER_FAILED,
     "node_rebooted": Termination.NODE_REBOOTED,
     "shim_lost": Termination.SHIM_LOST,

@@ -96,6 +96,7 @@ class Termination(StrEnum):
     CANCELED = "canceled"
     USER_ERROR = "user_error"
     OUT_OF_MEMORY = "out_of_memory"
+    DISK_FULL = "disk_full"
     KILLED_BY_SIGNAL = "killed_by_signal"
     PREPARE_FAILED = "prepare_failed"
     VERSIONS_DIFFER = "versions_differ"
@@ -121,6 +122,7 @@ TERMINATIONS: Mapping[Termination, tuple[TrialState, RetryClass]] = {
     Termination.CANCELED: (TrialState.CANCELED, RetryClass.NONE),
     Termination.USER_ERROR: (TrialState.FAILED, RetryClass.USER),
     Termination.OUT_OF_MEMORY: (TrialState.FAILED, RetryClass.USER),
+    Termination.DISK_FULL: (TrialState.FAILED, RetryClass.INFRA),
     Termination.KILLED_BY_SIGNAL: (TrialState.FAILED, RetryClass.USER),
     Termination.PREPARE_FAILED: (TrialState.FAILED, RetryClass.INFRA),
     Termination.VERSIONS_DIFFER: (TrialState.FAILED, RetryClass.INFRA),

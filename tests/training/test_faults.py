@@ -1,0 +1,98 @@
+"""What goes wrong while two workers save: afterwards the curve is the one of a training without it,
+and nothing is continued from a bad checkpoint. Why the bitwise comparison holds on any machine: the
+same workers do the same sums in the same order, whatever the time between them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster import checkpoints
+from muster.testing.jobs import Job
+from muster.testing.strategies import STEPS
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+
+SCRIPT = Path(__file__).with_name("workers") / "faults.py"
+AT = 3
+
+
+class Played:
+    def __init__(self, folder: Path, said: str) -> None:
+        self.folder, self.said = folder, said
+        self.ends = json.loads((folder / "ends.json").read_text())
+
+    def losses(self, name: str, part: str) -> dict[int, dict[int, float]]:
+        return {rank: self.job(name, part).series("train/loss", rank) for rank in range(2)}
+
+    def job(self, name: str, part: str) -> Job:
+        return Job(self.folder / name / part, [])
+
+    def saved(self, name: str, part: str) -> list[int]:
+        """Steps that were published, each of them intact; and registered, just those."""
+        folder = self.folder / name / part / "checkpoints"
+        found = [checkpoints.verify_checkpoint(f).step for f in sorted(folder.glob("step-*"))]
+        assert [r["step"] for r in self.job(name, part).lines("checkpoint")] == found
+        return found
+
+    def goes_on_like_the_whole(self, name: str, after: int) -> None:
+        whole = self.losses("whole", "first")
+        expected = {
+            rank: {s: v for s, v in curve.items() if s > after} for rank, curve in whole.items()
+        }
+        assert self.losses(name, "second") == expected
+        assert sorted(expected[0]) == list(range(after + 1, STEPS + 1))
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    folder = tmp_path_factory.mktemp("faults")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(folder)], capture_output=True, text=True, timeout=540
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
+    return Played(folder, done.stdout)
+
+
+def test_without_a_fault_every_step_is_saved(played: Played) -> None:
+    assert played.ends["whole"] == {"first": [0, 0]}
+    assert played.saved("whole", "first") == list(range(1, STEPS + 1))
+
+
+def test_a_worker_killed_while_it_saves(played: Played) -> None:
+    first, second = played.ends["killed"]["first"], played.ends["killed"]["second"]
+    assert (first[1], second) == (-signal.SIGKILL, [0, 0])
+    assert first[0] != 0
+    assert played.saved("killed", "first") == [1, 2]
+    played.goes_on_like_the_whole("killed", 2)
+
+
+def test_a_disk_that_is_full_while_one_worker_saves(played: Played) -> None:
+    assert played.ends["disk-full"] == {"first": [1, 1], "second": [0, 0]}
+    assert played.said.count("[Errno 27] rank 1: File too large") >= 2, "on every rank"
+    assert played.saved("disk-full", "first") == [1, 2]
+    played.goes_on_like_the_whole("disk-full", 2)
+
+
+def test_sigterm_while_a_checkpoint_is_saved(played: Played) -> None:
+    """Both are there: the one that was under way, and the one of the step the ranks agreed on."""
+    assert played.ends["told-to-stop"] == {"first": [0, 0], "second": [0, 0]}
+    *_, last = saved = played.saved("told-to-stop", "first")
+    assert saved == list(range(1, last + 1))
+    assert AT <= last <= STEPS
+    if last < STEPS:
+        played.goes_on_like_the_whole("told-to-stop", last)
+
+
+def test_shards_that_are_cut_short_or_changed_are_passed_over(played: Played) -> None:
+    assert played.ends["damaged"]["second"] == [0, 0]
+    texts = [m["text"] for m in played.job("damaged", "second").lines("message")]
+    assert len(texts) == 2
+    assert "shard-00001.safetensors has" in texts[0]
+    assert "shard-00000.safetensors does not have the SHA-256" in texts[1]
+    played.goes_on_like_the_whole("damaged", 2)

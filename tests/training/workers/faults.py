@@ -1,0 +1,152 @@
+"""Trainings of two workers that go wrong while they save, and that go on afterwards.
+
+    python faults.py FOLDER
+
+Writes FOLDER/<name>/<part>/{reports.jsonl, checkpoints/}, and FOLDER/ends.json: name → part → exit
+codes of the ranks, -9 for one that was killed. What goes wrong, goes wrong in the worker itself, in
+the middle of writing its file of step AT; everything around it is real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from strategies import train
+
+import muster
+from muster import checkpoints, comm
+from muster.testing.strategies import CASES, document
+from muster.training.saving import files
+
+AT = 3
+WORLD = 2
+PATIENCE_S = 120
+ROOM_BYTES = 5_000
+DOCUMENT = document(next(c for c in CASES if c.name == "ddp")) | {
+    "checkpoints": {"every": {"steps": 1}}
+}
+Write = Callable[..., checkpoints.FileFacts]
+
+
+def killed(write: Write, path: Path, tensors: Any) -> checkpoints.FileFacts:
+    path.write_bytes(b"half of it")
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("still there")
+
+
+def disk_full(write: Write, path: Path, tensors: Any) -> checkpoints.FileFacts:
+    # A limit on the length of files is what a full disk can be had like without being root.
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM_BYTES, hard))
+    try:
+        return write(path, tensors)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def told_to_stop(write: Write, path: Path, tensors: Any) -> checkpoints.FileFacts:
+    os.kill(os.getpid(), signal.SIGTERM)
+    return write(path, tensors)
+
+
+FAULTS: dict[str, Callable[..., checkpoints.FileFacts]] = {
+    "killed": killed,
+    "disk-full": disk_full,
+    "told-to-stop": told_to_stop,
+}
+
+
+def work(folder: Path, fault: str, resume: str, rank: int) -> None:
+    dist.init_process_group(
+        comm.backend("gloo", measure=False),
+        store=dist.FileStore(str(folder.with_suffix(".store")), WORLD),
+        rank=rank,
+        world_size=WORLD,
+        timeout=timedelta(seconds=PATIENCE_S),
+    )
+    signal.signal(signal.SIGTERM, lambda *_: muster.init().request_stop("received SIGTERM"))
+    if fault in FAULTS and rank == 1:
+        write, happens = files.write, FAULTS[fault]
+
+        def faulty(path: Path, tensors: Any) -> checkpoints.FileFacts:
+            is_it = checkpoints.folder_name(AT) in str(path)
+            return happens(write, path, tensors) if is_it else write(path, tensors)
+
+        files.write = faulty
+    train(folder, DOCUMENT, rank, WORLD, resume)
+
+
+def run(folder: Path, fault: str = "", resume: str = "") -> list[int]:
+    children = {}
+    folder.parent.mkdir(exist_ok=True)
+    for rank in range(WORLD):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                work(folder, fault, resume, rank)
+                code = 0
+            except BaseException:
+                print(f"{folder.name}, rank {rank}:", traceback.format_exc(), flush=True)
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+        children[pid] = rank
+    codes = [0] * WORLD
+    deadline = time.monotonic() + PATIENCE_S
+    while children:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid:
+            codes[children.pop(pid)] = os.waitstatus_to_exitcode(status)
+        elif time.monotonic() > deadline:
+            for pid in children:
+                os.kill(pid, signal.SIGKILL)
+            deadline += PATIENCE_S
+        else:
+            time.sleep(0.02)
+    return codes
+
+
+def newest(folder: Path) -> Path:
+    """What the server would let the next attempt start from: the newest that was registered."""
+    lines = [json.loads(line) for line in (folder / "reports.jsonl").open()]
+    paths = [line["path"] for line in lines if line["type"] == "checkpoint"]
+    return folder / "checkpoints" / paths[-1]
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    ends: dict[str, dict[str, list[int]]] = {"whole": {"first": run(folder / "whole" / "first")}}
+    for fault in FAULTS:
+        here = folder / fault
+        ends[fault] = {"first": run(here / "first", fault)}
+        # An attempt that goes on finds the folder as the one before has left it.
+        ends[fault]["second"] = run(here / "second", resume=str(newest(here / "first")))
+    here = folder / "damaged"
+    shutil.copytree(folder / "whole" / "first", here / "first")
+    saved = here / "first" / "checkpoints"
+    cut = saved / checkpoints.folder_name(AT + 1) / files.file_name(1)
+    cut.write_bytes(cut.read_bytes()[:-1])
+    flipped = saved / checkpoints.folder_name(AT) / files.file_name(0)
+    content = bytearray(flipped.read_bytes())
+    content[-1] ^= 1
+    flipped.write_bytes(content)
+    wanted = str(saved / checkpoints.folder_name(AT + 1))
+    ends["damaged"] = {"second": run(here / "second", resume=wanted)}
+    (folder / "ends.json").write_text(json.dumps(ends))
+
+
+if __name__ == "__main__":
+    main()
