@@ -6,7 +6,9 @@ Both variants train the same model in the same processes: one DDP wrapper over p
 timer; one over the measured group with a StepTimer that reports every step over a unix socket to a
 reader in another process. They alternate step by step in ABBA order, which cancels what drifts on a
 shared machine; what remains is the median over pairs of blocks, with the spread of an A/A comparison
-beside it. Goal: ratio of throughput with / without ≥ 0.99.
+beside it. Goal: ratio of throughput with / without ≥ 0.99. On a busy machine the clock says little;
+processor_ratio is the same of the processor's time, all threads, which other programs touch less.
+Memory is what the SDK's own objects hold after as many steps, counted by tracemalloc.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 from pathlib import Path
 
 import torch
@@ -74,26 +77,26 @@ step = 0
 costs: list[float] = []
 
 
-def plain_block() -> float:
+def plain_block() -> tuple[float, float]:
     collectives.log.enabled = False
     dist.barrier()
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     for _ in range(args.block):
         loss = nn.functional.cross_entropy(plain(x), y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         loss.item()
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - began_cpu
 
 
-def measured_block() -> float:
+def measured_block() -> tuple[float, float]:
     global step
     dist.barrier()
     with timer.pause():
         pass
     collectives.log.enabled = True
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     for _ in range(args.block):
         with timer.forward():
             loss = nn.functional.cross_entropy(measured(x), y)
@@ -105,7 +108,7 @@ def measured_block() -> float:
         step += 1
         timer.end_step(step, samples=args.batch, metrics={"train/loss": loss})
         costs.append(timer.last["time/instrumentation_pct"])
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - began_cpu
 
 
 for _ in range(3):
@@ -113,16 +116,26 @@ for _ in range(3):
     measured_block()
 costs.clear()
 
-ratios, null_ratios, plain_times = [], [], []
+ratios, null_ratios, cpu_ratios, null_cpu_ratios, plain_times = [], [], [], [], []
 order = random.Random(0)
 for _ in range(args.pairs):
     if order.random() < 0.5:
         a, b = plain_block(), measured_block()
     else:
         b, a = measured_block(), plain_block()
-    plain_times.append(a)
-    ratios.append(a / b)  # throughput measured / throughput plain
-    null_ratios.append(plain_block() / plain_block())
+    plain_times.append(a[0])
+    ratios.append(a[0] / b[0])  # throughput measured / throughput plain
+    cpu_ratios.append(a[1] / b[1])
+    c, d = plain_block(), plain_block()
+    null_ratios.append(c[0] / d[0])
+    null_cpu_ratios.append(c[1] / d[1])
+
+tracemalloc.start()
+for _ in range(5):
+    measured_block()
+sdk_files = tracemalloc.Filter(inclusive=True, filename_pattern=f"*{os.sep}muster{os.sep}*")
+held = tracemalloc.take_snapshot().filter_traces([sdk_files]).statistics("filename")
+tracemalloc.stop()
 
 if rank == 0:
 
@@ -139,6 +152,11 @@ if rank == 0:
         "throughput_ratio_95": interval(ratios),
         "null_ratio": round(statistics.median(null_ratios), 4),
         "null_ratio_95": interval(null_ratios),
+        "processor_ratio": round(statistics.median(cpu_ratios), 4),
+        "processor_ratio_95": interval(cpu_ratios),
+        "null_processor_ratio": round(statistics.median(null_cpu_ratios), 4),
+        "null_processor_ratio_95": interval(null_cpu_ratios),
+        "memory_held_bytes": sum(found.size for found in held),
         "instrumentation_pct": round(statistics.median(costs), 3),
         "step_ms": round(1e3 * statistics.median(plain_times) / args.block, 2),
         "collectives_per_step": timer.last["comm/count"],
