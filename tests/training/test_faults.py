@@ -14,12 +14,11 @@ import pytest
 
 from muster import checkpoints
 from muster.testing.jobs import Job
-from muster.testing.strategies import STEPS
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
 SCRIPT = Path(__file__).with_name("workers") / "faults.py"
-AT = 3
+AT, STEPS = 3, 4
 
 
 class Played:

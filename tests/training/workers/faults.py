@@ -34,9 +34,11 @@ AT = 3
 WORLD = 2
 PATIENCE_S = 120
 ROOM_BYTES = 5_000
+STEPS = 4
 DOCUMENT = document(next(c for c in CASES if c.name == "ddp")) | {
     "checkpoints": {"every": {"steps": 1}}
 }
+DOCUMENT["trainer"] |= {"steps": STEPS, "depth": 1, "test": False}
 Write = Callable[..., checkpoints.FileFacts]
 
 
