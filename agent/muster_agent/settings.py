@@ -50,7 +50,7 @@ class AgentSettings(BaseSettings):
     bundle_cache_bytes: int = Field(2 * 1024**3, ge=0)
     kill_wait_s: float = Field(30.0, gt=0)
     """How long processes may take to die of SIGKILL before they are reported as unkillable."""
-    warm_workers: bool = True
+    warm_workers: bool = False
     """Fork workers from a process that has imported torch already, where that gives exactly what
     starting them gives: seconds less per start, about 300 MB while it is kept. See
     docs/concepts/warm-workers.md."""

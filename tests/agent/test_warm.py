@@ -320,6 +320,9 @@ def shim_socket(shim: Any) -> str:
 def test_the_agent_keeps_a_parent_which_ends_with_it(
     agent: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any
 ) -> None:
+    agent.kill()
+    agent.environment["MUSTER_AGENT_WARM_WORKERS"] = "1"
+    agent.start()
     changes = {"launcher": "torchrun", "slots": [0], "world_size": 1, "code": code(WAIT)}
     spec = make_spec(**changes)
     plane.want(spec)

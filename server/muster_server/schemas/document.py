@@ -442,7 +442,7 @@ class Environment(Section):
     """Environment variables. Values are text: `"1"`, not `1`."""
     warm: bool = True
     """Let the workers of `torchrun` on one node be forked from a process that has imported torch
-    already, which saves seconds per start; `false` starts each as an interpreter of its own."""
+    already, where the agent has one; `false` starts each as an interpreter of its own."""
 
 
 class Measure(Section):
