@@ -259,6 +259,18 @@ export const experimentEvents = (id: number) =>
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
+export const searchResults = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "search", "results"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/search/results", { params: { path: { experiment_id: id } }, signal })),
+  });
+
+export const searchImportance = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "search", "importance"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/search/importance", { params: { path: { experiment_id: id } }, signal })),
+  });
+
 export const experimentSearch = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "search"],

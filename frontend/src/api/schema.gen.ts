@@ -590,6 +590,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments/{experiment_id}/search/importance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Search Importance
+         * @description Which hyperparameters matter (PED-ANOVA), from the latest 10,000 trials with a value.
+         */
+        get: operations["get_search_importance"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{experiment_id}/search/limits": {
         parameters: {
             query?: never;
@@ -624,6 +644,26 @@ export interface paths {
          * @description Try a point of your own before those the search draws; one more when all are planned.
          */
         post: operations["enqueue_trial"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}/search/results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Search Results
+         * @description Hyperparameters and best value of every trial, in columns.
+         */
+        get: operations["get_search_results"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2935,6 +2975,17 @@ export interface components {
              */
             status: "ok";
         };
+        /** ImportanceOut */
+        ImportanceOut: {
+            /** Min Trials */
+            min_trials: number;
+            /** Num Trials */
+            num_trials: number;
+            /** Shares */
+            shares: {
+                [key: string]: number;
+            } | null;
+        };
         /**
          * Inventory
          * @description What a node is and has. Sent at registration.
@@ -3664,6 +3715,20 @@ export interface components {
             /** Next */
             next: string | null;
         };
+        /** ParameterOut */
+        ParameterOut: {
+            /** Choices */
+            choices: string[];
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "number" | "choice";
+            /** Log */
+            log: boolean;
+            /** Name */
+            name: string;
+        };
         /**
          * ParentOut
          * @description Where an experiment comes from.
@@ -4389,6 +4454,34 @@ export interface components {
             sampler: string;
             /** Unit */
             unit: string | null;
+        };
+        /**
+         * SearchResultsOut
+         * @description Columns over all trials, in order of trial number.
+         */
+        SearchResultsOut: {
+            /** Ended At */
+            ended_at: (string | null)[];
+            /** Id */
+            id: number[];
+            /** Metric */
+            metric: (number | ("NaN" | "Infinity" | "-Infinity") | null)[];
+            /** Metric Goal */
+            metric_goal: string | null;
+            /** Metric Name */
+            metric_name: string | null;
+            /** No */
+            no: number[];
+            /** Parameters */
+            parameters: components["schemas"]["ParameterOut"][];
+            /** Started At */
+            started_at: (string | null)[];
+            /** State */
+            state: string[];
+            /** Step */
+            step: number[];
+            /** Values */
+            values: (number | string | null)[][];
         };
         /**
          * Series
@@ -7582,6 +7675,82 @@ export interface operations {
             };
         };
     };
+    get_search_importance: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportanceOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     set_search_limits: {
         parameters: {
             query?: never;
@@ -7684,6 +7853,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SearchOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_search_results: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchResultsOut"];
                 };
             };
             /** @description Not signed in */

@@ -22,7 +22,14 @@ from muster_server.schemas.experiments import (
     TrialOut,
 )
 from muster_server.schemas.operations import ArchivedFilter
-from muster_server.services import experiment_views, experiments, previews, trials
+from muster_server.schemas.search import ImportanceOut, SearchResultsOut
+from muster_server.services import (
+    experiment_views,
+    experiments,
+    previews,
+    search_results,
+    trials,
+)
 from muster_server.services.event_views import list_events
 from muster_server.services.experiment_filters import ExperimentFilter
 from muster_server.services.operations import note
@@ -135,6 +142,20 @@ def list_experiment_events(
         experiments.get_experiment(session, experiment_id)
         about = EventRow.experiment_id == experiment_id
         return list_events(session, about, cursor=cursor, limit=limit)
+
+
+@router.get("/experiments/{experiment_id}/search/results", operation_id="get_search_results")
+def get_search_results(experiment_id: Id, db: Db) -> SearchResultsOut:
+    """Hyperparameters and best value of every trial, in columns."""
+    with db.read() as session:
+        return search_results.results_out(session, experiment_id)
+
+
+@router.get("/experiments/{experiment_id}/search/importance", operation_id="get_search_importance")
+def get_search_importance(experiment_id: Id, db: Db) -> ImportanceOut:
+    """Which hyperparameters matter (PED-ANOVA), from the latest 10,000 trials with a value."""
+    with db.read() as session:
+        return search_results.importance_out(session, experiment_id)
 
 
 @router.get("/experiments/{experiment_id}/search", operation_id="get_experiment_search")

@@ -102,6 +102,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_experiment_trials": "view",
     "list_experiment_events": "view",
     "get_experiment_search": "view",
+    "get_search_results": "view",
+    "get_search_importance": "view",
     "get_experiment_series": "view",
     # trials
     "get_trial": "view",

@@ -1,7 +1,7 @@
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useMemo, useState } from "react";
+import { lazy, Suspense, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
@@ -9,12 +9,13 @@ import { coalesce } from "../../api/live";
 import { live } from "../../api/liveHooks";
 import { type ExperimentDetail, experimentSearch, trialMetrics } from "../../api/queries";
 import { type Line, SeriesChart, type Source } from "../../charts/SeriesChart";
-import { Empty, Section } from "../../components/basics";
+import { Empty, Section, Skeleton } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
 import { toColumns, type WireSeries } from "../../lib/series";
 import { RungView } from "./RungView";
 
 const MAX_TRIALS = 50;
+const SearchCharts = lazy(async () => ({ default: (await import("./SearchCharts")).SearchCharts }));
 
 export function SearchTab({ experiment }: { experiment: ExperimentDetail }) {
   const { t } = useTranslation();
@@ -29,6 +30,11 @@ export function SearchTab({ experiment }: { experiment: ExperimentDetail }) {
             </Section>
           ) : null}
           <Curves experiment={experiment} metric={data.metric_name ?? "val/loss"} />
+          {data.metric_name === null ? null : (
+            <Suspense fallback={<Skeleton />}>
+              <SearchCharts experiment={experiment} />
+            </Suspense>
+          )}
         </>
       )}
     </QueryView>

@@ -59,8 +59,8 @@ def _tpe(parameters: list[Parameter], lesson: Lesson, seed: int) -> dict[str, An
     study = optuna.create_study(sampler=sampler)
     study.add_trials(
         [
-            *(_frozen(parameters, hparams, score) for hparams, score in lesson.known),
-            *(_frozen(parameters, hparams, None) for hparams in lesson.pending),
+            *(frozen(parameters, hparams, score) for hparams, score in lesson.known),
+            *(frozen(parameters, hparams, None) for hparams in lesson.pending),
         ]
     )
     trial = study.ask()
@@ -72,9 +72,10 @@ def _tpe(parameters: list[Parameter], lesson: Lesson, seed: int) -> dict[str, An
     return sampling.active([p for p in parameters if p.path in values], values)
 
 
-def _frozen(
+def frozen(
     parameters: list[Parameter], hparams: dict[str, Any], score: float | None
 ) -> FrozenTrial:
+    """A point as optuna knows it: still running where `score` is None."""
     params: dict[str, Any] = {}
     distributions: dict[str, BaseDistribution] = {}
     for parameter in parameters:

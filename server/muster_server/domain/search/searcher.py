@@ -115,6 +115,10 @@ class Searcher:
         return len(self._enqueued)
 
     @property
+    def num_waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
     def waiting(self) -> frozenset[int]:
         """Trials that are paused at a rung."""
         return frozenset(self._waiting.at)

@@ -85,7 +85,7 @@ def simulate(spec: SearchSpec, metric: Metric, *, every: int | None = None) -> S
                     paused.add(action.no)
         result.num_pauses += len(paused)
         result.most_live = max(result.most_live, searcher.num_live)
-        result.most_paused = max(result.most_paused, len(searcher.waiting))
+        result.most_paused = max(result.most_paused, searcher.num_waiting)
         return stopped, paused
 
     carry_out(searcher.apply(Started()), 0)

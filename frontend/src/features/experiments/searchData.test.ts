@@ -1,0 +1,52 @@
+import { expect, test } from "vitest";
+
+import { axes, bestSoFar, byMetric, matching, metrics, place, type Results, valueAt } from "./searchData";
+
+const results: Results = {
+  metric_name: "val/loss",
+  metric_goal: "min",
+  parameters: [
+    { name: "lr", kind: "number", log: true, choices: [] },
+    { name: "opt", kind: "choice", log: false, choices: ["sgd", "adam"] },
+    { name: "same", kind: "number", log: false, choices: [] },
+  ],
+  id: [11, 12, 13, 14],
+  no: [1, 2, 3, 4],
+  state: ["COMPLETED", "COMPLETED", "FAILED", "COMPLETED"],
+  metric: [0.5, "NaN", null, 0.2],
+  step: [1, 1, 1, 1],
+  started_at: [null, null, null, null],
+  ended_at: [null, null, null, null],
+  values: [
+    [0.001, 0.01, 0.1, 0.1],
+    ["sgd", "adam", null, "adam"],
+    [1, 1, 1, 1],
+  ],
+};
+
+test("results without a place on an axis count for nothing, and the best so far only gets better", () => {
+  const metric = metrics(results);
+  expect(metric).toEqual([0.5, null, null, 0.2]);
+  expect(bestSoFar(metric, "min")).toEqual([0.5, 0.5, 0.5, 0.2]);
+  expect(bestSoFar(metric, "max")).toEqual([0.5, 0.5, 0.5, 0.5]);
+  expect(byMetric([0, 3], metric, "min")).toEqual([3, 0]);
+});
+
+test("axes: logarithms and choices have places between 0 and 1, what never changes is left out", () => {
+  const all = axes(results);
+  expect(all.map((axis) => axis.name)).toEqual(["lr", "opt", "val/loss"]);
+  const [lr, opt] = all;
+  if (!lr || !opt) throw new Error("no axes");
+  expect(place(lr, results, metrics(results), 1)).toBeCloseTo(0.5);
+  expect(valueAt(lr, 0.5)).toBeCloseTo(0.01);
+  expect(place(opt, results, metrics(results), 3)).toBe(1);
+  expect(place(opt, results, metrics(results), 2)).toBeNull();
+});
+
+test("brushes leave those within all of them", () => {
+  const all = axes(results);
+  const metric = metrics(results);
+  expect(matching(results, all, metric, new Map())).toEqual([0, 3]);
+  expect(matching(results, all, metric, new Map([["lr", { low: 0.9, high: 1 }]]))).toEqual([3]);
+  expect(matching(results, all, metric, new Map([["lr", { low: 0.9, high: 1 }], ["opt", { low: 0, high: 0.2 }]]))).toEqual([]);
+});

@@ -1,0 +1,114 @@
+/** From the columns of a search's results to what its charts draw. Pure. */
+import { fromWire } from "../../lib/format";
+import type { components } from "../../api/schema.gen";
+
+export type Results = components["schemas"]["SearchResultsOut"];
+
+export interface Axis {
+  name: string;
+  /** Index into `values`; -1 is the metric. */
+  column: number;
+  log: boolean;
+  /** Of choices, in the document's order; empty for numbers. */
+  choices: string[];
+  low: number;
+  high: number;
+}
+
+export interface Range {
+  low: number;
+  high: number;
+}
+
+/** The metric of each trial; null where it has none, or one without a place on an axis. */
+export function metrics(results: Results): (number | null)[] {
+  return results.metric.map((raw) => {
+    const value = fromWire(raw);
+    return value !== null && Number.isFinite(value) ? value : null;
+  });
+}
+
+/** Best value up to each trial, in order of number. */
+export function bestSoFar(values: (number | null)[], goal: string | null): (number | null)[] {
+  let best: number | null = null;
+  return values.map((value) => {
+    if (value !== null && (best === null || (goal === "max" ? value > best : value < best))) best = value;
+    return best;
+  });
+}
+
+const isLog = (low: number, high: number): boolean => low > 0 && high / low > 50;
+
+/** One axis per hyperparameter and, last, one for the metric. A hyperparameter without two values is left out. */
+export function axes(results: Results): Axis[] {
+  const found: Axis[] = [];
+  results.parameters.forEach((parameter, column) => {
+    if (parameter.kind === "choice") {
+      if (parameter.choices.length > 1) found.push({ name: parameter.name, column, log: false, choices: parameter.choices, low: 0, high: parameter.choices.length - 1 });
+      return;
+    }
+    const numbers = (results.values[column] ?? []).filter((value): value is number => typeof value === "number");
+    const [low = 0, high = 0] = extremes(numbers);
+    if (high > low) found.push({ name: parameter.name, column, log: parameter.log && low > 0, choices: [], low, high });
+  });
+  const values = metrics(results).filter((value): value is number => value !== null);
+  if (values.length > 0) {
+    const [low = 0, high = 0] = extremes(values);
+    found.push({ name: results.metric_name ?? "", column: -1, log: isLog(low, high), choices: [], low, high });
+  }
+  return found;
+}
+
+/** [least, greatest]: Math.min(...list) of a long list overflows the stack. */
+export function extremes(numbers: number[]): number[] {
+  if (numbers.length === 0) return [];
+  let low = numbers[0] as number;
+  let high = low;
+  for (const value of numbers) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return [low, high];
+}
+
+/** Where a trial stands on an axis, 0 to 1; null when it has no value there. */
+export function place(axis: Axis, results: Results, metric: (number | null)[], index: number): number | null {
+  const raw = axis.column < 0 ? metric[index] : results.values[axis.column]?.[index];
+  if (raw === null || raw === undefined) return null;
+  const value = typeof raw === "string" ? axis.choices.indexOf(raw) : raw;
+  return typeof raw === "string" && value < 0 ? null : scaled(axis, value);
+}
+
+export function scaled(axis: Axis, value: number): number {
+  const scale = (v: number): number => (axis.log ? Math.log(v) : v);
+  const span = scale(axis.high) - scale(axis.low);
+  return span > 0 ? (scale(value) - scale(axis.low)) / span : 0.5;
+}
+
+/** The value at a place of an axis, the inverse of `scaled`. */
+export function valueAt(axis: Axis, at: number): number {
+  if (axis.log) return Math.exp(Math.log(axis.low) + at * (Math.log(axis.high) - Math.log(axis.low)));
+  return axis.low + at * (axis.high - axis.low);
+}
+
+/** Indices of the trials that have a metric and lie within every brush (places, 0 to 1). */
+export function matching(results: Results, all: Axis[], metric: (number | null)[], brushes: ReadonlyMap<string, Range>): number[] {
+  const found: number[] = [];
+  for (let index = 0; index < results.no.length; index += 1) {
+    if (metric[index] === null) continue;
+    const fits = all.every((axis) => {
+      const brush = brushes.get(axis.name);
+      if (!brush) return true;
+      const at = place(axis, results, metric, index);
+      return at !== null && at >= brush.low - 1e-9 && at <= brush.high + 1e-9;
+    });
+    if (fits) found.push(index);
+  }
+  return found;
+}
+
+/** Best first; of equal ones the lower number. */
+export function byMetric(indices: number[], metric: (number | null)[], goal: string | null): number[] {
+  const sign = goal === "max" ? -1 : 1;
+  return indices.toSorted((a, b) => sign * ((metric[a] ?? 0) - (metric[b] ?? 0)) || a - b);
+}

@@ -1,0 +1,97 @@
+"""What the trials of a search have come to, in columns: for charts over all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import TrialRow
+from muster_server.domain.search import sampling
+from muster_server.domain.search.importance import MIN_TRIALS, importance
+from muster_server.schemas.search import ImportanceOut, ParameterOut, SearchResultsOut
+
+from .experiments import get_experiment
+
+IMPORTANCE_TRIALS_MAX = 10_000
+"""Importance is computed from the latest so many finished trials."""
+
+
+def results_out(session: Session, experiment_id: int) -> SearchResultsOut:
+    """Every trial of an experiment in order of number. Raises NotFound."""
+    experiment = get_experiment(session, experiment_id)
+    parameters, _ = sampling.parse_space(experiment.config["hyperparameters"])
+    searched = [p for p in parameters if p.kind != "const"]
+    rows = session.execute(
+        select(
+            TrialRow.id,
+            TrialRow.no,
+            TrialRow.state,
+            TrialRow.metric,
+            TrialRow.step,
+            TrialRow.hparams,
+            TrialRow.started_at,
+            TrialRow.ended_at,
+        )
+        .where(TrialRow.experiment_id == experiment_id)
+        .order_by(TrialRow.no)
+    ).all()
+    return SearchResultsOut(
+        metric_name=experiment.metric_name,
+        metric_goal=experiment.metric_goal,
+        parameters=[
+            ParameterOut(
+                name=p.name,
+                kind="choice" if p.kind == "choice" else "number",
+                log=p.kind == "log" or p.is_log,
+                choices=[_text(value) for value in p.values] if p.kind == "choice" else [],
+            )
+            for p in searched
+        ],
+        id=[row.id for row in rows],
+        no=[row.no for row in rows],
+        state=[row.state for row in rows],
+        metric=[row.metric for row in rows],
+        step=[row.step for row in rows],
+        started_at=[row.started_at for row in rows],
+        ended_at=[row.ended_at for row in rows],
+        values=[[_shown(p, row.hparams) for row in rows] for p in searched],
+    )
+
+
+def importance_out(session: Session, experiment_id: int) -> ImportanceOut:
+    """How much of the metric's good values each hyperparameter explains. Raises NotFound."""
+    experiment = get_experiment(session, experiment_id)
+    parameters, _ = sampling.parse_space(experiment.config["hyperparameters"])
+    rows = session.execute(
+        select(TrialRow.hparams, TrialRow.metric)
+        .where(TrialRow.experiment_id == experiment_id, TrialRow.metric.is_not(None))
+        .order_by(TrialRow.no.desc())
+        .limit(IMPORTANCE_TRIALS_MAX)
+    ).all()
+    found = importance(
+        parameters,
+        [(row.hparams, row.metric) for row in reversed(rows)],
+        goal="max" if experiment.metric_goal == "max" else "min",
+    )
+    return ImportanceOut(
+        num_trials=len(rows), min_trials=MIN_TRIALS, shares=None if found is None else dict(found)
+    )
+
+
+def _shown(parameter: sampling.Parameter, hparams: Mapping[str, Any]) -> float | str | None:
+    at: Any = hparams
+    for key in parameter.path:
+        if not isinstance(at, Mapping) or key not in at:
+            return None
+        at = at[key]
+    if parameter.kind == "choice":
+        return _text(at)
+    return at if isinstance(at, int | float) and not isinstance(at, bool) else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
