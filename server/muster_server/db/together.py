@@ -27,7 +27,10 @@ Work = Callable[[Session], Any]
 log = structlog.get_logger(__name__)
 
 MOST = 32
-"""Callers whose work goes into one transaction."""
+"""Callers whose work goes into one transaction, where no two of those wait for each other: to read,
+and to write to SQLite, where whoever writes is alone. On PostgreSQL each writes in one of its own."""
+WRITERS = 4
+"""Threads that write to PostgreSQL."""
 AWAY = ("08", "57P")
 """How the codes begin with which PostgreSQL says that it ends, or is not there."""
 
@@ -54,8 +57,10 @@ class Together:
     be done twice, and must do nothing but use its session and return.
     """
 
-    def __init__(self, database: Database, *, name: str, writes: bool, threads: int = 1) -> None:
+    def __init__(self, database: Database, *, name: str, writes: bool) -> None:
         self._database = database
+        is_shared = database.is_sqlite or not writes
+        self._most, threads = (MOST, 1) if is_shared else (1, WRITERS)
         self._do_all = self._write_all if writes else self._read_all
         self._asked: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
         self._threads = [
@@ -85,7 +90,7 @@ class Together:
     def _run(self) -> None:
         while (first := self._asked.get()) is not None:
             batch, is_last = [first], False
-            while len(batch) < MOST and not is_last:
+            while len(batch) < self._most and not is_last:
                 try:
                     asked = self._asked.get_nowait()
                 except queue.Empty:

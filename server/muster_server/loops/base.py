@@ -21,8 +21,9 @@ SnapshotT = TypeVar("SnapshotT")
 DecisionT = TypeVar("DecisionT")
 
 TOGETHER = 16
-"""Decisions in one transaction. A commit costs more than most decisions, and so does waiting for
-the turn to write; but while the turn is held no agent's report is taken."""
+"""Most decisions in one transaction. A commit costs more than most decisions, and so does waiting for
+the turn to write; but while the turn is held no agent's report is taken. On SQLite alone: elsewhere
+nobody waits for a turn, and two who hold many rows would come to wait for each other."""
 MAX_SAID = 10_000
 """Reasons remembered per loop, so that a repeated one is logged once."""
 
@@ -30,10 +31,10 @@ MAX_SAID = 10_000
 class Loop(ABC, Generic[SnapshotT, DecisionT]):
     """One control loop. Holds nothing that a restart would lose, except what it has logged.
 
-    Decisions are applied some in a transaction, which first checks that `lease` still leads. When
-    the guarded writes of one find something changed, all of them are applied once more, each in a
-    transaction of its own, and that one is dropped: the next pass decides again on what is true
-    then. So decisions must not depend on each other within a pass.
+    A decision is applied in a transaction, on SQLite together with others, which first checks that
+    `lease` still leads. When the guarded writes of one find something changed, all of them are
+    applied once more, each in a transaction of its own, and that one is dropped: the next pass
+    decides again on what is true then. So decisions must not depend on each other within a pass.
     """
 
     name: str
@@ -53,11 +54,6 @@ class Loop(ABC, Generic[SnapshotT, DecisionT]):
         self, session: Session, decision: DecisionT, *, lease: Lease, now: dt.datetime
     ) -> None: ...
 
-    def lock(self, session: Session, decisions: Sequence[DecisionT]) -> None:
-        """Take what several decisions that are applied together will lock, in the order in which
-        others lock it, too. Without it the database may have to end one of two that wait for each
-        other, which costs time alone."""
-
     @abstractmethod
     def describe(self, decision: DecisionT) -> tuple[Hashable, str]:
         """What a decision is about, and its reason."""
@@ -66,9 +62,10 @@ class Loop(ABC, Generic[SnapshotT, DecisionT]):
         """One pass; how many decisions took effect. Raises LeaseLost when another leads."""
         with self.database.read() as session:
             snapshot = self.load(session, lease=lease, now=now)
+        most = TOGETHER if self.database.is_sqlite else 1
         return sum(
             self._carry_out(some, lease=lease, now=now)
-            for some in batched(self.decide(snapshot, now=now), TOGETHER)
+            for some in batched(self.decide(snapshot, now=now), most)
         )
 
     def _carry_out(self, decisions: Sequence[DecisionT], *, lease: Lease, now: dt.datetime) -> int:
@@ -77,7 +74,6 @@ class Loop(ABC, Generic[SnapshotT, DecisionT]):
             try:
                 with self.database.transaction() as session:
                     require(session, lease)
-                    self.lock(session, decisions)
                     for decision in decisions:
                         self.apply(session, decision, lease=lease, now=now)
                         # What one has loaded is no concern of the next.

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.engine import Database
 from muster_server.db.leases import Lease
 from muster_server.domain.lifecycle import LifecyclePolicy, LifecycleSnapshot, Step, decide
-from muster_server.services.lifecycle import apply_step, load_lifecycle_snapshot, lock_subjects
+from muster_server.services.lifecycle import apply_step, load_lifecycle_snapshot
 from muster_server.settings import Settings
 
 from .base import Loop
@@ -63,9 +63,6 @@ class LifecycleLoop(Loop[LifecycleSnapshot, Step]):
             subjects += [f"experiment:{e.id}" for e in part.experiments]
             log.exception("undecidable", loop=self.name, subject=subjects)
             return []
-
-    def lock(self, session: Session, decisions: Sequence[Step]) -> None:
-        lock_subjects(session, decisions)
 
     def apply(self, session: Session, decision: Step, *, lease: Lease, now: dt.datetime) -> None:
         apply_step(session, decision, now=now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .applying import apply_step, lock_subjects
+from .applying import apply_step
 from .loading import load_lifecycle_snapshot
 
-__all__ = ["apply_step", "load_lifecycle_snapshot", "lock_subjects"]
+__all__ = ["apply_step", "load_lifecycle_snapshot"]

@@ -55,39 +55,16 @@ from muster_server.services.yielding import ask_to_yield
 def apply_step(session: Session, step: Step, *, now: dt.datetime) -> None:
     """Write one subject's actions. Raises Outdated, and then nothing must be committed, when
     something else was faster than one of them."""
-    _lock_allocations(session, [step])
+    _lock_allocations(session, step)
     nodes: set[str] = set()
     for _, actions in itertools.groupby(step.actions, key=_kind):
         nodes |= _apply_alike(session, list(actions), now)
     bump_assignments(session, nodes)
 
 
-def lock_subjects(session: Session, steps: Sequence[Step]) -> None:
-    """Lock what steps that are applied in one transaction begin with: allocations, then trials, as
-    records of agents do, and each in the order of their ids."""
-    if session.get_bind().dialect.name == "sqlite":
-        return  # whoever writes is alone
-    _lock_allocations(session, steps)
-    trials = [a.trial_id for step in steps for a in step.actions if isinstance(a, SetTrial)]
-    if trials:
-        session.execute(
-            select(TrialRow.id)
-            .where(TrialRow.id.in_(trials))
-            .order_by(TrialRow.id)
-            .with_for_update()
-        ).all()
-
-
-def _lock_allocations(session: Session, steps: Sequence[Step]) -> None:
-    if session.get_bind().dialect.name == "sqlite":
-        return
-    ids = [
-        a.allocation_id
-        for step in steps
-        for a in step.actions
-        if isinstance(a, SetAllocation | SetDesired)
-    ]
-    if ids:
+def _lock_allocations(session: Session, step: Step) -> None:
+    ids = [a.allocation_id for a in step.actions if isinstance(a, SetAllocation | SetDesired)]
+    if ids and session.get_bind().dialect.name != "sqlite":
         # The order in which records lock, too: allocations before attempts and trials.
         session.execute(
             select(AllocationRow.id)
