@@ -1,8 +1,6 @@
 """Plain DDP, no Muster in sight: torchrun --standalone --nproc-per-node 2 train.py"""
 
 import argparse
-import os
-import sys
 
 import torch
 import torch.distributed as dist
@@ -18,6 +16,13 @@ def main() -> None:
     args = parser.parse_args()
 
     dist.init_process_group("gloo")
+    train(args.epochs, args.lr)
+    # The model is gone by now, as it must be: DDP holds the process group, and if it were the last
+    # to do so, it would wait for gloo's threads while these wait for the interpreter (torch 2.13).
+    dist.destroy_process_group()
+
+
+def train(epochs: int, lr: float) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
 
@@ -36,9 +41,9 @@ def main() -> None:
             nn.Linear(256, 10),
         )
     )
-    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
 
-    for epoch in range(args.epochs):
+    for epoch in range(epochs):
         order = torch.randperm(len(x))
         for i in range(num_batches):
             chosen = order[i * 32 : (i + 1) * 32]
@@ -46,14 +51,8 @@ def main() -> None:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        print(f"rank {rank} epoch {epoch + 1}/{args.epochs} loss {loss.item():.4f}", flush=True)
-
-    dist.destroy_process_group()
+        print(f"rank {rank} epoch {epoch + 1}/{epochs} loss {loss.item():.4f}", flush=True)
 
 
 if __name__ == "__main__":
     main()
-    # DDP keeps its process group for good (torch 2.13), and a gloo thread that wakes up while the
-    # interpreter is taken down aborts it: a training that is done would end with SIGABRT.
-    sys.stdout.flush()
-    os._exit(0)

@@ -1,6 +1,9 @@
 """Plain DDP with Muster's SDK. Runs unchanged without Muster:
 torchrun --standalone --nproc-per-node 2 train.py"""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from sklearn.datasets import load_digits
@@ -11,11 +14,15 @@ import muster
 
 
 def main() -> None:
-    # In a function, so that the model is gone before the interpreter is: DDP holds its process group,
-    # and gloo threads that outlive the interpreter abort it.
     run = muster.init(hparams={"lr": 2e-3, "epochs": 8, "batch_size": 32})
-    hparams = run.hparams
     dist.init_process_group(muster.backend("gloo"))  # gloo, with its collectives timed
+    train(run.hparams)
+    # The model is gone by now, as it must be: DDP holds the process group, and if it were the last
+    # to do so, it would wait for gloo's threads while these wait for the interpreter (torch 2.13).
+    dist.destroy_process_group()
+
+
+def train(hparams: Mapping[str, Any]) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
 
@@ -91,8 +98,6 @@ def main() -> None:
                 torch.save(state, folder / "state.pt")
         if stop:
             break
-
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
