@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import platform
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from muster.testing import forked
+from muster.testing.forked import ForkedWorker
 
 PARTS = (
     "time/data_wait_ms",
@@ -31,7 +35,7 @@ class Job:
     """The workers of one training and their folder."""
 
     folder: Path
-    workers: list[subprocess.Popen[str]]
+    workers: Sequence[subprocess.Popen[str] | ForkedWorker]
 
     def wait(self, timeout_s: float = 90) -> Job:
         """Until every worker has exited; AssertionError with their output unless all did so with 0."""
@@ -99,25 +103,36 @@ def start_job(
         "seed": seed,
     }
     (folder / "config.json").write_text(json.dumps(config))
-    base = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")} | {
+    base = {k: v for k, v in os.environ.items() if not k.startswith(("MUSTER_", "PYTEST_"))}
+    base["OMP_NUM_THREADS"] = "1"
+    own = {
         "MUSTER_CONFIG_FILE": str(folder / "config.json"),
         "MUSTER_CHECKPOINT_DIR": str(folder / "checkpoints"),
         "MUSTER_REPORT_FILE": str(folder / "reports.jsonl"),
         "MUSTER_RESUME_FROM": str(resume_from or ""),
-        "OMP_NUM_THREADS": "1",
+        **environ,
     }
-    base |= environ
     target = [str(script)] if script else ["-m", "muster.training"]
     if torchrun:
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        return Job(folder, [_start([*launcher, f"--nproc-per-node={workers}", *target], base)])
+        command = [*launcher, f"--nproc-per-node={workers}", *target]
+        return Job(folder, [_start(command, base | own)])
     # What `launcher: direct` does: torchrun's variables, without the two seconds torchrun takes.
+    ranks = [
+        {**own, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": str(workers)}
+        for r in range(workers)
+    ]
+    for rank in ranks:
+        rank["MASTER_ADDR"] = "127.0.0.1"
+    if platform.system() == "Linux":  # and without the two seconds that each of them imports torch
+        return Job(folder, forked.parent(base).start(target, ranks, folder=folder))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(workers)}
-    ranks = [{"RANK": str(r), "LOCAL_RANK": str(r)} for r in range(workers)]
-    return Job(folder, [_start([sys.executable, *target], base | common | rank) for rank in ranks])
+        port = str(probe.getsockname()[1])
+    return Job(
+        folder,
+        [_start([sys.executable, *target], base | rank | {"MASTER_PORT": port}) for rank in ranks],
+    )
 
 
 def _start(command: list[str], environ: dict[str, str]) -> subprocess.Popen[str]:
