@@ -109,9 +109,10 @@ def test_a_forked_worker_is_like_one_that_was_started(
         assert found["environ"].pop("MUSTER_ALLOCATION_ID") in ("a1", "a2")
     if started["torch"] is None:
         forked["torch"] = None
-    # The shim ignores two signals for itself, which what it starts inherits; torchrun's workers
-    # do not, and neither do these.
-    ignored = int(started["signals"][1], 16) & ~(1 << signal.SIGHUP - 1 | 1 << signal.SIGINT - 1)
+    # The shim ignores two signals for itself, and a shell one more for what it runs in the
+    # background, which what is started inherits; torchrun's workers do not, and neither do these.
+    inherited = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+    ignored = int(started["signals"][1], 16) & ~sum(1 << number - 1 for number in inherited)
     started["signals"] = [
         started["signals"][0],
         f"{ignored:016x}",

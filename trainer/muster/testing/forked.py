@@ -5,9 +5,11 @@ The other side is muster.warm, as for the workers that an agent starts.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -88,6 +90,12 @@ class Parent:
                 pass_fds=(listener.fileno(), lifeline_read),
             )
         os.close(lifeline_read)
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        os.close(self._lifeline)
+        self._process.wait()
+        shutil.rmtree(Path(self._path).parent, ignore_errors=True)
 
     def start(
         self,

@@ -50,7 +50,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "no_dedup",
         "records that were applied already are applied again",
-        8,
+        7,
         records.apply_records,
         "if numbered.seq <= allocation.acked_seq:\n            continue\n"
         "        if numbered.seq != allocation.acked_seq + 1:\n            break",
@@ -84,7 +84,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "wrong_resume_step",
         "an attempt does not say from which step it goes on",
-        36,
+        28,
         placement.place,
         "resume_step=start.step if start is not None else 0,",
         "resume_step=0,",
