@@ -52,6 +52,7 @@ PARALLEL_AREAS = {
     "simulation": "worksteal",
     # Their files start stacks and agents of their own, and wait for most of the time.
     "agent": "loadfile",
+    "training": "loadfile",
     "sdk": "loadfile",
     "integration": "loadfile",
     "e2e": "loadfile",
