@@ -122,6 +122,17 @@ def test_bandwidth_is_of_the_transfer_and_not_of_the_waiting() -> None:
     assert traffic.bus_bytes_per_s == pytest.approx(1e8)
 
 
+def test_a_kind_without_a_row_among_those_read_is_left_out() -> None:
+    """As what happens before the first step alone: its series is there, and no value of it is."""
+    ranks = {
+        rank: rows(**kind("world__all_reduce", 1e6, 10.0))
+        | {f"comm/world/broadcast/{what}": {} for what in ("count", "bytes", "time_ms")}
+        | {"comm/world/barrier/count": {1: 1.0}}
+        for rank in (0, 1)
+    }
+    assert [t.kind for t in analyse(ranks, [WORLD]).traffic] == ["all_reduce"]
+
+
 def test_slices_of_a_mesh_are_compared_among_themselves() -> None:
     ranks = {
         rank: rows(**kind("mesh_tp__all_gather", 1e6, ms))

@@ -337,8 +337,9 @@ def _traffic(groups: Sequence[_Placed], buckets: Mapping[int, Rows]) -> tuple[Ki
             {
                 name.split("/")[2]
                 for rank in group.ranks
-                for name in buckets[rank]
-                if name.startswith(prefix) and name.count("/") == 3
+                for name, series in buckets[rank].items()
+                if name.startswith(prefix) and name.endswith("/time_ms") and name.count("/") == 3
+                if series  # of what is past there may be none among the rows that were read
             }
         )
         found += [_kind_traffic(group, kind, buckets) for kind in kinds]
