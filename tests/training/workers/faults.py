@@ -9,6 +9,7 @@ the middle of writing its file of step AT; everything around it is real.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import resource
@@ -16,7 +17,6 @@ import shutil
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +27,7 @@ from strategies import train
 
 import muster
 from muster import checkpoints, comm
+from muster.testing.forked import fork
 from muster.testing.strategies import CASES, document
 from muster.training.saving import files
 
@@ -94,18 +95,8 @@ def run(folder: Path, fault: str = "", resume: str = "") -> list[int]:
     children = {}
     folder.parent.mkdir(exist_ok=True)
     for rank in range(WORLD):
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                work(folder, fault, resume, rank)
-                code = 0
-            except BaseException:
-                print(f"{folder.name}, rank {rank}:", traceback.format_exc(), flush=True)
-            finally:
-                sys.stdout.flush()
-                os._exit(code)
-        children[pid] = rank
+        mine = functools.partial(work, folder, fault, resume, rank)
+        children[fork(mine, f"{folder.name}, rank {rank}")] = rank
     codes = [0] * WORLD
     deadline = time.monotonic() + PATIENCE_S
     while children:

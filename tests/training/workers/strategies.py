@@ -10,11 +10,11 @@ Importing torch takes seconds; here it is done once for all.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
 import sys
-import traceback
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ import torch.distributed.tensor.parallel
 
 import muster.run
 from muster import comm
+from muster.testing.forked import fork
 from muster.testing.strategies import RESUME_AT
 from muster.training import loop
 from muster.training.config import resolve
@@ -92,18 +93,8 @@ def main() -> int:
         mine = [case for case in cases if case["world"] == world]
         children: list[int] = []
         for rank in range(world):
-            pid = os.fork()
-            if pid == 0:
-                code = 1
-                try:
-                    work(folder, mine, rank, world)
-                    code = 0
-                except BaseException:
-                    print(f"rank {rank} of {world}:", traceback.format_exc(), flush=True)
-                finally:
-                    sys.stdout.flush()
-                    os._exit(code)
-            children.append(pid)
+            task = functools.partial(work, folder, mine, rank, world)
+            children.append(fork(task, f"rank {rank} of {world}"))
         while children:
             pid, status = os.wait()
             children.remove(pid)

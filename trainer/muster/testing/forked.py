@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from muster import warm
@@ -145,6 +146,22 @@ class Parent:
 
         threading.Thread(target=listen, daemon=True).start()
         return workers
+
+
+def fork(work: Callable[[], None], name: str) -> int:
+    """The pid of a child that does this and ends, with code 1 when it raised, which it prints."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:
+        print(f"{name}:", traceback.format_exc(), flush=True)  # noqa: T201
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
 
 
 _parents: list[Parent] = []
