@@ -12,6 +12,7 @@ pytorch-optimizer 4.1 raise errors for sharded tensors (`aten.clamp_`, `aten._fo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -54,7 +55,7 @@ def parameter_groups(
     return [group for group in groups if group["params"]]
 
 
-class _ByTensor(torch.optim.Optimizer):
+class _ByTensor(torch.optim.Optimizer, ABC):
     """Updates one tensor after the other, each by norms of its own."""
 
     @torch.no_grad()
@@ -69,8 +70,9 @@ class _ByTensor(torch.optim.Optimizer):
                     self._update(group, weight, weight.grad)
         return result
 
+    @abstractmethod
     def _update(self, group: dict[str, Any], weight: Tensor, grad: Tensor) -> None:
-        raise NotImplementedError
+        """Change `weight` in place."""
 
 
 class LARS(_ByTensor):
