@@ -41,8 +41,10 @@ PYTEST_AREAS = [
 ]
 FAST = ["style", "types", "imports", "unit"]
 BROWSER_AREAS = {"e2e"}
+RERUN_AREAS = {"loops", "agent", "sdk", "integration", "training", "chaos", "e2e"}
+"""Their tests watch processes and clocks that the machine may hold up at any moment."""
 MAX_UNSTEADY = 2
-"""Up to so many failed tests of a browser area are run once more, and named whatever comes of it."""
+"""Up to so many failed tests of such an area are run once more, and named whatever comes of it."""
 PARALLEL_AREAS = {
     # worksteal gives each worker a contiguous part: few pay for the same module's fixtures.
     "unit": "worksteal",
@@ -244,7 +246,9 @@ def pytest(area: str, more: list[str], tests: Tests, output: IO[bytes] | None = 
         parallel = [f"-n{NUM_WORKERS}", f"--dist={deal}"]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = ("pytest", "-q", f"--junit-xml={report}", f"tests/{area}", *more)
+        # What failed last is remembered for each area: another may run at the same time.
+        remembered = f"--override-ini=cache_dir={ROOT}/.pytest_cache/{area}"
+        command = ("pytest", "-q", f"--junit-xml={report}", remembered, f"tests/{area}", *more)
         if output is None:
             ok = call(*command, *parallel)
         else:  # with little of the processors a test may take its time
@@ -254,8 +258,8 @@ def pytest(area: str, more: list[str], tests: Tests, output: IO[bytes] | None = 
         before = tests.failed, tests.errors
         tests.add(report)
         failed = failures(report)
-        if area in BROWSER_AREAS and 0 < len(failed) <= MAX_UNSTEADY:
-            print(f"\nrun again, because of the browser: {', '.join(failed)}", flush=True)
+        if area in RERUN_AREAS and 0 < len(failed) <= MAX_UNSTEADY:
+            print(f"\nrun again, alone: {', '.join(failed)}", flush=True)
             ok = call(*command, "--last-failed")
             tests.failed, tests.errors = before
             tests.add(report)

@@ -264,7 +264,7 @@ def test_a_job_with_a_module_of_its_own_for_an_imported_one_is_refused(run_job: 
         run_job("shadows", {"main.py": "import sympy", "sympy.py": ""}, 1)
 
 
-def test_workers_of_a_killed_shim_are_found_and_ended(warm: Any, shims: Any) -> None:
+def test_workers_of_a_killed_shim_are_found_and_ended(warm: Any, wait_for: Any) -> None:
     script = "import os\nif os.fork(): os.environ.clear()\n" + WAIT  # a child that carries no mark
     shim = warm(script)
     shim.wait_state("RUNNING", timeout_s=120)
@@ -272,7 +272,8 @@ def test_workers_of_a_killed_shim_are_found_and_ended(warm: Any, shims: Any) -> 
     process = psutil.Process(worker.pid)
     assert process.environ()["RANK"] == "0"
     assert process.cmdline()[1:] == ["main.py"]
-    assert len(tagged("a1", shim.folder.owner)) == 3  # the keeper, the worker and its child
+    # The keeper, the worker, and the worker's child once there is one.
+    wait_for(lambda: len(tagged("a1", shim.folder.owner)) == 3)
     shim.process.kill()
     shim.process.wait()
     assert process.is_running()
