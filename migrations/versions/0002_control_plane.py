@@ -31,9 +31,11 @@ def upgrade() -> None:
     _add_queue()
     _add_avoidance()
     _add_evaluations()
+    _add_metric_spans()
 
 
 def downgrade() -> None:
+    _drop_metric_spans()
     _drop_evaluations()
     _drop_avoidance()
     _drop_queue()
@@ -407,3 +409,30 @@ def _add_evaluations() -> None:
 
 def _drop_evaluations() -> None:
     op.drop_table("evaluations")
+
+
+# ---------------------------------------------------------------- roll-ups of roll-ups
+
+
+def _add_metric_spans() -> None:
+    # Empty at first: the next compaction of a series makes those of what it has.
+    op.create_table(
+        "metric_spans",
+        sa.Column("series_id", BigId, autoincrement=False, nullable=False),
+        sa.Column("first_step", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("last_step", sa.BigInteger(), nullable=False),
+        sa.Column("num_points", sa.BigInteger(), nullable=False),
+        sa.Column("bucket_steps", sa.BigInteger(), nullable=False),
+        sa.Column("rollup", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["series_id"],
+            ["metric_series.id"],
+            name=op.f("fk_metric_spans_series_id_metric_series"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("series_id", "first_step", name=op.f("pk_metric_spans")),
+    )
+
+
+def _drop_metric_spans() -> None:
+    op.drop_table("metric_spans")

@@ -24,7 +24,7 @@ from muster_server.schemas.data import (
     SeriesList,
     SeriesReply,
 )
-from muster_server.services import metrics_series
+from muster_server.services import metrics_export, metrics_series
 
 router = APIRouter(tags=["metrics"])
 
@@ -92,7 +92,7 @@ def export_trial_series(
     """The visible points, one line each: name, rank, attempt_no, step, time_ms, value."""
     with db.read() as session:
         metrics_series.get_trial(session, trial_id)
-    lines = metrics_series.export_csv(
+    lines = metrics_export.export_csv(
         db,
         trial_id,
         names=names or None,

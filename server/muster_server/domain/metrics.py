@@ -20,8 +20,16 @@ STEP_MAX = 2**53 - 1
 """Steps and times above it are refused: JavaScript could not hold them exactly."""
 
 BLOCK_POINTS = 4096
-ROLLUP_BUCKETS = 16
-"""Roll-up buckets per full block: one width is chosen so that at most 17 anchored ones occur."""
+ROLLUP_BUCKETS = 33
+"""Most roll-up buckets of a block: 4,096 points at consecutive steps make 32 or, unaligned, 33."""
+
+SPAN_BLOCKS = 64
+"""Blocks that one span rolls up, so that a series of 100,000,000 points is drawn from some 500 rows."""
+SPAN_BUCKETS = 129
+"""Most buckets of a span: 262,144 points at consecutive steps make 128 or, unaligned, 129."""
+SPAN_MIN_WIDTH = 1024
+"""No span has narrower buckets: its blocks hold at least half their most points, so it covers at
+least 131,072 steps. A picture that is drawn finer need not look for spans."""
 
 
 def is_valid_name(name: str) -> bool:

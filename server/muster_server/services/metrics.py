@@ -38,7 +38,7 @@ from muster_server.domain.metrics import (
     recent_mean,
     summarize,
 )
-from muster_server.services import metrics_series
+from muster_server.services import metrics_summaries
 from muster_server.settings import get_settings
 
 MEASURED_GROUPS = ("time/", "comm/", "throughput/")
@@ -315,7 +315,7 @@ def _series_row(allocation: AllocationRow, rank: int, column: _Column) -> dict[s
         "attempt_no": allocation.attempt_no,
         "rank": rank,
         "name": column.name,
-        **metrics_series.summary_columns(column.summary),
+        **metrics_summaries.summary_columns(column.summary),
     }
 
 
@@ -371,12 +371,12 @@ def _update_trial(
         return []
 
     if first_of_attempt and allocation.attempt_no > 1:
-        trial.summary = metrics_series.visible_summary(session, trial.id, None)
+        trial.summary = metrics_summaries.visible_summary(session, trial.id, None)
     elif allocation.attempt_no > 1 and new_names & {c.name for c in mine}:
         names = sorted(new_names & {c.name for c in mine})
         trial.summary = {
             **trial.summary,
-            **metrics_series.visible_summary(session, trial.id, names),
+            **metrics_summaries.visible_summary(session, trial.id, names),
         }
         mine_known = [c for c in mine if c.name not in new_names]
         trial.summary = _merged(trial.summary, mine_known, new_names=set())
@@ -402,7 +402,7 @@ def _merged(
     merged = dict(summary)
     for c in columns:
         before = merged.get(c.name) if c.name not in new_names else None
-        added = metrics_series.summary_json(c.summary)
+        added = metrics_summaries.summary_json(c.summary)
         if before is not None:
             added["count"] += before["count"]
             for key, choose in (("min", min), ("max", max)):

@@ -11,12 +11,14 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sqlalchemy import delete, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database, touch
-from muster_server.db.models import MetricBatchRow, MetricBlockRow, MetricSeriesRow, TrialRow
+from muster_server.db.models import MetricBatchRow, MetricSeriesRow, TrialRow
 from muster_server.db.queries import metrics as queries
+from muster_server.db.queries import metrics_blocks as blocks_db
 from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.db.queries.metrics_codec import (
     Points,
@@ -26,15 +28,21 @@ from muster_server.db.queries.metrics_codec import (
     encode_block,
     encode_rollup,
     in_order,
+    merge_rollups,
+    rollup_width,
     split_blocks,
+    split_evenly,
 )
-from muster_server.domain.metrics import BLOCK_POINTS, STEP_MAX
+from muster_server.domain.metrics import BLOCK_POINTS, SPAN_BLOCKS, STEP_MAX
 from muster_server.domain.states import TERMINAL_TRIAL
-from muster_server.services import metrics_series
+from muster_server.services import metrics_summaries
 
 CHUNK_BATCHES = 512
 CHUNK_POINTS = 262_144
 """Points in one transaction: about 0.2 s of work, during which SQLite has no other writer."""
+
+BLOCKS_AT_ONCE = 64
+"""Blocks that late points change, held in memory together."""
 
 DUE_POINTS = 65_536
 DUE_AGE_S = 60.0
@@ -173,42 +181,60 @@ def _compact_chunk(session: Session, chunk: list[Any]) -> int:
 
 
 def _write_blocks(session: Session, series: SeriesRecord, points: Points) -> bool:
-    """Merge new points into the blocks of a series. True when steps occurred more than once."""
-    num_before = len(points)
+    """Merge new points into the blocks of a series. True when steps occurred more than once.
+
+    Only blocks in which a point lands are read and written again: what is late costs no more for a
+    long series. A block that is written has room for as many points as any.
+    """
+    num_new = len(points)
     points = in_order(points)
-    table = MetricBlockRow
-    overlapping = session.execute(
-        select(table.first_step, table.data)
-        .where(table.series_id == series.id, table.last_step >= int(points.steps[0]))
-        .order_by(table.first_step)
-    ).all()
-    if not overlapping:
+    is_repeated = len(points) < num_new
+    first_step = int(points.steps[0])
+    last = blocks_db.last_block(session, series.id)
+    if last is None or (first_step > last.last_step and last.num_points >= BLOCK_POINTS):
+        _insert(session, series, split_blocks(points))
+    elif first_step > last.last_step:
         # The usual case: everything is new, and only the last, not yet full block is rewritten.
-        overlapping = list(
-            session.execute(
-                select(table.first_step, table.data)
-                .where(table.series_id == series.id, table.num_points < BLOCK_POINTS)
-                .order_by(table.first_step.desc())
-                .limit(1)
-            )
-        )
-        last_full = session.scalar(
-            select(func.max(table.first_step)).where(table.series_id == series.id)
-        )
-        overlapping = [row for row in overlapping if row.first_step == last_full]
-    if overlapping:
-        old = [decode_block(row.data) for row in overlapping]
-        num_before += sum(map(len, old))
-        points = in_order(concat([*old, points]))
-        session.execute(
-            delete(table)
-            .where(
-                table.series_id == series.id,
-                table.first_step.in_([row.first_step for row in overlapping]),
-            )
-            .execution_options(synchronize_session=False)
-        )
-    queries.insert_blocks(
+        is_repeated |= _rewrite(session, series, {last.first_step: points}, last.first_step)
+    else:
+        blocks_db.delete_spans(session, series.id, first_step)
+        starts = blocks_db.block_starts(session, series.id, first_step)
+        at = np.searchsorted(starts, points.steps, side="right") - 1
+        at = np.maximum(at, 0)  # before the first block: into it
+        for some in queries.chunked(np.unique(at).tolist(), BLOCKS_AT_ONCE):
+            into = {starts[i]: points.only(at == i) for i in some}
+            is_repeated |= _rewrite(session, series, into, last.first_step)
+    _roll_up(session, series)
+    session.execute(
+        update(MetricSeriesRow)
+        .where(MetricSeriesRow.id == series.id)
+        .values(compacted_step=max(int(points.steps[-1]), -1 if last is None else last.last_step))
+        .execution_options(synchronize_session=False)
+    )
+    return is_repeated
+
+
+def _rewrite(
+    session: Session, series: SeriesRecord, into: dict[int, Points], last_first_step: int
+) -> bool:
+    """Merge points into blocks, given by their first steps. True when a step was there already."""
+    data = blocks_db.block_data(session, [(series.id, first_step) for first_step in into])
+    blocks: list[Points] = []
+    is_repeated = False
+    for first_step, points in into.items():
+        old = decode_block(data[series.id, first_step])
+        merged = in_order(concat([old, points]))
+        is_repeated |= len(merged) < len(old) + len(points)
+        # The last one is filled up, because more will follow; one in between is halved.
+        split = split_blocks if first_step == last_first_step else split_evenly
+        blocks.extend(split(merged))
+    blocks_db.delete_blocks(session, series.id, list(into))
+    _insert(session, series, blocks)
+    return is_repeated
+
+
+def _insert(session: Session, series: SeriesRecord, blocks: list[Points]) -> None:
+    blocks_db.insert_blocks(
         session,
         [
             {
@@ -221,16 +247,21 @@ def _write_blocks(session: Session, series: SeriesRecord, points: Points) -> boo
                 "rollup": encode_rollup(block),
                 "data": encode_block(block),
             }
-            for block in split_blocks(points)
+            for block in blocks
         ],
     )
-    session.execute(
-        update(MetricSeriesRow)
-        .where(MetricSeriesRow.id == series.id)
-        .values(compacted_step=int(points.steps[-1]))
-        .execution_options(synchronize_session=False)
-    )
-    return len(points) < num_before
+
+
+def _roll_up(session: Session, series: SeriesRecord) -> None:
+    """Make the spans for which there are blocks; the last block, which may still grow, is in none."""
+    done = blocks_db.last_step_of_spans(session, series.id)
+    for _ in range((blocks_db.num_blocks(session, series.id, done) - 1) // SPAN_BLOCKS):
+        blocks = blocks_db.first_blocks(session, series.id, done, SPAN_BLOCKS)
+        rollup = merge_rollups(
+            [b.rollup for b in blocks], blocks[0].first_step, blocks[-1].last_step
+        )
+        blocks_db.insert_span(session, blocks, rollup, rollup_width(rollup))
+        done = blocks[-1].last_step
 
 
 # ---------------------------------------------------------------- summaries
@@ -246,7 +277,7 @@ def _recount(session: Session, trial_id: int, repeated: list[SeriesRecord]) -> N
 def _cut_summaries(session: Session, trial_id: int) -> None:
     """Take what a restart has hidden out of the stored summaries, so that reading scans nothing."""
     cut = False
-    for series, limit in metrics_series.cut_series(session, trial_id):
+    for series, limit in metrics_summaries.cut_series(session, trial_id):
         _store_summary(session, series, limit)
         cut = True
     if cut:
@@ -254,13 +285,13 @@ def _cut_summaries(session: Session, trial_id: int) -> None:
 
 
 def _store_summary(session: Session, series: SeriesRecord, last_step: int) -> None:
-    summary = metrics_series.scan_summary(session, series, last_step)
+    summary = metrics_summaries.scan_summary(session, series, last_step)
     if summary is None:
         return
     session.execute(
         update(MetricSeriesRow)
         .where(MetricSeriesRow.id == series.id)
-        .values(**metrics_series.summary_columns(summary))
+        .values(**metrics_summaries.summary_columns(summary))
         .execution_options(synchronize_session=False)
     )
 
@@ -271,5 +302,5 @@ def _refresh_trial(session: Session, trial_id: int, names: list[str]) -> None:
     ).first()
     if trial is None:
         return
-    trial.summary = {**trial.summary, **metrics_series.visible_summary(session, trial_id, names)}
+    trial.summary = {**trial.summary, **metrics_summaries.visible_summary(session, trial_id, names)}
     touch(session, f"trial:{trial_id}", f"trial:{trial_id}:metrics")

@@ -15,7 +15,7 @@ from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.domain.steps import PARTS, Group, Rows, analyse
 from muster_server.schemas.performance import PerformanceOut
 
-from . import metrics_series
+from . import metrics_loading
 from .trials import get_trial
 
 RANKS_MAX = 256
@@ -44,7 +44,7 @@ def trial_performance(
     first, last, bucket = _window(records, num_rows)
     ranks: dict[int, Rows] = {}
     if last is not None and first is not None:
-        points = metrics_series.points_of(session, records, first, last)
+        points = metrics_loading.points_of(session, records, first, last)
         for record, values in zip(records, points, strict=True):
             ranks[record.rank] = {**ranks.get(record.rank, {}), record.name: values}
     found = analyse(ranks, _groups(session, trial_id, attempt), bucket_steps=bucket)

@@ -21,9 +21,12 @@ from muster_server.db.queries.metrics_codec import (
     encode_rollup,
     in_order,
     means,
+    merge_rollups,
     rollup_width,
     split_blocks,
+    split_evenly,
 )
+from muster_server.domain.metrics import BLOCK_POINTS, ROLLUP_BUCKETS, SPAN_BUCKETS
 
 any_float = st.integers(0, 2**64 - 1).map(lambda bits: np.uint64(bits).view(np.float64))
 """Every bit pattern, so every NaN payload."""
@@ -105,12 +108,35 @@ def test_a_wider_bucket_is_the_union_of_narrower_ones(p: Points, k: int) -> None
 
 
 @given(points())
-def test_a_roll_up_has_at_most_sixteen_buckets_and_draws_the_block(p: Points) -> None:
+def test_a_roll_up_has_few_buckets_and_draws_the_block(p: Points) -> None:
     rollup = encode_rollup(p)
     entries = decode_rollups([rollup, rollup])
     half = len(entries) // 2
-    assert half <= 16
+    assert half <= ROLLUP_BUCKETS
     assert entries[:half].tobytes() == bucketed(as_entries(p), rollup_width(rollup)).tobytes()
+
+
+@given(points(), st.integers(1, 59))
+def test_a_span_tells_what_its_blocks_tell(p: Points, at: int) -> None:
+    parts = [
+        Points(p.steps[part], p.times_ms[part], p.values[part])
+        for part in (slice(None, at), slice(at, None))
+    ]
+    rollups = [encode_rollup(part) for part in parts if len(part)]
+    span = merge_rollups(rollups, int(p.steps[0]), int(p.steps[-1]))
+    entries, direct = decode_rollups([span]), bucketed(as_entries(p), rollup_width(span))
+    assert len(entries) <= SPAN_BUCKETS
+    for field in ("step", "time_ms", "min", "max", "last", "count", "num_finite"):
+        np.testing.assert_array_equal(entries[field], direct[field])
+
+
+@given(st.integers(1, 5 * BLOCK_POINTS))
+def test_blocks_of_equal_size_are_at_least_half_full(num: int) -> None:
+    n = np.arange(num)
+    sizes = [len(b) for b in split_evenly(Points(n, n, n * 1.0))]
+    assert sum(sizes) == num
+    assert max(sizes) <= BLOCK_POINTS
+    assert len(sizes) == 1 or min(sizes) >= BLOCK_POINTS // 2
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.floats(-10, 10)), min_size=1, max_size=60))

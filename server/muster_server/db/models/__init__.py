@@ -11,6 +11,7 @@ from .data import (
     MetricBatchRow,
     MetricBlockRow,
     MetricSeriesRow,
+    MetricSpanRow,
 )
 from .experiments import (
     AllocationRow,
@@ -60,6 +61,7 @@ __all__ = [
     "MetricBatchRow",
     "MetricBlockRow",
     "MetricSeriesRow",
+    "MetricSpanRow",
     "NodeRow",
     "NodeSlotRow",
     "OneTimeTokenRow",

@@ -60,7 +60,7 @@ class MetricBatchRow(Base):
 
 
 class MetricBlockRow(Base):
-    """L1: up to 4,096 consecutive points of one series, with 16 roll-up buckets."""
+    """L1: up to 4,096 consecutive points of one series, with some 32 roll-up buckets."""
 
     __tablename__ = "metric_blocks"
 
@@ -74,6 +74,22 @@ class MetricBlockRow(Base):
     num_points: Mapped[int]
     rollup: Mapped[bytes] = mapped_column(LargeBinary)
     data: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class MetricSpanRow(Base):
+    """L2: the roll-ups of 64 consecutive blocks once more, in some 128 buckets; made of blocks that
+    are done, and dropped when one of them is written again. Never the only place of anything."""
+
+    __tablename__ = "metric_spans"
+
+    series_id: Mapped[int] = mapped_column(
+        ForeignKey("metric_series.id", ondelete="CASCADE"), primary_key=True
+    )
+    first_step: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    last_step: Mapped[int] = mapped_column(BigInteger)
+    num_points: Mapped[int] = mapped_column(BigInteger)
+    bucket_steps: Mapped[int] = mapped_column(BigInteger)
+    rollup: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class LogStreamRow(Base):

@@ -1,4 +1,4 @@
-"""Reading and writing metric rows: series, batches (L0) and blocks (L1)."""
+"""Reading and writing the rows of metric series; their points are in metrics_blocks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from functools import cache
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Insert, Table, and_, case, exists, func, insert, or_, select, tuple_
+from sqlalchemy import Insert, Table, case, exists, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import (
     AttemptRow,
     Base,
-    MetricBatchRow,
-    MetricBlockRow,
     MetricSeriesRow,
 )
 
@@ -32,7 +30,7 @@ def chunked(items: Iterable[T], size: int = IN_LIST_MAX) -> Iterator[list[T]]:
         yield chunk
 
 
-def _table(row: type[Base]) -> Table:
+def table_of(row: type[Base]) -> Table:
     return cast(Table, row.__table__)
 
 
@@ -46,7 +44,7 @@ def insert_or_ignore(session: Session, row: type[Base]) -> Insert:
 
 @cache
 def _insert_or_ignore(dialect: str, row: type[Base]) -> Insert:
-    table = _table(row)
+    table = table_of(row)
     if dialect == "sqlite":
         statement: Insert = sqlite.insert(table).on_conflict_do_nothing()
     else:
@@ -76,9 +74,9 @@ def merge_series(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
 @cache
 def _merge_series(dialect: str) -> Any:
     # Built once: putting it together takes longer than running it.
-    table = _table(MetricSeriesRow).c
+    table = table_of(MetricSeriesRow).c
     insert_into = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    statement: Any = insert_into(_table(MetricSeriesRow))
+    statement: Any = insert_into(table_of(MetricSeriesRow))
     new = statement.excluded
     is_newer = or_(table.last_step.is_(None), new.last_step >= table.last_step)
     update = {
@@ -227,7 +225,7 @@ def find_series(
     ranks: Sequence[int] | None = None,
 ) -> list[SeriesRecord]:
     """Series with at least one point, ordered by trial, name, rank, attempt."""
-    table = _table(MetricSeriesRow)
+    table = table_of(MetricSeriesRow)
     columns = [table.c[f] for f in SeriesRecord.__dataclass_fields__]
     found: list[SeriesRecord] = []
     for chunk in chunked(trial_ids):
@@ -241,103 +239,3 @@ def find_series(
         )
         found.extend(SeriesRecord(*row) for row in session.execute(statement))
     return found
-
-
-# ---------------------------------------------------------------- points
-
-
-@dataclass(frozen=True)
-class BlockMeta:
-    """A block without its points."""
-
-    series_id: int
-    first_step: int
-    last_step: int
-    num_points: int
-    rollup: bytes
-
-
-def find_blocks(
-    session: Session, series_ids: Sequence[int], first_step: int, last_step: int
-) -> dict[int, list[BlockMeta]]:
-    """Series → its blocks that hold a step of first_step..last_step, in step order."""
-    found: dict[int, list[BlockMeta]] = {}
-    table = MetricBlockRow
-    for chunk in chunked(series_ids):
-        rows = session.execute(
-            select(
-                table.series_id, table.first_step, table.last_step, table.num_points, table.rollup
-            )
-            .where(
-                table.series_id.in_(chunk),
-                table.first_step <= last_step,
-                table.last_step >= first_step,
-            )
-            .order_by(table.series_id, table.first_step)
-        )
-        for row in rows:
-            found.setdefault(row[0], []).append(BlockMeta(*row))
-    return found
-
-
-def block_data(session: Session, keys: Sequence[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
-    """(series, first step) → the block's encoded points."""
-    table = MetricBlockRow
-    found: dict[tuple[int, int], bytes] = {}
-    for chunk in chunked(keys, 200):
-        rows = session.execute(
-            select(table.series_id, table.first_step, table.data).where(
-                tuple_(table.series_id, table.first_step).in_(chunk)
-            )
-        )
-        for series_id, first_step, data in rows:
-            found[series_id, first_step] = data
-    return found
-
-
-@dataclass(frozen=True)
-class Batch:
-    trial_id: int
-    attempt_no: int
-    rank: int
-    body: bytes
-
-
-def find_batches(
-    session: Session,
-    wanted: Iterable[tuple[int, int, int]],
-    first_step: int,
-    last_step: int,
-) -> list[Batch]:
-    """The uncompacted batches of these (trial, attempt, rank) that may hold a step of
-    first_step..last_step, in the order they were written."""
-    table = MetricBatchRow
-    found: list[Batch] = []
-    by_attempt: dict[tuple[int, int], list[int]] = {}
-    for trial_id, attempt_no, rank in wanted:
-        by_attempt.setdefault((trial_id, attempt_no), []).append(rank)
-    for chunk in chunked(by_attempt.items(), 50):
-        rows = session.execute(
-            select(table.trial_id, table.attempt_no, table.rank, table.body)
-            .where(
-                or_(
-                    *(
-                        and_(
-                            table.trial_id == trial_id,
-                            table.attempt_no == attempt_no,
-                            table.rank.in_(ranks),
-                        )
-                        for (trial_id, attempt_no), ranks in chunk
-                    )
-                ),
-                table.first_step <= last_step,
-                table.last_step >= first_step,
-            )
-            .order_by(table.received_at, table.allocation_id, table.seq)
-        )
-        found.extend(Batch(*row) for row in rows)
-    return found
-
-
-def insert_blocks(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    session.execute(insert(_table(MetricBlockRow)), list(rows))

@@ -11,11 +11,17 @@ import struct
 import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from muster_server.domain.metrics import BLOCK_POINTS, ROLLUP_BUCKETS, bucket_width
+from muster_server.domain.metrics import (
+    BLOCK_POINTS,
+    ROLLUP_BUCKETS,
+    SPAN_BUCKETS,
+    bucket_width,
+)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,8 +64,10 @@ class Points:
     def between(self, first_step: int, last_step: int) -> Points:
         """Those of the steps from..to, both included."""
         keep = (self.steps >= first_step) & (self.steps <= last_step)
-        if keep.all():
-            return self
+        return self if keep.all() else self.only(keep)
+
+    def only(self, keep: NDArray[np.bool_]) -> Points:
+        """Those at which `keep` is true."""
         return Points(self.steps[keep], self.times_ms[keep], self.values[keep])
 
 
@@ -156,7 +164,20 @@ def decode_block(data: bytes) -> Points:
 def encode_rollup(points: Points) -> bytes:
     """Anchored buckets of an ordered, non-empty block: enough to draw it without its points."""
     width = bucket_width(int(points.steps[0]), int(points.steps[-1]), ROLLUP_BUCKETS)
-    return _ROLLUP.pack(_CODEC_RAW, width) + bucketed(as_entries(points), width).tobytes()
+    return _rollup(as_entries(points), width)
+
+
+def merge_rollups(rollups: Sequence[bytes], first_step: int, last_step: int) -> bytes:
+    """The roll-up of a span, from those of its blocks in step order.
+
+    The span's buckets are at least as wide as every block's: a bucket cannot be taken apart.
+    """
+    width = bucket_width(first_step, last_step, SPAN_BUCKETS)
+    return _rollup(decode_rollups(rollups), max(width, *map(rollup_width, rollups)))
+
+
+def _rollup(entries: Entries, width: int) -> bytes:
+    return _ROLLUP.pack(_CODEC_RAW, width) + bucketed(entries, width).tobytes()
 
 
 def rollup_width(rollup: bytes) -> int:
@@ -180,6 +201,16 @@ def split_blocks(points: Points) -> list[Points]:
             points.values[at : at + BLOCK_POINTS],
         )
         for at in range(0, len(points), BLOCK_POINTS)
+    ]
+
+
+def split_evenly(points: Points) -> list[Points]:
+    """Blocks that are about equally full: at least half of BLOCK_POINTS when there are more."""
+    num = -(-len(points) // BLOCK_POINTS)
+    borders = [len(points) * i // num for i in range(num + 1)]
+    return [
+        Points(points.steps[a:b], points.times_ms[a:b], points.values[a:b])
+        for a, b in pairwise(borders)
     ]
 
 
