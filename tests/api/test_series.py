@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 
+import numpy as np
 import pytest
+from arro3.io import read_parquet
 
-from muster_server.db.models import AllocationRow
-from muster_server.schemas.data import ExperimentSeriesReply, SeriesList, SeriesReply
+from muster_server.db.models import AllocationRow, ExperimentRow
+from muster_server.schemas.data import CurvesReply, ExperimentSeriesReply, SeriesList, SeriesReply
 from muster_server.services import metrics, metrics_compaction
 from muster_server.testing.data import (
     NOW,
@@ -108,6 +111,104 @@ def test_an_export_holds_every_point(viewer_client, trial):
         "value": "1.0",
     }
     assert [r["value"] for r in rows[-2:]] == ["NaN", "0.5"]
+
+
+def test_json_lines_and_parquet_hold_what_the_csv_file_holds(viewer_client, trial):
+    path = f"/api/v1/trials/{trial.id}/series"
+    rows = list(csv.DictReader(io.StringIO(viewer_client.get(f"{path}.csv").text)))
+    lines = viewer_client.get(f"{path}.jsonl")
+    assert lines.headers["content-type"] == "application/x-ndjson"
+    objects = [json.loads(line) for line in lines.text.splitlines()]
+    assert [{k: str(v) for k, v in o.items()} for o in objects] == rows
+    answer = viewer_client.get(f"{path}.parquet")
+    assert answer.headers["content-disposition"].endswith(f'"trial-{trial.id}.parquet"')
+    table = read_parquet(io.BytesIO(answer.content)).read_all()
+    assert table.num_rows == len(rows)
+    assert table["name"].to_pylist() == [r["name"] for r in rows]
+    for field in ("rank", "attempt_no", "step", "time_ms"):
+        assert table[field].to_pylist() == [int(r[field]) for r in rows]
+    np.testing.assert_array_equal(
+        table["value"].to_numpy(), np.array([float(r["value"]) for r in rows])
+    )
+
+
+def test_an_export_of_a_window_holds_the_window(viewer_client, trial):
+    window = {"name": "train/loss", "rank": 1, "from_step": 2999, "to_step": 3001}
+    lines = viewer_client.get(f"/api/v1/trials/{trial.id}/series.jsonl", params=window)
+    assert [json.loads(line)["step"] for line in lines.text.splitlines()] == [2999, 3000]
+    nothing = viewer_client.get(f"/api/v1/trials/{trial.id}/series.parquet", params={"name": "no"})
+    assert read_parquet(io.BytesIO(nothing.content)).read_all().num_rows == 0
+
+
+@pytest.fixture
+def second_trial(database, trial):
+    """Of the same experiment: 100 steps in 2 epochs, which it logs, and the samples seen."""
+    with database.transaction() as session:
+        experiment = session.get_one(ExperimentRow, trial.experiment_id)
+        row = add_trial(session, experiment, no=2)
+        row.started_at = NOW
+        (allocation,) = add_attempt(session, row)
+        loss = [(s, float(s)) for s in range(1, 101)]
+        samples = [(s, 32.0 * s) for s in range(10, 101, 10)]
+        record = metrics_record({"train/loss": loss, "samples": samples}, epoch=2.0)
+        metrics.ingest(session, allocation=allocation, seq=1, record=record, at=NOW)
+    return row
+
+
+def curves(client, **params):
+    return CurvesReply.model_validate(client.get("/api/v1/series", params=params).json())
+
+
+def test_many_metrics_of_many_trials_come_in_one_answer(viewer_client, trial, second_trial):
+    reply = curves(
+        viewer_client,
+        trial=[second_trial.id, 999, trial.id],
+        name=["val/loss", "train/loss"],
+    )
+    assert [
+        (c.trial_no, c.series.name, c.series.rank, c.series.num_points) for c in reply.items
+    ] == [
+        (2, "train/loss", 0, 100),
+        (1, "val/loss", 0, 1),
+        (1, "train/loss", 0, 3001),
+    ]
+    assert (reply.missing, reply.num_matching, reply.max_points) == ([999], 3, 1000)
+    assert [c.start_ms for c in reply.items] == [round(NOW.timestamp() * 1000), None, None]
+    assert [c.series.raw for c in reply.items] == [True, True, False]
+    of_ranks = curves(viewer_client, trial=trial.id, name="train/loss", rank=[0, 1])
+    assert [c.series.rank for c in of_ranks.items] == [0, 1]
+
+
+def test_curves_lie_along_epochs_or_along_any_metric(viewer_client, trial, second_trial):
+    asked = {"trial": [trial.id, second_trial.id], "name": "train/loss", "from_step": 5}
+    unknown, known = curves(viewer_client, **asked, x="epoch").items
+    assert unknown.x is None
+    assert (known.x[0], known.x[45], known.x[-1]) == (0.1, 1.0, 2.0)
+    unknown, known = curves(viewer_client, **asked, x="metric", x_name="samples").items
+    assert unknown.x is None
+    assert known.series.step[0] == 5
+    assert known.x[:7] == [None] * 5 + [320.0, 352.0]
+    assert known.x[-1] == 3200.0
+    assert curves(viewer_client, **asked).items[0].x is None
+
+
+def test_an_answer_with_many_curves_has_fewer_points_of_each_and_says_so(
+    viewer_client, database, trial
+):
+    names = [f"layer/{n}" for n in range(50)]
+    with database.transaction() as session:
+        row = add_trial(session, session.get_one(ExperimentRow, trial.experiment_id), no=3)
+        (allocation,) = add_attempt(session, row, slots=5)
+        for rank in range(5):
+            record = metrics_record({n: [(1, 1.0)] for n in names}, rank=rank)
+            metrics.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
+    reply = curves(viewer_client, trial=row.id, name=names, rank=[0, 1, 2, 3, 4])
+    assert (len(reply.items), reply.num_matching, reply.max_points) == (200, 250, 300)
+
+
+def test_a_request_for_curves_says_what_it_lacks(viewer_client, trial):
+    for query in ("name=a", "trial=1", "trial=1&name=a&x=metric", "trial=1&name=a&x_name=b"):
+        assert viewer_client.get(f"/api/v1/series?{query}").status_code == 422
 
 
 def test_one_metric_over_the_trials_of_an_experiment(viewer_client, database, trial):

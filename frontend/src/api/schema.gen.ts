@@ -1297,6 +1297,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Curves
+         * @description Many metrics of many trials in one answer, along any x axis.
+         */
+        get: operations["list_curves"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens": {
         parameters: {
             query?: never;
@@ -1573,6 +1593,46 @@ export interface paths {
          * @description The visible points, one line each: name, rank, attempt_no, step, time_ms, value.
          */
         get: operations["export_trial_series"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/series.jsonl": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Trial Series Lines
+         * @description The visible points, one JSON object per line, with the fields of the CSV file.
+         */
+        get: operations["export_trial_series_lines"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/series.parquet": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Trial Series Parquet
+         * @description The visible points as a Parquet file, with the columns of the CSV file.
+         */
+        get: operations["export_trial_series_parquet"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2410,6 +2470,34 @@ export interface components {
             reason: string;
             /** Share */
             share: number;
+        };
+        /**
+         * Curve
+         * @description One series of one of several trials, with what lies along its x axis.
+         */
+        Curve: {
+            /** Experiment Id */
+            experiment_id: number;
+            series: components["schemas"]["Series"];
+            /** Start Ms */
+            start_ms: number | null;
+            /** Trial Id */
+            trial_id: number;
+            /** Trial No */
+            trial_no: number;
+            /** X */
+            x: (number | ("NaN" | "Infinity" | "-Infinity") | null)[] | null;
+        };
+        /** CurvesReply */
+        CurvesReply: {
+            /** Items */
+            items: components["schemas"]["Curve"][];
+            /** Max Points */
+            max_points: number;
+            /** Missing */
+            missing: number[];
+            /** Num Matching */
+            num_matching: number;
         };
         /**
          * Deletion
@@ -10945,6 +11033,93 @@ export interface operations {
             };
         };
     };
+    list_curves: {
+        parameters: {
+            query: {
+                /** @description Id; repeatable. */
+                trial: number[];
+                /** @description Metric name; repeatable. */
+                name: string[];
+                /** @description Absent: the lowest that reports a name. */
+                rank?: number[];
+                from_step?: number | null;
+                to_step?: number | null;
+                max_points?: number;
+                /** @description step, time and relative are drawn from what every answer holds. epoch is worked out from the trial's latest epoch and step. metric takes the values of x_name, such as a count of samples or tokens that the training logs. */
+                x?: "step" | "time" | "relative" | "epoch" | "metric";
+                x_name?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CurvesReply"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_tokens: {
         parameters: {
             query?: {
@@ -12081,6 +12256,172 @@ export interface operations {
                 };
                 content: {
                     "text/csv": unknown;
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export_trial_series_lines: {
+        parameters: {
+            query?: {
+                /** @description Metric name; repeatable. Absent: all. */
+                name?: string[];
+                /** @description Rank; repeatable. Absent: all. */
+                rank?: number[];
+                from_step?: number | null;
+                to_step?: number | null;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": unknown;
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export_trial_series_parquet: {
+        parameters: {
+            query?: {
+                /** @description Metric name; repeatable. Absent: all. */
+                name?: string[];
+                /** @description Rank; repeatable. Absent: all. */
+                rank?: number[];
+                from_step?: number | null;
+                to_step?: number | null;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apache.parquet": unknown;
                 };
             };
             /** @description Not signed in */

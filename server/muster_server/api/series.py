@@ -1,4 +1,4 @@
-"""Metric series: lists, windows of curves, one metric across an experiment, CSV.
+"""Metric series: lists, windows of curves, many trials side by side, exports.
 
 Answers are encoded from their columns in one go: going through validation and serialization per
 number would cost more than reading a million-point series does.
@@ -7,7 +7,7 @@ number would cost more than reading a million-point series does.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -16,15 +16,17 @@ from fastapi.responses import StreamingResponse
 
 from muster.wire import encode_number
 from muster_server.api.deps import Db
+from muster_server.db.engine import Database
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.metrics import NAME_MAX_CHARS, STEP_MAX
 from muster_server.schemas.data import (
+    CurvesReply,
     ExperimentSeriesReply,
     Series,
     SeriesList,
     SeriesReply,
 )
-from muster_server.services import metrics_export, metrics_series
+from muster_server.services import metrics_curves_of_trials, metrics_export, metrics_series
 
 router = APIRouter(tags=["metrics"])
 
@@ -37,6 +39,7 @@ Ranks = Annotated[
     Query(alias="rank", max_length=200, description="Rank; repeatable. Absent: all."),
 ]
 Step = Annotated[int | None, Query(ge=0, le=STEP_MAX)]
+TRIALS_MAX = 500
 MaxPoints = Annotated[int, Query(ge=10, le=10_000)]
 
 
@@ -90,21 +93,105 @@ def export_trial_series(
     to_step: Step = None,
 ) -> StreamingResponse:
     """The visible points, one line each: name, rank, attempt_no, step, time_ms, value."""
+    pieces = _pieces(db, trial_id, names, ranks, from_step, to_step)
+    return _file(metrics_export.as_csv(pieces), f"trial-{trial_id}.csv", "text/csv; charset=utf-8")
+
+
+@router.get(
+    "/trials/{trial_id}/series.jsonl",
+    operation_id="export_trial_series_lines",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/x-ndjson": {}}}},
+)
+def export_trial_series_lines(
+    trial_id: int,
+    db: Db,
+    names: Names = [],  # noqa: B006
+    ranks: Ranks = [],  # noqa: B006
+    from_step: Step = None,
+    to_step: Step = None,
+) -> StreamingResponse:
+    """The visible points, one JSON object per line, with the fields of the CSV file."""
+    pieces = _pieces(db, trial_id, names, ranks, from_step, to_step)
+    return _file(
+        metrics_export.as_json_lines(pieces), f"trial-{trial_id}.jsonl", "application/x-ndjson"
+    )
+
+
+@router.get(
+    "/trials/{trial_id}/series.parquet",
+    operation_id="export_trial_series_parquet",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/vnd.apache.parquet": {}}}},
+)
+def export_trial_series_parquet(
+    trial_id: int,
+    db: Db,
+    names: Names = [],  # noqa: B006
+    ranks: Ranks = [],  # noqa: B006
+    from_step: Step = None,
+    to_step: Step = None,
+) -> StreamingResponse:
+    """The visible points as a Parquet file, with the columns of the CSV file."""
+    pieces = _pieces(db, trial_id, names, ranks, from_step, to_step)
+    return _file(
+        metrics_export.as_parquet(pieces),
+        f"trial-{trial_id}.parquet",
+        "application/vnd.apache.parquet",
+    )
+
+
+@router.get("/series", operation_id="list_curves", response_model=CurvesReply)
+def list_curves(
+    db: Db,
+    trials: Annotated[
+        list[Annotated[int, Query(ge=1)]],
+        Query(alias="trial", min_length=1, max_length=TRIALS_MAX, description="Id; repeatable."),
+    ],
+    names: Annotated[
+        list[Annotated[str, Query(min_length=1, max_length=NAME_MAX_CHARS)]],
+        Query(alias="name", min_length=1, max_length=50, description="Metric name; repeatable."),
+    ],
+    ranks: Annotated[
+        list[Annotated[int, Query(ge=0, le=1_000_000)]],
+        Query(alias="rank", max_length=200, description="Absent: the lowest that reports a name."),
+    ] = [],  # noqa: B006
+    from_step: Step = None,
+    to_step: Step = None,
+    max_points: MaxPoints = 1000,
+    x: Annotated[
+        metrics_curves_of_trials.Axis,
+        Query(
+            description="step, time and relative are drawn from what every answer holds. epoch is "
+            "worked out from the trial's latest epoch and step. metric takes the values of x_name, "
+            "such as a count of samples or tokens that the training logs."
+        ),
+    ] = "step",
+    x_name: Annotated[str | None, Query(min_length=1, max_length=NAME_MAX_CHARS)] = None,
+) -> Response:
+    """Many metrics of many trials in one answer, along any x axis."""
     with db.read() as session:
-        metrics_series.get_trial(session, trial_id)
-    lines = metrics_export.export_csv(
-        db,
-        trial_id,
-        names=names or None,
-        ranks=ranks or None,
-        from_step=from_step,
-        to_step=to_step,
-    )
-    return StreamingResponse(
-        lines,
-        media_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="trial-{trial_id}.csv"'},
-    )
+        begin_snapshot(session)
+        reply = metrics_curves_of_trials.curves(
+            session,
+            trials,
+            names=names,
+            ranks=ranks or None,
+            from_step=from_step,
+            to_step=to_step,
+            max_points=max_points,
+            axis=x,
+            x_name=x_name,
+        )
+    items = [
+        {
+            **item.__dict__,
+            "series": _columns(item.series),
+            "x": None if item.x is None else _wire_floats(item.x),
+        }
+        for item in reply.items
+    ]
+    return _json({**reply.__dict__, "items": items})
 
 
 @router.get(
@@ -153,3 +240,31 @@ def _wire_floats(values: Sequence[float | None]) -> Sequence[Any]:
     except (TypeError, ValueError, OverflowError):
         pass
     return [v if v is None or math.isfinite(v) else encode_number(v) for v in values]
+
+
+def _pieces(
+    db: Database,
+    trial_id: int,
+    names: list[str],
+    ranks: list[int],
+    from_step: int | None,
+    to_step: int | None,
+) -> Iterator[metrics_export.Piece]:
+    with db.read() as session:
+        metrics_series.get_trial(session, trial_id)
+    return metrics_export.visible_pieces(
+        db,
+        trial_id,
+        names=names or None,
+        ranks=ranks or None,
+        from_step=from_step,
+        to_step=to_step,
+    )
+
+
+def _file(content: Iterator[bytes], name: str, media_type: str) -> StreamingResponse:
+    return StreamingResponse(
+        content,
+        media_type=media_type,
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )

@@ -77,6 +77,32 @@ class ExperimentSeriesReply(Output):
     """Trials that have the metric; more than len(items) when the limit cut them."""
 
 
+class Curve(Output):
+    """One series of one of several trials, with what lies along its x axis."""
+
+    trial_id: int
+    trial_no: int
+    experiment_id: int
+    start_ms: int | None
+    """When the trial's first attempt began to run; subtract it from `series.time_ms` for the time
+    since then. None before that."""
+    series: Series
+    x: list[WireFloat | None] | None
+    """For `x=epoch` and `x=metric`, one per entry of the series; None where it is not known, and
+    for the trial where nothing is. Steps and times are in the series anyway: then it is None."""
+
+
+class CurvesReply(Output):
+    items: list[Curve]
+    """In the order of the trials asked for, then of names, then of ranks."""
+    max_points: int
+    """Entries per curve: fewer than asked for when many curves would make the answer too long."""
+    num_matching: int
+    """Curves that matched; more than len(items) when their number was cut."""
+    missing: list[int]
+    """Trials asked for that do not exist, or have none of the names."""
+
+
 class LogLine(Output):
     stream_id: int
     rank: int

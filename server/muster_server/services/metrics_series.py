@@ -81,7 +81,7 @@ def series(
     return SeriesReply.model_construct(
         trial_id=trial_id,
         attempt_no=trial.attempt_no,
-        series=_read_groups(session, shown, from_step, to_step, max_points),
+        series=read_groups(session, shown, from_step, to_step, max_points),
         truncated=len(groups) > len(shown),
         num_matching=len(groups),
         restarts=[a.resume_step for a in attempts[1:]],
@@ -113,7 +113,7 @@ def experiment_series(
 
     chosen = sorted((t for t in trials if t.id in having), key=preference)[:max_trials]
     chosen.sort(key=lambda t: t.no)
-    read = _read_groups(session, [having[t.id] for t in chosen], None, None, max_points)
+    read = read_groups(session, [having[t.id] for t in chosen], None, None, max_points)
     return ExperimentSeriesReply.model_construct(
         experiment_id=experiment_id,
         name=name,
@@ -135,13 +135,14 @@ def get_trial(session: Session, trial_id: int) -> TrialRow:
 # ---------------------------------------------------------------- curves
 
 
-def _read_groups(
+def read_groups(
     session: Session,
     groups: Sequence[Group],
     from_step: int | None,
     to_step: int | None,
     max_points: int,
 ) -> list[Series]:
+    """These curves in a window of steps, each as at most `max_points` points or buckets."""
     by_group = [segments_of(group, from_step, to_step) for group in groups]
     widths = [width_for(group, from_step, to_step, max_points) for group in groups]
     loaded = iter(

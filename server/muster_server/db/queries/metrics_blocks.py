@@ -56,6 +56,24 @@ def find_blocks(
     return found
 
 
+def first_blocks_of(
+    session: Session, series_id: int, first_step: int, last_step: int, limit: int
+) -> list[Rollup]:
+    """The first `limit` blocks of a series that hold a step of first_step..last_step."""
+    table = MetricBlockRow
+    start = _start_of_window(session, [series_id], first_step)
+    rows = session.execute(
+        _select_blocks()
+        .where(
+            table.series_id == series_id,
+            table.first_step.between(start, last_step),
+            table.last_step >= first_step,
+        )
+        .limit(limit)
+    )
+    return [Rollup(*row) for row in rows]
+
+
 def find_blocks_in(session: Session, ranges: Sequence[StepRange]) -> dict[int, list[Rollup]]:
     """Series → its blocks that hold a step of one of these ranges, in step order."""
     found: dict[int, list[Rollup]] = {}
