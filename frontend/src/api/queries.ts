@@ -344,6 +344,16 @@ export const trialCheckpoints = (id: number) =>
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
+/** Steps with a checkpoint, for marks on charts: of the newest 200. */
+export const trialCheckpointSteps = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "checkpoints", "steps"],
+    queryFn: async ({ signal }) => {
+      const page = await unwrap(client.GET("/api/v1/trials/{trial_id}/checkpoints", { params: { path: { trial_id: id }, query: { limit: 200 } }, signal }));
+      return { steps: page.items.map((item) => item.step), isCut: page.next !== null };
+    },
+  });
+
 export const trialEvaluations = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "evaluations"],

@@ -9,6 +9,7 @@ import {
 
 import { ApiError } from "../api/client";
 import { authState, me } from "../api/queries";
+import { type ChartSearch, chartSearch } from "../charts/chartSearch";
 import { startOf } from "../lib/forking";
 import { EXPERIMENT_STATES } from "../lib/states";
 import { NotFound, PageError, PagePending } from "./fallbacks";
@@ -135,13 +136,9 @@ const experimentRoute = createRoute({
   component: lazyPage(() => import("../features/experiments/ExperimentPage"), "ExperimentPage"),
 });
 
-export interface TrialSearch {
+export interface TrialSearch extends ChartSearch {
   tab?: string;
   rank?: string;
-  from?: number;
-  to?: number;
-  log?: boolean;
-  smooth?: number;
   attempt?: number;
   stream?: string;
   q?: string;
@@ -151,14 +148,10 @@ const trialRoute = createRoute({
   path: "/trials/$trialId",
   beforeLoad: ({ params }) => numeric(params.trialId),
   validateSearch: (search: Record<string, unknown>): TrialSearch => {
-    const smooth = Number(search["smooth"]);
     return {
+      ...chartSearch(search),
       tab: text(search["tab"]),
       rank: text(search["rank"]),
-      from: positive(search["from"]),
-      to: positive(search["to"]),
-      log: search["log"] === true || search["log"] === "true" ? true : undefined,
-      smooth: smooth > 0 && smooth < 1 ? smooth : undefined,
       attempt: positive(search["attempt"]),
       stream: search["stream"] === "stdout" || search["stream"] === "stderr" ? search["stream"] : undefined,
       q: text(search["q"]),

@@ -1,3 +1,4 @@
+// @vitest-environment node
 import { expect, test, vi } from "vitest";
 
 import { type Ask, type Reply, SeriesStore } from "./SeriesStore";
@@ -109,5 +110,22 @@ test("a failure keeps the points and is told", async () => {
   await store.refresh();
   expect(store.error?.message).toBe("gone");
   expect(store.get("train/loss")[0]?.numPoints).toBe(3);
+  store.dispose();
+});
+
+test("a window of time becomes one of steps, once the times are known", async () => {
+  const asks: Ask[] = [];
+  const store = new SeriesStore(async (ask) => {
+    asks.push(ask);
+    return reply(ask.from ?? 1, ask.to ?? 100);
+  });
+  store.configureTime(20, 30, [0]);
+  store.want("train/loss");
+  await vi.waitFor(() => expect(asks.at(-1)).toMatchObject({ from: 20, to: 31 }));
+  expect(asks[0]?.from).toBeUndefined();
+  store.configureTime(undefined, undefined, [0]);
+  await vi.waitFor(() => expect(asks.at(-1)?.from).toBeUndefined());
+  store.configureTime(50, 60, [0]);
+  await vi.waitFor(() => expect(asks.at(-1)).toMatchObject({ from: 50, to: 61 }));
   store.dispose();
 });

@@ -2,6 +2,7 @@
  * The points behind a page's charts. They live here as typed arrays and never enter component state:
  * a chart subscribes, and is told at most every NOTIFY_MS to draw what is there now.
  */
+import { stepsWithin } from "../lib/axis";
 import { type Columns, mergeTail, tailStart, toColumns, type WireSeries } from "../lib/series";
 
 export interface Range {
@@ -43,6 +44,9 @@ export class SeriesStore {
   private inFlight: Promise<void> | null = null;
   private dirty = false;
   private attemptNo = -1;
+  /** When each step of the whole curve was logged; a window of time is found with it. */
+  private clock: Pick<Columns, "step" | "timeMs"> | null = null;
+  private time: { fromMs?: number; toMs?: number } | null = null;
   restarts: number[] = [];
   truncatedTo: number | null = null;
   error: Error | null = null;
@@ -88,6 +92,17 @@ export class SeriesStore {
 
   /** Change window or ranks; what is there stays visible until the answer comes. */
   configure(range: Range, ranks: number[] | null): void {
+    this.time = null;
+    this.apply(range, ranks);
+  }
+
+  /** The same by time (ms since 1970). The steps in it are known once the whole curve was read. */
+  configureTime(fromMs: number | undefined, toMs: number | undefined, ranks: number[] | null): void {
+    this.time = fromMs === undefined && toMs === undefined ? null : { fromMs, toMs };
+    this.apply(this.time && this.clock ? stepsWithin(this.clock, fromMs, toMs) : {}, ranks);
+  }
+
+  private apply(range: Range, ranks: number[] | null): void {
     const sameRanks = JSON.stringify(ranks) === JSON.stringify(this.ranks);
     if (sameRanks && range.from === this.range.from && range.to === this.range.to) return;
     this.range = range;
@@ -213,7 +228,19 @@ export class SeriesStore {
       }
       this.columns.set(name, byRank);
     }
+    this.learnTimes();
     this.notify();
+  }
+
+  /** Only a read without a window knows the times of all steps. */
+  private learnTimes(): void {
+    if (this.range.from !== undefined || this.range.to !== undefined) return;
+    for (const byRank of this.columns.values()) {
+      for (const columns of byRank.values()) {
+        if (columns.step.length > (this.clock?.step.length ?? 0)) this.clock = columns;
+      }
+    }
+    if (this.time && this.clock) this.apply(stepsWithin(this.clock, this.time.fromMs, this.time.toMs), this.ranks);
   }
 
   private notify(now = false): void {

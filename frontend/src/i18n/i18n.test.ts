@@ -3,6 +3,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 
 import { en } from "./en";
+import { charts } from "./en/charts";
 import { zhCN } from "./zh-CN";
 
 function flatten(node: object, prefix = ""): Map<string, string> {
@@ -13,7 +14,7 @@ function flatten(node: object, prefix = ""): Map<string, string> {
   }
   return out;
 }
-const english = flatten(en);
+const english = flatten({ ...en, ...charts });
 const chinese = flatten(zhCN);
 
 test("both languages have the same keys", () => {

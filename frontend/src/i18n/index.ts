@@ -3,6 +3,7 @@ import { initReactI18next } from "react-i18next";
 
 import { readPref, writePref } from "../lib/prefs";
 import { en } from "./en";
+import type { Late } from "./en/late";
 
 export const LANGUAGES = { en: "English", "zh-CN": "简体中文" } as const;
 export type Language = keyof typeof LANGUAGES;
@@ -10,9 +11,18 @@ export type Language = keyof typeof LANGUAGES;
 declare module "i18next" {
   interface CustomTypeOptions {
     defaultNS: "translation";
-    resources: { translation: typeof en };
+    resources: { translation: typeof en & Late };
     returnNull: false;
   }
+}
+
+/** Texts that came with the code of a page, before or after the rest. */
+const late: object[] = [];
+
+/** English texts of a page that is fetched when it is visited; its code calls this once. */
+export function addEnglish(texts: object): void {
+  late.push(texts);
+  if (i18next.isInitialized) i18next.addResourceBundle("en", "translation", texts, true);
 }
 
 const isLanguage = (value: string | null): value is Language => value !== null && value in LANGUAGES;
@@ -42,6 +52,7 @@ export async function initI18n(language: Language = preferredLanguage()): Promis
     interpolation: { escapeValue: false }, // React escapes
     returnNull: false,
   });
+  for (const texts of late) i18next.addResourceBundle("en", "translation", texts, true);
   await load(language);
   await i18next.changeLanguage(language);
   document.documentElement.lang = language;

@@ -1,3 +1,4 @@
+// @vitest-environment node
 import { describe, expect, test } from "vitest";
 
 import { axis, bytes, count, duration, fromWire, metric, ms, num, pct, si, unitOf } from "./format";

@@ -30,6 +30,7 @@ export interface Columns {
   bucketSteps: number;
   numPoints: number;
   step: Float64Array;
+  timeMs: Float64Array;
   min: Float64Array;
   max: Float64Array;
   mean: Float64Array;
@@ -47,6 +48,7 @@ export function toColumns(series: WireSeries): Columns {
     bucketSteps: series.bucket_steps,
     numPoints: series.num_points,
     step: Float64Array.from(series.step),
+    timeMs: Float64Array.from(series.time_ms),
     min: toArray(series.min),
     max: toArray(series.max),
     mean: toArray(series.mean),
@@ -80,6 +82,7 @@ export function mergeTail(head: Columns, tail: Columns, from: number): Columns {
     bucketSteps: head.bucketSteps,
     numPoints: kept + tail.numPoints,
     step: join(head.step, tail.step),
+    timeMs: join(head.timeMs, tail.timeMs),
     min: join(head.min, tail.min),
     max: join(head.max, tail.max),
     mean: join(head.mean, tail.mean),
@@ -88,13 +91,16 @@ export function mergeTail(head: Columns, tail: Columns, from: number): Columns {
   };
 }
 
-/** Sorted union of the steps of several series. */
-export function unionSteps(all: readonly Columns[]): Float64Array {
-  if (all.length === 1 && all[0]) return all[0].step;
+/** Sorted union of several ascending x columns. */
+export function union(all: readonly Float64Array[]): Float64Array {
+  if (all.length === 1 && all[0]) return all[0];
   const seen = new Set<number>();
-  for (const columns of all) for (const step of columns.step) seen.add(step);
+  for (const column of all) for (const x of column) seen.add(x);
   return Float64Array.from(seen).toSorted();
 }
+
+/** Sorted union of the steps of several series. */
+export const unionSteps = (all: readonly Columns[]): Float64Array => union(all.map((columns) => columns.step));
 
 export type Cell = number | null | undefined;
 

@@ -1,3 +1,4 @@
+// @vitest-environment node
 import { expect, test } from "vitest";
 
 import { axes, bestSoFar, byMetric, matching, metrics, place, type Results, valueAt } from "./searchData";

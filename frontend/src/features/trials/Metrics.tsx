@@ -1,24 +1,27 @@
-import { Button, Select, SegmentedControl, Switch } from "@mantine/core";
-import { useIntersection } from "@mantine/hooks";
-import { IconZoomReset } from "@tabler/icons-react";
+import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useMemo } from "react";
+import { useCallback, useEffect, useMemo, useRef } from "react";
 import { useTranslation } from "react-i18next";
 
-import { type TrialDetail, trialMetrics } from "../../api/queries";
-import chartCss from "../../charts/chart.module.css";
-import { type Line, SeriesChart, type Source } from "../../charts/SeriesChart";
+import { type TrialDetail, trialCheckpointSteps, trialMetrics } from "../../api/queries";
+import { ChartGrid } from "../../charts/ChartGrid";
+import type { ChartSearch } from "../../charts/chartSearch";
+import { ChartToolbar } from "../../charts/ChartToolbar";
+import type { Line, Source } from "../../charts/SeriesChart";
 import type { SeriesStore } from "../../charts/SeriesStore";
 import { Empty } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
+import { meanOver } from "../../lib/axis";
 import * as format from "../../lib/format";
-import { type ChartSpec, chartSpecs } from "../../lib/series";
+import { chartSpecs } from "../../lib/series";
 import { isTerminal } from "../../lib/states";
-import css from "./trials.module.css";
+import { parseAt } from "../../lib/time";
 import { useSeriesStore } from "./useSeriesStore";
+import { useWindow } from "./useWindow";
 
 const MAX_RANKS = 16;
+const MAX_RANKS_LISTED = 256;
 
 export function Metrics({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
@@ -42,112 +45,93 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
   const navigate = useNavigate({ from: "/trials/$trialId" });
   const store = useSeriesStore(trial.id);
   const rankKey = search.rank ?? String(ranks[0] ?? 0);
+  const isMean = rankKey === "mean";
   const selected = useMemo(
-    () => (rankKey === "all" ? ranks.slice(0, MAX_RANKS) : [Number(rankKey)]),
+    () => (rankKey === "all" || rankKey === "mean" ? ranks.slice(0, MAX_RANKS) : [Number(rankKey)]),
     [rankKey, ranks],
   );
-  useEffect(() => {
-    store.configure({ from: search.from, to: search.to }, selected);
-  }, [store, search.from, search.to, selected]);
+  const startMs = parseAt(trial.started_at) ?? 0;
+  useWindow(store, search, startMs, selected);
   useEffect(() => () => store.dispose(), [store]);
   const namesKey = names.join("\n");
   // Those of each process group and kind are in the performance tab's table.
   const specs = useMemo(() => chartSpecs(namesKey.split("\n").filter((name) => !/^comm\/.+\//.test(name))), [namesKey]);
-  const groups = [...new Set(specs.map((spec) => spec.group))];
   const set = (change: Partial<typeof search>): void => {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
   };
-  const zoomed = search.from !== undefined || search.to !== undefined;
-  const smoothing = search.smooth ?? 0;
+  const saved = useQuery(trialCheckpointSteps(trial.id)).data;
+  // Read when drawing: neither a checkpoint nor a zoom makes a new source.
+  const around = useRef<Around>({ search, checkpoints: [] });
+  around.current = { search, checkpoints: saved?.steps ?? [] };
+  const many = selected.length > 1;
+  const rankLine = isMean && many ? t("metrics.rankLine", { n: selected.length }) : undefined;
+  const source = useCallback((wanted: string[]) => trialSource(store, wanted, many, { rankLine, startMs, around: () => around.current }), [store, many, rankLine, startMs]);
+  const want = useCallback((wanted: string[]) => wantAll(store, wanted), [store]);
+  const several = ranks.length > MAX_RANKS ? MAX_RANKS : ranks.length;
   return (
     <>
-      <div className={css["toolbar"]} role="toolbar" aria-label={t("metrics.toolbar")}>
+      <ChartToolbar search={search} set={set}>
         <Select
           aria-label={t("metrics.rank")}
-          w={140}
+          w={160}
           allowDeselect={false}
           value={rankKey}
           onChange={(value) => set({ rank: value ?? undefined })}
-          data={[...ranks.slice(0, 256).map((rank) => ({ value: String(rank), label: t("rank.no", { rank }) })), ...(ranks.length > 1 ? [{ value: "all", label: ranks.length > MAX_RANKS ? t("metrics.firstRanks", { n: MAX_RANKS }) : t("metrics.allRanks") }] : [])]}
-        />
-        <SegmentedControl
-          aria-label={t("metrics.smoothing")}
-          value={String(smoothing)}
-          onChange={(value) => set({ smooth: Number(value) || undefined })}
           data={[
-            { value: "0", label: t("metrics.raw") },
-            { value: "0.6", label: "0.6" },
-            { value: "0.9", label: "0.9" },
-            { value: "0.97", label: "0.97" },
+            ...ranks.slice(0, MAX_RANKS_LISTED).map((rank) => ({ value: String(rank), label: t("rank.no", { rank }) })),
+            ...(ranks.length > 1
+              ? [
+                  { value: "mean", label: t("metrics.meanRanks", { n: several }) },
+                  { value: "all", label: ranks.length > MAX_RANKS ? t("metrics.firstRanks", { n: MAX_RANKS }) : t("metrics.allRanks") },
+                ]
+              : []),
           ]}
         />
-        <Switch label={t("metrics.logY")} checked={search.log ?? false} onChange={(e) => set({ log: e.currentTarget.checked || undefined })} />
-        {zoomed ? (
-          <Button variant="default" leftSection={<IconZoomReset size={14} />} onClick={() => set({ from: undefined, to: undefined })}>
-            {t("metrics.zoomed", { from: format.count(search.from ?? 0), to: search.to === undefined ? "…" : format.count(search.to) })}
-          </Button>
-        ) : (
-          <span className="dim" style={{ fontSize: "0.75rem" }}>{t("metrics.zoomHint")}</span>
-        )}
-      </div>
-      {groups.map((group) => (
-        <section key={group} className={css["group"]}>
-          <h2>{group}/</h2>
-          <div className={chartCss["grid"]}>
-            {specs
-              .filter((spec) => spec.group === group)
-              .map((spec) => (
-                <LazyChart key={spec.id} spec={spec} store={store} many={selected.length > 1} log={search.log ?? false} smoothing={smoothing} onZoom={(range) => set({ from: range?.from, to: range?.to })} />
-              ))}
-          </div>
-        </section>
-      ))}
+      </ChartToolbar>
+      {saved?.isCut ? <p className="dim">{t("metrics.checkpointsCut", { n: saved.steps.length })}</p> : null}
+      <ChartGrid specs={specs} search={search} set={set} want={want} source={source} />
     </>
   );
 }
 
-interface LazyProps {
-  spec: ChartSpec;
-  store: SeriesStore;
-  many: boolean;
-  log: boolean;
-  smoothing: number;
-  onZoom: (range: { from: number; to: number } | null) => void;
+function wantAll(store: SeriesStore, names: string[]): () => void {
+  const releases = names.map((name) => store.want(name));
+  return () => {
+    for (const release of releases) release();
+  };
 }
 
-/** Draws and fetches only what is on the screen: a page of 2,000 metrics stays light. */
-function LazyChart({ spec, store, many, log, smoothing, onZoom }: LazyProps) {
-  const { ref, entry } = useIntersection({ rootMargin: "240px" });
-  const visible = entry?.isIntersecting ?? false;
-  const key = spec.names.join("\n");
-  useEffect(() => {
-    if (!visible) return undefined;
-    const releases = key.split("\n").map((name) => store.want(name));
-    return () => {
-      for (const release of releases) release();
-    };
-  }, [visible, key, store]);
-  const source = useMemo(() => trialSource(store, key.split("\n"), many), [store, key, many]);
-  return (
-    <div ref={ref} style={{ minHeight: 284, minWidth: 0 }}>
-      {visible ? <SeriesChart id={spec.id} title={spec.names.length > 1 ? `${spec.id} · ${spec.names.slice(1).join(", ")}` : spec.id} metric={spec.id} source={source} log={log} smoothing={smoothing} syncKey="trial" onZoom={onZoom} /> : null}
-    </div>
-  );
+interface Around {
+  search: ChartSearch;
+  checkpoints: number[];
 }
 
-export function trialSource(store: SeriesStore, names: string[], many: boolean): Source {
+interface Look {
+  /** One line, the mean of the ranks, with this label. */
+  rankLine?: string;
+  startMs?: number;
+  around?: () => Around;
+}
+
+export function trialSource(store: SeriesStore, names: string[], many: boolean, { rankLine, startMs, around }: Look = {}): Source {
   return {
     lines: () => {
       const lines: Line[] = [];
       names.forEach((name, i) => {
-        for (const columns of store.get(name)) {
-          const label = names.length > 1 ? name.slice(0, name.indexOf("/")) : format.metricLabel(name);
+        const label = names.length > 1 ? name.slice(0, name.indexOf("/")) : format.metricLabel(name);
+        const ranks = store.get(name);
+        if (rankLine && ranks.length > 1) {
+          lines.push({ key: `${name}@mean`, label: `${names.length > 1 ? `${label} ` : ""}${rankLine}`, columns: meanOver(ranks), color: i, band: true, startMs });
+          return;
+        }
+        for (const columns of ranks) {
           lines.push({
             key: `${name}@${columns.rank}`,
             label: many ? `${names.length > 1 ? `${label} ` : ""}r${columns.rank}` : label,
             columns,
             // ranks keep their colour; validation is the second hue when one rank is shown
-            color: many ? columns.rank + i * 6 : i,
+            color: many && !rankLine ? columns.rank + i * 6 : i,
+            startMs,
           });
         }
       });
@@ -155,7 +139,11 @@ export function trialSource(store: SeriesStore, names: string[], many: boolean):
     },
     subscribe: (listener) => store.subscribe(listener),
     restarts: () => store.restarts,
-    range: () => store.getRange(),
+    checkpoints: () => around?.().checkpoints ?? [],
+    range: () => {
+      const search = around?.().search;
+      return search ? { from: search.from, to: search.to } : store.getRange();
+    },
     error: () => store.error,
     ready: () => names.every((name) => store.has(name)),
   };

@@ -1,7 +1,9 @@
 import type { en } from "../en";
+import type { Late } from "../en/late";
 import type { Same } from "../same";
 import { access } from "./access";
 import { app } from "./app";
+import { charts } from "./charts";
 import { cluster } from "./cluster";
 import { experiments } from "./experiments";
 import { overview } from "./overview";
@@ -10,7 +12,7 @@ import { states } from "./states";
 import { submit } from "./submit";
 import { trials } from "./trials";
 
-export const zhCN: Same<typeof en> = {
+export const zhCN: Same<typeof en & Late> = {
   ...app,
   ...access,
   ...states,
@@ -18,6 +20,7 @@ export const zhCN: Same<typeof en> = {
   ...cluster,
   ...experiments,
   ...trials,
+  ...charts,
   ...submit,
   ...settings,
 };

@@ -1,0 +1,138 @@
+import { Button } from "@mantine/core";
+import { useIntersection } from "@mantine/hooks";
+import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
+import { useEffect, useMemo } from "react";
+import { useTranslation } from "react-i18next";
+
+import { Empty } from "../components/basics";
+import * as format from "../lib/format";
+import type { ChartSpec } from "../lib/series";
+import css from "./chart.module.css";
+import type { ChartSearch } from "./chartSearch";
+import { SMOOTHING } from "./ChartToolbar";
+import { type Command, FullScreen, SeriesChart, type Source } from "./SeriesChart";
+
+interface Props {
+  specs: ChartSpec[];
+  search: ChartSearch;
+  set: (change: ChartSearch) => void;
+  /** Ask for metrics while the returned function is not called. */
+  want: (names: string[]) => () => void;
+  /** Must be stable: a new one draws every chart again. */
+  source: (names: string[]) => Source;
+}
+
+/** Charts by the prefix of their metrics, those that the search finds. */
+export function ChartGrid({ specs, search, set, want, source }: Props) {
+  const { t } = useTranslation();
+  const text = search.find?.toLowerCase() ?? "";
+  const found = useMemo(() => (text ? specs.filter((spec) => spec.names.some((name) => name.toLowerCase().includes(text))) : specs), [specs, text]);
+  const groups = [...new Set(found.map((spec) => spec.group))];
+  const closed = new Set(search.closed?.split(",") ?? []);
+  const fold = (group: string): void => {
+    const next = closed.has(group) ? [...closed].filter((name) => name !== group) : [...closed, group];
+    set({ closed: next.length > 0 ? next.join(",") : undefined });
+  };
+  const command = (spec: ChartSpec, what: Command): void => {
+    if (what === "logY") set({ log: search.log ? undefined : true });
+    else if (what === "logX") set({ logx: search.logx ? undefined : true });
+    else if (what === "full") set({ full: search.full === spec.id ? undefined : spec.id });
+    else set({ smooth: SMOOTHING[(SMOOTHING.indexOf((search.smooth ?? 0) as 0) + 1) % SMOOTHING.length] || undefined });
+  };
+  const chart = (spec: ChartSpec, height?: number) => (
+    <OneChart key={spec.id} spec={spec} search={search} source={source} height={height} onZoom={(range) => set({ from: range?.from, to: range?.to })} onCommand={(what) => command(spec, what)} />
+  );
+  const full = specs.find((spec) => spec.id === search.full);
+  if (found.length === 0) {
+    return (
+      <Empty title={t("metrics.noMatch", { text: search.find ?? "" })} action={<Button variant="default" onClick={() => set({ find: undefined })}>{t("metrics.clearFind")}</Button>} />
+    );
+  }
+  return (
+    <>
+      {groups.map((group) => {
+        const members = found.filter((spec) => spec.group === group);
+        const isOpen = !closed.has(group) || text !== "";
+        return (
+          <section key={group} className={css["group"]}>
+            <h2>
+              <button type="button" className={css["fold"]} aria-expanded={isOpen} onClick={() => fold(group)} disabled={text !== ""}>
+                {isOpen ? <IconChevronDown size={13} aria-hidden /> : <IconChevronRight size={13} aria-hidden />}
+                {group}/ <span>{t("metrics.group", { count: members.length, n: format.count(members.length) })}</span>
+              </button>
+            </h2>
+            {isOpen ? (
+              <div className={css["grid"]}>
+                {members.map((spec) => (
+                  <WhenSeen key={spec.id} names={spec.names} want={want}>
+                    {() => chart(spec)}
+                  </WhenSeen>
+                ))}
+              </div>
+            ) : null}
+          </section>
+        );
+      })}
+      {full ? (
+        <FullScreen title={title(full)} onClose={() => set({ full: undefined })}>
+          {(height) => <Wanted names={full.names} want={want}>{() => chart(full, height)}</Wanted>}
+        </FullScreen>
+      ) : null}
+    </>
+  );
+}
+
+const title = (spec: ChartSpec): string => (spec.names.length > 1 ? `${spec.id} · ${spec.names.slice(1).join(", ")}` : spec.id);
+
+function useWanted(names: string[], want: Props["want"], on: boolean): void {
+  const key = names.join("\n");
+  useEffect(() => (on ? want(key.split("\n")) : undefined), [on, key, want]);
+}
+
+function Wanted({ names, want, children }: { names: string[]; want: Props["want"]; children: () => React.ReactNode }) {
+  useWanted(names, want, true);
+  return children();
+}
+
+/** Draws and fetches only what is on the screen: a page of 2,000 metrics stays light. */
+function WhenSeen({ names, want, children }: { names: string[]; want: Props["want"]; children: () => React.ReactNode }) {
+  const { ref, entry } = useIntersection({ rootMargin: "240px" });
+  const visible = entry?.isIntersecting ?? false;
+  useWanted(names, want, visible);
+  return (
+    <div ref={ref} className={css["cell"]}>
+      {visible ? children() : null}
+    </div>
+  );
+}
+
+interface OneProps {
+  spec: ChartSpec;
+  search: ChartSearch;
+  source: Props["source"];
+  height?: number;
+  onZoom: (range: { from: number; to: number } | null) => void;
+  onCommand: (command: Command) => void;
+}
+
+function OneChart({ spec, search, source, height, onZoom, onCommand }: OneProps) {
+  const key = spec.names.join("\n");
+  const held = useMemo(() => source(key.split("\n")), [source, key]);
+  return (
+    <SeriesChart
+      id={height === undefined ? spec.id : `${spec.id}-full`}
+      title={title(spec)}
+      metric={spec.id}
+      source={held}
+      x={search.x}
+      log={search.log}
+      logX={search.logx && search.x !== "wall"}
+      clip={search.clip}
+      smoothing={search.smooth}
+      syncKey={`charts-${search.x ?? "step"}`}
+      height={height}
+      onZoom={onZoom}
+      onCommand={onCommand}
+    />
+  );
+}

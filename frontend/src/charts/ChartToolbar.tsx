@@ -1,0 +1,62 @@
+import { Button, SegmentedControl, Switch, TextInput, Tooltip } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { IconSearch, IconZoomReset } from "@tabler/icons-react";
+import { type ReactNode, useEffect, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { useTimeZone } from "../components/Time";
+import { X_KINDS, type XKind } from "../lib/axis";
+import css from "./chart.module.css";
+import type { ChartSearch } from "./chartSearch";
+import { xText } from "./plotOptions";
+
+export const SMOOTHING = [0, 0.6, 0.9, 0.97] as const;
+
+/** The settings of a page of charts; all of them stand in the address. `children` come first. */
+export function ChartToolbar({ search, set, children }: { search: ChartSearch; set: (change: ChartSearch) => void; children?: ReactNode }) {
+  const { t } = useTranslation();
+  const zone = useTimeZone();
+  const [text, setText] = useState(search.find ?? "");
+  const [debounced] = useDebouncedValue(text, 200);
+  useEffect(() => {
+    if ((search.find ?? "") !== debounced) set({ find: debounced || undefined });
+    // oxlint-disable-next-line react/exhaustive-deps -- only typing moves the filter into the address
+  }, [debounced]);
+  useEffect(() => {
+    if (search.find === undefined) setText("");
+  }, [search.find]);
+  const kind = search.x ?? "step";
+  const smoothing = search.smooth ?? 0;
+  const steps: number[] = SMOOTHING.includes(smoothing as 0) ? [...SMOOTHING] : [...SMOOTHING, smoothing];
+  const end = (value: number | undefined): string => (value === undefined ? "…" : xText(kind, value, zone));
+  return (
+    <div className={css["toolbar"]} role="toolbar" aria-label={t("metrics.toolbar")}>
+      {children}
+      <SegmentedControl
+        aria-label={t("metrics.x")}
+        value={kind}
+        onChange={(value) => set({ x: value === "step" ? undefined : (value as Exclude<XKind, "step">), from: undefined, to: undefined })}
+        data={X_KINDS.map((value) => ({ value, label: t(`metrics.xKind.${value}`) }))}
+      />
+      <SegmentedControl
+        aria-label={t("metrics.smoothing")}
+        value={String(smoothing)}
+        onChange={(value) => set({ smooth: Number(value) || undefined })}
+        data={steps.map((value) => ({ value: String(value), label: value === 0 ? t("metrics.raw") : String(value) }))}
+      />
+      <Switch label={t("metrics.logY")} checked={search.log ?? false} onChange={(e) => set({ log: e.currentTarget.checked || undefined })} />
+      <Switch label={t("metrics.logX")} checked={search.logx ?? false} onChange={(e) => set({ logx: e.currentTarget.checked || undefined })} disabled={kind === "wall"} />
+      <Tooltip label={t("metrics.clipHint")} multiline maw={300}>
+        <Switch label={t("metrics.clip")} checked={search.clip ?? false} onChange={(e) => set({ clip: e.currentTarget.checked || undefined })} />
+      </Tooltip>
+      <TextInput aria-label={t("metrics.find")} placeholder={t("metrics.find")} leftSection={<IconSearch size={14} />} value={text} onChange={(e) => setText(e.currentTarget.value)} w={170} data-testid="metric-filter" data-filter />
+      {search.from !== undefined || search.to !== undefined ? (
+        <Button variant="default" leftSection={<IconZoomReset size={14} />} onClick={() => set({ from: undefined, to: undefined })}>
+          {t("metrics.zoomed", { from: end(search.from), to: end(search.to) })}
+        </Button>
+      ) : (
+        <span className={css["hint"]}>{t("metrics.zoomHint")}</span>
+      )}
+    </div>
+  );
+}
