@@ -93,6 +93,7 @@ class Allocation:
             asked=frozenset(state.asked) if state is not None else frozenset(),  # type: ignore[arg-type]
             is_busy=self.is_busy,
             is_superseded=self.is_superseded,
+            stacks_no=state.stacks_no if state is not None else 0,
         )
 
     def describe(self) -> wire.RunningAllocation:

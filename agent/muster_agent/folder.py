@@ -70,6 +70,8 @@ class ShimState:
     observed: wire.Observed
     asked: list[str]
     """Commands taken so far: start, stop, kill."""
+    stacks_no: int = 0
+    """Of the last time that it was asked for stacks."""
 
 
 class AllocationFolder:
@@ -104,6 +106,10 @@ class AllocationFolder:
     @property
     def cache(self) -> Path:
         return self.path / "cache"
+
+    @property
+    def stacks(self) -> Path:
+        return self.cache / "stacks"
 
     @property
     def shim_log(self) -> Path:
@@ -192,8 +198,10 @@ def write_atomically(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def with_changes(state: ShimState, *, observed: wire.Observed, asked: set[str]) -> ShimState:
-    return dataclasses.replace(state, observed=observed, asked=sorted(asked))
+def with_changes(
+    state: ShimState, *, observed: wire.Observed, asked: set[str], stacks_no: int
+) -> ShimState:
+    return dataclasses.replace(state, observed=observed, asked=sorted(asked), stacks_no=stacks_no)
 
 
 def remove_socket_dir(path: str) -> None:

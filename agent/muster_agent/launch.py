@@ -209,7 +209,7 @@ _OWN_VARIABLES = frozenset(
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",
         "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR", "MUSTER_CONFIG_FILE",
         "MUSTER_EXPERIMENT_ID", "MUSTER_NODE_RANK", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
-        "MUSTER_RESUME_STEP", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
+        "MUSTER_RESUME_STEP", "MUSTER_STACKS_DIR", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
     }
 )  # fmt: skip
 """What differs between two allocations of one kind."""
@@ -232,6 +232,7 @@ def _environment(spec: AllocationSpec, place: Place) -> dict[str, str]:
         "MUSTER_REPORT_SOCKET": place.report_socket,
         "MUSTER_RESUME_FROM": place.resume_from,
         "MUSTER_RESUME_STEP": str(spec.resume_step),
+        "MUSTER_STACKS_DIR": f"{place.cache_dir}/stacks",
         "MUSTER_TRIAL_ID": str(spec.trial_id),
         "MUSTER_TRIAL_NO": str(spec.trial_no),
         "MUSTER_WEIGHTS_FROM": place.weights_from,

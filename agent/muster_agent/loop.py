@@ -41,6 +41,7 @@ from muster_agent.plan import (
     Settle,
     Start,
     Stop,
+    TakeStacks,
     plan,
 )
 from muster_agent.preflights import Preflights
@@ -376,6 +377,9 @@ class Agent:
             case Kill(allocation_id=allocation_id, reason=reason):
                 allocation = self._allocations[allocation_id]
                 work = self._tell(allocation, "kill", reason=reason)
+            case TakeStacks(allocation_id=allocation_id, no=no):
+                allocation = self._allocations[allocation_id]
+                work = self._tell(allocation, "stacks", no=no)
             case DeclareLost(allocation_id=allocation_id, cause=cause, reason=reason):
                 allocation = self._allocations[allocation_id]
                 work = allocation.declare_lost(cause, reason, timeout_s=self._settings.kill_wait_s)

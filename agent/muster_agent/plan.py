@@ -29,6 +29,8 @@ class Local:
     """An action on it is under way."""
     is_superseded: bool = False
     """The server answered that a newer attempt exists."""
+    stacks_no: int = 0
+    """Of the last time that its shim was asked for stacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +65,13 @@ class Kill:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TakeStacks:
+    allocation_id: str
+    no: int
+    reason: str = "somebody asked where its workers are"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settle:
     """Record the end of an allocation that never began here."""
 
@@ -87,7 +96,7 @@ class Forget:
     reason: str = "the server does not want it any more"
 
 
-Action = Prepare | Start | Stop | Kill | Settle | DeclareLost | Forget
+Action = Prepare | Start | Stop | Kill | TakeStacks | Settle | DeclareLost | Forget
 
 
 def plan(desired: Mapping[str, Assignment] | None, local: Sequence[Local]) -> list[Action]:
@@ -155,6 +164,8 @@ def _next_action(desired: Mapping[str, Assignment] | None, item: Local) -> Actio
         if needs_rendezvous and wanted.rendezvous is None:
             return None
         return Start(allocation_id=item.allocation_id, rendezvous=wanted.rendezvous)
+    if item.observed == "RUNNING" and wanted.stacks_no > item.stacks_no:
+        return TakeStacks(allocation_id=item.allocation_id, no=wanted.stacks_no)
     return None
 
 

@@ -32,9 +32,11 @@ def upgrade() -> None:
     _add_avoidance()
     _add_evaluations()
     _add_metric_spans()
+    _add_progress()
 
 
 def downgrade() -> None:
+    _drop_progress()
     _drop_metric_spans()
     _drop_evaluations()
     _drop_avoidance()
@@ -436,3 +438,47 @@ def _add_metric_spans() -> None:
 
 def _drop_metric_spans() -> None:
     op.drop_table("metric_spans")
+
+
+# ---------------------------------------------------------------- how far the workers are
+
+
+def _add_progress() -> None:
+    op.add_column("attempts", sa.Column("stuck_at", Timestamp, nullable=True))
+    op.add_column(
+        "allocations", sa.Column("stacks_no", sa.Integer(), server_default="0", nullable=False)
+    )
+    op.add_column("workers", sa.Column("progress", Json, nullable=True))
+    op.add_column("workers", sa.Column("moved_at", Timestamp, nullable=True))
+    op.create_table(
+        "stacks",
+        sa.Column("id", BigId, nullable=False),
+        sa.Column("trial_id", BigId, nullable=False),
+        sa.Column("attempt_no", sa.Integer(), nullable=False),
+        sa.Column("no", sa.Integer(), nullable=False),
+        sa.Column("rank", sa.Integer(), nullable=False),
+        sa.Column("node_name", sa.String(length=128), nullable=False),
+        sa.Column("text", sa.String(), nullable=False),
+        sa.Column("problem", sa.String(), nullable=False),
+        sa.Column("is_cut", sa.Boolean(), nullable=False),
+        sa.Column("at", Timestamp, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["trial_id"], ["trials.id"], name=op.f("fk_stacks_trial_id_trials"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_stacks")),
+        sa.UniqueConstraint(
+            "trial_id",
+            "attempt_no",
+            "no",
+            "rank",
+            name=op.f("uq_stacks_trial_id_attempt_no_no_rank"),
+        ),
+    )
+
+
+def _drop_progress() -> None:
+    op.drop_table("stacks")
+    op.drop_column("workers", "moved_at")
+    op.drop_column("workers", "progress")
+    op.drop_column("allocations", "stacks_no")
+    op.drop_column("attempts", "stuck_at")

@@ -79,6 +79,9 @@ class Settings(BaseSettings):
     """How long a node may take to fetch code and prepare the environment."""
     start_timeout_s: float = Field(default=600.0, gt=0)
     """How long workers may take from start until the rendezvous."""
+    stuck_after_s: float = Field(default=180.0, ge=30)
+    """A trial of which nothing has moved for this long is said to be stuck, and the stacks of its
+    ranks are kept, once per attempt. It is never stopped for that."""
     wind_down_s: float = Field(default=300.0, gt=0)
     """How long the other members of a gang may go on after the first ended well."""
     controller_lease_s: float = Field(default=5.0, gt=0)

@@ -24,13 +24,17 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from muster.collectives import Collective, cpu_ns, log, now_ns
+from muster.collectives import POINT_TO_POINT, Collective, cpu_ns, log, now_ns
+from muster.progress import GroupCount, watch
 from muster.run import init
 from muster.sinks import warn
 
 BACKEND = "muster_gloo"
+CONTROL = "muster_control"
+"""The group of Muster's own small exchanges."""
 _lock = threading.Lock()
 _groups: dict[str, Any] = {}
+_votes: GroupCount | None = None
 
 
 def backend(wanted: str | None = None, *, measure: bool | None = None) -> str:
@@ -111,7 +115,7 @@ def control_group() -> Any:
 
     The first call must be made by every rank, like `new_group`.
     """
-    return _own_group("muster_control")
+    return _own_group(CONTROL)
 
 
 def saving_group() -> Any:
@@ -134,6 +138,10 @@ def start_agreement(value: int) -> tuple[Any, torch.Tensor]:
     """Begin `agree_max` without waiting. Every rank must call it, and `finish_agreement` then."""
     vote = torch.tensor([value], dtype=torch.int32)
     work = dist.all_reduce(vote, op=dist.ReduceOp.MAX, group=control_group(), async_op=True)
+    global _votes
+    if _votes is None:
+        _votes = watch.add_group(CONTROL)
+    _votes.begin("all_reduce", work)
     return work, vote
 
 
@@ -166,19 +174,27 @@ def _allgather_options() -> Any:
 class MeasuredWork(dist.Work):
     """gloo's Work, with the waits noted."""
 
-    def __init__(self, inner: Any, record: Collective) -> None:
+    def __init__(self, inner: Any, record: Collective, peer: int | None = None) -> None:
+        """peer: the global rank at the other end of a message."""
         super().__init__()
         self._inner = inner
         self._record = record
+        self._peer = peer
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         start = now_ns()
-        if timeout is None or timeout.total_seconds() <= 0:
-            done = self._inner.wait()
+        if self._peer is None:
+            done = self._wait(timeout)
         else:
-            done = self._inner.wait(timeout)
+            with watch.waiting(self._record.kind, self._peer):
+                done = self._wait(timeout)
         self._record.waits.append((threading.get_ident(), start, now_ns()))
         return bool(done)
+
+    def _wait(self, timeout: timedelta | None) -> Any:
+        if timeout is None or timeout.total_seconds() <= 0:
+            return self._inner.wait()
+        return self._inner.wait(timeout)
 
     def get_future(self) -> Any:
         self._record.is_future = True
@@ -215,7 +231,8 @@ class MeasuredGroup(dist.ProcessGroup):
         self._gloo._set_sequence_number_for_group()
         self._place = (rank, size)
         self._global_ranks = ranks
-        self._is_reported = False
+        self._count: GroupCount | None = None
+        """None until its first collective: its name is not known before."""
         self._label = ""
         # The base class reads name, description and bound device from the registered backend;
         # without it DeviceMesh fails with "ProcessGroup name not set".
@@ -232,13 +249,12 @@ class MeasuredGroup(dist.ProcessGroup):
     def getBackendName(self) -> str:
         return BACKEND
 
-    def _report(self) -> None:
-        """Tell Muster about this group, at its first collective: its name is not known before."""
-        self._is_reported = True
+    def _report(self) -> GroupCount:
+        """Tell Muster about this group."""
         description = str(getattr(self, "group_desc", "") or "")
         if description == "default_pg":
             self._label = "world"
-            return  # the run reports the world itself
+            return watch.add_group("world")  # the run reports the world itself
         self._label = (
             description if description not in ("", "undefined") else f"group-{self.group_name}"
         )
@@ -249,15 +265,22 @@ class MeasuredGroup(dist.ProcessGroup):
                 # Each slice of the mesh has a group of this name; figures of them are compared.
                 name = f"{self._label}@{self._global_ranks[0]}"
         init().report_group(name, self._global_ranks, kind, backend="gloo")
+        return watch.add_group(name)
 
-    def _launch(self, kind: str, payload: Any, call: Any, *args: Any) -> Any:
+    def _launch(
+        self, kind: str, payload: Any, call: Any, *args: Any, peer: int | None = None
+    ) -> Any:
+        """peer: of a message, the rank within the group at its other end; None: any."""
+        if self._count is None:
+            self._count = self._report()
         if not log.enabled:
-            return call(*args)
+            work = call(*args)
+            if kind not in POINT_TO_POINT:
+                self._count.begin(kind, work)
+            return work
         # CPU time, not wall time: on a busy machine the thread may be put aside in between, which
         # is no cost of measuring.
         began = cpu_ns()
-        if not self._is_reported:
-            self._report()
         record = log.new(kind, _num_bytes(payload), self._label)
         prepared_ns = cpu_ns() - began
         work = call(*args)
@@ -265,7 +288,10 @@ class MeasuredGroup(dist.ProcessGroup):
         # reduce_scatter and p2p have no future on gloo: those are over when waited for.
         with contextlib.suppress(RuntimeError):
             work.get_future().add_done_callback(lambda _: setattr(record, "done", now_ns()))
-        measured = MeasuredWork(work, record)
+        if kind not in POINT_TO_POINT:
+            self._count.begin(kind, work)
+        other = self._global_ranks[peer] if peer is not None else None
+        measured = MeasuredWork(work, record, other)
         log.overhead_ns += prepared_ns + cpu_ns() - began
         return measured
 
@@ -348,10 +374,10 @@ class MeasuredGroup(dist.ProcessGroup):
         return self._launch("barrier", [], self._gloo.barrier, opts)
 
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Any:
-        return self._launch("send", tensors, self._gloo.send, tensors, dst, tag)
+        return self._launch("send", tensors, self._gloo.send, tensors, dst, tag, peer=dst)
 
     def recv(self, tensors: Any, src: int, tag: int = 0) -> Any:
-        return self._launch("recv", tensors, self._gloo.recv, tensors, src, tag)
+        return self._launch("recv", tensors, self._gloo.recv, tensors, src, tag, peer=src)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
         return self._launch("recv", tensors, self._gloo.recv_anysource, tensors, tag)

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from muster import checkpoints, stops, wire
+from muster import checkpoints, stacks, stops, wire
 from muster.env import RankInfo, Surroundings, TrialConfig, read_config, surroundings
 from muster.metrics import Row, clean_values
+from muster.progress import watch
 from muster.sinks import AgentSink, FileSink, NullSink, Sink, warn
 from muster.stops import StopNotice
 
@@ -145,6 +146,7 @@ class Run:
         for problem in problems:
             warn_once(problem)
         self._describe()
+        watch.step, watch.num_reports = step, watch.num_reports + 1
         if values:
             self._sink.row(Row(step, _now_ms(), values, epoch, num_steps_planned))
 
@@ -352,6 +354,7 @@ def init(*, hparams: Mapping[str, Any] | None = None) -> Run:
             _run = Run(around, _make_sink(around), trial, defaults=hparams or {})
             atexit.register(_run.close)
             _report_uncaught(_run)
+            stacks.install()
             os.register_at_fork(after_in_child=_forget_sink)
         elif hparams:
             _run._defaults.update(hparams)
@@ -422,7 +425,9 @@ def message(text: str, level: Literal["info", "warning", "error"] = "info") -> N
 def _make_sink(around: Surroundings) -> Sink:
     info = around.info
     if around.report_socket:
-        return AgentSink(around.report_socket, rank=info.rank, local_rank=info.local_rank)
+        return AgentSink(
+            around.report_socket, rank=info.rank, local_rank=info.local_rank, progress=watch.look
+        )
     if around.report_file:
         return FileSink(around.report_file, rank=info.rank, local_rank=info.local_rank)
     return NullSink()

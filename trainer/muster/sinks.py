@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from math import isfinite
 from typing import Any, Protocol
 
@@ -30,6 +31,8 @@ MAX_QUEUED_RECORDS = 10_000
 """Other records (checkpoints, groups, messages) kept likewise."""
 MAX_VALUES_PER_RECORD = 5_000
 RECONNECT_MAX_S = 2.0
+PROGRESS_INTERVAL_S = 1.0
+"""How often the agent is told how far the worker is, where that has changed."""
 
 WorkerReport = (
     wire.GroupRecord
@@ -136,7 +139,9 @@ class AgentSink:
         local_rank: int,
         flush_interval_s: float = FLUSH_INTERVAL_S,
         max_queued_values: int = MAX_QUEUED_VALUES,
+        progress: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
+        """progress: looked at by the thread, however the training thread fares."""
         self._path = path
         self._rank, self._local_rank = rank, local_rank
         self._flush_interval_s = flush_interval_s
@@ -166,6 +171,9 @@ class AgentSink:
         self._retry_at = 0.0
         self._retry_s = FLUSH_INTERVAL_S
         self._warned = False
+        self._progress = progress
+        self._progress_told: dict[str, Any] | None = None
+        self._progress_at = 0.0
 
         self._wake_r, self._wake_w = os.pipe()
         os.set_blocking(self._wake_w, False)
@@ -250,6 +258,7 @@ class AgentSink:
         connected = self._connect()
         if connected and not self._lines:
             self._fill_lines()
+            self._add_progress()
         sock = self._socket
         # poll, not select: a training process may have more than 1,024 files open.
         poll = select.poll()
@@ -299,6 +308,7 @@ class AgentSink:
             self._socket = None
         self._inbox = b""
         self._num_sent_of_first = 0
+        self._progress_told = None
         self._retry_at = time.monotonic() + self._retry_s
         self._retry_s = min(self._retry_s * 2, RECONNECT_MAX_S)
         if not self._warned:
@@ -341,6 +351,15 @@ class AgentSink:
         if not self._lines:
             with self._delivered:
                 self._delivered.notify_all()
+
+    def _add_progress(self) -> None:
+        if self._progress is None or time.monotonic() < self._progress_at + PROGRESS_INTERVAL_S:
+            return
+        self._progress_at = time.monotonic()
+        found = self._progress()
+        if found != self._progress_told:
+            self._progress_told = found
+            self._lines.append((_line({"type": "progress", **found}), 0))
 
     def _add_rows(self, rows: list[Row]) -> None:
         if rows:

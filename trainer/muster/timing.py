@@ -24,6 +24,7 @@ from muster.collectives import Collective, FastestTransfers, Segment, cpu_ns, no
 from muster.comm_use import CommUse, comm_use
 from muster.metrics import Row, Window, clean_values
 from muster.peaks import device_peak_flops
+from muster.progress import watch
 from muster.run import Run, init, warn_once
 from muster.step_sums import Facts, StepSums
 
@@ -88,6 +89,8 @@ class StepTimer:
         self._sums = StepSums()
         self._fastest = FastestTransfers()
         self._facts = Facts()
+        if enabled:
+            watch.set_timer(self)
         self.last: dict[str, float] = {}
         """Time and communication of the last reported row. Empty before the first."""
         if enabled:
@@ -206,6 +209,11 @@ class StepTimer:
         if now > self._since:
             self._segments.append(Segment(self._phase, self._since, now))
         self._phase, self._since = phase, now
+
+    def where(self) -> tuple[str, int]:
+        """The phase the training thread is in, and since when in perf_counter nanoseconds. From any
+        thread."""
+        return self._phase, self._since
 
     # ------------------------------------------------ steps
 

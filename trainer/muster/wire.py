@@ -321,6 +321,9 @@ class Assignment:
     stop_grace_s: float | None = None
     """With stop: the time they get in place of the spec's, and no notice before SIGTERM. For a gang
     that has lost a member: what the others could still do is wait for it."""
+    stacks_no: int = 0
+    """Number of the last time that somebody asked where its workers are: while it is greater than
+    what the shim has answered, it answers once more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -559,6 +562,69 @@ class MessageRecord:
     text: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class GroupProgress:
+    """Collectives of one process group on one rank. Messages between two ranks are not counted."""
+
+    group: str
+    kind: str = ""
+    """Of the last one enqueued."""
+    num_enqueued: int
+    num_completed: int
+
+
+ProcessState = Literal["", "runs", "sleeps", "blocked", "stopped"]
+"""Of a worker, by the operating system; "" is not known. blocked: in a system call that nothing can
+interrupt, such as a read from a lost network disk. stopped: by SIGSTOP or a debugger."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerProgress:
+    """How far a worker is."""
+
+    local_rank: int
+    rank: int
+    process: ProcessState = ""
+    reports: bool = False
+    """What follows is known: the process uses the SDK."""
+    num_reports: int = 0
+    """Rows logged."""
+    step: int | None = None
+    """Of the last row logged."""
+    phase: str = ""
+    """Of the step, as a StepTimer has it; "" without one."""
+    phase_since_ms: int | None = None
+    """Unix time by the node's clock."""
+    groups: list[GroupProgress] = field(default_factory=list)
+    waits_for: int | None = None
+    """The rank at the other end of a message that it waits for."""
+    waits_kind: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgressRecord:
+    """How far the workers of an allocation are, told when it has changed."""
+
+    type: Literal["progress"] = "progress"
+    workers: list[WorkerProgress]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StacksRecord:
+    """Where a worker was when that was asked for."""
+
+    type: Literal["stacks"] = "stacks"
+    no: int
+    """Assignment.stacks_no."""
+    local_rank: int
+    rank: int
+    text: str = ""
+    """Of all its threads, as Python's faulthandler or py-spy writes them."""
+    problem: str = ""
+    """Why there is no text; one clause."""
+    is_cut: bool = False
+
+
 Observed = Literal[
     "ASSIGNED", "PREPARING", "READY", "PREPARE_FAILED", "STARTING", "RUNNING", "STOPPING", "EXITED"
 ]
@@ -655,6 +721,8 @@ Record = (
     | CheckpointRecord
     | EvaluationRecord
     | MessageRecord
+    | ProgressRecord
+    | StacksRecord
     | StateRecord
 )
 
@@ -696,7 +764,8 @@ class LogsReply:
 
 # ---------------------------------------------------------------- worker ↔ shim (unix socket)
 # One JSON object per line. Worker → shim: {"type": "hello", ...WorkerRecord fields}, and the
-# records metrics, group, checkpoint, evaluation, message above. Shim → worker: the Control below, whenever it
+# records metrics, group, checkpoint, evaluation, message above, and {"type": "progress", ...fields of
+# WorkerProgress}, which the shim keeps and tells with those of the others. Shim → worker: the Control below, whenever it
 # changes and once after hello.
 
 
@@ -722,6 +791,8 @@ _RECORD_TYPES: dict[str, type[Any]] = {
     "checkpoint": CheckpointRecord,
     "evaluation": EvaluationRecord,
     "message": MessageRecord,
+    "progress": ProgressRecord,
+    "stacks": StacksRecord,
     "state": StateRecord,
 }
 

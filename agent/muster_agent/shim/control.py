@@ -3,7 +3,7 @@
 {"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "...",
 "kind": "preempt", "grace_s": 1.0 | null} ·
 {"command": "kill", "reason": "..."} (both with "by_node": true when the server did not ask for it) · {"command": "renew", "deadline_boot_s": 1234.5} ·
-{"command": "status"}. Each is answered with {"ok": true, "observed": ...} or {"error": ...}.
+{"command": "stacks", "no": 2} · {"command": "status"}. Each is answered with {"ok": true, "observed": ...} or {"error": ...}.
 All are idempotent; a kill overrides a stop, nothing overrides a kill.
 """
 
@@ -36,6 +36,8 @@ class Commands:
         self.stop_grace_s: float | None = None
         """Time to end in, without notice before SIGTERM; None: the spec's, with notice."""
         self.kill: str | None = None
+        self.stacks_no = 0
+        """wire.Assignment.stacks_no, as far as we were told."""
         self.asked_at_ms = 0
         """Unix time of the first stop or kill."""
         self.is_by_node = False
@@ -77,6 +79,8 @@ class Commands:
                 )
             case "kill":
                 self.ask_kill(str(message.get("reason", "")), by_node=bool(message.get("by_node")))
+            case "stacks":
+                self.stacks_no = max(self.stacks_no, int(message["no"]))
             case "renew":
                 self.deadline_boot_s = float(message["deadline_boot_s"])
             case "status":

@@ -71,6 +71,7 @@ def prepare(
     (folder.logs / "launcher").mkdir(exist_ok=True)
     (folder.cache / "inductor").mkdir(parents=True, exist_ok=True)
     (folder.cache / "triton").mkdir(exist_ok=True)
+    folder.stacks.mkdir(exist_ok=True)
     folder.config.write_text(
         json.dumps({"hparams": spec.hparams, "config": spec.config, "seed": spec.seed})
     )

@@ -27,6 +27,8 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_CONNECTIONS = 4_096
 MAX_NAME_CHARS = 256
 MAX_SERIES_PER_RECORD = 2_000
+MAX_GROUPS = 64
+"""Process groups of one worker whose progress is taken; the SDK tells of fewer."""
 
 _RARE_RECORDS: dict[str, type[Any]] = {
     "group": wire.GroupRecord,
@@ -43,6 +45,8 @@ class Reporter:
 
     writer: asyncio.StreamWriter
     worker: wire.WorkerRecord | None = None
+    progress: wire.WorkerProgress | None = None
+    """How far it says it is."""
     is_stopping: bool = False
     """It has seen the stop request and is winding down."""
 
@@ -76,6 +80,13 @@ class ReportServer:
     def workers(self) -> list[wire.WorkerRecord]:
         """Those connected now."""
         return [r.worker for r in self._reporters if r.worker is not None]
+
+    @property
+    def progress(self) -> dict[int, wire.WorkerProgress]:
+        """How far those connected now are, by local rank."""
+        return {
+            r.progress.local_rank: r.progress for r in self._reporters if r.progress is not None
+        }
 
     @property
     def all_are_stopping(self) -> bool:
@@ -148,6 +159,10 @@ class ReportServer:
             raise ValueError("the first line of a connection must be hello")
         if kind == "stopping":
             reporter.is_stopping = True
+        elif kind == "progress":
+            place = {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
+            said = {**message, **place, "process": "", "reports": True}
+            reporter.progress = _bounded(wire.load(wire.WorkerProgress, said))
         elif kind == "metrics":
             metrics = valid_metrics(message)
             metrics |= {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
@@ -167,6 +182,19 @@ class ReportServer:
         if self.num_refused_lines == 1:
             who = f"rank {reporter.worker.rank}" if reporter.worker else "a worker"
             self._warn(f"a report of {who} was refused: {reason} (told once per attempt)")
+
+
+def _bounded(progress: wire.WorkerProgress) -> wire.WorkerProgress:
+    """Raises ValueError for what no SDK says."""
+    names = [progress.phase, progress.waits_kind]
+    names += [name for group in progress.groups for name in (group.group, group.kind)]
+    if len(progress.groups) > MAX_GROUPS or any(len(name) > MAX_NAME_CHARS for name in names):
+        raise ValueError("progress has too many groups, or too long a name")
+    numbers = [progress.step or 0, progress.phase_since_ms or 0, progress.num_reports]
+    numbers += [n for group in progress.groups for n in (group.num_enqueued, group.num_completed)]
+    for number in numbers:
+        _integer(number, "progress")
+    return progress
 
 
 def valid_metrics(message: Mapping[str, Any]) -> dict[str, Any]:

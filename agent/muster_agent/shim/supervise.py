@@ -52,6 +52,7 @@ from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, PrepareFailed, prepare
 from muster_agent.shim.reports import ReportServer
 from muster_agent.shim.warm import Keeper, NoWarmWorkers, start_keeper
+from muster_agent.shim.watching import Watching
 from muster_agent.shim.workers import Workers
 from muster_agent.spool import HOLD_BYTES, RecordWriter, last_state
 
@@ -100,6 +101,12 @@ class Shim:
             folder.records, limit_bytes=self.options.spool_limit_bytes, hold_bytes=HOLD_BYTES
         )
         self.reports = ReportServer(record=self._on_report, hello=self._on_hello, warn=self._warn)
+        self.watching = Watching(
+            folder=folder.stacks,
+            alive=self.workers.alive,
+            told=lambda: self.reports.progress,
+            record=self.spool.append,
+        )
         mark = folder.owner.partition("@")[0]
         self.cgroup = Cgroup.create(f"{mark}-{self.spec.allocation_id}")
         self.socket_dir = make_socket_dir()
@@ -351,6 +358,8 @@ class Shim:
                 await self._end_siblings()
                 return
             self._keep_logs_in_bounds()
+            if is_running:
+                self.watching.look(self.commands.stacks_no)
             await self._tick()
 
     def _tell_failure(self) -> None:
@@ -500,6 +509,7 @@ class Shim:
             )
 
         self.meeting.close()
+        self.watching.close()
         survivors = await asyncio.to_thread(kill)
         self.children.reap()
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
@@ -590,7 +600,12 @@ class Shim:
 
     def _show(self, observed: wire.Observed) -> None:
         """To the agent. On a full disk it sees the state before, until there is room."""
-        self.state = with_changes(self.state, observed=observed, asked=self.commands.asked)
+        self.state = with_changes(
+            self.state,
+            observed=observed,
+            asked=self.commands.asked,
+            stacks_no=self.commands.stacks_no,
+        )
         try:
             self.folder.write_state(self.state)
         except OSError as error:

@@ -24,6 +24,8 @@ export type Search = Schemas["SearchOut"];
 export type NodeAllocation = Schemas["NodeAllocationOut"];
 export type Preflight = Schemas["PreflightOut"];
 export type TrialPerformance = Schemas["PerformanceOut"];
+export type TrialProgress = Schemas["ProgressOut"];
+export type TrialStacks = Schemas["StacksOut"];
 export type RankSteps = Schemas["RankStepsOut"];
 
 export const PAGE = 50;
@@ -314,6 +316,26 @@ export const trialPerformance = (id: number, running: boolean, attempt?: number)
       unwrap(client.GET("/api/v1/trials/{trial_id}/performance", { params: { path: { trial_id: id }, query: { attempt } }, signal })),
     refetchInterval: running ? 5000 : false,
     placeholderData: keepPreviousData,
+  });
+
+/** How far its ranks are. Asked for every few seconds while it runs: what matters is what does not change. */
+export const trialProgress = (id: number, running: boolean) =>
+  queryOptions({
+    queryKey: ["trial-progress", id],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}/progress", { params: { path: { trial_id: id } }, signal })),
+    refetchInterval: running ? 5000 : false,
+  });
+
+export const trialStacks = (id: number, running: boolean) =>
+  queryOptions({
+    queryKey: ["trial", id, "stacks"],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}/stacks", { params: { path: { trial_id: id } }, signal })),
+    refetchInterval: (query) => {
+      const data = query.state.data;
+      return running && data && data.no > 0 && data.ranks.length < data.num_expected ? 1000 : false;
+    },
   });
 
 export const trialGroups = (id: number, attempt?: number) =>

@@ -1561,6 +1561,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/progress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Trial Progress
+         * @description How far each rank is, and which of them holds up the others when nothing moves.
+         */
+        get: operations["get_trial_progress"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/series": {
         parameters: {
             query?: never;
@@ -1641,6 +1661,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/stacks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Trial Stacks
+         * @description Where the ranks were when that was asked for, in order of rank.
+         */
+        get: operations["get_trial_stacks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/workers": {
         parameters: {
             query?: never;
@@ -1695,6 +1735,27 @@ export interface paths {
          * @description Send a trial on that waits at its rung, whatever its rank.
          */
         post: operations["promote_trial"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}:stacks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask Trial Stacks
+         * @description Ask every rank where it is: the calls of all its threads. The training goes on meanwhile.
+         *     The answers come one by one; read them with get_trial_stacks.
+         */
+        post: operations["ask_trial_stacks"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1960,6 +2021,11 @@ export interface components {
             desired: "prepare" | "start" | "stop" | "kill";
             rendezvous: components["schemas"]["Rendezvous"] | null;
             spec: components["schemas"]["AllocationSpec"];
+            /**
+             * Stacks No
+             * @default 0
+             */
+            stacks_no: number;
             /** Stop Grace S */
             stop_grace_s?: number | null;
             /**
@@ -2051,6 +2117,23 @@ export interface components {
             setup_required: boolean;
             /** Version */
             version: string;
+        };
+        /**
+         * BlameOut
+         * @description A rank that holds up the others.
+         */
+        BlameOut: {
+            /** Group */
+            group: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "stopped" | "unheard" | "absent" | "mismatch" | "cycle" | "data" | "busy";
+            /** Rank */
+            rank: number;
+            /** Reason */
+            reason: string;
         };
         /** BlobOut */
         BlobOut: {
@@ -3036,6 +3119,37 @@ export interface components {
             storages: components["schemas"]["StorageShare"][];
         };
         /**
+         * GroupCountOut
+         * @description Collectives of one process group on one rank. Messages between two ranks do not count.
+         */
+        GroupCountOut: {
+            /** Group */
+            group: string;
+            /** Kind */
+            kind: string;
+            /** Num Completed */
+            num_completed: number;
+            /** Num Enqueued */
+            num_enqueued: number;
+        };
+        /**
+         * GroupProgress
+         * @description Collectives of one process group on one rank. Messages between two ranks are not counted.
+         */
+        GroupProgress: {
+            /** Group */
+            group: string;
+            /**
+             * Kind
+             * @default
+             */
+            kind: string;
+            /** Num Completed */
+            num_completed: number;
+            /** Num Enqueued */
+            num_enqueued: number;
+        };
+        /**
          * GroupRecord
          * @description A process group and its members by global rank, in group-rank order.
          */
@@ -3661,7 +3775,7 @@ export interface components {
             /** At Ms */
             at_ms: number;
             /** Record */
-            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["StateRecord"];
+            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["StateRecord"];
             /** Seq */
             seq: number;
         };
@@ -4169,6 +4283,40 @@ export interface components {
             /** Size */
             size: number;
         };
+        /** ProgressOut */
+        ProgressOut: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Blamed */
+            blamed: components["schemas"]["BlameOut"][];
+            /** Ranks */
+            ranks: components["schemas"]["RankProgressOut"][];
+            /** Reason */
+            reason: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "moving" | "still" | "unknown" | "over";
+            /** Still S */
+            still_s: number | null;
+            /** Trial Id */
+            trial_id: number;
+        };
+        /**
+         * ProgressRecord
+         * @description How far the workers of an allocation are, told when it has changed.
+         */
+        ProgressRecord: {
+            /**
+             * Type
+             * @default progress
+             * @constant
+             */
+            type: "progress";
+            /** Workers */
+            workers: components["schemas"]["WorkerProgress"][];
+        };
         /** ProjectIn */
         ProjectIn: {
             budget?: components["schemas"]["Budget"] | null;
@@ -4327,6 +4475,48 @@ export interface components {
             slots: number;
             /** Slots Held */
             slots_held: number;
+        };
+        /** RankProgressOut */
+        RankProgressOut: {
+            /** Groups */
+            groups: components["schemas"]["GroupCountOut"][];
+            /** Moved At */
+            moved_at: string | null;
+            /** Node Name */
+            node_name: string;
+            /** Phase */
+            phase: string;
+            /**
+             * Process
+             * @enum {string}
+             */
+            process: "" | "runs" | "sleeps" | "blocked" | "stopped";
+            /** Rank */
+            rank: number;
+            /** Reports */
+            reports: boolean;
+            /** Step */
+            step: number | null;
+            /** Waits For */
+            waits_for: number | null;
+        };
+        /** RankStacksOut */
+        RankStacksOut: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Is Cut */
+            is_cut: boolean;
+            /** Node Name */
+            node_name: string;
+            /** Problem */
+            problem: string;
+            /** Rank */
+            rank: number;
+            /** Text */
+            text: string;
         };
         /**
          * RankStepsOut
@@ -4738,6 +4928,54 @@ export interface components {
             /** Slots Held */
             slots_held: number;
         };
+        /** StacksOut */
+        StacksOut: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Kept */
+            kept: number[];
+            /** No */
+            no: number;
+            /** Num Expected */
+            num_expected: number;
+            /** Ranks */
+            ranks: components["schemas"]["RankStacksOut"][];
+            /** Trial Id */
+            trial_id: number;
+        };
+        /**
+         * StacksRecord
+         * @description Where a worker was when that was asked for.
+         */
+        StacksRecord: {
+            /**
+             * Is Cut
+             * @default false
+             */
+            is_cut: boolean;
+            /** Local Rank */
+            local_rank: number;
+            /** No */
+            no: number;
+            /**
+             * Problem
+             * @default
+             */
+            problem: string;
+            /** Rank */
+            rank: number;
+            /**
+             * Text
+             * @default
+             */
+            text: string;
+            /**
+             * Type
+             * @default stacks
+             * @constant
+             */
+            type: "stacks";
+        };
         /**
          * StageOut
          * @description One stage of a pipeline: means over the ranks that hold it.
@@ -5123,6 +5361,50 @@ export interface components {
             step: number;
             /** World Size */
             world_size: number;
+        };
+        /**
+         * WorkerProgress
+         * @description How far a worker is.
+         */
+        WorkerProgress: {
+            /** Groups */
+            groups?: components["schemas"]["GroupProgress"][];
+            /** Local Rank */
+            local_rank: number;
+            /**
+             * Num Reports
+             * @default 0
+             */
+            num_reports: number;
+            /**
+             * Phase
+             * @default
+             */
+            phase: string;
+            /** Phase Since Ms */
+            phase_since_ms?: number | null;
+            /**
+             * Process
+             * @default
+             * @enum {string}
+             */
+            process: "" | "runs" | "sleeps" | "blocked" | "stopped";
+            /** Rank */
+            rank: number;
+            /**
+             * Reports
+             * @default false
+             */
+            reports: boolean;
+            /** Step */
+            step?: number | null;
+            /** Waits For */
+            waits_for?: number | null;
+            /**
+             * Waits Kind
+             * @default
+             */
+            waits_kind: string;
         };
         /**
          * WorkerRecord
@@ -12147,6 +12429,82 @@ export interface operations {
             };
         };
     };
+    get_trial_progress: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProgressOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_trial_series: {
         parameters: {
             query?: {
@@ -12480,6 +12838,87 @@ export interface operations {
             };
         };
     };
+    get_trial_stacks: {
+        parameters: {
+            query?: {
+                /** @description Attempt number; the current one by default. */
+                attempt?: number | null;
+                /** @description Which time; the last by default. */
+                no?: number | null;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StacksOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_trial_workers: {
         parameters: {
             query?: {
@@ -12657,6 +13096,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TrialOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ask_trial_stacks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StacksOut"];
                 };
             };
             /** @description Not signed in */

@@ -21,7 +21,8 @@ from muster_server.schemas.experiments import (
     WorkerOut,
 )
 from muster_server.schemas.performance import PerformanceOut
-from muster_server.services import audit, evaluations, performance, steering, trials
+from muster_server.schemas.progress import ProgressOut, StacksOut
+from muster_server.services import audit, evaluations, performance, progress, steering, trials
 from muster_server.services.event_views import list_events
 from muster_server.services.operations import Caller
 
@@ -110,6 +111,37 @@ def get_trial_performance(
     with db.read() as session:
         begin_snapshot(session)
         return performance.trial_performance(session, trial_id, attempt_no=attempt, num_rows=rows)
+
+
+@router.get("/trials/{trial_id}/progress", operation_id="get_trial_progress")
+def get_trial_progress(trial_id: Id, db: Db, by: By) -> ProgressOut:
+    """How far each rank is, and which of them holds up the others when nothing moves."""
+    with db.read() as session:
+        return progress.trial_progress(session, trial_id, now=by.now)
+
+
+@router.post("/trials/{trial_id}:stacks", status_code=202, operation_id="ask_trial_stacks")
+def ask_trial_stacks(trial_id: Id, db: Db, by: By) -> StacksOut:
+    """Ask every rank where it is: the calls of all its threads. The training goes on meanwhile.
+    The answers come one by one; read them with get_trial_stacks."""
+    with db.transaction() as session:
+        progress.request_stacks(session, trial_id, by)
+        session.flush()
+        return progress.trial_stacks(session, trial_id, attempt_no=None, no=None)
+
+
+@router.get("/trials/{trial_id}/stacks", operation_id="get_trial_stacks")
+def get_trial_stacks(
+    trial_id: Id,
+    db: Db,
+    attempt: Attempt = None,
+    no: Annotated[
+        int | None, Query(ge=1, le=2**31 - 1, description="Which time; the last by default.")
+    ] = None,
+) -> StacksOut:
+    """Where the ranks were when that was asked for, in order of rank."""
+    with db.read() as session:
+        return progress.trial_stacks(session, trial_id, attempt_no=attempt, no=no)
 
 
 @router.get("/trials/{trial_id}/checkpoints", operation_id="list_trial_checkpoints")

@@ -37,6 +37,7 @@ from .lifecycle import LifecycleLoop, lifecycle_policy
 from .scheduler import SchedulerLoop
 from .search import search_pass
 from .sightings import Sightings
+from .stuck import StuckLoop
 
 log = structlog.get_logger(__name__)
 
@@ -72,6 +73,7 @@ class Controller:
         )
         self._budgets = BudgetLoop(database)
         self._cleaning = CleaningLoop(database)
+        self._stuck = StuckLoop(database, after_s=settings.stuck_after_s)
         self._scheduler = SchedulerLoop(database, scheduler_policy(settings))
         self._retained_at: dt.datetime | None = None
         self._others_stamp: tuple[int, dt.datetime] | None = None
@@ -104,6 +106,7 @@ class Controller:
             "budgets": lambda: self._budgets.run(lease=lease, now=now),
             "scheduler": lambda: self._scheduler.run(lease=lease, now=now),
             "cleaning": lambda: self._cleaning.run(lease=lease, now=now),
+            "stuck": lambda: self._stuck.run(lease=lease, now=now),
         }
         total = 0
         for loop, run_once in passes.items():

@@ -94,6 +94,7 @@ _WANTED_OF_NODE = (
         AllocationRow.stop_reason,
         AllocationRow.stop_grace_s,
         AllocationRow.stop_kind,
+        AllocationRow.stacks_no,
         AttemptRow.rendezvous_host,
         AttemptRow.rendezvous_port,
         AttemptRow.trial_id,
@@ -334,4 +335,5 @@ def _assignment(row: Any) -> Assignment:
         stop_reason=row.stop_reason,
         stop_grace_s=row.stop_grace_s,
         stop_kind=row.stop_kind,
+        stacks_no=row.stacks_no,
     )

@@ -47,7 +47,7 @@ def trial_performance(
         points = metrics_loading.points_of(session, records, first, last)
         for record, values in zip(records, points, strict=True):
             ranks[record.rank] = {**ranks.get(record.rank, {}), record.name: values}
-    found = analyse(ranks, _groups(session, trial_id, attempt), bucket_steps=bucket)
+    found = analyse(ranks, process_groups(session, trial_id, attempt), bucket_steps=bucket)
     return PerformanceOut.model_validate(
         {
             **asdict(found),
@@ -77,7 +77,8 @@ def _window(records: Sequence[SeriesRecord], num_rows: int) -> tuple[int | None,
     return first, last, bucket
 
 
-def _groups(session: Session, trial_id: int, attempt_no: int) -> list[Group]:
+def process_groups(session: Session, trial_id: int, attempt_no: int) -> list[Group]:
+    """Of an attempt, as far as they were reported."""
     rows = session.scalars(
         select(ProcessGroupRow)
         .where(ProcessGroupRow.trial_id == trial_id, ProcessGroupRow.attempt_no == attempt_no)

@@ -19,8 +19,10 @@ from muster.wire import (
     MessageRecord,
     MetricsRecord,
     NumberedRecord,
+    ProgressRecord,
     RecordsReply,
     RecordsRequest,
+    StacksRecord,
     StateRecord,
     WorkerRecord,
 )
@@ -44,6 +46,7 @@ from muster_server.services import (
     logs,
     metrics,
     node_health,
+    progress,
     search,
 )
 
@@ -145,6 +148,10 @@ def _apply(
                 trial_id=trial.id,
                 attempt_no=allocation.attempt_no,
             )
+        case ProgressRecord():
+            progress.record(session, allocation, record, now)
+        case StacksRecord():
+            progress.keep_stacks(session, allocation, record, now)
         case StateRecord():
             _apply_state(session, allocation, trial, record, now)
 

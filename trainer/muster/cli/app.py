@@ -18,6 +18,7 @@ from . import (
     nodes,
     operations,
     performance,
+    progress,
     projects,
     queue,
 )
@@ -78,6 +79,8 @@ app.command("list")(experiments.list_)
 app.command("show")(experiments.show)
 app.command("logs")(experiments.logs)
 app.command("performance")(performance.performance)
+app.command("progress")(progress.progress)
+app.command("stacks")(progress.stacks)
 app.command("pause")(operations.pause)
 app.command("resume")(operations.resume)
 app.command("stop")(operations.stop)

@@ -14,6 +14,7 @@ import * as format from "../../lib/format";
 import { rankRanges } from "../../lib/perf";
 import { isTerminal } from "../../lib/states";
 import { latestAttempt } from "./attempt";
+import { Progress } from "./Progress";
 import css from "./trials.module.css";
 
 export function Ranks({ trial }: { trial: TrialDetail }) {
@@ -73,6 +74,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
           }
         </QueryView>
       </Section>
+      {isTerminal(trial.state) && trial.attempts.length === 0 ? null : <Progress trial={trial} />}
       <Section title={t("ranks.groups")} note={t("ranks.groupsNote")}>
         <QueryView query={groups}>
           {(data) =>

@@ -23,6 +23,7 @@ from .experiments import (
     ProcessGroupRow,
     ProjectRow,
     SearchEventRow,
+    StacksRow,
     TrialRow,
     WorkerRow,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "SearchEventRow",
     "SessionRow",
     "SpendingRow",
+    "StacksRow",
     "TrialRow",
     "UserRow",
     "UtcDateTime",

@@ -187,6 +187,8 @@ class AttemptRow(Base):
     yield_slots: Mapped[int | None]
     """The world size a resize is for."""
     yield_at: Mapped[dt.datetime | None]
+    stuck_at: Mapped[dt.datetime | None]
+    """When it had not moved for so long that its stacks were taken; once per attempt."""
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]
@@ -220,6 +222,8 @@ class AllocationRow(Base):
     """domain.states.AllocationState."""
     acked_seq: Mapped[int] = mapped_column(default=0)
     """Records durably applied; the next one must be acked_seq + 1."""
+    stacks_no: Mapped[int] = mapped_column(default=0)
+    """How often its workers' stacks were asked for."""
     message: Mapped[str] = mapped_column(default="")
     is_node_at_fault: Mapped[bool] = mapped_column(default=False)
     """Of a PREPARE_FAILED one: another node would have managed."""
@@ -272,6 +276,10 @@ class WorkerRow(Base):
     latest: Mapped[dict[str, Any]] = mapped_column(default=dict)
     """name → last value, of the names every rank reports (time/*, comm/*, throughput/*, memory/*)."""
     last_report_at: Mapped[dt.datetime | None]
+    progress: Mapped[dict[str, Any] | None]
+    """wire.WorkerProgress, the last one that was new."""
+    moved_at: Mapped[dt.datetime | None]
+    """When that came."""
     exit_code: Mapped[int | None]
     signal: Mapped[int | None]
     exit_message: Mapped[str] = mapped_column(default="")
@@ -297,6 +305,26 @@ class ProcessGroupRow(Base):
     """Global ranks in group-rank order."""
 
     __table_args__ = (UniqueConstraint("trial_id", "attempt_no", "name"),)
+
+
+class StacksRow(Base):
+    """Where a worker was when somebody asked."""
+
+    __tablename__ = "stacks"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    attempt_no: Mapped[int]
+    no: Mapped[int]
+    """1 for the first time that this attempt was asked, …"""
+    rank: Mapped[int]
+    node_name: Mapped[str] = mapped_column(String(128))
+    text: Mapped[str]
+    problem: Mapped[str]
+    is_cut: Mapped[bool]
+    at: Mapped[dt.datetime]
+
+    __table_args__ = (UniqueConstraint("trial_id", "attempt_no", "no", "rank"),)
 
 
 class CheckpointRow(Base):

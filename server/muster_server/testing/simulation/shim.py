@@ -85,7 +85,10 @@ class SimulatedShim(Shim):
         """A command of the agent."""
         self.commands.apply(message)
         self.state = with_changes(
-            self.state, observed=self.state.observed, asked=self.commands.asked
+            self.state,
+            observed=self.state.observed,
+            asked=self.commands.asked,
+            stacks_no=self.commands.stacks_no,
         )
 
     def die(self, *, with_workers: bool) -> None:
@@ -305,7 +308,12 @@ class SimulatedShim(Shim):
                 passes=passes,
             )
         )
-        self.state = with_changes(self.state, observed=observed, asked=self.commands.asked)
+        self.state = with_changes(
+            self.state,
+            observed=observed,
+            asked=self.commands.asked,
+            stacks_no=self.commands.stacks_no,
+        )
         words = message or (exit.message if exit is not None else "")
         self.world.trace(self.computer.name, f"{self.gang.key} says {observed} {words}")
 

@@ -1,0 +1,125 @@
+import { Button } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+
+import { client, unwrap } from "../../api/client";
+import { type TrialDetail, type TrialProgress, trialProgress, type TrialStacks, trialStacks } from "../../api/queries";
+import { Notice, Section } from "../../components/basics";
+import { DataTable } from "../../components/DataTable";
+import { QueryView } from "../../components/QueryView";
+import { Ago } from "../../components/Time";
+import * as format from "../../lib/format";
+import { isTerminal } from "../../lib/states";
+import { STEP_PARTS } from "../../lib/perf";
+import css from "./trials.module.css";
+
+/** How far each rank is, who holds up the others when nothing moves, and where they are. */
+export function Progress({ trial }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  const queryClient = useQueryClient();
+  const runs = !isTerminal(trial.state);
+  const progress = useQuery(trialProgress(trial.id, runs));
+  const stacks = useQuery(trialStacks(trial.id, runs));
+  const ask = useMutation({
+    mutationFn: () => unwrap(client.POST("/api/v1/trials/{trial_id}:stacks", { params: { path: { trial_id: trial.id } } })),
+    onSuccess: (data) => queryClient.setQueryData(trialStacks(trial.id, runs).queryKey, data),
+  });
+  return (
+    <>
+      {runs ? (
+        <Section
+          title={t("stuck.title")}
+          note={
+            <Button size="xs" variant="default" title={t("stuck.askHint")} loading={ask.isPending} onClick={() => ask.mutate()}>
+              {t("stuck.ask")}
+            </Button>
+          }
+        >
+          {ask.error ? <Notice tone="bad" title={ask.error.message} /> : null}
+          <QueryView query={progress}>{(data) => <Ranks data={data} />}</QueryView>
+        </Section>
+      ) : null}
+      {stacks.data && stacks.data.no > 0 ? <Stacks data={stacks.data} /> : null}
+    </>
+  );
+}
+
+function Ranks({ data }: { data: TrialProgress }) {
+  const { t } = useTranslation();
+  const nodes = new Map(data.ranks.map((r) => [r.rank, r.node_name]));
+  return (
+    <>
+      <div data-testid="progress-verdict">
+        {data.state === "still" ? (
+          <Notice tone="warn" title={t("stuck.still", { time: format.duration(data.still_s ?? 0) })}>
+            {data.blamed.length === 0
+              ? t("stuck.nobody")
+              : data.blamed.map((b) => (
+                  <div key={b.rank}>
+                    {t(b.kind === "absent" && b.group ? "stuck.kind.absentIn" : `stuck.kind.${b.kind}`, { rank: b.rank, node: nodes.get(b.rank) ?? format.MISSING, group: b.group })}
+                  </div>
+                ))}
+          </Notice>
+        ) : data.state === "over" ? null : (
+          <p className="dim">{t(`stuck.${data.state}`)}</p>
+        )}
+      </div>
+      {data.ranks.length > 0 ? (
+        <DataTable
+          rows={data.ranks}
+          rowKey={(r) => String(r.rank)}
+          label={t("stuck.title")}
+          testId="progress"
+          columns={[
+            { id: "rank", header: t("ranks.rank"), lead: true, cell: (r) => <b className={css["whole"]}>{t("rank.no", { rank: r.rank })}</b> },
+            { id: "node", header: t("ranks.node"), cell: (r) => <span className={css["whole"]}>{r.node_name}</span> },
+            { id: "process", header: t("stuck.processName"), cell: (r) => (r.process ? t(`stuck.process.${r.process}`) : format.MISSING) },
+            { id: "step", header: t("ranks.step"), align: "right", cell: (r) => (r.step === null ? format.MISSING : format.count(r.step)) },
+            { id: "phase", header: t("stuck.phase"), cell: (r) => <Phase name={r.phase} /> },
+            { id: "counts", header: t("stuck.counts"), cell: (r) => <Counts groups={r.groups} /> },
+            { id: "moved", header: t("stuck.moved"), align: "right", cell: (r) => (r.moved_at && r.reports ? <Ago at={r.moved_at} /> : format.MISSING) },
+          ]}
+        />
+      ) : null}
+    </>
+  );
+}
+
+function Counts({ groups }: { groups: TrialProgress["ranks"][number]["groups"] }) {
+  if (groups.length === 0) return <>{format.MISSING}</>;
+  return (
+    <>
+      {groups.map((g) => (
+        <div key={g.group} className={css["whole"]}>
+          {g.group}: {format.count(g.num_enqueued)} / {format.count(g.num_completed)} <span className="dim">({g.kind})</span>
+        </div>
+      ))}
+    </>
+  );
+}
+
+/** It has the name of its part of the step. */
+function Phase({ name }: { name: string }) {
+  const { t } = useTranslation();
+  const part = STEP_PARTS.find((known) => known === `time/${name}_ms`);
+  return <>{part ? t(`part.${part}`) : name || format.MISSING}</>;
+}
+
+function Stacks({ data }: { data: TrialStacks }) {
+  const { t } = useTranslation();
+  return (
+    <Section title={t("stuck.stacks")} note={t("stuck.stacksNote", { count: data.ranks.length, all: Math.max(data.num_expected, data.ranks.length) })}>
+      <div data-testid="stacks">
+        {data.ranks.map((r) => (
+          <details key={r.rank}>
+            <summary>
+              {t("rank.no", { rank: r.rank })} · {r.node_name} · <Ago at={r.at} /> {r.problem ? <span className="dim">{r.problem}</span> : null}
+            </summary>
+            {r.is_cut ? <p className="dim">{t("stuck.cut")}</p> : null}
+            {r.text ? <pre className="mono" style={{ overflowX: "auto", fontSize: 12 }}>{r.text}</pre> : null}
+          </details>
+        ))}
+      </div>
+    </Section>
+  );
+}

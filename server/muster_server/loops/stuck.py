@@ -1,0 +1,43 @@
+"""The loop that notices trials which do not move: it says so and keeps where their ranks are."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Hashable, Sequence
+
+from sqlalchemy.orm import Session
+
+from muster_server.db.engine import Database
+from muster_server.db.leases import Lease
+from muster_server.services import progress
+from muster_server.services.allocations import Outdated
+from muster_server.services.progress import Stuck
+
+from .base import Loop
+
+EVERY = dt.timedelta(seconds=15)
+
+
+class StuckLoop(Loop[list[Stuck], Stuck]):
+    name = "stuck"
+
+    def __init__(self, database: Database, *, after_s: float) -> None:
+        super().__init__(database)
+        self._after_s = after_s
+        self._next_at: dt.datetime | None = None
+
+    def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> list[Stuck]:
+        if self._next_at is not None and now < self._next_at:
+            return []
+        self._next_at = now + EVERY
+        return progress.find_stuck(session, after_s=self._after_s, now=now)
+
+    def decide(self, snapshot: list[Stuck], *, now: dt.datetime) -> Sequence[Stuck]:
+        return snapshot
+
+    def apply(self, session: Session, decision: Stuck, *, lease: Lease, now: dt.datetime) -> None:
+        if not progress.note_stuck(session, decision, now=now):
+            raise Outdated(f"trial {decision.trial_id} was said to be stuck before")
+
+    def describe(self, decision: Stuck) -> tuple[Hashable, str]:
+        return f"trial:{decision.trial_id}", decision.reason

@@ -1,0 +1,57 @@
+"""Stacks of processes that are no trainings: whom a signal may be sent to, and how much is kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from muster import stacks
+from muster.testing.jobs import wait_for
+from muster_agent.process import identify
+from muster_agent.shim import watching
+from muster_agent.shim.watching import state_of, take_stacks
+
+
+def test_a_process_without_a_handler_is_left_alone(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # no py-spy
+    plain = subprocess.Popen(["/bin/sleep", "600"])
+    try:
+        # Even where a file says that it has one: the kernel knows better.
+        stacks.file_of(tmp_path, plain.pid).touch()
+        (answer,) = take_stacks([identify(plain.pid)], tmp_path)
+        assert "has not called muster.init()" in answer.problem
+        assert plain.poll() is None
+        wait_for(lambda: state_of(identify(plain.pid)) == "sleeps")
+    finally:
+        plain.kill()
+        plain.wait()
+    (gone,) = take_stacks([identify(plain.pid)], tmp_path)
+    assert gone.problem == "the process has ended"
+
+
+def test_a_long_answer_keeps_its_end(tmp_path: Path, monkeypatch) -> None:
+    """The main thread comes last."""
+    monkeypatch.setattr(watching, "MAX_STACKS_BYTES", 100)
+    script = (
+        "import threading, time, muster.stacks as s\n"
+        "def deep(n):\n"
+        "    if n:\n        deep(n - 1)\n"
+        "    print(flush=True)\n    time.sleep(600)\n"
+        "s.install()\ndeep(20)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        env={**os.environ, stacks.VARIABLE: str(tmp_path)},
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (answer,) = take_stacks([identify(process.pid)], tmp_path)
+        assert (answer.is_cut, len(answer.text), answer.problem) == (True, 100, "")
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,155 @@
+"""A trial that does not move: what its ranks say, who is named, and that its stacks are taken."""
+
+import dataclasses
+
+import pytest
+
+from muster.wire import GroupProgress, ProgressRecord, StacksRecord, WorkerProgress, WorkerRecord
+
+START = "2026-03-01T12:00:00Z"
+
+
+def worker(rank):
+    return WorkerRecord(
+        local_rank=rank,
+        rank=rank,
+        world_size=2,
+        node_rank=0,
+        pid=100 + rank,
+        host="h",
+        master_addr="127.0.0.1",
+        master_port=1,
+    )
+
+
+def progress(rank, enqueued, completed, **more):
+    values = {
+        "local_rank": rank,
+        "rank": rank,
+        "process": "sleeps",
+        "reports": True,
+        "num_reports": completed,
+        "step": completed,
+        "phase": "backward",
+        "groups": [
+            GroupProgress(
+                group="world", kind="all_reduce", num_enqueued=enqueued, num_completed=completed
+            )
+        ],
+    }
+    return WorkerProgress(**values | more)
+
+
+@pytest.fixture
+def running(controller, agent, submit, show, time_machine):
+    """A fake agent with a trial of two ranks; (agent, allocation id, trial id)."""
+    time_machine.move_to(START, tick=False)
+    node = agent(slots=2)
+    experiment_id = submit(slots=2)
+    controller.tick()
+    allocation_id = node.only().spec.allocation_id
+    node.get_ready(allocation_id)
+    controller.tick()
+    node.run(allocation_id)
+    node.send(allocation_id, worker(0), worker(1))
+    controller.tick()
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+    return node, allocation_id, trial["id"]
+
+
+def events(show, trial_id):
+    return [e for e in show(f"/trials/{trial_id}/events")["items"] if e["type"] == "trial.stuck"]
+
+
+def test_the_rank_that_holds_up_the_others_is_named_and_stacks_are_kept_once(
+    running, controller, show, time_machine, muster
+):
+    node, allocation_id, trial_id = running
+    path = f"/trials/{trial_id}/progress"
+    assert show(path)["state"] == "unknown"
+
+    hung = progress(1, 7, 7, phase="forward")
+    node.send(allocation_id, ProgressRecord(workers=[progress(0, 7, 7), progress(1, 6, 6)]))
+    time_machine.shift(100)
+    node.send(allocation_id, ProgressRecord(workers=[progress(0, 8, 7), hung]))
+    found = show(path)
+    assert (found["state"], found["blamed"]) == ("moving", [])
+    assert [r["step"] for r in found["ranks"]] == [7, 7]
+
+    time_machine.shift(60)
+    node.beat()
+    # That it is stopped now is news, and no progress.
+    node.send(allocation_id, ProgressRecord(workers=[progress(0, 8, 7), hung]))
+    found = show(path)
+    assert (found["state"], found["still_s"]) == ("still", 60.0)
+    assert [(b["rank"], b["kind"], b["group"]) for b in found["blamed"]] == [(1, "absent", "world")]
+    controller.tick()
+    assert events(show, trial_id) == []
+    assert node.only().stacks_no == 0
+
+    time_machine.shift(121)
+    node.beat()
+    for _ in range(2):
+        controller.tick()
+        time_machine.shift(20)
+        node.beat()
+    (event,) = events(show, trial_id)
+    assert event["level"] == "warning"
+    assert "Rank 1 on node-1 has not called collective 8 of world" in event["message"]
+    assert (node.only().stacks_no, node.only().desired) == (1, "start")
+    assert show(f"/trials/{trial_id}")["state"] == "RUNNING"
+
+    shown = muster("progress", str(trial_id))
+    assert shown.exit_code == 0
+    assert "Rank 1 on node-1 has not called collective 8 of world" in shown.output.replace(
+        "\n", " "
+    )
+
+
+def test_stopped_and_silent_ranks_are_named(running, show, time_machine):
+    node, allocation_id, trial_id = running
+    both = [progress(0, 8, 7), progress(1, 7, 7)]
+    node.send(allocation_id, ProgressRecord(workers=both))
+    time_machine.shift(31)
+    node.beat()
+    both[1] = dataclasses.replace(both[1], process="stopped")
+    node.send(allocation_id, ProgressRecord(workers=both))
+    found = show(f"/trials/{trial_id}/progress")
+    assert [(b["rank"], b["kind"]) for b in found["blamed"]] == [(1, "stopped")]
+
+
+def test_stacks_are_asked_for_kept_for_the_last_times_and_shown(
+    running, member_client, viewer_client, show, muster
+):
+    node, allocation_id, trial_id = running
+    path = f"/api/v1/trials/{trial_id}"
+    assert viewer_client.post(f"{path}:stacks").status_code == 403
+    assert show(f"/trials/{trial_id}/stacks")["ranks"] == []
+    for no in range(1, 8):
+        index = node.client.get(
+            "/agent/v1/assignments",
+            params={"node_id": node.node_id, "session_epoch": node.epoch, "wait": 0},
+        ).json()["index"]
+        asked = member_client.post(f"{path}:stacks").json()
+        assert (asked["no"], asked["num_expected"], asked["ranks"]) == (no, 2, [])
+        assert node.poll(index=index)[allocation_id].stacks_no == no  # its poll was answered
+        node.send(
+            allocation_id,
+            StacksRecord(no=no, local_rank=1, rank=1, problem="the process is stopped"),
+            StacksRecord(no=no, local_rank=0, rank=0, text=f"Thread {no}\0 " + "x" * 70_000),
+        )
+    found = show(f"/trials/{trial_id}/stacks")
+    assert (found["no"], found["kept"]) == (7, [3, 4, 5, 6, 7])
+    first, second = found["ranks"]
+    assert (first["rank"], first["is_cut"], len(first["text"])) == (0, True, 65_536)
+    assert (second["problem"], second["text"]) == ("the process is stopped", "")
+    assert show(f"/trials/{trial_id}/stacks?no=3")["ranks"][0]["rank"] == 0
+
+    shown = muster("stacks", str(trial_id), "--last")
+    assert shown.exit_code == 0, shown.output
+    assert "no stacks: the process is stopped" in shown.output
+
+    node.exit(allocation_id)
+    refused = member_client.post(f"{path}:stacks")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "trials.not_running")
+    assert show(f"/trials/{trial_id}/progress")["state"] == "over"

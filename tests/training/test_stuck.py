@@ -1,0 +1,206 @@
+"""Real ranks that hang in known ways: the one that holds up the others is named, and says where it is.
+
+Three workers over gloo are started once. What they report is read by the parts of the shim, and
+judged by the server's decision as if it had stood for longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from muster import wire
+from muster.testing.jobs import Job, start_job, wait_for
+from muster_agent.process import identify
+from muster_agent.shim.reports import ReportServer
+from muster_agent.shim.watching import Watching, take_stacks
+from muster_agent.shim.workers import Worker
+from muster_server.domain.stuck import STILL_AFTER_S, Count, RankView, Verdict, judge
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+
+SCRIPT = Path(__file__).with_name("workers") / "holding.py"
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+class World:
+    """Three ranks, and a shim's view of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stacks = folder / "stacks"
+        self.stacks.mkdir()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.hellos: dict[int, wire.WorkerRecord] = {}
+        self.reports = ReportServer(
+            record=lambda *_: None,
+            hello=lambda record: self.hellos.update({record.local_rank: record}),
+            warn=lambda text: print(text, file=sys.stderr),
+        )
+        # A socket's path may be 107 bytes long.
+        self.socket = Path(f"/tmp/muster-test-{os.getpid()}.sock")
+        self.call(self.reports.listen(self.socket))
+        self.job: Job = start_job(
+            folder / "job",
+            workers=3,
+            script=SCRIPT,
+            MUSTER_REPORT_SOCKET=str(self.socket),
+            MUSTER_STACKS_DIR=str(self.stacks),
+            HOLD_DIR=str(folder),
+        )
+        wait_for(lambda: len(self.hellos) == 3, timeout_s=120)
+        self.workers = [
+            Worker(self.hellos[rank], identify(self.hellos[rank].pid)) for rank in range(3)
+        ]
+        self.told: list[wire.ProgressRecord | wire.StacksRecord] = []
+        self.watching = Watching(
+            folder=self.stacks,
+            alive=lambda: self.workers,
+            told=lambda: self.reports.progress,
+            record=self.told.append,
+            interval_s=0.0,
+        )
+
+    def call(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
+
+    def look(self, stacks_no: int = 0) -> None:
+        async def look() -> None:
+            self.watching.look(stacks_no)
+
+        self.call(look())
+
+    def progress(self) -> list[wire.WorkerProgress]:
+        """The newest that was told."""
+        self.look()
+        return [r for r in self.told if isinstance(r, wire.ProgressRecord)][-1].workers
+
+    def judge(self) -> Verdict:
+        """What the server would say if this stayed so for a minute."""
+        views = [
+            RankView(
+                rank=w.rank,
+                node_name="n1",
+                is_heard=True,
+                reports=w.reports,
+                process=w.process,
+                moved_at=NOW - dt.timedelta(seconds=2 * STILL_AFTER_S),
+                step=w.step,
+                phase=w.phase,
+                counts={
+                    g.group: Count(
+                        kind=g.kind, num_enqueued=g.num_enqueued, num_completed=g.num_completed
+                    )
+                    for g in w.groups
+                },
+                waits_for=w.waits_for,
+                waits_kind=w.waits_kind,
+            )
+            for w in self.progress()
+        ]
+        return judge(views, [], now=NOW)
+
+    def await_standstill(self) -> None:
+        """Until all ranks say the same twice, with more than their interval of telling between."""
+        seen: list[wire.WorkerProgress] = []
+        since = time.monotonic()
+
+        def stands() -> bool:
+            nonlocal seen, since
+            found = [dataclasses.replace(w, process="") for w in self.progress()]
+            if found != seen:
+                seen, since = found, time.monotonic()
+            return bool(found) and time.monotonic() - since > 2.5
+
+        wait_for(stands)
+
+    def close(self) -> None:
+        self.job.kill()
+        self.call(self.reports.drain(timeout_s=10))
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+        self.socket.unlink()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    found = World(tmp_path_factory.mktemp("stuck"))
+    yield found
+    found.close()
+
+
+@pytest.fixture(autouse=True)
+def _moving(world: World) -> None:
+    """Every test begins with ranks that train."""
+    before = {w.rank: w.step or 0 for w in world.progress()} if world.told else {}
+    wait_for(
+        lambda: (
+            len(now := world.progress()) == 3
+            and all((w.step or 0) > before.get(w.rank, 0) for w in now)
+        )
+    )
+
+
+@pytest.mark.parametrize(("place", "rank", "kind"), [("forward", 1, "absent"), ("data", 0, "data")])
+def test_the_rank_that_hangs_is_named_and_its_stack_says_where(
+    world: World, place: str, rank: int, kind: str
+) -> None:
+    file = world.folder / f"{place}-{rank}"
+    file.touch()
+    try:
+        world.await_standstill()
+        verdict = world.judge()
+        assert [(b.rank, b.kind, b.group) for b in verdict.blamed] == [(rank, kind, "world")], (
+            verdict
+        )
+        assert "an all_reduce in which 2 others wait" in verdict.reason
+        answers = take_stacks([w.identity for w in world.workers], world.stacks)
+    finally:
+        file.unlink()
+    for number, answer in enumerate(answers):
+        assert answer.problem == ""
+        assert ("in hold" if number == rank else "in all_reduce") in answer.text
+
+
+def test_a_stopped_rank_is_named_and_is_sent_no_signal(world: World) -> None:
+    worker = world.workers[2]
+    assert worker.identity is not None
+    os.kill(worker.identity.pid, signal.SIGSTOP)
+    try:
+        wait_for(lambda: world.progress()[2].process == "stopped")
+        world.await_standstill()
+        verdict = world.judge()
+        assert [(b.rank, b.kind) for b in verdict.blamed] == [(2, "stopped")], verdict
+        (answer,) = take_stacks([worker.identity], world.stacks)
+        assert answer.text or "stopped by a signal" in answer.problem
+    finally:
+        os.kill(worker.identity.pid, signal.SIGCONT)
+
+
+def test_ranks_that_train_go_on_when_they_are_asked_and_nobody_is_named(world: World) -> None:
+    before = world.progress()
+    world.look(stacks_no=1)
+    wait_for(lambda: sum(isinstance(r, wire.StacksRecord) for r in world.told) == 3)
+    world.look(stacks_no=1)  # asked once more for the same time: nothing happens
+    wait_for(
+        lambda: all(
+            (n.step or 0) > (b.step or 0) + 20
+            for n, b in zip(world.progress(), before, strict=True)
+        )
+    )
+    taken = [r for r in world.told if isinstance(r, wire.StacksRecord)]
+    assert sorted((r.no, r.rank) for r in taken) == [(1, 0), (1, 1), (1, 2)]
+    assert all("holding.py" in r.text for r in taken)

@@ -1,0 +1,85 @@
+"""The commands about a trial that does not move: how far its ranks are, and where."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from .operations import client_of_environment
+from .output import JsonOption, console, escape, print_json, say, table
+from .performance import TrialArgument
+
+WAIT_S = 30.0
+"""For the answers of all ranks."""
+POLL_S = 0.5
+
+
+def progress(trial: TrialArgument, as_json: JsonOption = False) -> None:
+    """Show how far each rank of a trial is, and who holds up the others when nothing moves."""
+    with client_of_environment() as client:
+        found = client.get(f"/trials/{trial}/progress")
+    if as_json:
+        print_json(found)
+        return
+    say(f"Trial {trial}, attempt {found['attempt_no']}: {found['reason']}")
+    if found["ranks"]:
+        console().print(_ranks(found["ranks"]))
+
+
+def stacks(
+    trial: TrialArgument,
+    last: Annotated[
+        bool, typer.Option("--last", help="Show those taken last, without asking again.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask every rank of a running trial where it is: the calls of all its threads."""
+    with client_of_environment() as client:
+        if last:
+            found = client.get(f"/trials/{trial}/stacks")
+        else:
+            found = client.post(f"/trials/{trial}:stacks")
+            deadline = time.monotonic() + WAIT_S
+            while len(found["ranks"]) < found["num_expected"] and time.monotonic() < deadline:
+                time.sleep(POLL_S)
+                found = client.get(f"/trials/{trial}/stacks", no=found["no"])
+    if as_json:
+        print_json(found)
+        return
+    if not found["ranks"]:
+        say(f"Nothing is known of trial {trial}'s stacks in attempt {found['attempt_no']}.")
+    for rank in found["ranks"]:
+        print(f"rank {rank['rank']} on {rank['node_name']}, {rank['at']}")
+        if rank["is_cut"]:
+            print("(the beginning is missing)")
+        print(rank["text"].rstrip() or f"no stacks: {rank['problem']}", end="\n\n")
+    missing = found["num_expected"] - len(found["ranks"])
+    if missing > 0 and not last:
+        say(f"{missing} of {found['num_expected']} ranks have not answered within {WAIT_S:.0f} s.")
+
+
+def _ranks(ranks: list[dict[str, Any]]) -> Any:
+    names = ("RANK", "NODE", "PROCESS", "STEP", "PHASE", "GROUP", "LAST", "CALLED", "OVER")
+    shown = table(*names, right=("RANK", "STEP", "CALLED", "OVER"))
+    for rank in ranks:
+        own = (
+            str(rank["rank"]),
+            escape(rank["node_name"]),
+            rank["process"] or "-",
+            "-" if rank["step"] is None else str(rank["step"]),
+            rank["phase"] or "-",
+        )
+        for group in rank["groups"] or [None]:
+            counts = ("-", "-", "-", "-")
+            if group is not None:
+                counts = (
+                    escape(group["group"]),
+                    group["kind"],
+                    str(group["num_enqueued"]),
+                    str(group["num_completed"]),
+                )
+            shown.add_row(*own, *counts)
+            own = ("", "", "", "", "")
+    return shown

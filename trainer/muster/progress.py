@@ -1,0 +1,130 @@
+"""How far this worker is, read by the reporting thread while the training thread may hang.
+
+What is kept here costs a count per collective. Nothing waits: a worker that hangs while it holds a
+lock of ours is still reported, with what was known before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+MAX_GROUPS = 24
+"""Process groups told of one worker; further ones are left out."""
+
+
+class Completable(Protocol):
+    def is_completed(self) -> bool: ...
+
+
+class GroupCount:
+    """Collectives of one process group on this rank, in the order every member calls them.
+    Messages between two ranks are not among them: members do not call those alike."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kind = ""
+        """Of the last one enqueued."""
+        self.num_enqueued = 0
+        self._pending: deque[Completable] = deque()
+        self._lock = threading.Lock()
+
+    def begin(self, kind: str, work: Completable) -> None:
+        """`work` was just enqueued. It is held until the next look after it is over, and with it
+        its tensors."""
+        with self._lock:
+            self._forget_completed()
+            self.num_enqueued += 1
+            self.kind = kind
+            self._pending.append(work)
+
+    def look(self) -> dict[str, Any]:
+        """A `wire.GroupProgress`. They are over in order, as far as this counts."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._forget_completed()
+            finally:
+                self._lock.release()
+        return {
+            "group": self.name,
+            "kind": self.kind,
+            "num_enqueued": self.num_enqueued,
+            "num_completed": self.num_enqueued - len(self._pending),
+        }
+
+    def _forget_completed(self) -> None:
+        while self._pending and self._pending[0].is_completed():
+            self._pending.popleft()
+
+
+class Phased(Protocol):
+    """A StepTimer."""
+
+    def where(self) -> tuple[str, int]:
+        """The phase the training thread is in, and since when in perf_counter nanoseconds."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """For a message of one rank: nobody else can end it."""
+
+    kind: str
+    rank: int
+
+
+class Watch:
+    """What there is to see of this process. Written by the training thread."""
+
+    def __init__(self) -> None:
+        self._groups: list[GroupCount] = []
+        self._timer: weakref.ref[Phased] | None = None
+        self._wait: Wait | None = None
+        self.num_reports = 0
+        """Rows logged."""
+        self.step: int | None = None
+        """Of the last row logged."""
+        self._unix_less_perf_ns = time.time_ns() - time.perf_counter_ns()
+
+    def add_group(self, name: str) -> GroupCount:
+        count = GroupCount(name)
+        if len(self._groups) < MAX_GROUPS:
+            self._groups.append(count)
+        return count
+
+    def set_timer(self, timer: Phased) -> None:
+        """The one whose phases are shown: the last one made."""
+        self._timer = weakref.ref(timer)
+
+    @contextlib.contextmanager
+    def waiting(self, kind: str, rank: int) -> Iterator[None]:
+        """While a message from or to this global rank is waited for."""
+        before, self._wait = self._wait, Wait(kind, rank)
+        try:
+            yield
+        finally:
+            self._wait = before
+
+    def look(self) -> dict[str, Any]:
+        """The fields of a `wire.WorkerProgress` that the worker itself knows."""
+        timer = self._timer() if self._timer is not None else None
+        phase, since = timer.where() if timer is not None else ("", 0)
+        wait = self._wait
+        return {
+            "num_reports": self.num_reports,
+            "step": self.step,
+            "phase": phase,
+            "phase_since_ms": (since + self._unix_less_perf_ns) // 1_000_000 if phase else None,
+            "groups": [group.look() for group in self._groups],
+            "waits_for": wait.rank if wait is not None else None,
+            "waits_kind": wait.kind if wait is not None else "",
+        }
+
+
+watch = Watch()
+"""The process's one watch."""
