@@ -33,9 +33,11 @@ def upgrade() -> None:
     _add_evaluations()
     _add_metric_spans()
     _add_progress()
+    _add_log_times()
 
 
 def downgrade() -> None:
+    _drop_log_times()
     _drop_progress()
     _drop_metric_spans()
     _drop_evaluations()
@@ -482,3 +484,19 @@ def _drop_progress() -> None:
     op.drop_column("workers", "progress")
     op.drop_column("allocations", "stacks_no")
     op.drop_column("attempts", "stuck_at")
+
+
+# ---------------------------------------------------------------- logs by time
+
+
+def _add_log_times() -> None:
+    op.create_index(
+        "ix_log_chunks_stream_id_received_at",
+        "log_chunks",
+        ["stream_id", "received_at", "offset"],
+        unique=False,
+    )
+
+
+def _drop_log_times() -> None:
+    op.drop_index("ix_log_chunks_stream_id_received_at", table_name="log_chunks")

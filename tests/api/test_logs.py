@@ -48,6 +48,45 @@ def test_lines_are_filtered_by_rank_stream_and_text(viewer_client, trial):
     assert texts(limit=1, **{"from": "head"}) == ["launching"]
 
 
+def test_lines_are_filtered_by_node_level_time_and_pattern(viewer_client, trial):
+    path = f"/api/v1/trials/{trial.id}/logs"
+
+    def texts(**params):
+        answer = viewer_client.get(path, params=params)
+        assert answer.status_code == 200, answer.text
+        return [line["text"] for line in answer.json()["lines"]]
+
+    assert texts(level=["warning", "error"]) == ["warning: slow"]
+    assert texts(node="nowhere") == []
+    assert texts(q=r"^epoch [2-9]$", regex=True) == ["epoch 2"]
+    assert texts(q="EPOCH 2", match_case=True) == []
+    assert len(texts(since=NOW.isoformat())) == 5
+    assert texts(until=NOW.isoformat()) == []
+    page = viewer_client.get(path, params={"q": "2"}).json()
+    assert page["searched"]["num_lines"] == 5
+    (line,) = page["lines"]
+    assert texts(line=f"{line['stream_id']}:{line['no']}", limit=1) == ["epoch 2"]
+    assert texts(time=NOW.isoformat(), limit=1) == ["launching"]
+    assert texts(fraction=0.5, limit=1) == ["epoch 2"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ("q=(a&regex=true", 422, "logs.bad_pattern"),
+        ("line=1:0&from=head", 422, "logs.two_places"),
+        ("line=9999:0", 404, "logs.no_such_line"),
+        ("line=x", 422, "request.invalid"),
+        ("fraction=nan", 422, "request.invalid"),
+        ("since=2026-11-21T10:00:00", 422, "request.invalid"),
+        ("level=loud", 422, "request.invalid"),
+    ],
+)
+def test_a_wrong_question_says_what_is_wrong(viewer_client, trial, query, status, code):
+    answer = viewer_client.get(f"/api/v1/trials/{trial.id}/logs?{query}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
 def test_following_is_asking_again_with_newer(viewer_client, trial):
     path = f"/api/v1/trials/{trial.id}/logs"
     page = viewer_client.get(path).json()

@@ -383,20 +383,36 @@ class Client:
         trial_id: int,
         *,
         ranks: Sequence[int] = (),
+        nodes: Sequence[str] = (),
         stream: str | None = None,
         attempt: int | None = None,
+        levels: Sequence[str] = (),
+        since: str | None = None,
+        until: str | None = None,
         query: str | None = None,
+        regex: bool = False,
+        match_case: bool = False,
         tail: int | None = None,
         follow: bool = False,
         poll_s: float = 0.7,
     ) -> Iterator[Json]:
         """Log lines in order; with `tail` only that many (at least 1) from the end, with `follow`
-        until the trial's log is complete (see `patience`)."""
+        until the trial's log is complete (see `patience`).
+
+        since, until: times as ISO 8601 with a zone. query: text that the lines contain, with
+        `regex` a pattern of RE2; letters count as equal in either case unless `match_case`.
+        """
         params: dict[str, Any] = {
             "rank": list(ranks) or None,
+            "node": list(nodes) or None,
             "stream": stream,
             "attempt": attempt,
+            "level": list(levels) or None,
+            "since": since,
+            "until": until,
             "q": query,
+            "regex": True if regex else None,
+            "match_case": True if match_case else None,
             "limit": LOG_PAGE_LIMIT,
         }
         path = f"/trials/{trial_id}/logs"

@@ -1469,7 +1469,9 @@ export interface paths {
          * List Trial Log Lines
          * @description Lines of all matching streams in one order, oldest first.
          *
-         *     Without a cursor the page is the end (`from=tail`) or the beginning (`from=head`).
+         *     Without a cursor the page is the end (`from=tail`), the beginning (`from=head`), or begins at a
+         *     place: `line`, `time` or `fraction`. A search stops after a second; the answer says how much it
+         *     has looked at, and its cursor goes on.
          */
         get: operations["list_trial_log_lines"];
         put?: never;
@@ -3393,6 +3395,8 @@ export interface components {
             attempt_no: number;
             /** Cut */
             cut: boolean;
+            /** Level */
+            level: ("debug" | "info" | "warning" | "error" | "critical") | null;
             /** Local Rank */
             local_rank: number;
             /** No */
@@ -3429,6 +3433,8 @@ export interface components {
         };
         /** LogPage */
         LogPage: {
+            /** At End */
+            at_end: boolean;
             /** Complete */
             complete: boolean;
             /** Lines */
@@ -3444,8 +3450,24 @@ export interface components {
              * @default false
              */
             search_stopped: boolean;
+            searched?: components["schemas"]["LogSearched"] | null;
             /** Truncated Streams */
             truncated_streams: string[];
+        };
+        /**
+         * LogSearched
+         * @description How much of the log a page with a filter on lines has looked at, from where it began towards
+         *     where it was going; the rest is for the next page.
+         */
+        LogSearched: {
+            /** Left Bytes */
+            left_bytes: number;
+            /** Left Lines */
+            left_lines: number;
+            /** Num Bytes */
+            num_bytes: number;
+            /** Num Lines */
+            num_lines: number;
         };
         /** LogStreamOut */
         LogStreamOut: {
@@ -12037,11 +12059,27 @@ export interface operations {
                 rank?: number[];
                 stream?: ("stdout" | "stderr") | null;
                 attempt?: number | null;
-                /** @description Only lines with this text, in any case. */
+                node?: string[];
+                /** @description As the text of a line says. Absent: all. */
+                level?: ("debug" | "info" | "warning" | "error" | "critical")[];
+                /** @description Only lines received from this time on. */
+                since?: string | null;
+                /** @description Only lines received before this time. */
+                until?: string | null;
+                /** @description Only lines with this text. */
                 q?: string;
+                /** @description `q` is a pattern of RE2 (linear time, no back-references). */
+                regex?: boolean;
+                match_case?: boolean;
+                /** @description Begin at this line: stream_id:no, as lines say them. */
+                line?: string | null;
+                /** @description Begin at the first line received then or later. */
+                time?: string | null;
+                /** @description Begin at this part of the longest stream's lines. */
+                fraction?: number | null;
                 cursor?: string | null;
                 limit?: number;
-                from?: "head" | "tail";
+                from?: ("head" | "tail") | null;
             };
             header?: never;
             path: {

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
+from pydantic import AwareDatetime, Field
 
 from muster_server.api.deps import Db
 from muster_server.db.queries.metrics import begin_snapshot
-from muster_server.schemas.base import Page
+from muster_server.domain.log_lines import PATTERN_MAX_CHARS, Level
+from muster_server.errors import InvalidRequest
+from muster_server.schemas.base import Page, SafeStr
 from muster_server.schemas.data import LogPage, LogStreamOut
 from muster_server.services import log_reading
+from muster_server.services.log_streams import LogFilter
 
 router = APIRouter(tags=["logs"])
 
 StreamName = Literal["stdout", "stderr"]
+NodeName = Annotated[SafeStr, Field(max_length=128)]
 Rank = Annotated[int, Query(ge=-1, le=1_000_000)]
 
 
@@ -29,25 +35,90 @@ def list_trial_log_lines(
     ] = [],  # noqa: B006
     stream: StreamName | None = None,
     attempt: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    nodes: Annotated[list[NodeName], Query(alias="node", max_length=1000)] = [],  # noqa: B006
+    levels: Annotated[
+        list[Level],
+        Query(alias="level", max_length=5, description="As the text of a line says. Absent: all."),
+    ] = [],  # noqa: B006
+    since: Annotated[
+        AwareDatetime | None, Query(description="Only lines received from this time on.")
+    ] = None,
+    until: Annotated[
+        AwareDatetime | None, Query(description="Only lines received before this time.")
+    ] = None,
     q: Annotated[
-        str, Query(max_length=200, description="Only lines with this text, in any case.")
+        str, Query(max_length=PATTERN_MAX_CHARS, description="Only lines with this text.")
     ] = "",
+    regex: Annotated[
+        bool, Query(description="`q` is a pattern of RE2 (linear time, no back-references).")
+    ] = False,
+    match_case: bool = False,
+    line: Annotated[
+        str | None,
+        Query(
+            pattern=r"^\d{1,15}:\d{1,15}$",
+            description="Begin at this line: stream_id:no, as lines say them.",
+        ),
+    ] = None,
+    time: Annotated[
+        AwareDatetime | None, Query(description="Begin at the first line received then or later.")
+    ] = None,
+    fraction: Annotated[
+        float | None,
+        Query(ge=0, le=1, description="Begin at this part of the longest stream's lines."),
+    ] = None,
     cursor: Annotated[str | None, Query(max_length=log_reading.CURSOR_MAX_CHARS)] = None,
     limit: Annotated[int, Query(ge=1, le=2000)] = 500,
-    start: Annotated[Literal["head", "tail"], Query(alias="from")] = "tail",
+    ends: Annotated[Literal["head", "tail"] | None, Query(alias="from")] = None,
 ) -> LogPage:
     """Lines of all matching streams in one order, oldest first.
 
-    Without a cursor the page is the end (`from=tail`) or the beginning (`from=head`).
+    Without a cursor the page is the end (`from=tail`), the beginning (`from=head`), or begins at a
+    place: `line`, `time` or `fraction`. A search stops after a second; the answer says how much it
+    has looked at, and its cursor goes on.
     """
-    wanted = log_reading.LogFilter(
-        ranks=frozenset(ranks) if ranks else None, stream=stream, attempt_no=attempt, text=q
+    wanted = LogFilter(
+        ranks=frozenset(ranks) if ranks else None,
+        nodes=frozenset(nodes) if nodes else None,
+        stream=stream,
+        attempt_no=attempt,
+        since=since,
+        until=until,
+        levels=frozenset(levels),
+        text=q,
+        is_regex=regex,
+        match_case=match_case,
     )
+    start = _start(ends, line, time, fraction, cursor)
     with db.read() as session:
         begin_snapshot(session)
         return log_reading.read_page(
             session, trial_id, wanted, cursor=cursor, start=start, limit=limit
         )
+
+
+def _start(
+    ends: Literal["head", "tail"] | None,
+    line: str | None,
+    time: dt.datetime | None,
+    fraction: float | None,
+    cursor: str | None,
+) -> Literal["head", "tail"] | log_reading.Place:
+    """Raises InvalidRequest when several places are asked for."""
+    places = {"from": ends, "line": line, "time": time, "fraction": fraction, "cursor": cursor}
+    given = [name for name, value in places.items() if value is not None]
+    if len(given) > 1:
+        raise InvalidRequest(
+            "logs.two_places",
+            f"A page begins at one place, not at {' and '.join(given)}.",
+            hint="Give one of from, line, time, fraction and cursor.",
+        )
+    if line is not None:
+        stream_id, no = line.split(":")
+        return log_reading.Place(line=(int(stream_id), int(no)))
+    if time is not None or fraction is not None:
+        return log_reading.Place(time=time, fraction=fraction)
+    return ends or "tail"
 
 
 @router.get("/trials/{trial_id}/logs/streams", operation_id="list_trial_log_streams")

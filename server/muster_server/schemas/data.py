@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .base import Output, WireFloat
 
 
@@ -116,11 +118,24 @@ class LogLine(Output):
     time_ms: int
     """When the server received it."""
     text: str
-    """Without line end; at most 16,384 characters, then cut with `cut` true."""
+    """Without line end; at most 16,384 characters, then cut with `cut` true. What carriage returns
+    wrote over is left out; a download has it."""
+    level: Literal["debug", "info", "warning", "error", "critical"] | None
+    """As its text says; null when that names none."""
     cut: bool
     partial: bool = False
     """Its end has not arrived yet: the same (stream_id, no) comes again when one follows, with
     more text; replace it then."""
+
+
+class LogSearched(Output):
+    """How much of the log a page with a filter on lines has looked at, from where it began towards
+    where it was going; the rest is for the next page."""
+
+    num_lines: int
+    num_bytes: int
+    left_lines: int
+    left_bytes: int
 
 
 class LogPage(Output):
@@ -129,6 +144,8 @@ class LogPage(Output):
     """Cursor for lines before these; null at the very beginning."""
     newer: str | None
     """Cursor for lines after these; always given, so that following is asking again."""
+    at_end: bool
+    """Nothing comes after these by now."""
     complete: bool
     """No more lines will come (the trial is terminal and its tail arrived)."""
     num_lines: int
@@ -138,6 +155,8 @@ class LogPage(Output):
     search_stopped: bool = False
     """The search ran out of time: these are the matches so far, and the cursor (`older` when
     reading from the tail, else `newer`) goes on from there."""
+    searched: LogSearched | None = None
+    """Null without a filter on lines."""
 
 
 class LogStreamOut(Output):

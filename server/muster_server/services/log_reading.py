@@ -10,40 +10,47 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
-import heapq
 import json
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database
-from muster_server.db.models import AllocationRow, LogChunkRow, LogStreamRow, TrialRow
-from muster_server.db.queries.logs import Line, StreamReader
+from muster_server.db.models import LogChunkRow, LogStreamRow
+from muster_server.db.queries.logs import StreamReader
 from muster_server.domain.states import TERMINAL_TRIAL
 from muster_server.errors import InvalidRequest, NotFound
-from muster_server.schemas.data import LogLine, LogPage, LogStreamOut
+from muster_server.schemas.data import LogPage, LogStreamOut
+from muster_server.services.log_streams import (
+    LogFilter,
+    complete_streams,
+    find_streams,
+    get_trial,
+    truncated,
+)
+from muster_server.services.log_walk import Walk
 
 SEARCH_BUDGET_S = 1.0
-PAGE_MAX_CHARS = 2_000_000
-"""A page ends when its lines are this long together, however many were asked for."""
+"""A page ends when it was searched for this long; its cursor goes on."""
 CURSOR_MAX_CHARS = 32_768
 
 Direction = Literal["older", "newer"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogFilter:
-    ranks: frozenset[int] | None = None
-    """None: all; -1 is the launcher."""
-    stream: Literal["stdout", "stderr"] | None = None
-    attempt_no: int | None = None
-    text: str = ""
-    """Only lines that contain it, whatever their case. Compared with the text as shown."""
+class Place:
+    """Where a page begins; one of these. A fraction (0 to 1) is one of the lines of the stream that
+    has most of them, and of the others what was received from then on."""
+
+    line: tuple[int, int] | None = None
+    """(stream_id, number of the line from 0)"""
+    time: dt.datetime | None = None
+    fraction: float | None = None
 
 
 def read_page(
@@ -52,30 +59,37 @@ def read_page(
     wanted: LogFilter,
     *,
     cursor: str | None = None,
-    start: Literal["head", "tail"] = "tail",
+    start: Literal["head", "tail"] | Place = "tail",
     limit: int = 500,
     budget_s: float = SEARCH_BUDGET_S,
 ) -> LogPage:
     """A page of lines, oldest first.
 
     cursor: `older` or `newer` of an earlier page of the same filter; without it the page is at
-    the `start` asked for. A search that has used up budget_s answers what it has found and sets
+    the `start` asked for, which may be a place: then it begins there and its `older` leads to what
+    comes before. A search that has used up budget_s answers what it has found and sets
     `search_stopped`; its cursor goes on from there.
-    Raises NotFound for the trial and InvalidRequest for a broken cursor.
+    Raises NotFound for the trial, and a line that it has not, and InvalidRequest for a broken
+    cursor or pattern.
     """
-    trial = _get_trial(session, trial_id)
-    streams = _streams(session, trial_id, wanted)
-    sizes = {s.id: s.size_bytes for s in streams}
-    if cursor is None:
-        direction: Direction = "newer" if start == "head" else "older"
-        at = dict.fromkeys(sizes, 0) if start == "head" else dict(sizes)
+    trial = get_trial(session, trial_id)
+    test = wanted.test()
+    streams = find_streams(session, trial_id, wanted)
+    low, high = _borders(session, streams, wanted)
+    if isinstance(start, Place) and cursor is None:
+        direction: Direction = "newer"
+        at = _positions(session, streams, start)
+    elif cursor is None:
+        direction = "newer" if start == "head" else "older"
+        at = low if start == "head" else high
     else:
         direction, given = _decode_cursor(cursor)
-        at = {id_: min(given.get(id_, 0), size) for id_, size in sizes.items()}
+        at = {s.id: given.get(s.id, 0) for s in streams}
+    at = {id_: min(max(low[id_], position), high[id_]) for id_, position in at.items()}
 
-    complete = _complete_streams(session, trial, streams)
+    complete = complete_streams(session, trial, streams)
     deadline = time.monotonic() + budget_s
-    walk = _Walk(session, streams, complete, at, wanted.text, limit, deadline)
+    walk = Walk(session, streams, complete, at, low, high, test, limit, deadline)
     if direction == "newer":
         walk.forward()
         older, newer = at, walk.positions
@@ -85,23 +99,79 @@ def read_page(
         if cursor is None:
             # Following starts at the line whose end has not come yet, so that it comes whole.
             newer |= walk.unfinished_starts()
-    is_at_end = all(newer[s.id] >= s.size_bytes for s in streams)
+    is_at_end = all(newer[s.id] >= high[s.id] for s in streams)
+    has_older = any(position > low[id_] for id_, position in older.items())
     return LogPage(
         lines=walk.lines(),
-        older=_encode_cursor("older", older) if any(older.values()) else None,
+        older=_encode_cursor("older", older) if has_older else None,
         newer=_encode_cursor("newer", newer),
+        at_end=is_at_end,
         complete=is_at_end and trial.state in TERMINAL_TRIAL and len(complete) == len(streams),
         num_lines=sum(s.num_lines for s in streams),
-        truncated_streams=_truncated(session, streams),
+        truncated_streams=truncated(session, streams),
         search_stopped=walk.is_stopped,
+        searched=walk.searched(),
     )
+
+
+def _borders(
+    session: Session, streams: Sequence[LogStreamRow], wanted: LogFilter
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Stream → where the wanted time range begins, and where it ends."""
+    low = {s.id: 0 for s in streams}
+    high = {s.id: s.size_bytes for s in streams}
+    for s in streams:
+        reader = StreamReader(session, s.id, s.size_bytes)
+        if wanted.since is not None:
+            low[s.id] = reader.start_at_time(wanted.since)
+        if wanted.until is not None:
+            high[s.id] = max(low[s.id], reader.start_at_time(wanted.until))
+    return low, high
+
+
+def _positions(session: Session, streams: Sequence[LogStreamRow], place: Place) -> dict[int, int]:
+    """Stream → where the page begins that shows a place first."""
+    if not streams:
+        return {}
+    if place.time is not None:
+        return {
+            s.id: StreamReader(session, s.id, s.size_bytes).start_at_time(place.time)
+            for s in streams
+        }
+    if place.line is not None:
+        stream_id, no = place.line
+        chosen = next((s for s in streams if s.id == stream_id), None)
+        if chosen is None or no >= chosen.num_lines:
+            what = "is none of these streams" if chosen is None else f"has {chosen.num_lines} lines"
+            raise NotFound(
+                "logs.no_such_line",
+                f"There is no line {no} of stream {stream_id}: it {what}.",
+                hint="Lines count from 0; GET /api/v1/trials/{id}/logs/streams lists the streams.",
+            )
+    else:
+        assert place.fraction is not None
+        chosen = max(streams, key=lambda s: s.num_lines)
+        no = max(0, min(int(place.fraction * chosen.num_lines), chosen.num_lines - 1))
+    reader = StreamReader(session, chosen.id, chosen.size_bytes)
+    position = reader.start_of_line(no)
+    line = reader.line_at(position)
+    at, is_before = {}, True
+    for s in streams:
+        if s is chosen:
+            at[s.id], is_before = position, False
+        elif line is not None:
+            other = StreamReader(session, s.id, s.size_bytes)
+            at[s.id] = other.start_at_time(line.time, after=is_before)
+        else:
+            at[s.id] = s.size_bytes
+    return at
 
 
 def list_streams(session: Session, trial_id: int) -> list[LogStreamOut]:
     """Every stream of a trial, by attempt and rank."""
-    trial = _get_trial(session, trial_id)
-    streams = _streams(session, trial_id, LogFilter())
-    complete = _complete_streams(session, trial, streams)
+    trial = get_trial(session, trial_id)
+    streams = find_streams(session, trial_id, LogFilter())
+    complete = complete_streams(session, trial, streams)
     return [
         LogStreamOut(
             stream_id=s.id,
@@ -138,8 +208,8 @@ def find_download(
     The launcher (rank -1) has a stream per node; they follow each other in node order.
     Raises NotFound.
     """
-    _get_trial(session, trial_id)
-    found = _streams(
+    get_trial(session, trial_id)
+    found = find_streams(
         session,
         trial_id,
         LogFilter(ranks=frozenset([rank]), stream=stream, attempt_no=attempt_no),
@@ -177,246 +247,6 @@ def download(database: Database, found: Download) -> Iterator[bytes]:
             for chunk in chunks:
                 yield zlib.decompress(chunk.data)
             position = chunks[-1].offset + chunks[-1].length
-
-
-# ---------------------------------------------------------------- walking the streams
-
-
-@dataclass(frozen=True)
-class _Step:
-    """One move along a stream: past a line that is shown, or (line None) past what is not."""
-
-    time: dt.datetime
-    position: int
-    """Where the stream stands after it."""
-    line: Line | None = None
-    text: str = ""
-    cut: bool = False
-
-
-@dataclass
-class _Walk:
-    """A merge of the streams' lines, one direction at a time, until the page is full."""
-
-    session: Session
-    streams: Sequence[LogStreamRow]
-    complete: Set[int]
-    """Streams whose last line is whole as it is."""
-    at: Mapping[int, int]
-    text: str
-    limit: int
-    deadline: float
-    positions: dict[int, int] = field(default_factory=dict)
-    is_stopped: bool = False
-    """The search ran out of time."""
-
-    def __post_init__(self) -> None:
-        self.positions = dict(self.at)
-        self._readers = {s.id: StreamReader(self.session, s.id, s.size_bytes) for s in self.streams}
-        self._order = {s.id: index for index, s in enumerate(self.streams)}
-        self._by_id = {s.id: s for s in self.streams}
-        self._found: list[tuple[tuple[dt.datetime, int, int], int, _Step]] = []
-        self._needle = _needle(self.text)
-        self._folded = self.text.casefold()
-
-    def forward(self) -> None:
-        def steps(s: LogStreamRow) -> Iterator[_Step]:
-            return self._forward(self._readers[s.id], self.at[s.id], s.id in self.complete)
-
-        is_drained = self._merge({s.id: steps(s) for s in self.streams}, newest_first=False)
-        if is_drained:
-            self._add_unfinished()
-
-    def backward(self) -> None:
-        def steps(s: LogStreamRow) -> Iterator[_Step]:
-            return self._backward(self._readers[s.id], self.at[s.id])
-
-        self._merge({s.id: steps(s) for s in self.streams}, newest_first=True)
-
-    def unfinished_starts(self) -> dict[int, int]:
-        """Stream → start of its last line, where that has no line end yet."""
-        starts = {}
-        for s in self.streams:
-            if s.id not in self.complete and s.size_bytes:
-                line = self._readers[s.id].line_before(s.size_bytes)
-                if line is not None and not line.is_finished:
-                    starts[s.id] = line.start
-        return starts
-
-    def lines(self) -> list[LogLine]:
-        shown = []
-        for _, stream_id, step in sorted(self._found, key=lambda found: found[0]):
-            assert step.line is not None
-            s = self._by_id[stream_id]
-            shown.append(
-                LogLine(
-                    stream_id=s.id,
-                    rank=s.rank,
-                    local_rank=s.local_rank,
-                    node_name=s.node_name,
-                    attempt_no=s.attempt_no,
-                    stream=s.stream,
-                    no=step.line.no,
-                    time_ms=int(step.line.time.timestamp() * 1000),
-                    text=step.text,
-                    cut=step.cut,
-                    partial=not step.line.is_finished and s.id not in self.complete,
-                )
-            )
-        return shown
-
-    def _merge(self, walks: Mapping[int, Iterator[_Step]], *, newest_first: bool) -> bool:
-        """Take steps in order until the page is full or the time is up; True when none is left."""
-        sign = -1 if newest_first else 1
-        heap: list[tuple[float, int, int, int, _Step]] = []
-
-        def push(stream_id: int) -> None:
-            step = next(walks[stream_id], None)
-            if step is not None:
-                order = sign * self._order[stream_id]
-                heapq.heappush(
-                    heap, (sign * step.time.timestamp(), order, step.position, stream_id, step)
-                )
-
-        for stream_id in walks:
-            push(stream_id)
-        num_chars = num_steps = 0
-        while heap:
-            if len(self._found) >= self.limit or num_chars >= PAGE_MAX_CHARS:
-                return False
-            # At least one step, or asking again could go on for ever on a busy machine.
-            if self.text and num_steps and time.monotonic() > self.deadline:
-                self.is_stopped = True
-                return False
-            num_steps += 1
-            *_, stream_id, step = heapq.heappop(heap)
-            self.positions[stream_id] = step.position
-            if step.line is not None:
-                self._keep(stream_id, step)
-                num_chars += len(step.text)
-            push(stream_id)
-        return True
-
-    def _keep(self, stream_id: int, step: _Step) -> None:
-        assert step.line is not None
-        key = (step.line.time, self._order[stream_id], step.line.start)
-        self._found.append((key, stream_id, step))
-
-    def _add_unfinished(self) -> None:
-        """Lines whose end has not come are shown, but not passed: they come again, whole."""
-        for s in self.streams:
-            reader = self._readers[s.id]
-            line = None if s.id in self.complete else reader.line_at(self.positions[s.id])
-            if line is not None and len(self._found) < self.limit:
-                step = self._shown(reader, line, line.start)
-                if step.line is not None:
-                    self._keep(s.id, step)
-
-    def _forward(self, reader: StreamReader, position: int, is_complete: bool) -> Iterator[_Step]:
-        while position < reader.size:
-            if self._needle:
-                skipped = reader.skip_forward(position, self._needle)
-                if skipped > position:
-                    yield _Step(reader.chunk_at(position, ahead=True).received_at, skipped)
-                    position = skipped
-                    continue
-            line = reader.line_at(position)
-            if line is None or not (line.is_finished or is_complete):
-                return
-            yield self._shown(reader, line, line.after)
-            position = line.after
-
-    def _backward(self, reader: StreamReader, position: int) -> Iterator[_Step]:
-        while position > 0:
-            if self._needle:
-                skipped = reader.skip_backward(position, self._needle)
-                if skipped < position:
-                    yield _Step(reader.chunk_at(skipped, ahead=False).received_at, skipped)
-                    position = skipped
-                    continue
-            line = reader.line_before(position)
-            if line is None:
-                return
-            yield self._shown(reader, line, line.start)
-            position = line.start
-
-    def _shown(self, reader: StreamReader, line: Line, position: int) -> _Step:
-        text, cut = reader.text(line)
-        if self._folded and self._folded not in text.casefold():
-            return _Step(line.time, position)
-        return _Step(line.time, position, line, text, cut)
-
-
-def _needle(text: str) -> bytes | None:
-    """Bytes that every matching chunk must hold, to pass over the others without reading lines.
-
-    None when upper and lower case differ in letters that bytes.lower() does not know.
-    """
-    if not text or any(not c.isascii() and c.lower() != c.upper() for c in text):
-        return None
-    return text.encode().lower()
-
-
-# ---------------------------------------------------------------- streams
-
-
-def _get_trial(session: Session, trial_id: int) -> TrialRow:
-    trial = session.get(TrialRow, trial_id)
-    if trial is None:
-        raise NotFound("trials.not_found", f"There is no trial {trial_id}.")
-    return trial
-
-
-def _streams(session: Session, trial_id: int, wanted: LogFilter) -> list[LogStreamRow]:
-    query = select(LogStreamRow).where(LogStreamRow.trial_id == trial_id)
-    if wanted.ranks is not None:
-        query = query.where(LogStreamRow.rank.in_(sorted(wanted.ranks)))
-    if wanted.stream is not None:
-        query = query.where(LogStreamRow.stream == wanted.stream)
-    if wanted.attempt_no is not None:
-        query = query.where(LogStreamRow.attempt_no == wanted.attempt_no)
-    return sorted(
-        session.scalars(query),
-        key=lambda s: (s.attempt_no, s.rank, s.stream != "stdout", s.node_name, s.id),
-    )
-
-
-def _complete_streams(
-    session: Session, trial: TrialRow, streams: Sequence[LogStreamRow]
-) -> set[int]:
-    """Streams to which nothing more can come: their tail arrived, or is given up with its node."""
-    if trial.state in TERMINAL_TRIAL and trial.logs_complete:
-        return {s.id for s in streams}
-    complete = {s.id for s in streams if s.is_complete}
-    rest = [s for s in streams if not s.is_complete]
-    if rest and trial.state in TERMINAL_TRIAL:
-        given_up = set(
-            session.scalars(
-                select(AllocationRow.id).where(
-                    AllocationRow.trial_id == trial.id,
-                    AllocationRow.observed.in_(["LOST", "CLEANED"]),
-                )
-            )
-        )
-        complete |= {s.id for s in rest if s.allocation_id in given_up}
-    return complete
-
-
-def _truncated(session: Session, streams: Sequence[LogStreamRow]) -> list[str]:
-    """Streams that have reached the limit at which the agent cuts them."""
-    if not streams:
-        return []
-    limits: dict[str, int] = {}
-    ids = sorted({s.allocation_id for s in streams if s.size_bytes})
-    for id_, spec in session.execute(
-        select(AllocationRow.id, AllocationRow.spec).where(AllocationRow.id.in_(ids))
-    ):
-        limits[id_] = spec.get("log_limit_bytes") or 0
-    return [
-        f"{'launcher' if s.rank < 0 else f'rank {s.rank}'} {s.stream}"
-        for s in streams
-        if 0 < limits.get(s.allocation_id, 0) <= s.size_bytes
-    ]
 
 
 # ---------------------------------------------------------------- cursors

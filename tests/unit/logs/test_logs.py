@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import time
 import tracemalloc
 
 import pytest
+import re2
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from muster_server.db.engine import Database
-from muster_server.db.models import AllocationRow, Base, LogChunkRow, LogStreamRow, TrialRow
-from muster_server.errors import InvalidRequest
+from muster_server.db.models import AllocationRow, LogChunkRow, LogStreamRow, TrialRow
+from muster_server.domain.log_lines import LineTest, level_of, visible
+from muster_server.errors import InvalidRequest, NotFound
 from muster_server.schemas.data import LogPage
-from muster_server.services import log_reading, logs
-from muster_server.services.log_reading import LogFilter
+from muster_server.services import log_reading, log_walk, logs
+from muster_server.services.log_reading import Place
+from muster_server.services.log_streams import LogFilter
 from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial, add_worker
 
 
@@ -321,42 +325,193 @@ def test_a_download_is_the_bytes_as_written(trial: Trial) -> None:
 pieces = st.lists(
     st.tuples(
         st.integers(0, 1),
-        st.text("ab\r\n\x00é", min_size=1, max_size=30),
+        st.lists(
+            st.sampled_from(
+                [
+                    "a",
+                    "b",
+                    "AB",
+                    "\r",
+                    "\n",
+                    "\x00",
+                    "é",
+                    "ERROR",
+                    "\x1b[31m",
+                    "\x1b",
+                    "\x1b]0;t\x07",
+                ]
+            ).map(str.encode)
+            | st.sampled_from([b"\xe6", b"\x8d\x9f", b"\xff"]),
+            min_size=1,
+            max_size=8,
+        ).map(b"".join),
     ),
     min_size=1,
-    max_size=12,
+    max_size=8,
 )
 
 
-@hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(pieces, st.integers(1, 5))
+def read_all(trial: Trial, *, forwards: bool, **given: object) -> list[str]:
+    page = trial.page(start="head" if forwards else "tail", **given)
+    found = texts(page)
+    while page.lines or page.search_stopped:
+        cursor = page.newer if forwards else page.older
+        if cursor is None:
+            break
+        page = trial.page(cursor, **given)
+        found = found + texts(page) if forwards else texts(page) + found
+    return found
+
+
+@hypothesis_settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(pieces, st.integers(1, 5), st.sampled_from(["ab", "é", "^a", "b$", "a+b|\\x00", "(?s).b"]))
 def test_every_way_of_reading_shows_what_was_written(
-    tmp_path_factory: pytest.TempPathFactory, written: list[tuple[int, str]], limit: int
+    database: Database, written: list[tuple[int, bytes]], limit: int, pattern: str
 ) -> None:
-    database = Database(f"sqlite:///{tmp_path_factory.mktemp('l') / 'l.db'}")
-    try:
-        Base.metadata.create_all(database.engine)
-        trial = Trial(database)
-        for s, (rank, text) in enumerate(written):
-            trial.write(text.encode(), rank=rank, s=s)
-        trial.end()
-        for rank in (0, 1):
-            whole = "".join(text for r, text in written if r == rank)
-            expected = whole.removesuffix("\n").split("\n") if whole else []
-            shown = [e.rstrip("\r").split("\r")[-1].replace("\x00", "␀") for e in expected]
-            page = trial.page(ranks=frozenset([rank]), limit=limit)
-            backwards = texts(page)
-            while page.older:
-                page = trial.page(page.older, ranks=frozenset([rank]), limit=limit)
-                backwards = texts(page) + backwards
-            assert backwards == shown
-            page = trial.page(ranks=frozenset([rank]), start="head", limit=limit)
-            forwards = texts(page)
-            while page.lines:
-                page = trial.page(page.newer, ranks=frozenset([rank]), limit=limit)
-                forwards += texts(page)
-            assert forwards == shown
-            matching = trial.page(ranks=frozenset([rank]), text="AB", start="head")
-            assert texts(matching) == [t for t in shown if "ab" in t]
-    finally:
-        database.dispose()
+    trial = Trial(database)
+    for s, (rank, data) in enumerate(written):
+        trial.write(data, rank=rank, s=s)
+    trial.end()
+    for rank in {rank for rank, _ in written}:
+        whole = b"".join(data for r, data in written if r == rank)
+        lines = whole.removesuffix(b"\n").split(b"\n")
+        shown = [
+            line.rstrip(b"\r").split(b"\r")[-1].decode("utf-8", "replace").replace("\x00", "␀")
+            for line in lines
+        ]
+        ranks = frozenset([rank])
+        expected = re2.compile(pattern, flags(match_case=False))
+        seen = [visible(text.encode()) for text in shown]
+        for forwards in (True, False):
+            assert read_all(trial, forwards=forwards, ranks=ranks, limit=limit) == shown
+            found = read_all(
+                trial, forwards=forwards, ranks=ranks, limit=limit, text=pattern, is_regex=True
+            )
+            assert found == [t for t, v in zip(shown, seen, strict=True) if expected.search(v)]
+            errors = read_all(
+                trial, forwards=forwards, ranks=ranks, limit=limit, levels=frozenset({"error"})
+            )
+            assert errors == [t for t, v in zip(shown, seen, strict=True) if level_of(v) == "error"]
+    order = [(line.stream_id, line.no) for line in trial.page().lines]
+    for at, (stream_id, no) in enumerate(order):
+        page = trial.page(start=Place(line=(stream_id, no)))
+        assert [(line.stream_id, line.no) for line in page.lines] == order[at:]
+
+
+def flags(*, match_case: bool) -> re2.Options:
+    options = re2.Options()
+    options.case_sensitive = match_case
+    return options
+
+
+def test_a_page_begins_at_a_line_a_time_or_a_part(trial: Trial) -> None:
+    for s in range(10):
+        trial.write(b"".join(b"a%d\n" % (10 * s + i) for i in range(10)), rank=0, s=s)
+        trial.write(b"b%d\n" % s, rank=1, s=s)
+    first, second = (line.stream_id for line in trial.page(start="head", limit=11).lines[-2:])
+    assert texts(trial.page(start=Place(line=(first, 57)), limit=4)) == ["a57", "a58", "a59", "b5"]
+    page = trial.page(start=Place(line=(second, 5)), limit=2)
+    assert texts(page) == ["b5", "a60"]
+    assert texts(trial.page(page.older, limit=2)) == ["a58", "a59"]
+    at = NOW + dt.timedelta(seconds=3)
+    assert texts(trial.page(start=Place(time=at), limit=1)) == ["a30"]
+    assert texts(trial.page(start=Place(time=NOW + dt.timedelta(days=1)))) == []
+    assert texts(trial.page(start=Place(fraction=0.5), limit=1)) == ["a50"]
+    assert texts(trial.page(start=Place(fraction=1.0), limit=2)) == ["a99", "b9"]
+    with pytest.raises(NotFound, match="100 lines"):
+        trial.page(start=Place(line=(first, 100)))
+    with pytest.raises(NotFound, match="none of these"):
+        trial.page(start=Place(line=(99999, 0)))
+
+
+def test_a_time_range_has_borders_that_are_kept_both_ways(trial: Trial) -> None:
+    for s in range(6):
+        trial.write(b"a%d\n" % s, rank=0, s=s)
+        trial.write(b"b%d\nunended" % s if s == 5 else b"b%d\n" % s, rank=1, s=s)
+    given = {
+        "since": NOW + dt.timedelta(seconds=2),
+        "until": NOW + dt.timedelta(seconds=4),
+        "limit": 3,
+    }
+    page = trial.page(**given)
+    assert texts(page) == ["b2", "a3", "b3"]
+    assert page.at_end
+    page = trial.page(page.older, **given)
+    assert texts(page) == ["a2"]
+    assert page.older is None
+    page = trial.page(start="head", **given)
+    assert texts(page) == ["a2", "b2", "a3"]
+    page = trial.page(page.newer, **given)
+    assert (texts(page), page.at_end) == (["b3"], True)
+    assert texts(trial.page(page.newer, **given)) == []
+
+
+def test_lines_are_filtered_by_node_and_level(trial: Trial) -> None:
+    trial.write(b"INFO ok\nWARNING slow\nValueError: bad\nplain\n")
+    with trial.database.read() as session:
+        node = session.scalars(select(LogStreamRow.node_name)).one()
+    assert len(texts(trial.page(nodes=frozenset({node})))) == 4
+    assert texts(trial.page(nodes=frozenset({"elsewhere"}))) == []
+    page = trial.page(levels=frozenset({"warning", "error"}))
+    assert [(line.text, line.level) for line in page.lines] == [
+        ("WARNING slow", "warning"),
+        ("ValueError: bad", "error"),
+    ]
+
+
+def test_a_search_says_how_much_it_has_looked_at(trial: Trial) -> None:
+    line = b"step %06d loss 0.5 and some padding\n"
+    trial.write(b"".join(line % i for i in range(20_000)))
+    assert trial.page().searched is None
+    page = trial.page(text="step 000100 ", start="head")
+    assert page.searched is not None
+    assert (page.searched.num_lines, page.searched.left_lines) == (20_000, 0)
+    assert page.searched.num_bytes == 20_000 * len(line % 0)
+    page = trial.page(text="nowhere", budget_s=0.0)
+    assert page.search_stopped
+    seen = []
+    while True:
+        assert page.searched is not None
+        seen.append(page.searched.num_lines)
+        assert sum(seen) + page.searched.left_lines == 20_000
+        if page.older is None:
+            break
+        page = trial.page(page.older, text="nowhere", budget_s=0.0)
+    assert sum(seen) == 20_000
+    assert len(seen) > 3
+
+
+def test_a_search_sees_text_through_its_colours(trial: Trial) -> None:
+    trial.write(b"\x1b[32mloss\x1b[0m 0.5\n 10%\r 20%\rdone \x1b[1mall\x1b[0m\n")
+    assert len(texts(trial.page(text="loss 0.5"))) == 1
+    assert len(texts(trial.page(text="^done all$", is_regex=True))) == 1
+    assert texts(trial.page(text="10%")) == [], "what was overwritten is not shown"
+
+
+@pytest.mark.parametrize("pattern", ["(a", r"(a)\1", "a(?=b)", "a{2000}", r"\pL{900}{900}"])
+def test_a_pattern_that_is_none_is_refused(trial: Trial, pattern: str) -> None:
+    with pytest.raises(InvalidRequest, match="pattern cannot be read"):
+        trial.page(text=pattern, is_regex=True)
+
+
+def test_streams_of_many_workers_share_the_memory_of_a_page(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank in range(8):
+        for piece in range(4):
+            trial.write(b"%99d\n" % piece * 650, rank=rank, s=piece)
+    monkeypatch.setattr(log_walk, "READ_MEMORY_BYTES", 1 << 20)
+    with trial.database.read() as session:
+        streams = session.scalars(select(LogStreamRow)).all()
+        low = {s.id: 0 for s in streams}
+        high = {s.id: s.size_bytes for s in streams}
+        test = LineTest("3$", is_regex=True)
+        walk = log_walk.Walk(session, streams, set(), low, low, high, test, 100_000, math.inf)
+        walk.forward()
+        assert len(walk.lines()) == 8 * 650
+        assert sum(high.values()) > 1 << 20
+        assert walk.held_bytes <= 1 << 20

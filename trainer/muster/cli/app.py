@@ -15,6 +15,7 @@ from . import (
     experiments,
     lineage,
     local,
+    logs,
     nodes,
     operations,
     performance,
@@ -77,7 +78,7 @@ app.command("submit")(experiments.submit)
 app.command("validate")(experiments.validate)
 app.command("list")(experiments.list_)
 app.command("show")(experiments.show)
-app.command("logs")(experiments.logs)
+app.command("logs")(logs.logs)
 app.command("performance")(performance.performance)
 app.command("progress")(progress.progress)
 app.command("stacks")(progress.stacks)

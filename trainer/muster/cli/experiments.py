@@ -1,9 +1,8 @@
-"""Commands about experiments: submit, validate, list, show, logs."""
+"""Commands about experiments: submit, validate, list, show."""
 
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,7 +18,6 @@ from .output import (
     number,
     print_fields,
     print_json,
-    printable,
     say,
     say_away,
     styled_state,
@@ -209,58 +207,6 @@ def show(experiment: ExperimentArgument, as_json: JsonOption = False) -> None:
             out.print(f"trial {trial['no']}: {escape(reason)}")
 
 
-def logs(
-    experiment: ExperimentArgument,
-    trial: TrialOption = None,
-    rank: Annotated[
-        list[int] | None, typer.Option("--rank", "-r", help="Only this rank; repeatable.")
-    ] = None,
-    stream: Annotated[StreamName | None, typer.Option(help="Only this stream.")] = None,
-    attempt: Annotated[
-        int | None, typer.Option(help="An earlier attempt; the last one by default.")
-    ] = None,
-    query: Annotated[
-        str | None, typer.Option("-q", "--query", help="Only lines that contain this.")
-    ] = None,
-    tail: Annotated[
-        int | None, typer.Option("--tail", "-n", min=1, help="Only the last N lines.")
-    ] = None,
-    follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow",
-            "-f",
-            help="Go on until the log is complete; wait for a server that is away.",
-        ),
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Print the log of a trial, lines of all ranks in order."""
-    import json
-
-    with _client() as client:
-        trial_id = find_trial(client, experiment, trial)["id"]
-        count = 0
-        with client.patience(say_away) if follow else nullcontext():
-            for line in client.log_lines(
-                trial_id,
-                ranks=rank or [],
-                stream=stream,
-                attempt=attempt,
-                query=query,
-                tail=tail,
-                follow=follow,
-            ):
-                count += 1
-                if as_json:
-                    print(json.dumps(line, ensure_ascii=False), flush=follow)
-                else:
-                    who = "launch" if line["rank"] < 0 else f"rank {line['rank']}"
-                    print(f"[{who}] {printable(line['text'])}", flush=follow)
-        if not count:
-            _say_no_lines(client, trial_id, ranks=rank or [], attempt=attempt, query=query)
-
-
 # ---------------------------------------------------------------- helpers
 
 
@@ -343,30 +289,11 @@ def find_trial(client: Client, experiment: int, no: int | None) -> dict[str, Any
             return trial
     raise Failure(
         f"Experiment {experiment} has no trial {no}.",
-        f"it has {_numbers([t['no'] for t in trials])}" if trials else None,
+        f"it has {numbers_text([t['no'] for t in trials])}" if trials else None,
     )
 
 
-def _say_no_lines(
-    client: Client, trial_id: int, *, ranks: list[int], attempt: int | None, query: str | None
-) -> None:
-    """Why nothing was printed. Raises Failure for an attempt or a rank that does not exist."""
-    trial = client.get(f"/trials/{trial_id}")
-    attempts = [a["no"] for a in trial["attempts"]]
-    if attempt is not None and attempt not in attempts:
-        there = f"it has {_numbers(attempts)}" if attempts else "none was started yet"
-        raise Failure(f"There is no attempt {attempt} of this trial.", there)
-    known = {w["rank"] for w in client.pages(f"/trials/{trial_id}/workers")} | {-1}
-    missing = sorted(set(ranks) - known)
-    if missing and len(known) > 1:
-        raise Failure(
-            f"There is no rank {_numbers(missing)} in this trial.",
-            f"it has {_numbers(sorted(known - {-1}))}; -1 is the launcher",
-        )
-    say("No line matches." if query else "No log lines.")
-
-
-def _numbers(numbers: Sequence[int], *, at_most: int = 20) -> str:
+def numbers_text(numbers: Sequence[int], *, at_most: int = 20) -> str:
     more = ", …" if len(numbers) > at_most else ""
     return ", ".join(map(str, numbers[:at_most])) + more
 

@@ -129,6 +129,11 @@ class LogChunkRow(Base):
     data: Mapped[bytes] = mapped_column(LargeBinary)
     """zlib."""
 
+    __table_args__ = (
+        # `offset` makes the index answer alone where a stream's lines of a time begin.
+        Index("ix_log_chunks_stream_id_received_at", "stream_id", "received_at", "offset"),
+    )
+
 
 class BlobRow(Base):
     """An uploaded code bundle, in the database so that every API server can serve it."""

@@ -1,0 +1,215 @@
+"""The command that prints logs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import EXIT_USAGE
+from .experiments import ExperimentArgument, StreamName, TrialOption, find_trial, numbers_text
+from .output import Failure, JsonOption, printable, say, say_away
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..client import Client
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+MAX_RANKS = 1000
+"""Ranks that one command may name."""
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def logs(
+    experiment: ExperimentArgument,
+    trial: TrialOption = None,
+    rank: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rank", "-r", metavar="RANKS", help="Only these: 0, 0,2 or 4-7; -1 is the launcher."
+        ),
+    ] = None,
+    node: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this node; repeatable.")
+    ] = None,
+    stream: Annotated[StreamName | None, typer.Option(help="Only this stream.")] = None,
+    attempt: Annotated[int | None, typer.Option(help="Only this attempt; all by default.")] = None,
+    level: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--level", "-l", metavar="LEVELS", help=f"Only lines of these: {', '.join(LEVELS)}."
+        ),
+    ] = None,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Short for --level error --level critical.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only from then on: 10m, 2h, 3d ago, or a time."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only before then, written likewise.")
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option("-q", "--query", help="Only lines that contain this.")
+    ] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option(
+            "-g", "--grep", metavar="PATTERN", help="Only lines that match; RE2's syntax."
+        ),
+    ] = None,
+    match_case: Annotated[
+        bool, typer.Option("--match-case", help="Capitals count in --query and --grep.")
+    ] = False,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", min=1, help="Only the last N lines.")
+    ] = None,
+    timestamps: Annotated[
+        bool, typer.Option("--timestamps", "-t", help="Say when each line was received.")
+    ] = False,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            "-f",
+            help="Go on until the log is complete; wait for a server that is away.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the log of a trial, lines of all ranks in order."""
+    import json
+
+    from ..client import Client
+
+    if query is not None and grep is not None:
+        raise Failure(
+            "--query and --grep are two ways to say one thing.",
+            "give one of them",
+            exit_code=EXIT_USAGE,
+        )
+    now = dt.datetime.now().astimezone()
+    given: dict[str, Any] = {
+        "ranks": parse_ranks(rank or []),
+        "nodes": node or [],
+        "stream": stream,
+        "attempt": attempt,
+        "levels": parse_levels([*(level or []), *(["error,critical"] if errors else [])]),
+        "since": None if since is None else parse_time("--since", since, now),
+        "until": None if until is None else parse_time("--until", until, now),
+        "query": query if grep is None else grep,
+        "regex": grep is not None,
+        "match_case": match_case,
+        "tail": tail,
+        "follow": follow,
+    }
+    with Client.from_environment() as client:
+        trial_id = find_trial(client, experiment, trial)["id"]
+        count = 0
+        with client.patience(say_away) if follow else nullcontext():
+            for line in client.log_lines(trial_id, **given):
+                count += 1
+                if as_json:
+                    print(json.dumps(line, ensure_ascii=False), flush=follow)
+                else:
+                    print(_as_text(line, timestamps), flush=follow)
+        if not count:
+            _say_no_lines(client, trial_id, given)
+
+
+def parse_ranks(texts: Sequence[str]) -> list[int]:
+    """["0", "4-6,9"] → [0, 4, 5, 6, 9]; -1 is the launcher. Raises Failure."""
+    ranks: set[int] = set()
+    for part in (part.strip() for text in texts for part in text.split(",")):
+        found = re.fullmatch(r"(-1|\d{1,6})(?:-(\d{1,6}))?", part)
+        first = int(found[1]) if found else 0
+        last = int(found[2]) if found and found[2] else first
+        if found is None or last < first:
+            raise Failure(
+                f"--rank {part!r} names no ranks.",
+                "ranks are written 0 or 0,2 or 4-7; -1 is the launcher",
+                exit_code=EXIT_USAGE,
+            )
+        if last - first >= MAX_RANKS or len(ranks | {*range(first, last + 1)}) > MAX_RANKS:
+            raise Failure(
+                f"--rank names more than {MAX_RANKS} ranks.",
+                "leave it out to see all of them",
+                exit_code=EXIT_USAGE,
+            )
+        ranks |= {*range(first, last + 1)}
+    return sorted(ranks)
+
+
+def parse_levels(texts: Sequence[str]) -> list[str]:
+    """["error,critical"] → ["error", "critical"]. Raises Failure."""
+    levels = [part.strip().lower() for text in texts for part in text.split(",")]
+    wrong = [level for level in levels if level not in LEVELS]
+    if wrong:
+        raise Failure(
+            f"--level {wrong[0]!r} is no level.",
+            f"there are {', '.join(LEVELS)}",
+            exit_code=EXIT_USAGE,
+        )
+    return sorted(set(levels), key=LEVELS.index)
+
+
+def parse_time(option: str, text: str, now: dt.datetime) -> str:
+    """A time as the server takes it: "90s", "10m", "2h", "3d" before `now`, or ISO 8601; a time
+    without a date is of today, without a zone of this machine's. Raises Failure."""
+    ago = re.fullmatch(r"(\d{1,7}(?:\.\d{1,3})?)([smhd])", text.strip())
+    try:
+        if ago is not None:
+            at = now - dt.timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])
+        elif re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text.strip()):
+            clock = dt.time.fromisoformat(text.strip().zfill(5))
+            at = dt.datetime.combine(now.date(), clock).astimezone()
+        else:
+            at = dt.datetime.fromisoformat(text.strip())
+        return at.astimezone(dt.UTC).isoformat()
+    except (ValueError, OverflowError):
+        raise Failure(
+            f"{option} {text!r} is no time.",
+            "write 10m, 2h or 3d for so long ago, 14:05 for today, or 2026-11-21T14:05",
+            exit_code=EXIT_USAGE,
+        ) from None
+
+
+def _as_text(line: dict[str, Any], timestamps: bool) -> str:
+    who = "launch" if line["rank"] < 0 else f"rank {line['rank']}"
+    when = ""
+    if timestamps:
+        at = dt.datetime.fromtimestamp(line["time_ms"] / 1000).astimezone()
+        when = f"{at.isoformat(sep=' ', timespec='milliseconds')} "
+    return f"{when}[{who}] {printable(line['text'])}{' …' if line['cut'] else ''}"
+
+
+def _say_no_lines(client: Client, trial_id: int, given: dict[str, Any]) -> None:
+    """Why nothing was printed. Raises Failure for an attempt, rank or node that does not exist."""
+    trial = client.get(f"/trials/{trial_id}")
+    attempts = [a["no"] for a in trial["attempts"]]
+    attempt = given["attempt"]
+    if attempt is not None and attempt not in attempts:
+        there = f"it has {numbers_text(attempts)}" if attempts else "none was started yet"
+        raise Failure(f"There is no attempt {attempt} of this trial.", there)
+    known = {w["rank"] for w in client.pages(f"/trials/{trial_id}/workers")} | {-1}
+    missing = sorted(set(given["ranks"]) - known)
+    if missing and len(known) > 1:
+        raise Failure(
+            f"There is no rank {numbers_text(missing)} in this trial.",
+            f"it has {numbers_text(sorted(known - {-1}))}; -1 is the launcher",
+        )
+    streams = client.get(f"/trials/{trial_id}/logs/streams")["items"]
+    nodes = sorted({s["node_name"] for s in streams})
+    absent = sorted(set(given["nodes"]) - set(nodes))
+    if absent and nodes:
+        raise Failure(
+            f"No log of this trial comes from node {absent[0]!r}.", f"from {', '.join(nodes[:20])}"
+        )
+    num_lines = sum(s["num_lines"] for s in streams)
+    say(f"None of the {num_lines:,} lines matches." if num_lines else "No log lines.")
