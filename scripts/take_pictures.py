@@ -122,6 +122,9 @@ def take_ended(studio: Studio) -> None:
     )
     studio.take("logs", f"{ddp}?tab=logs", shown("log-line"), schemes=("dark",), height=640)
     studio.take("search", f"{asha}?tab=search", shown("rung-view"), schemes=("light",))
+    trials = client.trials(experiment(client, "digits-asha"), limit=3)
+    several = ",".join(str(trial["id"]) for trial in trials)
+    studio.take("compare", f"/compare?trials={several}", chart("train/loss"), schemes=("light",))
     studio.take("bulk", "/experiments", is_asked_about, schemes=("dark",))
     studio.take("submit", "/submit?template=asha", is_previewed, schemes=("dark",))
     document = ROOT / "examples" / "sdk-script" / "experiment.yaml"

@@ -1,7 +1,7 @@
 import "@mantine/spotlight/styles.css";
 
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
-import { IconFlask2, IconLayoutDashboard, IconPlus, IconSearch, IconServer2, IconStack2, IconAdjustmentsHorizontal } from "@tabler/icons-react";
+import { IconChartLine, IconFlask2, IconLayoutDashboard, IconPlus, IconSearch, IconServer2, IconStack2, IconAdjustmentsHorizontal } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useState } from "react";
@@ -30,6 +30,7 @@ export default function CommandMenu() {
   const pages: SpotlightActionData[] = [
     { id: "overview", label: t("nav.overview"), leftSection: <IconLayoutDashboard size={16} />, onClick: go("/") },
     { id: "experiments", label: t("nav.experiments"), leftSection: <IconFlask2 size={16} />, onClick: go("/experiments") },
+    { id: "compare", label: t("nav.compare"), leftSection: <IconChartLine size={16} />, onClick: go("/compare") },
     { id: "submit", label: t("nav.submit"), leftSection: <IconPlus size={16} />, onClick: go("/submit") },
     { id: "queue", label: t("nav.queue"), leftSection: <IconStack2 size={16} />, onClick: go("/queue") },
     { id: "nodes", label: t("nav.nodes"), leftSection: <IconServer2 size={16} />, onClick: go("/nodes") },

@@ -160,6 +160,32 @@ const trialRoute = createRoute({
   component: lazyPage(() => import("../features/trials/TrialPage"), "TrialPage"),
 });
 
+export interface CompareSearch extends ChartSearch {
+  tab?: string;
+  /** Ids, by comma, in the order in which they were chosen. */
+  trials?: string;
+  hide?: string;
+  /** The key of the configuration that makes groups. */
+  group?: string;
+  /** Also what does not differ. */
+  all?: boolean;
+  stat?: "min" | "max";
+}
+const compareRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/compare",
+  validateSearch: (search: Record<string, unknown>): CompareSearch => ({
+    ...chartSearch(search),
+    tab: text(search["tab"]),
+    trials: text(search["trials"]),
+    hide: text(search["hide"]),
+    group: text(search["group"]),
+    all: search["all"] === true || undefined,
+    stat: search["stat"] === "min" || search["stat"] === "max" ? search["stat"] : undefined,
+  }),
+  component: lazyPage(() => import("../features/compare/Compare"), "Compare"),
+});
+
 const submitRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/submit",
@@ -191,6 +217,7 @@ const routeTree = rootRoute.addChildren([
     experimentsRoute,
     experimentRoute,
     trialRoute,
+    compareRoute,
     submitRoute,
     settingsRoute,
     lostRoute,

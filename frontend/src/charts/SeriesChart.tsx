@@ -43,6 +43,7 @@ interface Props {
 }
 
 const MAX_KEYS = 6;
+const MAX_NAMED = 2;
 
 /** A chart that fills the window until it is closed. */
 export function FullScreen({ onClose, title, children }: { onClose: () => void; title: string; children: (height: number) => React.ReactNode }) {
@@ -301,6 +302,6 @@ function footText(lines: readonly Line[], laid: Laid | null, smoothing: number, 
 function pointsText(lines: readonly Line[], t: TFunction): string {
   const total = lines.reduce((sum, line) => sum + line.columns.numPoints, 0);
   const all = t("chart.points", { count: total, n: format.count(total) });
-  if (lines.length === 1 || lines.length > MAX_KEYS) return all;
+  if (lines.length === 1 || lines.length > MAX_NAMED) return all;
   return t("chart.pointsOf", { each: lines.map((line) => `${line.label} ${format.count(line.columns.numPoints)}`).join(" · ") });
 }

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 
 import { en } from "./en";
 import { charts } from "./en/charts";
+import { compare } from "./en/compare";
 import { zhCN } from "./zh-CN";
 
 function flatten(node: object, prefix = ""): Map<string, string> {
@@ -14,7 +15,7 @@ function flatten(node: object, prefix = ""): Map<string, string> {
   }
   return out;
 }
-const english = flatten({ ...en, ...charts });
+const english = flatten({ ...en, ...charts, ...compare });
 const chinese = flatten(zhCN);
 
 test("both languages have the same keys", () => {

@@ -224,7 +224,7 @@ export interface ChartSpec {
   names: string[];
 }
 
-const GROUP_ORDER = ["train", "throughput", "comm", "time", "memory"];
+const GROUP_ORDER = ["train", "val", "test", "throughput", "comm", "time", "memory"];
 
 /** Charts for a trial's metrics; grouped by prefix, `val/x` joins `train/x`. */
 export function chartSpecs(names: readonly string[]): ChartSpec[] {
@@ -238,6 +238,15 @@ export function chartSpecs(names: readonly string[]): ChartSpec[] {
     const partner = group === "train" && all.has(`val/${rest}`) ? [`val/${rest}`] : [];
     specs.push({ id: name, group: group === "val" ? "train" : group, names: [name, ...partner] });
   }
+  return inOrder(specs);
+}
+
+/** One chart per metric, for several trials on each. */
+export function compareSpecs(names: readonly string[]): ChartSpec[] {
+  return inOrder(names.map((name) => ({ id: name, group: name.includes("/") ? name.slice(0, name.indexOf("/")) : "other", names: [name] })));
+}
+
+function inOrder(specs: readonly ChartSpec[]): ChartSpec[] {
   const order = (group: string): number => {
     const at = GROUP_ORDER.indexOf(group);
     return at < 0 ? GROUP_ORDER.length : at;

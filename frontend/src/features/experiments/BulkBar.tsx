@@ -5,6 +5,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { bulkPreview, type ExperimentFilter } from "../../api/queries";
+import { LinkButton } from "../../components/LinkButton";
 import css from "../../components/ui.module.css";
 import { BULK_ACTIONS, type BulkAction, bulkBody, leavesOut, type Selection } from "./bulk";
 import { BulkDialog } from "./BulkDialog";
@@ -14,9 +15,12 @@ export function BulkBar({
   selection,
   filter,
   hasMore,
+  compare,
   onSelect,
 }: {
   selection: Selection;
+  /** Of what is selected, the only or the best trials. */
+  compare: number[];
   filter: ExperimentFilter;
   /** The list goes on beyond the rows that are shown, all of which are selected. */
   hasMore: boolean;
@@ -54,6 +58,11 @@ export function BulkBar({
           ))}
         </Menu.Dropdown>
       </Menu>
+      {compare.length > 1 ? (
+        <LinkButton to="/compare" search={{ trials: compare.join(",") }} variant="default" data-testid="compare">
+          {t("nav.compare")}
+        </LinkButton>
+      ) : null}
       <Button variant="subtle" size="compact-xs" onClick={() => onSelect(null)}>
         {t("bulk.clear")}
       </Button>

@@ -177,10 +177,12 @@ function ExperimentTable({ items, filter, hasMore, onProject }: { items: Experim
     { id: "elapsed", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
     { id: "created", header: t("experiments.created"), align: "right", cell: (item) => <Ago at={item.created_at} /> },
   ];
+  // What has not begun has no trial to show.
+  const trials = items.flatMap((item) => (ticks.has(item) ? (item.only_trial_id ?? item.best_trial_id ?? []) : []));
   const isWhole = items.every((item) => ids.has(item.id));
   return (
     <>
-      {selection ? <BulkBar selection={selection} filter={filter} hasMore={hasMore && isWhole} onSelect={setSelection} /> : null}
+      {selection ? <BulkBar selection={selection} filter={filter} hasMore={hasMore && isWhole} compare={trials} onSelect={setSelection} /> : null}
       <DataTable rows={items} selection={user && user.role !== "viewer" ? ticks : undefined} columns={columns} rowKey={(item) => item.id} label={t("nav.experiments")} testId="experiments" />
     </>
   );

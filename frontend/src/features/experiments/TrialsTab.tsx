@@ -1,12 +1,14 @@
 import { Button } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
 import { type ExperimentDetail, experimentTrials, type Trial, trial } from "../../api/queries";
 import { Empty, KeyValues, LoadMore, Meter, Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
+import { type Column, DataTable, type Ticks } from "../../components/DataTable";
+import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { FlagBadge, StateBadge, stateWord } from "../../components/StateBadge";
 import { Elapsed } from "../../components/Time";
@@ -64,6 +66,14 @@ type Sort = "no" | "-no" | "metric" | "-metric";
 
 function TrialTable({ items, experiment, sort, onSort }: { items: Trial[]; experiment: ExperimentDetail; sort: Sort; onSort: (sort: Sort) => void }) {
   const { t } = useTranslation();
+  const [ticked, setTicked] = useState<readonly number[]>([]);
+  const ticks: Ticks<Trial> = {
+    has: (item) => ticked.includes(item.id),
+    onToggle: (item) => setTicked(ticked.includes(item.id) ? ticked.filter((id) => id !== item.id) : [...ticked, item.id]),
+    onAll: (on) => setTicked(on ? items.map((item) => item.id) : []),
+    label: (item) => t("trials.select", { no: item.no }),
+    labelAll: t("trials.selectShown", { count: items.length }),
+  };
   const all = [...new Set(items.flatMap((item) => Object.keys(item.hparams)))];
   const hparams = all.slice(0, MAX_HPARAMS);
   const sorter = (key: "no" | "metric") => ({
@@ -110,7 +120,20 @@ function TrialTable({ items, experiment, sort, onSort }: { items: Trial[]; exper
   return (
     <>
       {all.length > hparams.length ? <p className="dim">{t("trials.someHparams", { shown: hparams.length, all: all.length })}</p> : null}
-      <DataTable rows={items} columns={columns} rowKey={(item) => item.id} label={t("experiments.trials")} testId="trials" />
+      {ticked.length > 0 ? (
+        <div className={uiCss["filters"]} role="group" aria-label={t("bulk.label")}>
+          <b role="status" className="num">
+            {t("trials.selected", { count: ticked.length })}
+          </b>
+          <LinkButton to="/compare" search={{ trials: ticked.join(",") }} variant="default" data-testid="compare">
+            {t("nav.compare")}
+          </LinkButton>
+          <Button variant="subtle" size="compact-xs" onClick={() => setTicked([])}>
+            {t("bulk.clear")}
+          </Button>
+        </div>
+      ) : null}
+      <DataTable rows={items} selection={items.length > 1 ? ticks : undefined} columns={columns} rowKey={(item) => item.id} label={t("experiments.trials")} testId="trials" />
     </>
   );
 }

@@ -5,7 +5,7 @@ import { coalesce } from "../../api/live";
 import { live } from "../../api/liveHooks";
 import { type Ask, type Reply, SeriesStore } from "../../charts/SeriesStore";
 
-async function fetchTrialSeries(trialId: number, ask: Ask, signal: AbortSignal): Promise<Reply> {
+export async function fetchTrialSeries(trialId: number, ask: Ask, signal: AbortSignal): Promise<Reply> {
   return unwrap(
     client.GET("/api/v1/trials/{trial_id}/series", {
       params: {

@@ -22,6 +22,7 @@ export const app = {
     crumbs: "You are here",
     overview: "Overview",
     experiments: "Experiments",
+    compare: "Compare",
     queue: "Queue",
     nodes: "Nodes",
     settings: "Settings",

@@ -1,4 +1,5 @@
 /** Texts that come with the code of their pages, not with the first page. Only for types and tests. */
 import type { charts } from "./charts";
+import type { compare } from "./compare";
 
-export type Late = typeof charts;
+export type Late = typeof charts & typeof compare;

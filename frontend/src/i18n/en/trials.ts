@@ -1,6 +1,6 @@
 /** Trials: curves, ranks, logs, checkpoints, search. */
 export const trials = {
-  trials: { trial: "Trial", someHparams: "The table shows {{shown}} of {{all}} hyperparameters; a trial's page shows all.", steps: "Steps", none: "No trial yet.", noMatch: "No trial is in these states." },
+  trials: { trial: "Trial", select: "Select trial {{no}}", selectShown: "Select the {{count}} trials shown", selected: "{{count}} selected", someHparams: "The table shows {{shown}} of {{all}} hyperparameters; a trial's page shows all.", steps: "Steps", none: "No trial yet.", noMatch: "No trial is in these states." },
   trial: {
     no: "Trial {{no}}",
     title: "{{name}} · trial {{no}}",

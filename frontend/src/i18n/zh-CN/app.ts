@@ -24,6 +24,7 @@ export const app: Same<typeof english> = {
     crumbs: "当前位置",
     overview: "概览",
     experiments: "实验",
+    compare: "对比",
     queue: "队列",
     nodes: "节点",
     settings: "设置",

@@ -5,6 +5,7 @@ import { access } from "./access";
 import { app } from "./app";
 import { charts } from "./charts";
 import { cluster } from "./cluster";
+import { compare } from "./compare";
 import { experiments } from "./experiments";
 import { overview } from "./overview";
 import { settings } from "./settings";
@@ -21,6 +22,7 @@ export const zhCN: Same<typeof en & Late> = {
   ...experiments,
   ...trials,
   ...charts,
+  ...compare,
   ...submit,
   ...settings,
 };

@@ -2,7 +2,7 @@ import type { trials as english } from "../en/trials";
 import type { Same } from "../same";
 
 export const trials: Same<typeof english> = {
-  trials: { trial: "试验", someHparams: "表中显示 {{all}} 个超参数中的 {{shown}} 个；试验页面显示全部。", steps: "步数", none: "还没有试验。", noMatch: "没有处于这些状态的试验。" },
+  trials: { trial: "试验", select: "选择试验 {{no}}", selectShown: "选择所显示的 {{count}} 个试验", selected: "已选择 {{count}} 个", someHparams: "表中显示 {{all}} 个超参数中的 {{shown}} 个；试验页面显示全部。", steps: "步数", none: "还没有试验。", noMatch: "没有处于这些状态的试验。" },
   trial: {
     no: "试验 {{no}}",
     title: "{{name}} · 试验 {{no}}",

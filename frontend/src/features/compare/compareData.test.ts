@@ -1,0 +1,42 @@
+// @vitest-environment node
+import { expect, test } from "vitest";
+
+import { bestOf, colorsOf, differences, flatten, goalOf, groupBy, idsOf, MAX_TRIALS } from "./compareData";
+
+test("ids stand in the address once each", () => {
+  expect(idsOf("3,1,x,3,0,-2,2.5,7")).toEqual([3, 1, 7]);
+  expect(idsOf(undefined)).toEqual([]);
+  expect(idsOf(Array.from({ length: 40 }, (_, i) => i + 1).join(","))).toHaveLength(MAX_TRIALS);
+});
+
+test("a colour belongs to an id: order and later trials do not change it, and none is given twice", () => {
+  const few = colorsOf([12, 6, 7]);
+  expect(colorsOf([7, 12, 6])).toEqual(few);
+  const more = colorsOf([7, 12, 6, 13, 18, 19, 25]);
+  for (const [id, color] of few) expect(more.get(id)).toBe(color);
+  expect(new Set(more.values()).size).toBe(7);
+  const all = colorsOf(Array.from({ length: MAX_TRIALS }, (_, i) => i * 6));
+  expect([...all.values()].toSorted((a, b) => a - b)).toEqual(Array.from({ length: MAX_TRIALS }, (_, i) => i));
+});
+
+test("keys that differ are found at any depth, hyperparameters first", () => {
+  const a = flatten({ trainer: { lr: 1, decay: [1, 2] }, hyperparameters: { width: 3 }, empty: {} });
+  const b = flatten({ trainer: { lr: 2, decay: [1, 2] }, hyperparameters: { width: 3 }, name: "b" });
+  const rows = differences([a, b]);
+  expect(rows.map((row) => row.key)).toEqual(["hyperparameters.width", "empty", "name", "trainer.decay", "trainer.lr"]);
+  expect(rows.filter((row) => row.differs).map((row) => row.key)).toEqual(["empty", "name", "trainer.lr"]);
+});
+
+test("groups are by value, and best is by goal", () => {
+  const trial = (id: number, lr: number) => ({ id, settings: new Map<string, unknown>([["trainer.lr", lr]]) });
+  expect(groupBy([trial(1, 0.1), trial(2, 0.2), trial(3, 0.1)], "trainer.lr")).toEqual([
+    { label: "lr=0.1", ids: [1, 3] },
+    { label: "lr=0.2", ids: [2] },
+  ]);
+  expect(bestOf([3, null, 1, Number.NaN], "min")).toBe(2);
+  expect(bestOf([3, 3], "max")).toBeNull();
+  expect(bestOf([3], "min")).toBeNull();
+  expect(goalOf("val/loss")).toBe("min");
+  expect(goalOf("val/accuracy")).toBe("max");
+  expect(goalOf("train/lr")).toBeNull();
+});

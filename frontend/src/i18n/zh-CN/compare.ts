@@ -1,0 +1,36 @@
+import type { compare as english } from "../en/compare";
+import type { Same } from "../same";
+
+export const compare: Same<typeof english> = {
+  compare: {
+    title: "对比",
+    sub_one: "{{count}} 个试验",
+    sub_other: "{{count}} 个试验",
+    tabs: { charts: "图表", config: "配置", summary: "汇总" },
+    empty: "还没有可对比的内容。",
+    emptyHint: "在这里选择两个或更多试验，或在实验列表、搜索的试验表中勾选。",
+    add: "添加试验",
+    addHint: "按实验名称",
+    addNone: "没有这样名称的实验。",
+    bestOfSearch: "最佳试验",
+    full: "最多可区分 {{max}} 个试验，不再添加。",
+    gone: "试验 {{id}} 不存在。",
+    remove: "移除 {{name}}",
+    hide: "隐藏 {{name}}",
+    show: "显示 {{name}}",
+    group: "分组",
+    noGroup: "不分组",
+    groupLine: "{{label}}（{{n}} 个的均值）",
+    rankHint: "rank 0 的值。",
+    noMetrics: "这些试验都还没有上报指标。",
+    key: "键",
+    onlyDiff: "只显示不同",
+    same: "它们没有任何不同。",
+    sameHint_one: "{{count}} 个键的值全部相同。",
+    sameHint_other: "{{count}} 个键的值全部相同。",
+    statistic: "取值",
+    statistics: { last: "最后", min: "最小", max: "最大" },
+    metric: "指标",
+    bestHint: "粗体：明确以小或以大为好的指标中的最佳值。",
+  },
+};
