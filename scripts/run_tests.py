@@ -18,7 +18,7 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,9 +61,12 @@ PARALLEL_AREAS = {
 }
 """How their tests are dealt out: they share nothing but what their own worker, or their file's,
 started. The others use both cores at once, or measure time."""
-BESIDE = {"frontend": "types", "simulation": "integration"}
-"""What runs while another does, on what that leaves of the processors, and is told after it."""
-NICENESS = 10
+BESIDE = {
+    "frontend": ["types"],  # what it builds is served by the tests' stacks, so before them
+    "simulation": ["agent", "sdk", "integration", "training", "chaos", "e2e"],
+}
+"""What runs while others do, on what they leave of the processors, and is told after the last."""
+NICENESS = 19
 NUM_WORKERS = min(4, os.cpu_count() or 1)
 NUM_WAITING_WORKERS = min(6, NUM_WORKERS + 1)
 """Of the areas that wait more than they compute."""
@@ -313,22 +316,27 @@ def main() -> int:
         outcomes.append(outcome)
         tests.include(counted)
 
-    aside = [name for name, host in BESIDE.items() if {name, host} <= {*chosen}]
-    with ThreadPoolExecutor() as pool:
-        for name in (n for n in known if n in chosen and n not in aside):
-            with ExitStack() as stack:
-                guests = []
-                for guest in (g for g in aside if BESIDE[g] == name):
+    hosts = {guest: [name for name in chosen if name in BESIDE[guest]] for guest in BESIDE}
+    aside = [guest for guest in chosen if hosts.get(guest)]
+    with ExitStack() as stack, ThreadPoolExecutor() as pool:
+        guests: dict[str, tuple[IO[bytes], Future[tuple[Outcome, Tests]]]] = {}
+        left = [name for name in known if name in chosen and name not in aside]
+        while left:
+            name = left.pop(0)
+            for guest in aside:
+                if guest not in guests and name in hosts[guest]:
                     output = stack.enter_context(tempfile.TemporaryFile())
-                    guests.append((guest, output, pool.submit(check, guest, output)))
-                print(f"\n── {name}", flush=True)
-                keep(*check(name))
-                for guest, output, ahead in guests:
-                    print(f"\n── {guest}", flush=True)
-                    result = ahead.result()
-                    output.seek(0)
-                    print(output.read().decode(errors="replace"), flush=True)
-                    keep(*result)
+                    guests[guest] = output, pool.submit(check, guest, output)
+            print(f"\n── {name}", flush=True)
+            keep(*check(name))
+            for guest in [g for g in guests if not {*hosts[g]} & {*left}]:
+                told, ahead = guests.pop(guest)
+                aside.remove(guest)
+                print(f"\n── {guest}", flush=True)
+                result = ahead.result()
+                told.seek(0)
+                print(told.read().decode(errors="replace"), flush=True)
+                keep(*result)
 
     print("\n── summary")
     for outcome in outcomes:

@@ -46,11 +46,11 @@ def run_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     ("area", "script", "ok", "said", "unsteady"),
     [
         ("e2e", FAILS_ONCE, True, "2 passed", ["tests.e2e.test_a::test_it"]),
-        ("e2e", FAILS, False, "1 failed", []),
+        ("agent", FAILS, False, "1 failed", []),
         ("api", FAILS_ONCE, False, "1 failed, 1 passed", []),
     ],
 )
-def test_only_a_browser_test_is_run_again_and_named(
+def test_only_what_watches_processes_is_run_again_and_named(
     run_tests: ModuleType,
     tmp_path: Path,
     area: str,
@@ -68,7 +68,7 @@ def test_only_a_browser_test_is_run_again_and_named(
     assert tests.unsteady == unsteady
 
 
-def test_many_failed_browser_tests_are_no_accident(run_tests: ModuleType, tmp_path: Path) -> None:
+def test_many_failed_tests_are_no_accident(run_tests: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "tests" / "e2e"
     folder.mkdir(parents=True)
     for number in range(run_tests.MAX_UNSTEADY + 1):
@@ -90,12 +90,14 @@ def test_what_runs_beside_another_counts_and_is_told_after_it(
     guest: str,
     code: int,
 ) -> None:
-    for area, script in (("simulation", guest), ("integration", "def test_it():\n    pass\n")):
+    passes = "def test_it():\n    pass\n"
+    areas = {"simulation": guest, "chaos": passes, "api": passes, "agent": passes}
+    for area, script in areas.items():
         (tmp_path / "tests" / area).mkdir(parents=True)
         (tmp_path / "tests" / area / f"test_{area}.py").write_text(script)
-    assert run_tests.BESIDE["simulation"] == "integration"
-    monkeypatch.setattr(sys, "argv", ["run_tests.py", "simulation", "integration"])
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", *areas])
     assert run_tests.main() == code
     said = capfd.readouterr().out
-    assert said.index("── integration") < said.index("── simulation") < said.index("── summary")
-    assert ("1 failed, 1 passed" if code else "2 passed") in said.splitlines()[-1]
+    titles = [line.removeprefix("── ") for line in said.splitlines() if line.startswith("── ")]
+    assert titles == ["api", "agent", "chaos", "simulation", "summary"]
+    assert ("1 failed, 3 passed" if code else "4 passed") in said.splitlines()[-1]
