@@ -110,6 +110,10 @@ def build_commands(
     ]
 
 
+def is_built_in_trainer(spec: AllocationSpec) -> bool:
+    return tuple(spec.entrypoint[:2]) == _BUILT_IN_TRAINER
+
+
 def why_cold(spec: AllocationSpec) -> str:
     """Why the workers of `spec` cannot be forked from a warm parent: one clause, "" when they can.
 
@@ -204,6 +208,7 @@ def _torchrun_argv(spec: AllocationSpec, place: Place, rendezvous: Rendezvous | 
     ]
 
 
+_BUILT_IN_TRAINER = ("-m", "muster.training")
 _OWN_VARIABLES = frozenset(
     {
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",

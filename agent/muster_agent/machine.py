@@ -15,7 +15,12 @@ from muster_agent.allocations import Allocation, recover
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.history import History
 from muster_agent.interpreters import is_our_own
-from muster_agent.launch import inheritable, shared_environment, why_cold
+from muster_agent.launch import (
+    inheritable,
+    is_built_in_trainer,
+    shared_environment,
+    why_cold,
+)
 from muster_agent.orphans import end_orphans
 from muster_agent.preflights import Probe
 from muster_agent.settings import AgentSettings
@@ -158,7 +163,10 @@ class Machine:
         )
 
     def _warm_socket(self, spec: wire.AllocationSpec) -> str:
-        if not self._settings.warm_workers or why_cold(spec):
+        wanted = self._settings.warm_workers
+        if wanted == "none" or (wanted == "trainer" and not is_built_in_trainer(spec)):
+            return ""
+        if why_cold(spec):
             return ""
         python = spec.python or self._settings.python
         environment = shared_environment(

@@ -50,10 +50,10 @@ class AgentSettings(BaseSettings):
     bundle_cache_bytes: int = Field(2 * 1024**3, ge=0)
     kill_wait_s: float = Field(30.0, gt=0)
     """How long processes may take to die of SIGKILL before they are reported as unkillable."""
-    warm_workers: bool = False
-    """Fork workers from a process that has imported torch already, where that gives exactly what
-    starting them gives: seconds less per start, about 300 MB while it is kept. See
-    docs/concepts/warm-workers.md."""
+    warm_workers: Literal["trainer", "all", "none"] = "trainer"
+    """Whose workers to fork from a process that has imported torch already, where that gives exactly
+    what starting them gives: those of the built-in trainer, of all scripts, or nobody's. Seconds
+    less per start, about 300 MB while it is kept. See docs/concepts/warm-workers.md."""
     stop_allocations: bool = False
     """On SIGTERM, stop what runs as well. Otherwise training goes on without the agent."""
 

@@ -323,7 +323,7 @@ def test_the_agent_keeps_a_parent_which_ends_with_it(
     agent: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any
 ) -> None:
     agent.kill()
-    agent.environment["MUSTER_AGENT_WARM_WORKERS"] = "1"
+    agent.environment["MUSTER_AGENT_WARM_WORKERS"] = "all"
     agent.start()
     changes = {"launcher": "torchrun", "slots": [0], "world_size": 1, "code": code(WAIT)}
     spec = make_spec(**changes)
@@ -340,7 +340,7 @@ def test_the_agent_keeps_a_parent_which_ends_with_it(
     agent.kill()
     wait_for(lambda: not is_running(parent))
     assert is_running(worker)
-    agent.environment["MUSTER_AGENT_WARM_WORKERS"] = "0"
+    agent.environment["MUSTER_AGENT_WARM_WORKERS"] = "none"
     agent.start()
     plane.want(spec, "stop")
     assert agent.wait_exit("a1").cause == "stopped"
