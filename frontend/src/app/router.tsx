@@ -16,6 +16,8 @@ import { NotFound, PageError, PagePending } from "./fallbacks";
 import { lazyPage } from "./lazyPage";
 import { Shell } from "./Shell";
 
+const isOn = (value: unknown): true | undefined => (value === true || value === "true" ? true : undefined);
+const instant = (value: unknown): string | undefined => (typeof value === "string" && !Number.isNaN(Date.parse(value)) ? new Date(value).toISOString() : undefined);
 const text = (value: unknown): string | undefined => {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value !== "" ? value : undefined;
@@ -142,6 +144,14 @@ export interface TrialSearch extends ChartSearch {
   attempt?: number;
   stream?: string;
   q?: string;
+  node?: string;
+  level?: string;
+  since?: string;
+  until?: string;
+  regex?: boolean;
+  exact?: boolean;
+  around?: boolean;
+  line?: string;
 }
 const trialRoute = createRoute({
   getParentRoute: () => appRoute,
@@ -155,6 +165,14 @@ const trialRoute = createRoute({
       attempt: positive(search["attempt"]),
       stream: search["stream"] === "stdout" || search["stream"] === "stderr" ? search["stream"] : undefined,
       q: text(search["q"]),
+      node: text(search["node"]),
+      level: text(search["level"]),
+      since: instant(search["since"]),
+      until: instant(search["until"]),
+      regex: isOn(search["regex"]),
+      exact: isOn(search["exact"]),
+      around: isOn(search["around"]),
+      line: /^\d{1,15}:\d{1,15}$/.test(String(search["line"])) ? String(search["line"]) : undefined,
     };
   },
   component: lazyPage(() => import("../features/trials/TrialPage"), "TrialPage"),

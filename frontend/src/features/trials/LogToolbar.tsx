@@ -1,0 +1,156 @@
+import { ActionIcon, Button, Menu, MultiSelect, SegmentedControl, Select, Switch, TextInput, Tooltip } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { IconDownload, IconLetterCase, IconRegex, IconSearch, IconX } from "@tabler/icons-react";
+import { useEffect, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import type { Schemas } from "../../api/client";
+import type { TrialDetail } from "../../api/queries";
+import type { TrialSearch } from "../../app/router";
+import { useTimeZone } from "../../components/Time";
+import * as format from "../../lib/format";
+import { usePref } from "../../lib/prefs";
+import { parseAt, stamp } from "../../lib/time";
+import { isSearch, LEVELS, levelsOf, ranksOf } from "./logQuery";
+import css from "./trials.module.css";
+
+export type LogStream = Schemas["LogStreamOut"];
+
+interface Props {
+  trial: TrialDetail;
+  search: TrialSearch;
+  set: (change: Partial<TrialSearch>) => void;
+  streams: LogStream[];
+  rankName: (rank: number) => string;
+}
+
+const joined = (values: string[]): string | undefined => (values.length > 0 ? values.join(",") : undefined);
+
+export function LogToolbar({ trial, search, set, streams, rankName }: Props) {
+  const { t } = useTranslation();
+  const zone = useTimeZone();
+  const [wrap, setWrap] = usePref("log-wrap");
+  const ranks = ranksOf(search);
+  const known = [...new Set([...streams.map((s) => s.rank), ...ranks])].toSorted((a, b) => a - b);
+  const nodes = [...new Set(streams.map((s) => s.node_name))].toSorted();
+  const levels = levelsOf(search);
+  const border = (at: string): string => stamp(parseAt(at) ?? 0, zone);
+  return (
+    <div className={css["toolbar"]} role="toolbar" aria-label={t("logs.toolbar")}>
+      <SearchBox search={search} set={set} />
+      {isSearch(search) ? (
+        <SegmentedControl
+          aria-label={t("logs.show")}
+          value={search.around ? "around" : "only"}
+          onChange={(value) => set({ around: value === "around" ? true : undefined })}
+          data={[
+            { value: "only", label: t("logs.onlyHits") },
+            { value: "around", label: t("logs.inContext") },
+          ]}
+        />
+      ) : null}
+      <MultiSelect aria-label={t("logs.levels")} placeholder={levels.length === 0 ? t("logs.everyLevel") : undefined} value={levels} onChange={(values) => set({ level: joined(values) })} data={LEVELS.map((level) => ({ value: level, label: t(`logs.level.${level}`) }))} clearable w={levels.length > 1 ? 260 : 170} data-testid="log-levels" />
+      <MultiSelect aria-label={t("logs.ranks")} placeholder={ranks.length === 0 ? t("logs.everyRank") : undefined} value={ranks.map(String)} onChange={(values) => set({ rank: joined(values) })} data={known.map((rank) => ({ value: String(rank), label: rankName(rank) }))} clearable searchable={known.length > 8} w={170} />
+      {nodes.length > 1 || search.node ? <MultiSelect aria-label={t("logs.nodes")} placeholder={search.node ? undefined : t("logs.everyNode")} value={search.node?.split(",") ?? []} onChange={(values) => set({ node: joined(values) })} data={[...new Set([...nodes, ...(search.node?.split(",") ?? [])])]} clearable w={170} /> : null}
+      <SegmentedControl
+        aria-label={t("logs.stream")}
+        value={search.stream ?? "all"}
+        onChange={(value) => set({ stream: value === "all" ? undefined : value })}
+        data={[
+          { value: "all", label: t("logs.both") },
+          { value: "stdout", label: "stdout" },
+          { value: "stderr", label: "stderr" },
+        ]}
+      />
+      {trial.attempts.length > 1 ? (
+        <Select
+          aria-label={t("ranks.attempt")}
+          w={150}
+          value={search.attempt === undefined ? "all" : String(search.attempt)}
+          allowDeselect={false}
+          onChange={(value) => set({ attempt: value === null || value === "all" ? undefined : Number(value) })}
+          data={[{ value: "all", label: t("logs.everyAttempt") }, ...trial.attempts.map((a) => ({ value: String(a.no), label: t("ranks.attemptNo", { no: a.no }) }))]}
+        />
+      ) : null}
+      {search.since ? (
+        <Button variant="light" size="compact-sm" rightSection={<IconX size={12} />} onClick={() => set({ since: undefined })}>
+          {t("logs.sinceTime", { at: border(search.since) })}
+        </Button>
+      ) : null}
+      {search.until ? (
+        <Button variant="light" size="compact-sm" rightSection={<IconX size={12} />} onClick={() => set({ until: undefined })}>
+          {t("logs.untilTime", { at: border(search.until) })}
+        </Button>
+      ) : null}
+      <Switch label={t("logs.wrap")} checked={wrap === "on"} onChange={(e) => setWrap(e.currentTarget.checked ? "on" : null)} />
+      <Download trialId={trial.id} streams={streams} rankName={rankName} />
+    </div>
+  );
+}
+
+function SearchBox({ search, set }: Pick<Props, "search" | "set">) {
+  const { t } = useTranslation();
+  const [text, setText] = useState(search.q ?? "");
+  const [debounced] = useDebouncedValue(text, 300);
+  useEffect(() => {
+    if ((search.q ?? "") !== debounced) set({ q: debounced || undefined, line: undefined });
+    // oxlint-disable-next-line react/exhaustive-deps -- only typing moves the filter into the URL
+  }, [debounced]);
+  useEffect(() => {
+    if (search.q === undefined) setText(""); // "clear the filters"
+  }, [search.q]);
+  const option = (name: "regex" | "exact", label: string, Icon: typeof IconRegex) => (
+    <Tooltip label={label}>
+      <ActionIcon size="sm" variant={search[name] ? "filled" : "subtle"} color={search[name] ? undefined : "gray"} aria-label={label} aria-pressed={search[name] === true} onClick={() => set({ [name]: search[name] ? undefined : true })}>
+        <Icon size={14} />
+      </ActionIcon>
+    </Tooltip>
+  );
+  return (
+    <TextInput
+      aria-label={t("logs.find")}
+      placeholder={t(search.regex ? "logs.findPattern" : "logs.find")}
+      leftSection={<IconSearch size={14} />}
+      rightSectionWidth={58}
+      rightSection={
+        <span className={css["options"]}>
+          {option("exact", t("logs.matchCase"), IconLetterCase)}
+          {option("regex", t("logs.regex"), IconRegex)}
+        </span>
+      }
+      maxLength={500}
+      value={text}
+      onChange={(e) => setText(e.currentTarget.value)}
+      w={280}
+      data-testid="log-filter"
+    />
+  );
+}
+
+/** The bytes as they were written, one stream at a time. */
+function Download({ trialId, streams, rankName }: { trialId: number; streams: LogStream[]; rankName: (rank: number) => string }) {
+  const { t } = useTranslation();
+  const href = (s: LogStream): string => `/api/v1/trials/${trialId}/logs/download?${new URLSearchParams({ rank: String(s.rank), stream: s.stream, attempt: String(s.attempt_no) })}`;
+  // The launchers of several nodes are one download.
+  const offered = [...new Map(streams.filter((s) => s.size_bytes > 0).map((s) => [href(s), { s, size: 0 }])).entries()];
+  for (const [key, entry] of offered) entry.size = streams.filter((s) => href(s) === key).reduce((sum, s) => sum + s.size_bytes, 0);
+  const attempts = new Set(streams.map((s) => s.attempt_no)).size;
+  return (
+    <Menu shadow="md" position="bottom-end">
+      <Menu.Target>
+        <Button variant="default" leftSection={<IconDownload size={14} />} disabled={offered.length === 0} data-testid="log-download">
+          {t("logs.download")}
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown mah={360} style={{ overflowY: "auto" }}>
+        <Menu.Label>{t("logs.downloadHint")}</Menu.Label>
+        {offered.map(([key, { s, size }]) => (
+          <Menu.Item key={key} component="a" href={key} download>
+            {attempts > 1 ? `${t("ranks.attemptNo", { no: s.attempt_no })} · ` : ""}
+            {rankName(s.rank)} · {s.stream} · {format.bytes(size)}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
