@@ -35,8 +35,9 @@ from muster_server.services.agents import Fence
 from muster_server.telemetry.process import ServerTelemetry
 
 from .deps import Agent, Config, Db
+from .fast_json import FastJsonRoute
 
-router = APIRouter(tags=["agents"])
+router = APIRouter(tags=["agents"], route_class=FastJsonRoute)
 
 MAX_WAIT_S = 30.0
 IS_THERE_S = 5.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 NAME_MAX_CHARS = 200
 NAME_RULE = (
@@ -32,6 +33,7 @@ SPAN_MIN_WIDTH = 1024
 least 131,072 steps. A picture that is drawn finer need not look for spans."""
 
 
+@lru_cache(maxsize=4096)  # the same few come again and again
 def is_valid_name(name: str) -> bool:
     """Whether `name` keeps NAME_RULE.
 

@@ -32,6 +32,7 @@ from muster_server.db.models import (
     MetricBatchRow,
     MetricBlockRow,
     MetricSeriesRow,
+    MetricSpanRow,
     NodeRow,
     TrialRow,
 )
@@ -130,6 +131,9 @@ def freed_by(session: Session, experiment_ids: Sequence[int]) -> FreedOut:
     block_bytes = select(
         func.sum(func.length(MetricBlockRow.data) + func.length(MetricBlockRow.rollup))
     ).where(MetricBlockRow.series_id.in_(series))
+    span_bytes = select(func.sum(func.length(MetricSpanRow.rollup))).where(
+        MetricSpanRow.series_id.in_(series)
+    )
     log_bytes = select(func.sum(func.length(LogChunkRow.data))).where(
         LogChunkRow.stream_id.in_(streams)
     )
@@ -140,7 +144,7 @@ def freed_by(session: Session, experiment_ids: Sequence[int]) -> FreedOut:
     return FreedOut(
         num_trials=_number(session, select(func.count()).select_from(trials.subquery())),
         num_series=_number(session, select(func.count()).select_from(series.subquery())),
-        metric_bytes=_number(session, batch_bytes) + _number(session, block_bytes),
+        metric_bytes=sum(_number(session, q) for q in (batch_bytes, block_bytes, span_bytes)),
         num_log_streams=_number(session, select(func.count()).select_from(streams.subquery())),
         log_bytes=_number(session, log_bytes),
         num_checkpoints=sum(s.num_checkpoints for s in storages),

@@ -17,7 +17,7 @@ import numpy as np
 from sqlalchemy import CursorResult, select
 from sqlalchemy.orm import Session
 
-from muster.wire import MetricsRecord, Number, SeriesPoints, decode_number, encode_number
+from muster.wire import MetricsRecord, encode_number
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
@@ -30,15 +30,11 @@ from muster_server.db.models import (
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics_codec import encode_batch
 from muster_server.domain.metrics import (
-    NAME_RULE,
-    STEP_MAX,
-    Summary,
     epoch_at,
-    is_valid_name,
     recent_mean,
-    summarize,
 )
 from muster_server.services import metrics_summaries
+from muster_server.services.metrics_columns import Column, Part, read_columns, values_of
 from muster_server.settings import get_settings
 
 MEASURED_GROUPS = ("time/", "comm/", "throughput/")
@@ -60,15 +56,6 @@ class MetricUpdate:
     value: float
 
 
-@dataclass(frozen=True)
-class _Column:
-    name: str
-    steps: Sequence[int]
-    times_ms: Sequence[int]
-    values: Sequence[float]
-    summary: Summary
-
-
 def ingest(
     session: Session,
     *,
@@ -88,89 +75,73 @@ def ingest(
     max_series: per attempt; None takes it from the settings.
     Returns the values of the experiment's search metric, oldest first.
     """
+    return ingest_several(
+        session, allocation=allocation, records=[(seq, record)], at=at, max_series=max_series
+    )
+
+
+def ingest_several(
+    session: Session,
+    *,
+    allocation: AllocationRow,
+    records: Sequence[tuple[int, MetricsRecord]],
+    at: dt.datetime,
+    max_series: int | None = None,
+) -> list[MetricUpdate]:
+    """The same for consecutive records of one rank, with their numbers, oldest first.
+
+    They are stored as one, under the last number: what an agent has kept while it could not reach
+    the server costs by its points, not by its records. None of them may be stored already; that is
+    for the caller to know, who keeps the number up to which an allocation's stream is stored.
+    """
     # What earlier records of the request changed is written once, at the commit.
     with session.no_autoflush:
-        return _ingest(session, allocation, seq, record, at, max_series)
+        return _ingest(session, allocation, records, at, max_series)
 
 
 def _ingest(
     session: Session,
     allocation: AllocationRow,
-    seq: int,
-    record: MetricsRecord,
+    records: Sequence[tuple[int, MetricsRecord]],
     at: dt.datetime,
     max_series: int | None,
 ) -> list[MetricUpdate]:
-    columns, refused = _read_columns(record.series)
-    known = _known_names(session, allocation, record.rank)
+    seq, newest = records[-1]
+    found = read_columns(record for _, record in records)
+    columns, refused = found.columns, found.refused
+    known = _known_names(session, allocation, newest.rank)
     limit = get_settings().series_max_per_trial if max_series is None else max_series
     columns, over = _within_limit(session, allocation, columns, known, limit)
     if refused or over:
         _report_dropped(session, allocation, refused, over, limit, at)
     if not columns:
         return []
-    if not _store_batch(session, allocation, seq, record.rank, columns, at):
+    if not _store_batch(session, allocation, seq, newest.rank, columns, at):
         return []
 
     first_of_attempt = not known and (
         queries.lowest_rank(session, allocation.trial_id, allocation.attempt_no) is None
     )
     queries.merge_series(
-        session, [_series_row(allocation, record.rank, c) for c in sorted(columns, key=_by_name)]
+        session, [_series_row(allocation, newest.rank, c) for c in sorted(columns, key=_by_name)]
     )
     new_names = {c.name for c in columns} - known
     known |= new_names
-    _update_worker(session, allocation, record, columns, at)
-    updates = _update_trial(session, allocation, record, columns, new_names, first_of_attempt, at)
+    _update_worker(session, allocation, newest, columns, at)
+    is_shown = _update_trial(
+        session, allocation, [r for _, r in records], columns, new_names, first_of_attempt, at
+    )
     trial = f"trial:{allocation.trial_id}"
     touch(session, trial, f"{trial}:metrics")
-    return updates
+    metric_name = _seen(session, allocation).metric_name
+    if metric_name is None or metric_name not in is_shown:
+        return []
+    return [
+        update for part in found.parts[metric_name] for update in _search_updates(metric_name, part)
+    ]
 
 
-# ---------------------------------------------------------------- reading the record
-
-
-def _read_columns(series: Sequence[SeriesPoints]) -> tuple[list[_Column], dict[str, str]]:
-    """The columns that can be stored, and name → reason for the others."""
-    columns: list[_Column] = []
-    refused: dict[str, str] = {}
-    seen: set[str] = set()
-    for s in series:
-        if not is_valid_name(s.name):
-            refused[s.name[:80]] = f"a metric name is {NAME_RULE}"
-        elif s.name in seen:
-            refused[s.name] = "it occurs twice in one record"
-        elif not len(s.steps) == len(s.times_ms) == len(s.values):
-            refused[s.name] = "its columns differ in length"
-        elif not s.steps:
-            continue
-        elif min(s.steps) < 0 or max(s.steps) > STEP_MAX:
-            refused[s.name] = f"steps are 0 to {STEP_MAX}"
-        elif min(s.times_ms) < 0 or max(s.times_ms) > STEP_MAX:
-            refused[s.name] = f"times are 0 to {STEP_MAX} ms"
-        else:
-            seen.add(s.name)
-            values = _floats(s.values)
-            if values is None:
-                refused[s.name] = 'values are numbers, "NaN", "Infinity" or "-Infinity"'
-                continue
-            summary = summarize(s.steps, s.times_ms, values)
-            columns.append(_Column(s.name, s.steps, s.times_ms, values, summary))
-    return columns, refused
-
-
-def _floats(values: Sequence[Number]) -> Sequence[float] | None:
-    """The values as floats; None when one is not a number of the wire format."""
-    try:
-        return array("d", cast("Sequence[float]", values)).tolist()  # a string raises TypeError
-    except TypeError:
-        pass
-    except OverflowError:
-        return None
-    try:
-        return [decode_number(v) for v in values]
-    except (ValueError, OverflowError):
-        return None
+# ---------------------------------------------------------------- what is known already
 
 
 @dataclass
@@ -201,10 +172,10 @@ def _known_names(session: Session, allocation: AllocationRow, rank: int) -> set[
 def _within_limit(
     session: Session,
     allocation: AllocationRow,
-    columns: list[_Column],
+    columns: list[Column],
     known: set[str],
     limit: int,
-) -> tuple[list[_Column], list[str]]:
+) -> tuple[list[Column], list[str]]:
     """The columns to store, and the names for which there is no room in the attempt."""
     new = [c.name for c in columns if c.name not in known]
     if not new:
@@ -270,7 +241,7 @@ def _store_batch(
     allocation: AllocationRow,
     seq: int,
     rank: int,
-    columns: Sequence[_Column],
+    columns: Sequence[Column],
     at: dt.datetime,
 ) -> bool:
     """False when the record is stored already."""
@@ -305,11 +276,11 @@ def _store_batch(
     return cast(CursorResult[Any], result).rowcount == 1
 
 
-def _by_name(column: _Column) -> str:
+def _by_name(column: Column) -> str:
     return column.name
 
 
-def _series_row(allocation: AllocationRow, rank: int, column: _Column) -> dict[str, Any]:
+def _series_row(allocation: AllocationRow, rank: int, column: Column) -> dict[str, Any]:
     return {
         "trial_id": allocation.trial_id,
         "attempt_no": allocation.attempt_no,
@@ -323,7 +294,7 @@ def _update_worker(
     session: Session,
     allocation: AllocationRow,
     record: MetricsRecord,
-    columns: Sequence[_Column],
+    columns: Sequence[Column],
     at: dt.datetime,
 ) -> None:
     workers = _seen(session, allocation).workers
@@ -349,26 +320,28 @@ def _update_worker(
 def _update_trial(
     session: Session,
     allocation: AllocationRow,
-    record: MetricsRecord,
-    columns: Sequence[_Column],
+    records: Sequence[MetricsRecord],
+    columns: Sequence[Column],
     new_names: set[str],
     first_of_attempt: bool,
     at: dt.datetime,
-) -> list[MetricUpdate]:
+) -> set[str]:
+    """Bring what is shown of the trial up to date; the names for which this rank stands for it."""
     key = (allocation.trial_id, allocation.attempt_no)
+    newest = records[-1]
     mine = list(columns)
-    is_lowest = record.rank == 0
+    is_lowest = newest.rank == 0
     if not is_lowest:
         # Only what no lower rank reports; for most records of most ranks that is nothing, and
         # then the trial's row, which all ranks share, is not written.
-        others = queries.names_of_lower_ranks(session, *key, record.rank, [c.name for c in columns])
+        others = queries.names_of_lower_ranks(session, *key, newest.rank, [c.name for c in columns])
         mine = [c for c in columns if c.name not in others]
-        is_lowest = queries.lowest_rank(session, *key) == record.rank
+        is_lowest = queries.lowest_rank(session, *key) == newest.rank
     if not mine and not is_lowest:
-        return []
+        return set()
     trial = _locked_trial(session, allocation)
     if trial.attempt_no != allocation.attempt_no:
-        return []
+        return set()
 
     if first_of_attempt and allocation.attempt_no > 1:
         trial.summary = metrics_summaries.visible_summary(session, trial.id, None)
@@ -384,18 +357,19 @@ def _update_trial(
         trial.summary = _merged(trial.summary, mine, new_names=new_names)
 
     if is_lowest:
-        step = max(record.step, *(c.summary.last_step for c in columns))
+        step = max(*(r.step for r in records), *(c.summary.last_step for c in columns))
         trial.step = step if first_of_attempt else max(trial.step, step)
         trial.progress_at = at
-        if record.epoch is not None and math.isfinite(record.epoch):
-            trial.epoch = record.epoch
-        if record.num_steps_planned is not None:
-            trial.num_steps_planned = record.num_steps_planned
-    return _search_updates(_seen(session, allocation).metric_name, record, mine)
+        for record in records:
+            if record.epoch is not None and math.isfinite(record.epoch):
+                trial.epoch = record.epoch
+            if record.num_steps_planned is not None:
+                trial.num_steps_planned = record.num_steps_planned
+    return {c.name for c in mine}
 
 
 def _merged(
-    summary: dict[str, Any], columns: Sequence[_Column], *, new_names: set[str]
+    summary: dict[str, Any], columns: Sequence[Column], *, new_names: set[str]
 ) -> dict[str, Any]:
     """`summary` with these columns added. A name whose series is new starts afresh: until now a
     higher rank may have stood for it."""
@@ -439,17 +413,14 @@ def _locked_trial(session: Session, allocation: AllocationRow) -> TrialRow:
     return seen.trial
 
 
-def _search_updates(
-    metric_name: str | None, record: MetricsRecord, columns: Sequence[_Column]
-) -> list[MetricUpdate]:
+def _search_updates(name: str, part: Part) -> list[MetricUpdate]:
+    record, points = part
     return [
         MetricUpdate(
-            name=c.name,
+            name=name,
             step=step,
             epoch=epoch_at(step, record_step=record.step, record_epoch=record.epoch),
             value=value,
         )
-        for c in columns
-        if c.name == metric_name
-        for step, value in zip(c.steps, c.values, strict=True)
+        for step, value in zip(points.steps, values_of(part), strict=True)
     ]

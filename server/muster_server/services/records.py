@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Literal
 
 import structlog
@@ -87,15 +89,15 @@ def apply_records(
     if trial.attempt_no != allocation.attempt_no or allocation.observed in ("LOST", "CLEANED"):
         return _refuse(session, allocation, request, now)
     before = allocation.acked_seq
-    for numbered in request.records[:MAX_RECORDS]:
-        if numbered.seq <= allocation.acked_seq:
-            continue
-        if numbered.seq != allocation.acked_seq + 1:
-            break
-        _apply(session, allocation, trial, numbered, now)
-        allocation.acked_seq = numbered.seq
-        if applied is not None:
-            applied.append(numbered)
+    fresh = _in_order(request.records[:MAX_RECORDS], before)
+    for run in _runs(fresh):
+        if isinstance(run[0].record, MetricsRecord):
+            _apply_metrics(session, allocation, trial, run, now)
+        else:
+            _apply(session, allocation, trial, run[0], now)
+        allocation.acked_seq = run[-1].seq
+    if applied is not None:
+        applied.extend(fresh)
     if allocation.acked_seq != before:
         touch(session, f"trial:{trial.id}")
     return RecordsReply(acked_seq=allocation.acked_seq)
@@ -114,6 +116,46 @@ def _refuse(
     return RecordsReply(acked_seq=max(last, allocation.acked_seq), superseded=True)
 
 
+def _in_order(records: Sequence[NumberedRecord], acked_seq: int) -> list[NumberedRecord]:
+    """What follows `acked_seq` without a gap."""
+    fresh: list[NumberedRecord] = []
+    for numbered in records:
+        if numbered.seq == acked_seq + len(fresh) + 1:
+            fresh.append(numbered)
+        elif numbered.seq > acked_seq + len(fresh):
+            break
+    return fresh
+
+
+def _runs(records: Sequence[NumberedRecord]) -> Iterator[list[NumberedRecord]]:
+    """Consecutive records of metrics together, every other record by itself."""
+    for is_metrics, run in groupby(records, lambda n: isinstance(n.record, MetricsRecord)):
+        if is_metrics:
+            yield list(run)
+        else:
+            yield from ([numbered] for numbered in run)
+
+
+def _apply_metrics(
+    session: Session,
+    allocation: AllocationRow,
+    trial: TrialRow,
+    run: Sequence[NumberedRecord],
+    now: dt.datetime,
+) -> None:
+    """Rank by rank: what ranks have reported meanwhile does not depend on the order between them."""
+    by_rank: dict[tuple[int, int], list[tuple[int, MetricsRecord]]] = {}
+    for numbered in run:
+        record = numbered.record
+        assert isinstance(record, MetricsRecord)
+        by_rank.setdefault((record.rank, record.local_rank), []).append((numbered.seq, record))
+    updates: list[metrics.MetricUpdate] = []
+    for _, records in sorted(by_rank.items()):
+        updates += metrics.ingest_several(session, allocation=allocation, records=records, at=now)
+    if updates:
+        search.on_metrics(session, trial, updates, now)
+
+
 def _apply(
     session: Session,
     allocation: AllocationRow,
@@ -124,11 +166,7 @@ def _apply(
     record = numbered.record
     match record:
         case MetricsRecord():
-            updates = metrics.ingest(
-                session, allocation=allocation, seq=numbered.seq, record=record, at=now
-            )
-            if updates:
-                search.on_metrics(session, trial, updates, now)
+            _apply_metrics(session, allocation, trial, [numbered], now)
         case WorkerRecord():
             _apply_worker(session, allocation, record, now)
         case GroupRecord():

@@ -118,6 +118,42 @@ def test_a_record_is_stored_once_however_often_it_comes(trial: Trial) -> None:
         assert trial.row(session).num_steps_planned == 500
 
 
+def test_records_that_come_together_are_stored_as_one_and_tell_the_same(database: Database) -> None:
+    together, one_by_one = (Trial(database, metric_name="val/loss") for _ in range(2))
+    records = [
+        metrics_record({LOSS: [(1, 3.0), (2, math.nan)], "val/loss": [(2, 0.5)]}, epoch=1.0),
+        metrics_record({LOSS: [(2, 2.5), (3, 9.0)]}),
+        metrics_record({LOSS: [(-1, 1.0)], "time/step_ms": [(4, 7.0)], "val/loss": [(4, 0.4)]}, epoch=3.0),
+    ]  # fmt: skip
+    with database.transaction() as session:
+        updates = metrics.ingest_several(
+            session,
+            allocation=session.get_one(AllocationRow, together.allocation_id),
+            records=list(enumerate(records, 1)),
+            at=NOW,
+        )
+    apart = []
+    for seq, record in enumerate(records, 1):
+        with database.transaction() as session:
+            allocation = session.get_one(AllocationRow, one_by_one.allocation_id)
+            apart += metrics.ingest(session, allocation=allocation, seq=seq, record=record, at=NOW)
+    assert updates == apart
+    assert [(u.step, u.epoch, u.value) for u in updates] == [(2, 1.0, 0.5), (4, 3.0, 0.4)]
+    assert together.summary() == one_by_one.summary()
+    for trial in (together, one_by_one):
+        series = trial.read()
+        assert series is not None
+        assert list(zip(series.step, series.last, strict=True)) == [(1, 3.0), (2, 2.5), (3, 9.0)]
+        with database.read() as session:
+            row = trial.row(session)
+            assert (row.step, row.epoch) == (4, 3.0)
+            event = session.scalars(select(EventRow).where(EventRow.trial_id == trial.id)).one()
+            assert f"{LOSS!r}: steps are 0 to" in event.message
+    with database.read() as session:
+        batches = select(MetricBatchRow.seq).where(MetricBatchRow.trial_id == together.id)
+        assert session.scalars(batches).all() == [3]
+
+
 @pytest.mark.parametrize("compacted", [False, True])
 def test_nan_and_infinities_come_back(trial: Trial, compacted: bool) -> None:
     trial.report({LOSS: [(1, math.nan), (2, math.inf), (3, -math.inf), (4, 0.5)]})

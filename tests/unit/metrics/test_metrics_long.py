@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select, text
 
 from muster_server.db.engine import Database
 from muster_server.db.models import (
     AllocationRow,
     Base,
+    ExperimentRow,
+    MetricBatchRow,
     MetricBlockRow,
     MetricSeriesRow,
     MetricSpanRow,
@@ -20,7 +22,7 @@ from muster_server.db.models import (
 from muster_server.db.queries import metrics as queries
 from muster_server.domain.metrics import BLOCK_POINTS, SPAN_BLOCKS
 from muster_server.schemas.data import Series
-from muster_server.services import metrics, metrics_compaction, metrics_series
+from muster_server.services import deletion, metrics, metrics_compaction, metrics_series
 from muster_server.services.metrics_curves import Segment
 from muster_server.services.metrics_loading import load
 from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
@@ -127,7 +129,7 @@ def test_any_window_shows_its_own_points_and_extremes(
 def test_a_late_point_within_a_span_shows_before_and_after_compaction(
     long_trial: Trial,
 ) -> None:
-    """Last in this file: it changes the trial that the others read."""
+    """After the others: it changes the trial that they read."""
     steps, values = curve(NUM_POINTS)
     values[6_999] = -500.0
     long_trial.report(np.array([7_000]), np.array([-500.0]))
@@ -139,6 +141,32 @@ def test_a_late_point_within_a_span_shows_before_and_after_compaction(
         series = session.scalars(select(MetricSeriesRow)).one()
         assert (series.count, series.min_value) == (NUM_POINTS, -500.0)
         assert session.get_one(TrialRow, long_trial.id).summary[LOSS]["count"] == NUM_POINTS
+
+
+def test_a_deleted_experiment_gives_its_pages_back(long_trial: Trial) -> None:
+    """After the others: the trial is gone. SQLite writes the next metrics into these pages."""
+    database = long_trial.database
+
+    def pages_in_use() -> int:
+        with database.read() as session:
+            total = session.scalar(text("PRAGMA page_count"))
+            free = session.scalar(text("PRAGMA freelist_count"))
+        assert total is not None
+        assert free is not None
+        return int(total - free)
+
+    with database.read() as session:
+        blocks = session.scalar(select(func.sum(func.length(MetricBlockRow.data))))
+        page_bytes = session.scalar(text("PRAGMA page_size"))
+    assert blocks is not None
+    before = pages_in_use()
+    with database.transaction() as session:
+        session.scalars(select(ExperimentRow)).one().deleting_at = NOW
+    assert deletion.clear(database, for_s=60)
+    assert before - pages_in_use() >= blocks / page_bytes
+    with database.read() as session:
+        for row in (MetricBatchRow, MetricBlockRow, MetricSpanRow, MetricSeriesRow):
+            assert session.scalar(select(func.count()).select_from(row)) == 0
 
 
 def test_late_points_rewrite_only_the_blocks_in_which_they_land(database: Database) -> None:
