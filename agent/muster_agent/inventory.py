@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import platform
 import shutil
@@ -16,7 +17,8 @@ from urllib.parse import urlsplit
 import psutil
 
 from muster import __version__
-from muster.wire import Inventory, NodeUsage, SlotInfo
+from muster.wire import InterfaceUsage, Inventory, NodeUsage, SlotInfo
+from muster_agent.gpus import GpuMeter
 from muster_agent.interpreters import Interpreter, InterpreterError, describe
 from muster_agent.settings import AgentSettings
 
@@ -76,34 +78,65 @@ def interface_of(address: str) -> str:
     return ""
 
 
+MAX_INTERFACES = 16
+"""Told of one node, by name: one with many containers has hundreds."""
+
+
 class UsageMeter:
     """Use of the node since the previous call; the first call reports rates of zero."""
 
     def __init__(self, disk: Path) -> None:
         self._disk = disk
-        self._previous: tuple[float, int, int] | None = None
+        self._gpus = GpuMeter()
+        self._at: float | None = None
+        self._previous: dict[str, float] = {}
         psutil.cpu_percent()
 
     def read(self) -> NodeUsage:
         memory = psutil.virtual_memory()
-        sent_per_s = received_per_s = 0.0
-        network = psutil.net_io_counters()
-        now = time.monotonic()
-        if network is not None:
-            if self._previous is not None:
-                elapsed_s = max(now - self._previous[0], 1e-3)
-                sent_per_s = max(0, network.bytes_sent - self._previous[1]) / elapsed_s
-                received_per_s = max(0, network.bytes_recv - self._previous[2]) / elapsed_s
-            self._previous = (now, network.bytes_sent, network.bytes_recv)
+        rates = self._rates()
+        names = sorted(name for name in rates if name.startswith("sent "))[:MAX_INTERFACES]
+        gpus, gpu_problem = self._gpus.read()
         return NodeUsage(
             cpu_pct=min(100.0, max(0.0, psutil.cpu_percent())),
             memory_used_bytes=memory.total - memory.available,
             memory_total_bytes=memory.total,
             disk_free_bytes=shutil.disk_usage(self._disk).free,
-            net_sent_bytes_per_s=sent_per_s,
-            net_received_bytes_per_s=received_per_s,
+            net_sent_bytes_per_s=rates.get("sent", 0.0),
+            net_received_bytes_per_s=rates.get("received", 0.0),
             load_1m=os.getloadavg()[0],
+            disk_read_bytes_per_s=rates.get("read", 0.0),
+            disk_written_bytes_per_s=rates.get("written", 0.0),
+            interfaces=[
+                InterfaceUsage(
+                    name=name.removeprefix("sent "),
+                    sent_bytes_per_s=rates[name],
+                    received_bytes_per_s=rates[name.replace("sent", "received", 1)],
+                )
+                for name in names
+            ],
+            gpus=gpus,
+            gpu_problem=gpu_problem,
         )
+
+    def _rates(self) -> dict[str, float]:
+        """Bytes per second since the previous call, of everything that is counted."""
+        counts: dict[str, float] = {}
+        total = psutil.net_io_counters()
+        if total is not None:
+            counts |= {"sent": total.bytes_sent, "received": total.bytes_recv}
+        for name, one in psutil.net_io_counters(pernic=True).items():
+            counts |= {f"sent {name}": one.bytes_sent, f"received {name}": one.bytes_recv}
+        disks = psutil.disk_io_counters()
+        if disks is not None:
+            counts |= {"read": disks.read_bytes, "written": disks.write_bytes}
+        now, before, at = time.monotonic(), self._previous, self._at
+        self._previous, self._at = counts, now
+        elapsed_s = max(now - at, 1e-3) if at is not None else math.inf
+        return {
+            name: max(0.0, count - before.get(name, count)) / elapsed_s
+            for name, count in counts.items()
+        }
 
 
 def _num_usable_cpus() -> int:

@@ -34,9 +34,11 @@ def upgrade() -> None:
     _add_metric_spans()
     _add_progress()
     _add_log_times()
+    _add_samples()
 
 
 def downgrade() -> None:
+    _drop_samples()
     _drop_log_times()
     _drop_progress()
     _drop_metric_spans()
@@ -500,3 +502,30 @@ def _add_log_times() -> None:
 
 def _drop_log_times() -> None:
     op.drop_index("ix_log_chunks_stream_id_received_at", table_name="log_chunks")
+
+
+# ---------------------------------------------------------------- how busy nodes were
+
+
+def _add_samples() -> None:
+    op.add_column("nodes", sa.Column("sampled_at", Timestamp, nullable=True))
+    op.create_table(
+        "node_samples",
+        sa.Column("node_id", sa.String(length=32), nullable=False),
+        sa.Column("at", Timestamp, nullable=False),
+        sa.Column("usage", Json, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["node_id"],
+            ["nodes.id"],
+            name=op.f("fk_node_samples_node_id_nodes"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("node_id", "at", name=op.f("pk_node_samples")),
+    )
+    op.create_index(op.f("ix_node_samples_at"), "node_samples", ["at"], unique=False)
+
+
+def _drop_samples() -> None:
+    op.drop_index(op.f("ix_node_samples_at"), table_name="node_samples")
+    op.drop_table("node_samples")
+    op.drop_column("nodes", "sampled_at")

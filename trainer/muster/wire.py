@@ -156,6 +156,29 @@ class RegisterReply:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InterfaceUsage:
+    """A network interface. The loopback is one of them."""
+
+    name: str
+    sent_bytes_per_s: float
+    received_bytes_per_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuUsage:
+    """An NVIDIA device, by NVML; None is what it does not tell."""
+
+    index: int
+    name: str
+    use_pct: float | None
+    """Share of the last sample period in which a kernel ran."""
+    memory_used_bytes: int
+    memory_total_bytes: int
+    power_w: float | None
+    temperature_c: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeUsage:
     """Instantaneous use of a node. Percentages are 0..100."""
 
@@ -166,6 +189,12 @@ class NodeUsage:
     net_sent_bytes_per_s: float = 0.0
     net_received_bytes_per_s: float = 0.0
     load_1m: float = 0.0
+    disk_read_bytes_per_s: float = 0.0
+    disk_written_bytes_per_s: float = 0.0
+    interfaces: list[InterfaceUsage] = field(default_factory=list)
+    gpus: list[GpuUsage] | None = None
+    """None: not known, and `gpu_problem` says why."""
+    gpu_problem: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

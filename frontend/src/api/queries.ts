@@ -25,6 +25,7 @@ export type NodeAllocation = Schemas["NodeAllocationOut"];
 export type Preflight = Schemas["PreflightOut"];
 export type TrialPerformance = Schemas["PerformanceOut"];
 export type TrialProgress = Schemas["ProgressOut"];
+export type SystemMetrics = Schemas["SystemMetricsOut"];
 export type TrialStacks = Schemas["StacksOut"];
 export type RankSteps = Schemas["RankStepsOut"];
 
@@ -325,6 +326,14 @@ export const trialProgress = (id: number, running: boolean) =>
     queryFn: ({ signal }) =>
       unwrap(client.GET("/api/v1/trials/{trial_id}/progress", { params: { path: { trial_id: id } }, signal })),
     refetchInterval: running ? 5000 : false,
+  });
+
+/** By a node's id or name, over the last hour. */
+export const systemMetrics = (node: string) =>
+  queryOptions({
+    queryKey: ["system-metrics", node],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/nodes/{node_id}/system-metrics", { params: { path: { node_id: node } }, signal })),
+    refetchInterval: 15_000,
   });
 
 export const trialStacks = (id: number, running: boolean) =>

@@ -1077,6 +1077,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/nodes/{node_id}/system-metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Node System Metrics
+         * @description How busy a node was, in samples of 15 s or more: processors, memory, disks, each network
+         *     interface and GPU, with the ranks that run there. node_id: its id or its name.
+         */
+        get: operations["get_node_system_metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/nodes/{node_id}:release": {
         parameters: {
             query?: never;
@@ -3121,6 +3142,26 @@ export interface components {
             storages: components["schemas"]["StorageShare"][];
         };
         /**
+         * GpuUsage
+         * @description An NVIDIA device, by NVML; None is what it does not tell.
+         */
+        GpuUsage: {
+            /** Index */
+            index: number;
+            /** Memory Total Bytes */
+            memory_total_bytes: number;
+            /** Memory Used Bytes */
+            memory_used_bytes: number;
+            /** Name */
+            name: string;
+            /** Power W */
+            power_w: number | null;
+            /** Temperature C */
+            temperature_c: number | null;
+            /** Use Pct */
+            use_pct: number | null;
+        };
+        /**
          * GroupCountOut
          * @description Collectives of one process group on one rank. Messages between two ranks do not count.
          */
@@ -3189,6 +3230,18 @@ export interface components {
             shares: {
                 [key: string]: number;
             } | null;
+        };
+        /**
+         * InterfaceUsage
+         * @description A network interface. The loopback is one of them.
+         */
+        InterfaceUsage: {
+            /** Name */
+            name: string;
+            /** Received Bytes Per S */
+            received_bytes_per_s: number;
+            /** Sent Bytes Per S */
+            sent_bytes_per_s: number;
         };
         /**
          * Inventory
@@ -3764,6 +3817,20 @@ export interface components {
             message: string;
         };
         /**
+         * NodeRankOut
+         * @description A rank that runs on a node.
+         */
+        NodeRankOut: {
+            /** Rank */
+            rank: number;
+            /** Slot */
+            slot: number;
+            /** Slot Type */
+            slot_type: string;
+            /** Trial Id */
+            trial_id: number;
+        };
+        /**
          * NodeUsage
          * @description Instantaneous use of a node. Percentages are 0..100.
          */
@@ -3772,6 +3839,25 @@ export interface components {
             cpu_pct: number;
             /** Disk Free Bytes */
             disk_free_bytes: number;
+            /**
+             * Disk Read Bytes Per S
+             * @default 0
+             */
+            disk_read_bytes_per_s: number;
+            /**
+             * Disk Written Bytes Per S
+             * @default 0
+             */
+            disk_written_bytes_per_s: number;
+            /**
+             * Gpu Problem
+             * @default
+             */
+            gpu_problem: string;
+            /** Gpus */
+            gpus?: components["schemas"]["GpuUsage"][] | null;
+            /** Interfaces */
+            interfaces?: components["schemas"]["InterfaceUsage"][];
             /**
              * Load 1M
              * @default 0
@@ -5067,6 +5153,26 @@ export interface components {
             size_bytes: number;
             /** Storage Id */
             storage_id: string;
+        };
+        /**
+         * SystemMetricsOut
+         * @description How busy a node was. `series` holds one value for each of `times`; null where nothing was told.
+         */
+        SystemMetricsOut: {
+            /** Gpu Problem */
+            gpu_problem: string;
+            /** Node Id */
+            node_id: string;
+            /** Node Name */
+            node_name: string;
+            /** Ranks */
+            ranks: components["schemas"]["NodeRankOut"][];
+            /** Series */
+            series: {
+                [key: string]: (number | null)[];
+            };
+            /** Times */
+            times: string[];
         };
         /** TokenCreated */
         TokenCreated: {
@@ -10113,6 +10219,85 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_EventOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_node_system_metrics: {
+        parameters: {
+            query?: {
+                /** @description How far back. */
+                minutes?: number;
+            };
+            header?: never;
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemMetricsOut"];
                 };
             };
             /** @description Not signed in */

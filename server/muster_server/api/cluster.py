@@ -17,8 +17,9 @@ from muster_server.schemas.cluster import (
     QueueItem,
     QueueMove,
     QueueMoved,
+    SystemMetricsOut,
 )
-from muster_server.services import audit, nodes, queue, queue_moves
+from muster_server.services import audit, nodes, queue, queue_moves, system_metrics
 from muster_server.services.paging import (
     MAX_LIMIT,
     at_microseconds,
@@ -95,6 +96,18 @@ def list_node_events(
     more = len(items) > limit
     items = items[:limit]
     return Page(items=items, next=encode_cursor(items[-1].id) if more else None)
+
+
+@router.get("/nodes/{node_id}/system-metrics", operation_id="get_node_system_metrics")
+def get_node_system_metrics(
+    database: Db,
+    node_id: str,
+    minutes: Annotated[int, Query(ge=1, le=360, description="How far back.")] = 60,
+) -> SystemMetricsOut:
+    """How busy a node was, in samples of 15 s or more: processors, memory, disks, each network
+    interface and GPU, with the ranks that run there. node_id: its id or its name."""
+    with database.read() as session:
+        return system_metrics.of_node(session, node_id, minutes=minutes, now=clock.now())
 
 
 @router.get("/nodes/{node_id}/allocations", operation_id="list_node_allocations")

@@ -197,3 +197,29 @@ class EventOut(Output):
     attempt_no: int | None
     node_id: str | None
     data: dict[str, Any]
+
+
+class NodeRankOut(Output):
+    """A rank that runs on a node."""
+
+    trial_id: int
+    rank: int
+    slot: int
+    slot_type: str
+
+
+class SystemMetricsOut(Output):
+    """How busy a node was. `series` holds one value for each of `times`; null where nothing was told."""
+
+    node_id: str
+    node_name: str
+    times: list[dt.datetime]
+    series: dict[str, list[float | None]]
+    """cpu_pct (0..100), memory_used_bytes, memory_total_bytes, disk_free_bytes, disk_read_bytes_per_s,
+    disk_written_bytes_per_s, net/INTERFACE/sent_bytes_per_s and …/received_bytes_per_s;
+    gpu/INDEX/use_pct (0..100), …/memory_used_bytes, …/memory_total_bytes, …/power_w and
+    …/temperature_c."""
+    gpu_problem: str
+    """Why nothing is known of GPUs; empty when they are."""
+    ranks: list[NodeRankOut]
+    """Those that live there now."""

@@ -57,6 +57,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "remove_node": "admin",
     "list_node_events": "view",
     "list_node_allocations": "view",
+    "get_node_system_metrics": "view",
     "create_preflight": "admin",
     "list_preflights": "view",
     "get_preflight": "view",

@@ -36,7 +36,7 @@ from muster_server.errors import Superseded
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
-from . import credentials, file_deletions, identity, node_health, preflights
+from . import credentials, file_deletions, identity, node_health, preflights, system_metrics
 from .allocations import changed, clean
 from .events import add_event
 
@@ -54,6 +54,7 @@ _NODE = (
             NodeRow.state,
             NodeRow.session_epoch,
             NodeRow.problems,
+            NodeRow.sampled_at,
             NodeRow.credential_at,
             NodeRow.registered_at,
             NodeRow.join_id,
@@ -138,6 +139,8 @@ def renew_lease(
         }
     if request.usage is not None:
         values["usage"] = dataclasses.asdict(request.usage)
+        if system_metrics.is_due(node, now):
+            values["sampled_at"] = now
     renewed = changed(
         session,
         _renewal(*values),
@@ -145,6 +148,8 @@ def renew_lease(
     )
     if not renewed:
         raise _superseded(node)
+    if "sampled_at" in values:
+        system_metrics.keep(session, node.id, values["usage"], now)
     if node.state == "SUSPECT":
         # At once, and not with the next pass: a gang may wait for this node.
         back = changed(

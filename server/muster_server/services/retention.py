@@ -15,6 +15,7 @@ from muster_server.db.models import (
     JoinTokenRow,
     LogStreamRow,
     MetricBatchRow,
+    NodeSampleRow,
     OneTimeTokenRow,
     PreflightRow,
     SessionRow,
@@ -26,6 +27,8 @@ EVENTS_AT_ONCE = 5_000
 IDEMPOTENCY_DAYS = 1
 ONE_TIME_TOKEN_DAYS = 1
 PREFLIGHT_DAYS = 30
+SAMPLE_HOURS = 6
+"""How busy nodes were is kept for so long, and up to an hour more: 240 samples an hour each."""
 FILE_DELETION_DAYS = 30
 """Deletions of files that are done are shown this long."""
 JOIN_TOKEN_DAYS = 30
@@ -78,6 +81,7 @@ def delete_expired(session: Session, now: dt.datetime) -> None:
         delete(IdempotencyRow).where(
             IdempotencyRow.created_at < now - dt.timedelta(days=IDEMPOTENCY_DAYS)
         ),
+        delete(NodeSampleRow).where(NodeSampleRow.at < now - dt.timedelta(hours=SAMPLE_HOURS)),
         delete(PreflightRow).where(PreflightRow.ended_at < now - dt.timedelta(days=PREFLIGHT_DAYS)),
         delete(FileDeletionRow).where(
             FileDeletionRow.state.in_(("done", "dismissed")),

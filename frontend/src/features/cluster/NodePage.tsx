@@ -16,6 +16,7 @@ import { NodeScheduling } from "./NodeScheduling";
 import { NodeSlots } from "./NodeSlots";
 import { versionsOf } from "./nodeUse";
 import { PreflightButton } from "./PreflightButton";
+import { SystemMetricsView } from "./SystemMetrics";
 import { usageOf } from "./usage";
 
 export function NodePage() {
@@ -70,6 +71,9 @@ function NodeView({ node }: { node: Node }) {
       />
       <Section title={t("nodes.slots")}>
         <NodeSlots node={node} />
+      </Section>
+      <Section title={t("nodes.system")} note={t("nodes.systemNote")}>
+        <SystemMetricsView node={node.id} />
       </Section>
       <Section title={t("nodes.facts")}>
         <KeyValues

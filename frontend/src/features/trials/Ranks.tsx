@@ -15,6 +15,7 @@ import { rankRanges } from "../../lib/perf";
 import { isTerminal } from "../../lib/states";
 import { latestAttempt } from "./attempt";
 import { Progress } from "./Progress";
+import { NodesOfTrial } from "./NodesOfTrial";
 import css from "./trials.module.css";
 
 export function Ranks({ trial }: { trial: TrialDetail }) {
@@ -75,6 +76,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
         </QueryView>
       </Section>
       {isTerminal(trial.state) && trial.attempts.length === 0 ? null : <Progress trial={trial} />}
+      {isTerminal(trial.state) ? null : <NodesOfTrial trialId={trial.id} workers={workers.data?.items ?? []} />}
       <Section title={t("ranks.groups")} note={t("ranks.groupsNote")}>
         <QueryView query={groups}>
           {(data) =>

@@ -2,7 +2,7 @@
 
 from .base import Base, Json, UtcDateTime
 from .budgets import BudgetAlertRow, PoolRow, SpendingRow
-from .cluster import ControllerLeaseRow, NodeRow, NodeSlotRow, PreflightRow
+from .cluster import ControllerLeaseRow, NodeRow, NodeSampleRow, NodeSlotRow, PreflightRow
 from .data import (
     BlobChunkRow,
     BlobRow,
@@ -64,6 +64,7 @@ __all__ = [
     "MetricSeriesRow",
     "MetricSpanRow",
     "NodeRow",
+    "NodeSampleRow",
     "NodeSlotRow",
     "OneTimeTokenRow",
     "PoolRow",

@@ -76,11 +76,27 @@ class NodeRow(Base):
     storage_id: Mapped[str] = mapped_column(String(64), default="")
     """Of its storage folder; nodes that share one have the same. "" for an agent that said none."""
     usage: Mapped[dict[str, Any] | None]
+    """wire.NodeUsage of the last heartbeat."""
+    sampled_at: Mapped[dt.datetime | None]
+    """When such a one was last kept, as a NodeSampleRow."""
     assignments_index: Mapped[int] = mapped_column(default=0)
     """Grows whenever the node's desired set changes; agents long-poll on it."""
     registered_at: Mapped[dt.datetime]
     last_seen_at: Mapped[dt.datetime]
     lease_expires_at: Mapped[dt.datetime]
+
+
+class NodeSampleRow(Base):
+    """How busy a node was."""
+
+    __tablename__ = "node_samples"
+
+    node_id: Mapped[str] = mapped_column(
+        ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True
+    )
+    at: Mapped[dt.datetime] = mapped_column(primary_key=True, index=True)
+    usage: Mapped[dict[str, Any]]
+    """wire.NodeUsage."""
 
 
 class NodeSlotRow(Base):

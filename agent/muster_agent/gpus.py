@@ -1,0 +1,98 @@
+"""How busy the NVIDIA devices of this node are, by NVML. Needs the package nvidia-ml-py.
+
+A driver in trouble may not answer for minutes, so a thread of its own asks; who wants to know reads
+what it last heard, and is told when that is old.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from muster.wire import GpuUsage
+
+SAMPLE_INTERVAL_S = 5.0
+TOO_OLD_S = 30.0
+"""What was heard before is not said any more."""
+
+
+class GpuMeter:
+    def __init__(self, read: Callable[[], list[GpuUsage]] | None = None) -> None:
+        """read: asks all devices; default is NVML."""
+        self._read = read
+        self._found: list[GpuUsage] | None = None
+        self._at = time.monotonic()
+        self._problem = "they have not been asked yet"
+        self._thread: threading.Thread | None = None
+
+    def read(self) -> tuple[list[GpuUsage] | None, str]:
+        """All devices as last heard, or None and why they are not known. Never blocks."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._ask, name="muster-gpus", daemon=True)
+            self._thread.start()
+        age_s = time.monotonic() - self._at
+        if self._found is not None and age_s > TOO_OLD_S:
+            return None, f"NVML has not answered for {age_s:.0f} s"
+        return self._found, self._problem
+
+    def _ask(self) -> None:
+        read = self._read
+        if read is None:
+            read, self._problem = _open_nvml()
+            if read is None:
+                return  # what is not installed now will not be until the agent is started again
+        while True:
+            try:
+                self._found, self._problem = read(), ""
+            except Exception as error:
+                self._found, self._problem = None, f"NVML failed: {error}"
+            self._at = time.monotonic()
+            time.sleep(SAMPLE_INTERVAL_S)
+
+
+def _open_nvml() -> tuple[Callable[[], list[GpuUsage]] | None, str]:
+    """How to ask, or None and why not."""
+    try:
+        import pynvml
+    except ImportError:
+        return None, "nvidia-ml-py is not installed for the agent"
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return None, f"there is no NVIDIA driver: {error}"
+    return lambda: read_all(pynvml), ""
+
+
+def read_all(nvml: Any) -> list[GpuUsage]:
+    """nvml: the module pynvml, initialised."""
+    return [_read_one(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+
+
+def _read_one(nvml: Any, index: int) -> GpuUsage:
+    device = nvml.nvmlDeviceGetHandleByIndex(index)
+    memory = nvml.nvmlDeviceGetMemoryInfo(device)
+
+    def ask(call: Callable[..., Any], *more: Any) -> float | None:
+        """None for what a device does not know: a MIG part has no power of its own."""
+        try:
+            return float(call(device, *more))
+        except nvml.NVMLError:
+            return None
+
+    try:
+        use_pct: float | None = float(nvml.nvmlDeviceGetUtilizationRates(device).gpu)
+    except nvml.NVMLError:
+        use_pct = None
+    power_mw = ask(nvml.nvmlDeviceGetPowerUsage)
+    name = nvml.nvmlDeviceGetName(device)
+    return GpuUsage(
+        index=index,
+        name=name if isinstance(name, str) else name.decode(errors="replace"),
+        use_pct=use_pct,
+        memory_used_bytes=int(memory.used),
+        memory_total_bytes=int(memory.total),
+        power_w=None if power_mw is None else power_mw / 1000,
+        temperature_c=ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+    )
