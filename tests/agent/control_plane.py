@@ -92,10 +92,15 @@ class TestControlPlane:
         *,
         rendezvous: wire.Rendezvous | None = None,
         reason: str = "",
+        stacks_no: int = 0,
     ) -> None:
         with self.changed:
             self.assignments[spec.allocation_id] = wire.Assignment(
-                spec=spec, desired=desired, rendezvous=rendezvous, stop_reason=reason
+                spec=spec,
+                desired=desired,
+                rendezvous=rendezvous,
+                stop_reason=reason,
+                stacks_no=stacks_no,
             )
             self.index += 1
             self.changed.notify_all()

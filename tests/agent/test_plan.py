@@ -19,6 +19,7 @@ from muster_agent.plan import (
     Settle,
     Start,
     Stop,
+    TakeStacks,
     plan,
 )
 
@@ -94,6 +95,14 @@ def test_gang_starts_only_with_its_rendezvous(wanted: Any) -> None:
     (action,) = plan(wanted("start", num_nodes=2, rendezvous=meeting), [item])
     assert isinstance(action, Start)
     assert action.rendezvous == meeting
+
+
+def test_stacks_are_asked_for_once_while_it_runs(wanted: Any) -> None:
+    desired = {id: dataclasses.replace(a, stacks_no=2) for id, a in wanted("start").items()}
+    asks = TakeStacks(allocation_id="a1", no=2)
+    assert plan(desired, [local(observed="RUNNING", stacks_no=1)]) == [asks]
+    assert plan(desired, [local(observed="RUNNING", stacks_no=2)]) == []
+    assert plan(desired, [local(observed="STARTING")]) == []
 
 
 def test_absent_means_forget() -> None:

@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from muster import stacks
-from muster.testing.jobs import wait_for
+from muster import stacks, wire
+from muster.testing.jobs import wait_for as until
 from muster_agent.process import identify
 from muster_agent.shim import watching
 from muster_agent.shim.watching import state_of, take_stacks
@@ -23,7 +24,7 @@ def test_a_process_without_a_handler_is_left_alone(tmp_path: Path, monkeypatch) 
         (answer,) = take_stacks([identify(plain.pid)], tmp_path)
         assert "has not called muster.init()" in answer.problem
         assert plain.poll() is None
-        wait_for(lambda: state_of(identify(plain.pid)) == "sleeps")
+        until(lambda: state_of(identify(plain.pid)) == "sleeps")
     finally:
         plain.kill()
         plain.wait()
@@ -55,3 +56,31 @@ def test_a_long_answer_keeps_its_end(tmp_path: Path, monkeypatch) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+HANGING = """
+import time, muster
+muster.init()
+muster.log({"train/loss": 1.0}, step=3)
+time.sleep(600)
+"""
+
+
+def test_an_agent_that_is_asked_sends_how_far_its_workers_are_and_where(
+    agent: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any
+) -> None:
+    spec = make_spec(code=code(HANGING), slots=[0], world_size=1)
+
+    def of(kind: type) -> list[Any]:
+        return [r.record for r in plane.of("a1").records if isinstance(r.record, kind)]
+
+    plane.want(spec)
+    wait_for(lambda: of(wire.MetricsRecord), timeout_s=60.0)
+    agent.wait_state("a1", "RUNNING")
+    plane.want(spec, stacks_no=1)
+    (found,) = wait_for(lambda: of(wire.StacksRecord), timeout_s=60.0)
+    assert (found.no, found.rank, found.problem) == (1, 0, "")
+    assert "line 5 in <module>" in found.text
+    (worker,) = of(wire.ProgressRecord)[-1].workers
+    assert worker.process == "sleeps"
+    assert plane.of("a1").exit() is None
