@@ -15,8 +15,7 @@ from sqlalchemy import create_engine, make_url, text
 _database_numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _plain_log() -> None:
+def _log_plainly() -> None:
     """Events go through the standard logging, where pytest captures them (`caplog`)."""
     import structlog
 
@@ -31,6 +30,19 @@ def _plain_log() -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plain_log() -> None:
+    _log_plainly()
+
+
+@pytest.fixture(autouse=True)
+def _plain_log_again() -> Iterator[None]:
+    """A command that a test runs in this process logs to that test's captured output, which is
+    closed when the next test logs."""
+    yield
+    _log_plainly()
 
 
 @pytest.fixture(scope="session")
