@@ -62,7 +62,9 @@ def visible(data: bytes) -> bytes:
     if not data.isascii():
         data = data.decode("utf-8", "replace").encode()
     if b"\r" in data:
-        data = b"\n".join(map(last_version, data.split(b"\n")))
+        # Few lines are progress bars even in a log that has many: the others are not called for.
+        lines = data.split(b"\n")
+        data = b"\n".join([last_version(line) if b"\r" in line else line for line in lines])
     if b"\x1b" in data:
         data = _ESCAPES.sub(b"", data)
     return data.replace(b"\x00", "␀".encode()) if b"\x00" in data else data
