@@ -144,6 +144,8 @@ export interface ExperimentFilter {
   state?: ExperimentState[];
   project?: string;
   q?: string;
+  /** name=value, or the name alone for any value; all of them hold. */
+  label?: string[];
   archived?: boolean;
 }
 
@@ -158,6 +160,7 @@ export const experiments = (filter: ExperimentFilter, limit = PAGE) =>
               state: filter.state,
               project: filter.project || undefined,
               q: filter.q || undefined,
+              label: filter.label,
               archived: filter.archived ? "include" : undefined,
               cursor: pageParam,
               limit,

@@ -1,7 +1,7 @@
 import "@mantine/spotlight/styles.css";
 
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
-import { IconChartLine, IconFlask2, IconLayoutDashboard, IconPlus, IconSearch, IconServer2, IconStack2, IconAdjustmentsHorizontal } from "@tabler/icons-react";
+import { IconChartLine, IconFlask2, IconKeyboard, IconLayoutDashboard, IconPlus, IconSearch, IconServer2, IconStack2, IconAdjustmentsHorizontal } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useState } from "react";
@@ -10,6 +10,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../api/client";
 import { nodes } from "../api/queries";
 import { stateWord } from "../components/StateBadge";
+import { keyMap } from "./keyMap";
 import { openFirst } from "./openFirst";
 
 /** Ctrl/Cmd+K: pages, nodes and experiments by name. */
@@ -35,6 +36,7 @@ export default function CommandMenu() {
     { id: "queue", label: t("nav.queue"), leftSection: <IconStack2 size={16} />, onClick: go("/queue") },
     { id: "nodes", label: t("nav.nodes"), leftSection: <IconServer2 size={16} />, onClick: go("/nodes") },
     { id: "settings", label: t("nav.settings"), leftSection: <IconAdjustmentsHorizontal size={16} />, onClick: go("/settings") },
+    { id: "keys", label: t("command.keys"), leftSection: <IconKeyboard size={16} />, onClick: () => keyMap.open() },
   ];
   return (
     <Spotlight

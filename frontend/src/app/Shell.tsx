@@ -37,6 +37,7 @@ import { preloadPages } from "./lazyPage";
 import css from "./shell.module.css";
 
 const CommandMenu = lazy(() => import("./CommandMenu"));
+const KeyboardMap = lazy(() => import("./KeyboardMap"));
 
 const PRELOAD_MS = 3000;
 
@@ -257,6 +258,7 @@ export function Shell() {
       </Drawer>
       <Suspense>
         <CommandMenu />
+        <KeyboardMap />
       </Suspense>
     </div>
   );

@@ -97,6 +97,10 @@ export interface ExperimentsSearch {
   state?: string;
   project?: string;
   q?: string;
+  /** By comma: name=value, or the name alone. */
+  label?: string;
+  /** Columns that are left out, by comma. */
+  hide?: string;
   archived?: boolean;
 }
 const experimentsRoute = createRoute({
@@ -110,6 +114,8 @@ const experimentsRoute = createRoute({
       state: states.length > 0 ? states.join(",") : undefined,
       project: text(search["project"]),
       q: text(search["q"]),
+      label: text(search["label"]),
+      hide: text(search["hide"]),
       archived: search["archived"] === true || search["archived"] === "true" ? true : undefined,
     };
   },

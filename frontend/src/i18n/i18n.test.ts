@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { en } from "./en";
 import { charts } from "./en/charts";
 import { compare } from "./en/compare";
+import { keys } from "./en/keys";
 import { zhCN } from "./zh-CN";
 
 function flatten(node: object, prefix = ""): Map<string, string> {
@@ -15,7 +16,7 @@ function flatten(node: object, prefix = ""): Map<string, string> {
   }
   return out;
 }
-const english = flatten({ ...en, ...charts, ...compare });
+const english = flatten({ ...en, ...charts, ...compare, ...keys });
 const chinese = flatten(zhCN);
 
 test("both languages have the same keys", () => {

@@ -1,6 +1,6 @@
-import { Button, Switch, TextInput } from "@mantine/core";
+import { Button, Menu, Switch, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
-import { IconPlus, IconSearch } from "@tabler/icons-react";
+import { IconCheck, IconColumns3, IconPlus, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
@@ -20,13 +20,16 @@ import * as format from "../../lib/format";
 import { EXPERIMENT_STATES, pickStates } from "../../lib/states";
 import type { Selection } from "./bulk";
 import { BulkBar } from "./BulkBar";
+import { hiddenOf, labelsOf, labelText, OPTIONAL, toggled } from "./columns";
 
 export function Experiments() {
   const { t } = useTranslation();
   const search = useSearch({ from: "/app/experiments" });
   const navigate = useNavigate({ from: "/experiments" });
   const states = pickStates(EXPERIMENT_STATES, search.state);
-  const filter: ExperimentFilter = { state: states.length > 0 ? states : undefined, project: search.project, q: search.q, archived: search.archived };
+  const labels = labelsOf(search.label);
+  const hidden = hiddenOf(search.hide);
+  const filter: ExperimentFilter = { state: states.length > 0 ? states : undefined, project: search.project, q: search.q, label: labels.length > 0 ? labels : undefined, archived: search.archived };
   const query = useInfiniteQuery(experiments(filter));
   useLiveQueries("experiments", ["experiments"]);
   const [text, setText] = useState(search.q ?? "");
@@ -40,9 +43,9 @@ export function Experiments() {
   }, [debounced]);
   const clear = (): void => {
     setText("");
-    void navigate({ search: {}, replace: true });
+    void navigate({ search: { hide: search.hide }, replace: true });
   };
-  const filtered = states.length > 0 || search.q !== undefined || search.project !== undefined || search.archived === true;
+  const filtered = states.length > 0 || search.q !== undefined || search.project !== undefined || labels.length > 0 || search.archived === true;
   const toggle = (state: (typeof EXPERIMENT_STATES)[number]): void => {
     const next = states.includes(state) ? states.filter((s) => s !== state) : [...states, state];
     set({ state: next.length > 0 ? next.join(",") : undefined });
@@ -58,7 +61,7 @@ export function Experiments() {
         }
       />
       <div className={uiCss["filters"]} role="search">
-        <TextInput aria-label={t("experiments.find")} placeholder={t("experiments.find")} leftSection={<IconSearch size={14} />} value={text} onChange={(e) => setText(e.currentTarget.value)} w={230} data-testid="experiment-filter" />
+        <TextInput aria-label={t("experiments.find")} placeholder={t("experiments.find")} leftSection={<IconSearch size={14} />} value={text} onChange={(e) => setText(e.currentTarget.value)} w={230} data-testid="experiment-filter" data-filter />
         {EXPERIMENT_STATES.map((state) => (
           <button key={state} type="button" className={uiCss["chip"]} aria-pressed={states.includes(state)} onClick={() => toggle(state)}>
             {stateWord(t, state)}
@@ -70,11 +73,30 @@ export function Experiments() {
             {t("experiments.project")}: {search.project} ×
           </button>
         ) : null}
+        {labels.map((label) => (
+          <button key={label} type="button" className={uiCss["chip"]} aria-pressed onClick={() => set({ label: toggled(labels, label) })}>
+            {label} ×
+          </button>
+        ))}
         {filtered ? (
           <Button variant="subtle" size="compact-xs" onClick={clear}>
             {t("common.clearFilters")}
           </Button>
         ) : null}
+        <Menu closeOnItemClick={false} position="bottom-end">
+          <Menu.Target>
+            <Button variant="subtle" color="gray" size="compact-xs" leftSection={<IconColumns3 size={14} aria-hidden />} data-testid="columns">
+              {t("experiments.columns")}
+            </Button>
+          </Menu.Target>
+          <Menu.Dropdown>
+            {OPTIONAL.map((name) => (
+              <Menu.Item key={name} role="menuitemcheckbox" aria-checked={!hidden.includes(name)} leftSection={hidden.includes(name) ? <span style={{ width: 14 }} /> : <IconCheck size={14} aria-hidden />} onClick={() => set({ hide: toggled(hidden, name) })} data-testid={`column-${name}`}>
+                {t(`experiments.${name}`)}
+              </Menu.Item>
+            ))}
+          </Menu.Dropdown>
+        </Menu>
       </div>
       <QueryView query={query}>
         {(data) => {
@@ -90,7 +112,7 @@ export function Experiments() {
           }
           return (
             <>
-              <ExperimentTable key={JSON.stringify(filter)} items={items} filter={filter} hasMore={query.hasNextPage} onProject={(project) => set({ project })} />
+              <ExperimentTable key={JSON.stringify(filter)} items={items} filter={filter} hasMore={query.hasNextPage} hidden={hidden} onProject={(project) => set({ project })} onLabel={(label) => set({ label: labels.includes(label) ? search.label : toggled(labels, label) })} />
               <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
             </>
           );
@@ -100,7 +122,7 @@ export function Experiments() {
   );
 }
 
-function ExperimentTable({ items, filter, hasMore, onProject }: { items: Experiment[]; filter: ExperimentFilter; hasMore: boolean; onProject: (project: string) => void }) {
+function ExperimentTable({ items, filter, hasMore, hidden, onProject, onLabel }: { items: Experiment[]; filter: ExperimentFilter; hasMore: boolean; hidden: readonly string[]; onProject: (project: string) => void; onLabel: (label: string) => void }) {
   const { t } = useTranslation();
   const user = useQuery(me).data;
   const [selection, setSelection] = useState<Selection | null>(null);
@@ -133,6 +155,24 @@ function ExperimentTable({ items, filter, hasMore, onProject }: { items: Experim
       ),
     },
     { id: "state", header: t("experiments.state"), cell: (item) => <span title={item.reason}><StateBadge state={item.state} /></span> },
+    ...(items.some((item) => Object.keys(item.labels).length > 0)
+      ? [
+          {
+            id: "labels",
+            header: t("experiments.labels"),
+            phone: false as const,
+            cell: (item: Experiment) => (
+              <span className={uiCss["tags"]}>
+                {Object.entries(item.labels).map(([name, value]) => (
+                  <button key={name} type="button" className={uiCss["tag"]} title={t("experiments.onlyLabel", { label: labelText(name, value) })} onClick={() => onLabel(labelText(name, value))}>
+                    {labelText(name, value)}
+                  </button>
+                ))}
+              </span>
+            ),
+          },
+        ]
+      : []),
     { id: "searcher", header: t("experiments.searcher"), phone: false, cell: (item) => <span className={uiCss["tight"]}>{t(`searcher.${item.searcher}` as "searcher.asha", { defaultValue: item.searcher })}</span> },
     {
       id: "trials",
@@ -183,7 +223,7 @@ function ExperimentTable({ items, filter, hasMore, onProject }: { items: Experim
   return (
     <>
       {selection ? <BulkBar selection={selection} filter={filter} hasMore={hasMore && isWhole} compare={trials} onSelect={setSelection} /> : null}
-      <DataTable rows={items} selection={user && user.role !== "viewer" ? ticks : undefined} columns={columns} rowKey={(item) => item.id} label={t("nav.experiments")} testId="experiments" />
+      <DataTable rows={items} selection={user && user.role !== "viewer" ? ticks : undefined} columns={columns.filter((column) => !hidden.includes(column.id))} rowKey={(item) => item.id} label={t("nav.experiments")} testId="experiments" />
     </>
   );
 }

@@ -21,6 +21,8 @@ test("a selection is sent as the ids or as the filter of the list, never as both
   expect(all).toEqual({ action: "delete", filter: { state: ["FAILED"], project: undefined, q: undefined, label: [], archived: "include" }, keep_files: true, set_labels: {}, remove_labels: [] });
   expect(leavesOut({ archived: true })).toBe(false);
   expect(leavesOut({ q: "digits" })).toBe(true);
+  expect(leavesOut({ label: ["team=vision"] })).toBe(true);
+  expect(bulkBody("archive", { kind: "filter", filter: { label: ["team=vision"] }, num: 1 })).toMatchObject({ filter: { label: ["team=vision"] } });
 });
 
 test("labels are typed as name=value or as a name", () => {

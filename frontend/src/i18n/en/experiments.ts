@@ -1,6 +1,9 @@
 /** Experiments and what is done with them. */
 export const experiments = {
   experiments: {
+    labels: "Labels",
+    columns: "Columns",
+    onlyLabel: "Only with {{label}}",
     name: "Experiment",
     state: "State",
     searcher: "Search",

@@ -3,6 +3,9 @@ import type { Same } from "../same";
 
 export const experiments: Same<typeof english> = {
   experiments: {
+    labels: "标签",
+    columns: "列",
+    onlyLabel: "只看带 {{label}} 的",
     name: "实验",
     state: "状态",
     searcher: "搜索方法",

@@ -7,6 +7,7 @@ import { charts } from "./charts";
 import { cluster } from "./cluster";
 import { compare } from "./compare";
 import { experiments } from "./experiments";
+import { keys } from "./keys";
 import { overview } from "./overview";
 import { settings } from "./settings";
 import { states } from "./states";
@@ -23,6 +24,7 @@ export const zhCN: Same<typeof en & Late> = {
   ...trials,
   ...charts,
   ...compare,
+  ...keys,
   ...submit,
   ...settings,
 };

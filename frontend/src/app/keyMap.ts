@@ -1,0 +1,42 @@
+/** Keys that work anywhere: what they do, and who opens the map of them. */
+
+export const PAGES = {
+  o: { to: "/", key: "overview" },
+  e: { to: "/experiments", key: "experiments" },
+  c: { to: "/compare", key: "compare" },
+  q: { to: "/queue", key: "queue" },
+  n: { to: "/nodes", key: "nodes" },
+  s: { to: "/settings", key: "settings" },
+} as const;
+
+export type Pressed = { kind: "map" } | { kind: "filter" } | { kind: "go"; to: (typeof PAGES)[keyof typeof PAGES]["to"] };
+
+const PREFIX_MS = 1200;
+
+interface Press {
+  key: string;
+  ctrlKey: boolean;
+  metaKey: boolean;
+  altKey: boolean;
+  isComposing: boolean;
+}
+
+/** Whether keys are text there. */
+export const isTyping = (target: unknown): boolean => target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.closest('[role="dialog"],[role="menu"],[role="listbox"]') !== null);
+
+/** Understands one key after the other; "g" begins a word of two, within 1.2 s. */
+export function reader(): (press: Press, atMs: number) => Pressed | null {
+  let begun = Number.NEGATIVE_INFINITY;
+  return (press, atMs) => {
+    if (press.ctrlKey || press.metaKey || press.altKey || press.isComposing) return null;
+    const isSecond = atMs - begun <= PREFIX_MS;
+    begun = Number.NEGATIVE_INFINITY;
+    if (isSecond && press.key in PAGES) return { kind: "go", to: PAGES[press.key as keyof typeof PAGES].to };
+    if (press.key === "g") begun = atMs;
+    if (press.key === "?") return { kind: "map" };
+    return press.key === "/" ? { kind: "filter" } : null;
+  };
+}
+
+/** Opens the map of keys; the component that shows it puts itself here. */
+export const keyMap = { open: (): void => {} };
