@@ -3,8 +3,12 @@
 import dataclasses
 
 import pytest
+from sqlalchemy import update
 
 from muster.wire import GroupProgress, ProgressRecord, StacksRecord, WorkerProgress, WorkerRecord
+from muster_server import clock
+from muster_server.db.models import NodeRow
+from muster_server.loops.stuck import StuckLoop
 
 START = "2026-03-01T12:00:00Z"
 
@@ -104,6 +108,27 @@ def test_the_rank_that_holds_up_the_others_is_named_and_stacks_are_kept_once(
     assert "Rank 1 on node-1 has not called collective 8 of world" in shown.output.replace(
         "\n", " "
     )
+
+
+def test_a_controller_that_has_just_begun_and_a_node_that_is_not_heard_say_nothing(
+    running, database, time_machine
+):
+    node, allocation_id, _ = running
+    both = [progress(0, 8, 7), progress(1, 7, 7)]
+    node.send(allocation_id, ProgressRecord(workers=both))
+    time_machine.shift(500)
+    loop = StuckLoop(database, after_s=180)
+    found = []
+    for seconds in (0, 170, 20):
+        time_machine.shift(seconds)
+        with database.read() as session:
+            found.append([s.trial_id for s in loop.load(session, lease=None, now=clock.now())])
+    assert [len(ids) for ids in found] == [0, 0, 1]
+    with database.transaction() as session:
+        session.execute(update(NodeRow).values(state="SUSPECT"))
+    time_machine.shift(20)
+    with database.read() as session:
+        assert loop.load(session, lease=None, now=clock.now()) == []
 
 
 def test_stopped_and_silent_ranks_are_named(running, show, time_machine):

@@ -24,12 +24,16 @@ class StuckLoop(Loop[list[Stuck], Stuck]):
     def __init__(self, database: Database, *, after_s: float) -> None:
         super().__init__(database)
         self._after_s = after_s
+        self._since: dt.datetime | None = None
         self._next_at: dt.datetime | None = None
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> list[Stuck]:
         if self._next_at is not None and now < self._next_at:
             return []
         self._next_at = now + EVERY
+        self._since = self._since or now
+        if (now - self._since).total_seconds() < self._after_s:
+            return []  # while nobody led, perhaps nothing was heard either
         return progress.find_stuck(session, after_s=self._after_s, now=now)
 
     def decide(self, snapshot: list[Stuck], *, now: dt.datetime) -> Sequence[Stuck]:

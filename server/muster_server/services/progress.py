@@ -284,7 +284,10 @@ def find_stuck(session: Session, *, after_s: float, now: dt.datetime) -> list[St
     found = []
     for trial_id, attempt_no in quiet.all():
         trial = session.get_one(TrialRow, trial_id)
-        verdict = _judge(session, trial, _views(session, trial), now=now)
+        views = _views(session, trial)
+        if not all(view.is_heard for view in views):
+            continue  # of a node that is not heard nobody knows whether its ranks move
+        verdict = _judge(session, trial, views, now=now)
         if verdict.state == "still":
             found.append(Stuck(trial_id=trial_id, attempt_no=attempt_no, reason=verdict.reason))
     return found
