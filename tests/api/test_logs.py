@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from muster_server.services import logs
+from muster_server.services import log_reading, logs
 from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial
 
 
 @pytest.fixture
-def trial(database):
+def trial(database, monkeypatch):
+    # On a busy machine a search of five lines may be interrupted for longer than it may take.
+    monkeypatch.setattr(log_reading, "SEARCH_BUDGET_S", 60.0)
     with database.transaction() as session:
         row = add_trial(session, add_experiment(session))
         (allocation,) = add_attempt(session, row)

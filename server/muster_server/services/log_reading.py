@@ -61,14 +61,14 @@ def read_page(
     cursor: str | None = None,
     start: Literal["head", "tail"] | Place = "tail",
     limit: int = 500,
-    budget_s: float = SEARCH_BUDGET_S,
+    budget_s: float | None = None,
 ) -> LogPage:
     """A page of lines, oldest first.
 
     cursor: `older` or `newer` of an earlier page of the same filter; without it the page is at
     the `start` asked for, which may be a place: then it begins there and its `older` leads to what
-    comes before. A search that has used up budget_s answers what it has found and sets
-    `search_stopped`; its cursor goes on from there.
+    comes before. A search that has used up budget_s (None: SEARCH_BUDGET_S) answers what it has
+    found and sets `search_stopped`; its cursor goes on from there.
     Raises NotFound for the trial, and a line that it has not, and InvalidRequest for a broken
     cursor or pattern.
     """
@@ -88,7 +88,7 @@ def read_page(
     at = {id_: min(max(low[id_], position), high[id_]) for id_, position in at.items()}
 
     complete = complete_streams(session, trial, streams)
-    deadline = time.monotonic() + budget_s
+    deadline = time.monotonic() + (SEARCH_BUDGET_S if budget_s is None else budget_s)
     walk = Walk(session, streams, complete, at, low, high, test, limit, deadline)
     if direction == "newer":
         walk.forward()
