@@ -1,6 +1,6 @@
-import { Button, Menu, Switch, TextInput } from "@mantine/core";
+import { Button, Checkbox, Popover, Switch, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
-import { IconCheck, IconColumns3, IconPlus, IconSearch } from "@tabler/icons-react";
+import { IconColumns3, IconPlus, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
@@ -83,20 +83,18 @@ export function Experiments() {
             {t("common.clearFilters")}
           </Button>
         ) : null}
-        <Menu closeOnItemClick={false} position="bottom-end">
-          <Menu.Target>
+        <Popover position="bottom-end" withinPortal={false} shadow="md">
+          <Popover.Target>
             <Button variant="subtle" color="gray" size="compact-xs" leftSection={<IconColumns3 size={14} aria-hidden />} data-testid="columns">
               {t("experiments.columns")}
             </Button>
-          </Menu.Target>
-          <Menu.Dropdown>
+          </Popover.Target>
+          <Popover.Dropdown>
             {OPTIONAL.map((name) => (
-              <Menu.Item key={name} role="menuitemcheckbox" aria-checked={!hidden.includes(name)} leftSection={hidden.includes(name) ? <span style={{ width: 14 }} /> : <IconCheck size={14} aria-hidden />} onClick={() => set({ hide: toggled(hidden, name) })} data-testid={`column-${name}`}>
-                {t(`experiments.${name}`)}
-              </Menu.Item>
+              <Checkbox key={name} my={6} label={t(`experiments.${name}`)} checked={!hidden.includes(name)} onChange={() => set({ hide: toggled(hidden, name) })} data-testid={`column-${name}`} />
             ))}
-          </Menu.Dropdown>
-        </Menu>
+          </Popover.Dropdown>
+        </Popover>
       </div>
       <QueryView query={query}>
         {(data) => {
