@@ -155,6 +155,7 @@ DIALOGS = {
     "stop": ("/experiments/{waits}", ["stop"]),
     "budget": ("/experiments/{waits}", ["edit-budget"]),
     "bulk": ("/experiments", ["select-all", "bulk-actions", "bulk-delete"]),
+    "columns": ("/experiments", ["columns"]),
     "fork": ("/submit?from={search}&start=latest", []),
     "drain": ("/nodes/{node}", ["node-draining"]),
     "preflight": ("/nodes/{node}", ["preflight"]),
