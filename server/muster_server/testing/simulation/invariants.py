@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from muster import wire
@@ -95,23 +95,27 @@ def _nothing_lives(world: World) -> None:
 
 
 def _every_acknowledged_record_is_there_once(world: World) -> None:
-    stored: dict[tuple[str, int], tuple[list[int], list[float]]] = {}
-    for allocation, seq, body in world.witness.rows(
-        "SELECT allocation_id, seq, body FROM metric_batches"
+    # Records that came together are stored as one: what counts is each point.
+    stored: Counter[tuple[str, int, int, float]] = Counter()
+    for allocation, rank, body in world.witness.rows(
+        "SELECT allocation_id, rank, body FROM metric_batches"
     ):
         points = decode_batch(body)[METRIC]
-        stored[allocation, seq] = (points.steps.tolist(), points.values.tolist())
+        pairs = zip(points.steps.tolist(), points.values.tolist(), strict=True)
+        stored.update((allocation, rank, step, value) for step, value in pairs)
     acked_at_server = dict(world.witness.rows("SELECT id, acked_seq FROM allocations"))
     for (allocation, seq), numbered in world.witness.sent.items():
         if seq > acked_at_server.get(allocation, 0):
             world.violation(f"record {seq} of {allocation} was acknowledged and is forgotten")
         if isinstance(numbered.record, wire.MetricsRecord):
             (series,) = numbered.record.series
-            if stored.get((allocation, seq)) != (series.steps, series.values):
-                world.violation(
-                    f"points {series.steps} (record {seq} of {allocation}) were acknowledged; "
-                    f"stored is {stored.get((allocation, seq))}"
-                )
+            for step, value in zip(series.steps, series.values, strict=True):
+                times = stored[allocation, numbered.record.rank, step, float(value)]
+                if times != 1:
+                    world.violation(
+                        f"step {step} (record {seq} of {allocation}) was acknowledged; "
+                        f"it is stored {times} times"
+                    )
 
 
 def _every_curve_is_the_true_one(world: World) -> None:
