@@ -46,7 +46,7 @@ function Busy({ data, trialId }: { data: SystemMetrics; trialId: number | undefi
         columns={[
           {
             id: "name",
-            header: "",
+            header: t("nodes.busy.figure"),
             lead: true,
             cell: (row) => (
               <>
@@ -57,8 +57,8 @@ function Busy({ data, trialId }: { data: SystemMetrics; trialId: number | undefi
               </>
             ),
           },
-          { id: "last", header: "", align: "right", cell: (row) => show(row, row.last) },
-          { id: "line", header: "", cell: (row) => <Line row={row} label={t("nodes.busy.most", { value: show(row, row.most) })} /> },
+          { id: "last", header: t("nodes.busy.now"), align: "right", cell: (row) => show(row, row.last) },
+          { id: "line", header: t("nodes.busy.lastHour"), cell: (row) => <Line row={row} label={t("nodes.busy.most", { value: show(row, row.most) })} /> },
         ]}
       />
       {data.gpu_problem ? <p className="dim">{t("nodes.busy.gpuProblem", { problem: data.gpu_problem })}</p> : null}

@@ -11,6 +11,9 @@ export const cluster = {
     system: "How busy it was",
     systemNote: "samples of 15 s over the last hour",
     busy: {
+      figure: "Figure",
+      now: "Now",
+      lastHour: "Last hour",
       none: "Nothing was told yet.",
       cpu_pct: "CPU",
       memory_used_bytes: "Memory",

@@ -13,6 +13,9 @@ export const cluster: Same<typeof english> = {
     system: "繁忙程度",
     systemNote: "最近一小时，每 15 秒一个样本",
     busy: {
+      figure: "指标",
+      now: "当前",
+      lastHour: "过去一小时",
       none: "尚无数据。",
       cpu_pct: "CPU 使用率",
       memory_used_bytes: "内存",

@@ -52,9 +52,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "records that were applied already are applied again",
         7,
         records.apply_records,
-        "if numbered.seq <= allocation.acked_seq:\n            continue\n"
-        "        if numbered.seq != allocation.acked_seq + 1:\n            break",
-        "pass",
+        "_in_order(request.records[:MAX_RECORDS], before)",
+        "list(request.records[:MAX_RECORDS])",
     ),
     Mutation(
         "two_leaders",
