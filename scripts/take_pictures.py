@@ -143,7 +143,7 @@ def take_ended(studio: Studio) -> None:
 def demo() -> Iterator[Stack]:
     with tempfile.TemporaryDirectory(prefix="muster-pictures-") as folder:
         stack = Stack(Path(folder) / "home")
-        stack.arguments.append("--demo")
+        stack.command.append("--demo")
         try:
             stack.start()
             yield stack
