@@ -6,8 +6,9 @@ import { type SystemMetrics, systemMetrics } from "../../api/queries";
 import { Empty } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
+import { useNow } from "../../components/useNow";
 import * as format from "../../lib/format";
-import { rowsOf, type SystemRow } from "./systemRows";
+import { pathOf, rowsOf, type SystemRow } from "./systemRows";
 
 const WIDTH = 220;
 const HEIGHT = 24;
@@ -21,6 +22,7 @@ export function SystemMetricsView({ node, trialId }: { node: string; trialId?: n
 function Busy({ data, trialId }: { data: SystemMetrics; trialId: number | undefined }) {
   const { t } = useTranslation();
   const rows = rowsOf(data);
+  const times = data.times.map((at) => Date.parse(at));
   const ranks = data.ranks.filter((r) => trialId === undefined || r.trial_id === trialId);
   if (rows.length === 0) return <Empty title={t("nodes.busy.none")} />;
   return (
@@ -58,7 +60,7 @@ function Busy({ data, trialId }: { data: SystemMetrics; trialId: number | undefi
             ),
           },
           { id: "last", header: t("nodes.busy.now"), align: "right", cell: (row) => show(row, row.last) },
-          { id: "line", header: t("nodes.busy.lastHour"), cell: (row) => <Line row={row} label={t("nodes.busy.most", { value: show(row, row.most) })} /> },
+          { id: "line", header: t("nodes.busy.lastHour"), cell: (row) => <Line row={row} times={times} label={t("nodes.busy.most", { value: show(row, row.most) })} /> },
         ]}
       />
       {data.gpu_problem ? <p className="dim">{t("nodes.busy.gpuProblem", { problem: data.gpu_problem })}</p> : null}
@@ -74,24 +76,13 @@ function show(row: SystemRow, value: number | null): string {
   return `${format.num(value, 3)} ${row.unit}`;
 }
 
-/** From nought to the most there can be, or has been; a gap where nothing was told. */
-function Line({ row, label }: { row: SystemRow; label: string }) {
-  const top = row.top > 0 ? row.top : 1;
-  const step = row.values.length > 1 ? WIDTH / (row.values.length - 1) : WIDTH;
-  let path = "";
-  let pen = "M";
-  row.values.forEach((value, i) => {
-    if (value === null) {
-      pen = "M";
-      return;
-    }
-    path += `${pen}${(i * step).toFixed(1)} ${(HEIGHT - 1 - (value / top) * (HEIGHT - 2)).toFixed(1)}`;
-    pen = "L";
-  });
+/** Along the last hour, from nought to the most there can be, or has been; a gap where nothing was told. */
+function Line({ row, times, label }: { row: SystemRow; times: number[]; label: string }) {
+  const now = useNow();
   return (
     <svg width={WIDTH} height={HEIGHT} role="img" aria-label={label}>
       <title>{label}</title>
-      <path d={path} fill="none" stroke="var(--series-0)" strokeWidth={1.5} />
+      <path d={pathOf(row.values, times, { now, top: row.top, width: WIDTH, height: HEIGHT })} fill="none" stroke="var(--series-0)" strokeWidth={1.5} />
     </svg>
   );
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { rowsOf } from "./systemRows";
+import { pathOf, rowsOf } from "./systemRows";
 
 const data = (series: Record<string, (number | null)[]>) => ({ node_id: "n", node_name: "n", times: [], series, gpu_problem: "", ranks: [] });
 
@@ -30,4 +30,12 @@ test("rows come in order, with scales of their own, and gaps stay gaps", () => {
 
 test("without samples there is nothing to show", () => {
   expect(rowsOf(data({}))).toEqual([]);
+});
+
+test("a line lies where its hour was, and is not drawn over what nobody heard", () => {
+  const now = 10_000_000;
+  const times = [now - 1_800_000, now - 1_785_000, now - 15_000, now];
+  const box = { now, top: 100, width: 200, height: 12 };
+  expect(pathOf([100, 0, 50, 50], times, box)).toBe("M100.0 1.0L100.8 11.0M199.2 6.0L200.0 6.0");
+  expect(pathOf([100, null, 50, 50], [now - 3_600_001, ...times.slice(1)], box)).toBe("M199.2 6.0L200.0 6.0");
 });

@@ -56,3 +56,27 @@ export function rowsOf(data: SystemMetrics): SystemRow[] {
   for (const index of indexes) for (const [name, label, unit] of OF_GPU) add(`gpu/${index}/${name}`, label, unit, { index });
   return rows;
 }
+
+const HOUR_MS = 3_600_000;
+/** Three samples: what lies further apart is not joined. */
+const GAP_MS = 45_000;
+
+/** The line of an SVG path through `values` at `times` (ms), over the hour that ends `now`. A gap is where
+ * nothing was told, also while nobody listened. */
+export function pathOf(values: (number | null)[], times: number[], { now, top, width, height }: { now: number; top: number; width: number; height: number }): string {
+  const scale = top > 0 ? top : 1;
+  let path = "";
+  let before: number | null = null;
+  values.forEach((value, i) => {
+    const at = times[i];
+    if (value === null || at === undefined || at < now - HOUR_MS) {
+      before = null;
+      return;
+    }
+    const x = width * (1 - Math.max(0, now - at) / HOUR_MS);
+    const y = height - 1 - (value / scale) * (height - 2);
+    path += `${before !== null && at - before <= GAP_MS ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
+    before = at;
+  });
+  return path;
+}
