@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
 from muster.wire import encode_number
 from muster_server.api.deps import Db
-from muster_server.db.engine import Database
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.metrics import NAME_MAX_CHARS, STEP_MAX
 from muster_server.schemas.data import (
@@ -41,6 +40,30 @@ Ranks = Annotated[
 Step = Annotated[int | None, Query(ge=0, le=STEP_MAX)]
 TRIALS_MAX = 500
 MaxPoints = Annotated[int, Query(ge=10, le=10_000)]
+
+
+def _pieces(
+    trial_id: int,
+    db: Db,
+    names: Names = [],  # noqa: B006
+    ranks: Ranks = [],  # noqa: B006
+    from_step: Step = None,
+    to_step: Step = None,
+) -> Iterator[metrics_export.Piece]:
+    with db.read() as session:
+        metrics_series.get_trial(session, trial_id)
+    return metrics_export.visible_pieces(
+        db,
+        trial_id,
+        names=names or None,
+        ranks=ranks or None,
+        from_step=from_step,
+        to_step=to_step,
+    )
+
+
+Pieces = Annotated[Iterator[metrics_export.Piece], Depends(_pieces)]
+"""The visible points that an export was asked for."""
 
 
 @router.get("/trials/{trial_id}/metrics", operation_id="list_trial_metrics")
@@ -84,16 +107,8 @@ def get_trial_series(
     response_class=StreamingResponse,
     responses={200: {"content": {"text/csv": {}}}},
 )
-def export_trial_series(
-    trial_id: int,
-    db: Db,
-    names: Names = [],  # noqa: B006
-    ranks: Ranks = [],  # noqa: B006
-    from_step: Step = None,
-    to_step: Step = None,
-) -> StreamingResponse:
+def export_trial_series(trial_id: int, pieces: Pieces) -> StreamingResponse:
     """The visible points, one line each: name, rank, attempt_no, step, time_ms, value."""
-    pieces = _pieces(db, trial_id, names, ranks, from_step, to_step)
     return _file(metrics_export.as_csv(pieces), f"trial-{trial_id}.csv", "text/csv; charset=utf-8")
 
 
@@ -103,16 +118,8 @@ def export_trial_series(
     response_class=StreamingResponse,
     responses={200: {"content": {"application/x-ndjson": {}}}},
 )
-def export_trial_series_lines(
-    trial_id: int,
-    db: Db,
-    names: Names = [],  # noqa: B006
-    ranks: Ranks = [],  # noqa: B006
-    from_step: Step = None,
-    to_step: Step = None,
-) -> StreamingResponse:
+def export_trial_series_lines(trial_id: int, pieces: Pieces) -> StreamingResponse:
     """The visible points, one JSON object per line, with the fields of the CSV file."""
-    pieces = _pieces(db, trial_id, names, ranks, from_step, to_step)
     return _file(
         metrics_export.as_json_lines(pieces), f"trial-{trial_id}.jsonl", "application/x-ndjson"
     )
@@ -124,16 +131,8 @@ def export_trial_series_lines(
     response_class=StreamingResponse,
     responses={200: {"content": {"application/vnd.apache.parquet": {}}}},
 )
-def export_trial_series_parquet(
-    trial_id: int,
-    db: Db,
-    names: Names = [],  # noqa: B006
-    ranks: Ranks = [],  # noqa: B006
-    from_step: Step = None,
-    to_step: Step = None,
-) -> StreamingResponse:
+def export_trial_series_parquet(trial_id: int, pieces: Pieces) -> StreamingResponse:
     """The visible points as a Parquet file, with the columns of the CSV file."""
-    pieces = _pieces(db, trial_id, names, ranks, from_step, to_step)
     return _file(
         metrics_export.as_parquet(pieces),
         f"trial-{trial_id}.parquet",
@@ -240,26 +239,6 @@ def _wire_floats(values: Sequence[float | None]) -> Sequence[Any]:
     except (TypeError, ValueError, OverflowError):
         pass
     return [v if v is None or math.isfinite(v) else encode_number(v) for v in values]
-
-
-def _pieces(
-    db: Database,
-    trial_id: int,
-    names: list[str],
-    ranks: list[int],
-    from_step: int | None,
-    to_step: int | None,
-) -> Iterator[metrics_export.Piece]:
-    with db.read() as session:
-        metrics_series.get_trial(session, trial_id)
-    return metrics_export.visible_pieces(
-        db,
-        trial_id,
-        names=names or None,
-        ranks=ranks or None,
-        from_step=from_step,
-        to_step=to_step,
-    )
 
 
 def _file(content: Iterator[bytes], name: str, media_type: str) -> StreamingResponse:
