@@ -103,8 +103,8 @@ def search_out(session: Session, experiment_id: int) -> SearchOut:
         finished=searcher.is_finished,
         rungs=[
             RungOut(
-                bracket=searcher.place(index)[0],
-                index=searcher.place(index)[1],
+                bracket=searcher.standings.place(index)[0],
+                index=searcher.standings.place(index)[1],
                 units=spec.rungs[index],
                 cutoff=searcher.cutoff(index),
                 trials=[
@@ -115,7 +115,7 @@ def search_out(session: Session, experiment_id: int) -> SearchOut:
                         promoted=entry.goes_on is True,
                         stopped=entry.goes_on is False,
                     )
-                    for entry in searcher.ranking(index)[:RUNG_TRIALS_MAX]
+                    for entry in searcher.standings.ranking(index)[:RUNG_TRIALS_MAX]
                     if entry.trial_no in ids
                 ],
             )

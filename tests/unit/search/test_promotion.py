@@ -259,7 +259,7 @@ def test_hyperband_waits_for_everybody_then_stops_the_rest() -> None:
     assert [(b.trials, b.rungs) for b in spec.brackets] == [(3, (1, 3)), (2, (3,))]
     searcher = Searcher(spec)
     searcher.apply(Started())
-    first = [no for no in range(1, 6) if searcher._bracket_of(no) is not None]
+    first = [no for no in range(1, 6) if searcher.standings.bracket_of(no) is not None]
     assert first == [1, 2, 3, 4, 5]
     members = [no for no, live in searcher._live.items() if live.end == 2]
     assert len(members) == 3
@@ -378,7 +378,7 @@ def test_any_history_ends_with_every_trial_settled_and_nobody_promoted_twice(
         assert len(numbers) == len(set(numbers))
         for entry in entries:
             sent_on[(rung, entry.trial_no)] += entry.goes_on is True
-        is_last = searcher._is_last(rung)
+        is_last = searcher.standings.is_last(rung)
         if not is_last and spec.rule == "promotion":
             assert sum(e.goes_on is True for e in entries) >= min(
                 len(entries) // spec.divisor - sum(e.value is None for e in entries),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.wire import Number, decode_number, encode_number
+from muster.wire import decode_number, encode_number
 
 from . import sampling
+from .ends import Ends
 from .events import (
     Action,
     ContinueTrial,
@@ -26,15 +27,14 @@ from .events import (
     TrialEnded,
     Validated,
 )
-from .medians import Curve, Medians
-from .promoting import Waiting, first_rungs
+from .medians import Curve
+from .promoting import Waiting
 from .proposals import History, Proposer
-from .rungs import Ladder, quota, score
+from .rungs import score
 from .spec import SearchSpec
+from .standings import EPSILON, RungEntry, Standings, curve_from_json, curve_to_json
 
 STATE_VERSION = 1
-_EPSILON = 1e-6
-"""Epochs arrive as floats: 3 epochs of 7 steps may be reported as 2.9999999."""
 
 
 @dataclass
@@ -46,15 +46,6 @@ class _Live:
     """The first rung after those of its bracket."""
     curve: Curve = field(default_factory=Curve)
     """median alone."""
-
-
-@dataclass(frozen=True)
-class RungEntry:
-    trial_no: int
-    value: float | None
-    """None: it failed before it reached the rung."""
-    goes_on: bool | None
-    """None: nothing was decided (last rung, it failed, or it waits there)."""
 
 
 def initial_state(spec: SearchSpec) -> dict[str, Any]:
@@ -81,27 +72,15 @@ class Searcher:
         self.num_created = 0
         self.is_finished = False
         self.finish_reason = ""
-        units = spec.rungs
-        self.rungs: list[list[RungEntry]] = [[] for _ in units]
-        """Per rung, bracket after bracket, in order of arrival."""
-        self._units = units
-        self._places: list[dict[int, int]] = [{} for _ in units]
-        """Per rung, trial number → index of its entry."""
+        self.standings = Standings(spec)
         self._live: dict[int, _Live] = {}
         self._again: list[int] = []
         """Ended trials that are to go on as soon as there is room for them."""
-        self._ladders = [Ladder() for _ in units]
-        self._waiting = Waiting(spec, self._ladders)
+        self._waiting = Waiting(spec, self.standings.ladders)
         self._held: dict[int, tuple[float, float]] = {}
         """(units, value) that a trial reported on its way from training to waiting."""
-        self._medians = Medians(len(units))
-        self._in_bracket = [0] * len(spec.brackets)
-        """Trials created per bracket."""
-        self._firsts = first_rungs(spec.brackets)
         self._enqueued: list[dict[str, Any]] = []
-        self._best = math.inf
-        self._num_since_best = 0
-        self._num_failures = 0
+        self._ends = Ends()
         self._history = History()
         self._proposer = Proposer(spec)
 
@@ -159,7 +138,7 @@ class Searcher:
         """
         self._use(spec)
         self.is_finished, self.finish_reason = False, ""
-        self._num_failures = self._num_since_best = 0
+        self._ends.begin_anew()
         self._live.clear()
         self._again = sorted(set(trial_nos))
         for no in self._again:
@@ -172,6 +151,11 @@ class Searcher:
         """Trials whose end it has not heard of: after `close`, those that were stopped with it."""
         return frozenset({*self._live, *self._again, *self._waiting.at})
 
+    @property
+    def rungs(self) -> list[list[RungEntry]]:
+        """Per rung, bracket after bracket, in order of arrival."""
+        return self.standings.rungs
+
     def cutoff(self, rung: int) -> float | None:
         """The metric the next arrival at `rung` must reach to go on, None while any would do.
 
@@ -179,25 +163,7 @@ class Searcher:
         now. median: the median it is held against. Always None for the last rung of a bracket,
         where nothing is decided.
         """
-        if self._is_last(rung):
-            return None
-        if self.spec.rule == "median":
-            needed = None
-            if len(self._ladders[rung]) >= self.spec.min_trials:
-                needed = self._medians.median(rung)
-            if needed is not None and not math.isfinite(needed):
-                needed = None
-        elif self.spec.rule == "stopping":
-            needed = self._ladders[rung].next_cutoff_score(self.spec.divisor)
-        else:
-            needed = self._ladders[rung].cutoff_score(self._waiting.kept(rung))
-        if needed is None:
-            return None
-        return -needed if self.spec.goal == "max" else needed
-
-    def ranking(self, rung: int) -> list[RungEntry]:
-        """The entries of a rung, best first, ties in order of trial number."""
-        return sorted(self.rungs[rung], key=lambda e: (score(e.value, self.spec.goal), e.trial_no))
+        return self.standings.cutoff(rung, kept=self._waiting.kept(rung))
 
     def preview(self, limit: int) -> list[dict[str, Any]]:
         """Hyperparameters of the first `limit` trials, exactly as they will be created.
@@ -225,24 +191,17 @@ class Searcher:
             "created": self.num_created,
             "again": list(self._again),
             "live": {
-                str(no): [t.next_rung, t.is_stopping, t.end, *_curve_to_json(t.curve)]
+                str(no): [t.next_rung, t.is_stopping, t.end, *curve_to_json(t.curve)]
                 for no, t in self._live.items()
             },
-            "rungs": [
-                [[e.trial_no, _encode(e.value), e.goes_on] for e in entries]
-                for entries in self.rungs
-            ],
+            **self.standings.to_json(),
             "waiting": {str(no): rung for no, rung in self._waiting.at.items()},
             "held": {str(no): [u, encode_number(v)] for no, (u, v) in self._held.items()},
             "sent_on": list(self._waiting.sent_on),
             "left": list(self._waiting.left),
             "closed": list(self._waiting.closed),
-            "means": [[encode_number(m) for m in means] for means in self._medians.means],
-            "in_bracket": list(self._in_bracket),
             "enqueued": list(self._enqueued),
-            "best": encode_number(self._best),
-            "since_best": self._num_since_best,
-            "failures": self._num_failures,
+            **self._ends.to_json(),
             "history": self._history.to_json() if self._proposer.learns else None,
             "finished": self.is_finished,
             "finish_reason": self.finish_reason,
@@ -261,18 +220,13 @@ class Searcher:
         # Sorted, because the database may hand the keys back in any order.
         for no in sorted(state["live"], key=int):
             next_rung, is_stopping, *rest = state["live"][no]
-            end = rest[0] if rest else len(searcher.rungs)
-            curve = _curve_from_json(rest[1:])
+            end = rest[0] if rest else len(spec.rungs)
+            curve = curve_from_json(rest[1:])
             searcher._live[int(no)] = _Live(next_rung, is_stopping, end, curve)
-        for rung, entries in enumerate(state["rungs"]):
-            for no, value, goes_on in entries:
-                entry = RungEntry(no, _decode(value), goes_on)
-                searcher._places[rung][no] = len(searcher.rungs[rung])
-                searcher.rungs[rung].append(entry)
-                searcher._ladders[rung].add(score(entry.value, spec.goal), no)
+        searcher.standings.load(state, num_created=searcher.num_created)
         for no in sorted(state.get("waiting", ()), key=int):
             rung = state["waiting"][no]
-            value = searcher.rungs[rung][searcher._places[rung][int(no)]].value
+            value = searcher.standings.value(rung, int(no))
             searcher._waiting.add(int(no), rung, score(value, spec.goal))
         for no, (units, value) in state.get("held", {}).items():
             searcher._held[int(no)] = (units, decode_number(value))
@@ -280,14 +234,8 @@ class Searcher:
             searcher._waiting.sent_on = list(state["sent_on"])
             searcher._waiting.left = list(state["left"])
             searcher._waiting.closed = list(state["closed"])
-            searcher._medians.means = [[decode_number(m) for m in ms] for ms in state["means"]]
-        searcher._in_bracket = list(
-            state.get("in_bracket", [searcher.num_created] * len(spec.brackets))
-        )
         searcher._enqueued = list(state.get("enqueued", ()))
-        searcher._best = decode_number(state.get("best", "Infinity"))
-        searcher._num_since_best = state.get("since_best", 0)
-        searcher._num_failures = state.get("failures", 0)
+        searcher._ends.load(state)
         if state.get("history") is not None:
             searcher._history = History.from_json(state["history"])
         return searcher
@@ -303,7 +251,8 @@ class Searcher:
             return over
         # A report that jumps over rungs is entered into each of them, in order.
         while (
-            trial.next_rung < trial.end and event.units >= self._units[trial.next_rung] - _EPSILON
+            trial.next_rung < trial.end
+            and event.units >= self.standings.units[trial.next_rung] - EPSILON
         ):
             rung = trial.next_rung
             if self.spec.rule == "median":
@@ -314,10 +263,10 @@ class Searcher:
                 trial.is_stopping = True
                 stop = StopTrial(no=no, reason=self._why(rung, event.value))
                 return [stop, *self._close_rungs()]
-            if goes_on is None and not self._is_last(rung):
+            if goes_on is None and not self.standings.is_last(rung):
                 return self._wait(no, rung, event)
         limit = self.spec.max_units
-        if limit is not None and event.units > limit + _EPSILON:
+        if limit is not None and event.units > limit + EPSILON:
             trial.is_stopping = True
             reason = f"trained past the search's max_length of {limit} {self.spec.unit}"
             return [StopTrial(no=no, reason=reason)]
@@ -334,55 +283,30 @@ class Searcher:
             return [a for a in actions if not (isinstance(a, ResumeTrial) and a.no == no)]
         if any(isinstance(a, StopTrial) and a.no == no for a in actions):
             return actions
-        where = self._where(rung)
+        where = self.standings.where(rung)
         return [PauseTrial(no=no, reason=f"waits at {where} to go on or not"), *actions]
 
     def _hold(self, event: Validated) -> None:
         """Keep what a waiting trial has reported for the rung after its own; the first counts."""
-        following = self._units[self._waiting.at[event.trial_no] + 1]
-        if event.units >= following - _EPSILON:
+        following = self.standings.units[self._waiting.at[event.trial_no] + 1]
+        if event.units >= following - EPSILON:
             self._held.setdefault(event.trial_no, (event.units, event.value))
 
     def _enter(
         self, rung: int, trial_no: int, value: float | None, curve: Curve | None = None
     ) -> bool | None:
-        """Put a trial on a rung; whether it goes on (None: nothing to decide, or not yet)."""
-        ladder = self._ladders[rung]
-        median = self._medians.median(rung) if len(ladder) >= self.spec.min_trials else None
-        rank = ladder.add(score(value, self.spec.goal), trial_no)
-        goes_on: bool | None = None
-        if self.spec.rule == "median" and curve is not None and value is not None:
-            self._medians.add(rung, curve.mean)
-        if value is not None and not self._is_last(rung):
-            if not math.isfinite(value):
-                goes_on = False
-            elif self.spec.rule == "stopping":
-                goes_on = rank < quota(len(ladder), self.spec.divisor)
-            elif self.spec.rule == "median":
-                assert curve is not None
-                goes_on = median is None or curve.best <= median
-        self._places[rung][trial_no] = len(self.rungs[rung])
-        self.rungs[rung].append(RungEntry(trial_no, value, goes_on))
+        goes_on = self.standings.enter(rung, trial_no, value, curve)
         if value is not None and self._proposer.learns:
-            self._history.report(trial_no, self._units[rung], value)
+            self._history.report(trial_no, self.standings.units[rung], value)
         return goes_on
 
-    def _settle(self, rung: int, trial_no: int, *, goes_on: bool) -> None:
-        """Write down how it went on with a trial that waited at a rung."""
-        at = self._places[rung][trial_no]
-        self.rungs[rung][at] = RungEntry(trial_no, self.rungs[rung][at].value, goes_on)
+    def _why(self, rung: int, value: float) -> str:
+        return self.standings.why(rung, value, kept=self._waiting.kept(rung))
 
     def _count_value(self, value: float, no: int) -> list[Action]:
         """Keep the best value; end the search where it is as good as wanted."""
-        mine = score(value, self.spec.goal)
-        if mine < self._best:
-            self._best, self._num_since_best = mine, 0
-        self._num_failures = 0
-        target = self.spec.target
-        if target is None or mine > score(target, self.spec.goal):
-            return []
-        why = f"trial {no} reached the target: {self.spec.metric} of {value:.6g}"
-        return self._stop_all(why)
+        why = self._ends.reported(self.spec, no, value)
+        return [] if why is None else self._stop_all(why)
 
     # ------------------------------------------------------------ ends
 
@@ -403,22 +327,10 @@ class Searcher:
             return []
         if self._proposer.learns:
             self._history.end(no, event.value, event.outcome)
-        over = self._count_end(event)
-        return over or [*self._close_rungs(), *self._go_on()]
-
-    def _count_end(self, event: TrialEnded) -> list[Action]:
-        spec = self.spec
-        if event.value is not None and score(event.value, spec.goal) < self._best:
-            self._best, self._num_since_best = score(event.value, spec.goal), 0
-        elif event.outcome != "canceled":
-            self._num_since_best += 1
-        self._num_failures = self._num_failures + 1 if event.outcome == "failed" else 0
-        if spec.max_failures is not None and self._num_failures >= spec.max_failures:
-            return self._stop_all(f"{self._num_failures} trials failed one after the other")
-        if spec.patience is not None and self._num_since_best >= spec.patience:
-            num = self._num_since_best
-            return self._stop_all(f"{num} trials in a row ended without a better {spec.metric}")
-        return []
+        over = self._ends.ended(self.spec, event)
+        if over is not None:
+            return self._stop_all(over)
+        return [*self._close_rungs(), *self._go_on()]
 
     def _close_rungs(self) -> list[Action]:
         """synchronous: stop those who are not among the best once everybody is there."""
@@ -427,11 +339,10 @@ class Searcher:
         actions: list[Action] = []
         expected = [bracket.trials for bracket in self.spec.brackets]
         for no, rung in self._waiting.close_full(expected):
-            self._settle(rung, no, goes_on=False)
+            self.standings.settle(rung, no, goes_on=False)
             self._held.pop(no, None)
-            entry = self.rungs[rung][self._places[rung][no]]
-            assert entry.value is not None, "who waits has reported"
-            actions.append(StopTrial(no=no, reason=self._why(rung, entry.value)))
+            value = self.standings.value(rung, no)
+            actions.append(StopTrial(no=no, reason=self._why(rung, value)))
         return actions
 
     # ------------------------------------------------------------ users
@@ -456,10 +367,10 @@ class Searcher:
         rung = self._waiting.at.get(no)
         if rung is None:
             return []
-        return self._send_on(no, f"a user sent it on from {self._where(rung)}")
+        return self._send_on(no, f"a user sent it on from {self.standings.where(rung)}")
 
     def _use(self, spec: SearchSpec) -> None:
-        self.spec = self._waiting.spec = spec
+        self.spec = self._waiting.spec = self.standings.spec = spec
         self._proposer = Proposer(spec)
 
     # ------------------------------------------------------------ going on
@@ -468,16 +379,16 @@ class Searcher:
         actions: list[Action] = []
         while self._again and len(self._live) < self.spec.concurrent:
             no = self._again.pop(0)
-            bracket = self._bracket_of(no)
-            self._live[no] = self._live_in(bracket)
-            self._live[no].next_rung = self._rungs_reached(no, bracket)
+            bracket = self.standings.bracket_of(no)
+            self._live[no] = self._new_live(bracket)
+            self._live[no].next_rung = self.standings.rungs_reached(no, bracket)
             actions.append(ContinueTrial(no=no, reason=f"trial {no} goes on"))
         while len(self._live) < self.spec.concurrent:
             found = self._waiting.next()
             if found is not None:
                 no, rung = found
-                kept, seen = self._waiting.kept(rung), len(self._ladders[rung])
-                reason = f"among the best {kept} of {seen} at {self._where(rung)}"
+                kept, seen = self._waiting.kept(rung), len(self.standings.ladders[rung])
+                reason = f"among the best {kept} of {seen} at {self.standings.where(rung)}"
                 actions += self._send_on(no, reason)
             elif self.num_created < self.spec.trials:
                 made = self._create()
@@ -486,15 +397,17 @@ class Searcher:
                     return actions
             elif not self._live and (last := self._waiting.last_resort()) is not None:
                 no, rung = last
-                reason = f"the best at {self._where(rung)}, where nobody has trained to the end"
+                reason = (
+                    f"the best at {self.standings.where(rung)}, where nobody has trained to the end"
+                )
                 actions += self._send_on(no, reason)
             else:
                 break
         if not self._live:
             for no in sorted(self._waiting.at):
                 rung = self._waiting.at[no]
-                self._settle(rung, no, goes_on=False)
-                reason = f"not among the best at {self._where(rung)} when the search ended"
+                self.standings.settle(rung, no, goes_on=False)
+                reason = f"not among the best at {self.standings.where(rung)} when the search ended"
                 actions.append(StopTrial(no=no, reason=reason))
             actions.append(self._finish(f"all {self.num_created} trials have ended"))
         return actions
@@ -511,10 +424,10 @@ class Searcher:
         if hparams is None:
             return self._finish("no point was found that fulfils the constraints")
         self.num_created = no
-        bracket = self._next_bracket()
+        bracket = self.standings.next_bracket()
         if bracket is not None:
-            self._in_bracket[bracket] += 1
-        self._live[no] = self._live_in(bracket)
+            self.standings.in_bracket[bracket] += 1
+        self._live[no] = self._new_live(bracket)
         if self._proposer.learns:
             self._history.add(no, hparams)
         return CreateTrial(
@@ -525,22 +438,22 @@ class Searcher:
             reason=reason,
         )
 
+    def _new_live(self, bracket: int | None) -> _Live:
+        first, end = self.standings.span(bracket)
+        return _Live(next_rung=first, end=end)
+
     def _send_on(self, no: int, reason: str) -> list[Action]:
         """Let a trial leave the rung it waits at; several, where it has trained on meanwhile."""
         rung = self._waiting.send_on(no)
-        self._settle(rung, no, goes_on=True)
-        end = next(
-            first + len(b.rungs)
-            for first, b in zip(self._firsts, self.spec.brackets, strict=True)
-            if first <= rung < first + len(b.rungs)
-        )
+        self.standings.settle(rung, no, goes_on=True)
+        _, end = self.standings.span(self.standings.place(rung)[0])
         self._live[no] = _Live(next_rung=rung + 1, end=end)
         units, value = self._held.pop(no, (0.0, math.nan))
-        while rung + 1 < end and units >= self._units[rung + 1] - _EPSILON:
+        while rung + 1 < end and units >= self.standings.units[rung + 1] - EPSILON:
             rung += 1
             goes_on = self._enter(rung, no, value)
             self._live[no].next_rung = rung + 1
-            if self._is_last(rung):
+            if self.standings.is_last(rung):
                 break
             del self._live[no]
             if goes_on is False:
@@ -563,93 +476,3 @@ class Searcher:
         self.is_finished = True
         self.finish_reason = reason
         return Finish(reason=reason)
-
-    # ------------------------------------------------------------ brackets and rungs
-
-    def _next_bracket(self) -> int | None:
-        """Of the next trial: the one that is furthest behind its share, the first of several."""
-        brackets = self.spec.brackets
-        if not brackets:
-            return None
-        return min(
-            range(len(brackets)), key=lambda i: (self._in_bracket[i] + 1) / brackets[i].trials
-        )
-
-    def _live_in(self, bracket: int | None) -> _Live:
-        if bracket is None:
-            return _Live()
-        first = self._firsts[bracket]
-        return _Live(next_rung=first, end=first + len(self.spec.brackets[bracket].rungs))
-
-    def _bracket_of(self, no: int) -> int | None:
-        """Where a trial has been seen; the first bracket for one that has not."""
-        if not self.spec.brackets:
-            return None
-        for bracket, first in enumerate(self._firsts):
-            if no in self._places[first]:
-                return bracket
-        return 0
-
-    def _rungs_reached(self, no: int, bracket: int | None) -> int:
-        """The rung after those at which a trial of this bracket has been judged."""
-        if bracket is None:
-            return 0
-        first = self._firsts[bracket]
-        for rung in range(first, first + len(self.spec.brackets[bracket].rungs)):
-            place = self._places[rung].get(no)
-            if place is None or self.rungs[rung][place].value is None:
-                return rung
-        return first + len(self.spec.brackets[bracket].rungs)
-
-    def place(self, rung: int) -> tuple[int, int]:
-        """(bracket, index within it) of a rung, both from 0."""
-        bracket = max(i for i, first in enumerate(self._firsts) if first <= rung)
-        return bracket, rung - self._firsts[bracket]
-
-    def _is_last(self, rung: int) -> bool:
-        bracket, index = self.place(rung)
-        return index + 1 == len(self.spec.brackets[bracket].rungs)
-
-    def _where(self, rung: int) -> str:
-        bracket, index = self.place(rung)
-        brackets = self.spec.brackets
-        of = f" of bracket {bracket + 1}" if len(brackets) > 1 else ""
-        return (
-            f"rung {index + 1} of {len(brackets[bracket].rungs)}{of} "
-            f"({self._units[rung]} {self.spec.unit})"
-        )
-
-    def _why(self, rung: int, value: float) -> str:
-        where = self._where(rung)
-        if not math.isfinite(value):
-            return f"{self.spec.metric} was {encode_number(value)} at {where}"
-        if self.spec.rule == "median":
-            return f"the best {self.spec.metric} up to {where} was worse than the median of others"
-        seen = len(self.rungs[rung])
-        kept = quota(seen, self.spec.divisor)
-        if self.spec.rule == "synchronous":
-            kept = self._waiting.kept(rung)
-        return (
-            f"{self.spec.metric} of {value:.6g} at {where} was not among the best {kept} of {seen}"
-        )
-
-
-def _encode(value: float | None) -> Number | None:
-    return None if value is None else encode_number(value)
-
-
-def _decode(value: Number | None) -> float | None:
-    return None if value is None else decode_number(value)
-
-
-def _curve_to_json(curve: Curve) -> Sequence[Number]:
-    if curve.num == 0:
-        return ()
-    return (curve.num, encode_number(curve.sum), encode_number(curve.best))
-
-
-def _curve_from_json(plain: Sequence[Number]) -> Curve:
-    if not plain:
-        return Curve()
-    num, total, best = plain
-    return Curve(int(num), decode_number(total), decode_number(best))
