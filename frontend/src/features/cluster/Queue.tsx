@@ -1,5 +1,5 @@
 import { Button } from "@mantine/core";
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation, useMutationState, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -17,7 +17,7 @@ import { Ago, Until } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import { mayChange } from "../../lib/access";
 import { QueueMoves } from "./QueueMoves";
-import { lanesOf, placesOf } from "./queueOrder";
+import { lanesOf, moved as movedTo, placesOf } from "./queueOrder";
 
 export function Queue() {
   const { t } = useTranslation();
@@ -63,23 +63,33 @@ export function Queue() {
   );
 }
 
+const MOVING = ["queue", "move"];
+
 /** One table per pool and slot type: positions are counted within each. */
-function Lanes({ items, onProject }: { items: QueueItem[]; onProject: (project: string) => void }) {
+function Lanes({ items: known, onProject }: { items: QueueItem[]; onProject: (project: string) => void }) {
   const { t } = useTranslation();
   const user = useQuery(me).data;
   const queryClient = useQueryClient();
   const [prioritised, setPrioritised] = useState<QueueItem | null>(null);
   const focus = useRef<string | null>(null);
   const move = useMutation({
+    mutationKey: MOVING,
+    // One after the other, each until the queue was read again: a key pressed meanwhile is never lost.
+    scope: { id: "queue-move" },
     mutationFn: ({ wish }: { item: QueueItem; wish: QueueMove }) => unwrap(client.POST("/api/v1/queue:move", { body: wish })),
     onSettled: () => queryClient.invalidateQueries({ queryKey: ["queue"] }),
   });
-  // Where a row went, its button goes with the keyboard's focus.
+  // Moves under way are shown as if granted; refused, the queue is as the server has it.
+  const wishes = useMutationState({ filters: { mutationKey: MOVING, status: "pending" }, select: (mutation) => (mutation.state.variables as { wish: QueueMove }).wish });
+  const items = wishes.reduce(movedTo, known as readonly QueueItem[]);
+  const order = items.map((item) => item.trial_id).join();
+  // Where a row went, its button goes with the keyboard's focus, unless that went elsewhere since.
   useEffect(() => {
-    if (focus.current === null || move.isPending) return;
+    if (focus.current === null) return;
     const button = document.querySelector<HTMLElement>(`[data-move="${focus.current}"]`);
-    if (button && document.activeElement !== button) button.focus();
-  }, [items, move.isPending]);
+    if (document.activeElement === document.body) button?.focus();
+    else if (document.activeElement !== button) focus.current = null;
+  }, [order]);
   const places = placesOf(items);
   const lanes = lanesOf(items);
   const columns: Column<QueueItem>[] = [
@@ -135,7 +145,6 @@ function Lanes({ items, onProject }: { items: QueueItem[]; onProject: (project: 
           <QueueMoves
             item={item}
             places={at}
-            busy={move.isPending}
             onMove={(moved, wish, button) => {
               focus.current = button;
               move.mutate({ item: moved, wish });

@@ -6,7 +6,7 @@ import type { QueueItem, QueueMove } from "../../api/queries";
 import type { Places } from "./queueOrder";
 
 /** Three buttons that move a trial among its equals; they keep their place in the order of the keyboard. */
-export function QueueMoves({ item, places, busy, onMove }: { item: QueueItem; places: Places; busy: boolean; onMove: (item: QueueItem, wish: QueueMove, button: string) => void }) {
+export function QueueMoves({ item, places, onMove }: { item: QueueItem; places: Places; onMove: (item: QueueItem, wish: QueueMove, button: string) => void }) {
   const { t } = useTranslation();
   const name = `${item.experiment_name}, ${t("trial.no", { no: item.trial_no })}`;
   const button = (id: "front" | "up" | "down", Icon: typeof IconArrowUp, wish: QueueMove | null) => (
@@ -15,14 +15,14 @@ export function QueueMoves({ item, places, busy, onMove }: { item: QueueItem; pl
       variant="subtle"
       color="gray"
       // Not `disabled`: a button that has the focus and is disabled loses it.
-      aria-disabled={wish === null || busy || undefined}
+      aria-disabled={wish === null || undefined}
       data-disabled={wish === null || undefined}
       aria-label={t(`queue.move.${id}`, { name })}
       title={wish === null ? t("queue.move.none") : t(`queue.move.${id}`, { name })}
       data-testid={`move-${id}`}
       data-move={`${item.trial_id}:${id}`}
       onClick={() => {
-        if (wish && !busy) onMove(item, wish, `${item.trial_id}:${id}`);
+        if (wish) onMove(item, wish, `${item.trial_id}:${id}`);
       }}
     >
       <Icon size={15} aria-hidden />

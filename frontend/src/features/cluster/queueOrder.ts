@@ -1,5 +1,5 @@
 /** Where a waiting trial can go. Pure. */
-import type { QueueItem } from "../../api/queries";
+import type { QueueItem, QueueMove } from "../../api/queries";
 
 export interface Places {
   /** The equal just before it, which it may overtake; null when it is the first. */
@@ -23,6 +23,29 @@ export function placesOf(items: readonly QueueItem[]): Map<number, Places> {
     last.set(key, item);
   }
   return places;
+}
+
+/**
+ * The queue as it will be once `wish`, about one trial, is granted: the row goes next to the equal it names, or
+ * before its first equal, and positions stay with the places. The same order, when the queue has it already or knows
+ * one of the two no more.
+ */
+export function moved(items: readonly QueueItem[], wish: QueueMove): readonly QueueItem[] {
+  const item = items.find((i) => i.trial_id === wish.trial_id);
+  if (!item) return items;
+  const others = items.filter((i) => i !== item);
+  const among = others.filter((i) => equals(i) === equals(item));
+  const target = wish.to ? among.at(wish.to === "front" ? 0 : -1) : among.find((i) => i.trial_id === (wish.before ?? wish.after)?.trial_id);
+  if (!target) return items;
+  const behind = wish.to === "back" || Boolean(wish.after);
+  const neighbour = placesOf(items).get(item.trial_id)?.[behind ? "before" : "after"];
+  if (neighbour === target) return items;
+  const order = others.toSpliced(others.indexOf(target) + (behind ? 1 : 0), 0, item);
+  // Positions are counted within a lane: each is given to who now stands in that place of the lane.
+  const lane = (i: QueueItem): boolean => i.pool === item.pool && i.slot_type === item.slot_type;
+  const positions = items.filter(lane).map((i) => i.position);
+  let place = 0;
+  return order.map((i) => (lane(i) ? { ...i, position: positions[place++] ?? null } : i));
 }
 
 /** The items of each pool and slot type, in the order of their first one. */
