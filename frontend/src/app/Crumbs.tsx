@@ -20,7 +20,7 @@ export function Crumbs() {
     crumbs = [
       { label: t("nav.experiments"), to: "/experiments" },
       ...(trialData ? [{ label: trialData.experiment_name, to: `/experiments/${trialData.experiment_id}` }] : []),
-      { label: t("trial.no", { no: trialData?.no ?? "…" }) },
+      { label: t("nav.trialNo", { no: trialData?.no ?? "…" }) },
     ];
   } else if (section === "experiments") {
     crumbs = [{ label: t("nav.experiments"), to: "/experiments" }];
@@ -29,7 +29,7 @@ export function Crumbs() {
     crumbs = [{ label: t("nav.nodes"), to: "/nodes" }];
     if (id) crumbs.push({ label: nodeData?.name ?? id });
   } else if (section === "preflights") {
-    crumbs = [{ label: t("nav.nodes"), to: "/nodes" }, { label: t("preflight.title", { id }) }];
+    crumbs = [{ label: t("nav.nodes"), to: "/nodes" }, { label: t("nav.preflightOf", { id }) }];
   } else if (section === "queue" || section === "submit" || section === "settings" || section === "compare") {
     crumbs = [{ label: t(`nav.${section}`) }];
   } else {

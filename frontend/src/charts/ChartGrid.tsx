@@ -1,3 +1,5 @@
+import "../i18n/en/charts";
+
 import { Button } from "@mantine/core";
 import { useIntersection } from "@mantine/hooks";
 import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";

@@ -1,3 +1,5 @@
+import "../i18n/en/charts";
+
 import { ActionIcon, Menu } from "@mantine/core";
 import { IconDotsVertical } from "@tabler/icons-react";
 import type { RefObject } from "react";

@@ -1,3 +1,5 @@
+import "../i18n/en/charts";
+
 import { Button, SegmentedControl, Switch, TextInput, Tooltip } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconSearch, IconZoomReset } from "@tabler/icons-react";

@@ -1,3 +1,5 @@
+import "../i18n/en/trials";
+
 import { useCallback, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import uPlot from "uplot";

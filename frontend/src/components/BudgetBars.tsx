@@ -1,3 +1,5 @@
+import "../i18n/en/experiments";
+
 import { useTranslation } from "react-i18next";
 
 import type { Schemas } from "../api/client";

@@ -1,3 +1,5 @@
+import "../i18n/en/experiments";
+
 import { Button, Group, Modal, NumberInput, TextInput } from "@mantine/core";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";

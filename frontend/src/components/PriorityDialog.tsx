@@ -1,3 +1,5 @@
+import "../i18n/en/cluster";
+
 import { Button, Group, Modal, NumberInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";

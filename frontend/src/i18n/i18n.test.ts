@@ -4,8 +4,14 @@ import { expect, test } from "vitest";
 
 import { en } from "./en";
 import { charts } from "./en/charts";
+import { cluster } from "./en/cluster";
 import { compare } from "./en/compare";
+import { experiments } from "./en/experiments";
 import { keys } from "./en/keys";
+import { overview } from "./en/overview";
+import { settings } from "./en/settings";
+import { submit } from "./en/submit";
+import { trials } from "./en/trials";
 import { zhCN } from "./zh-CN";
 
 function flatten(node: object, prefix = ""): Map<string, string> {
@@ -16,7 +22,8 @@ function flatten(node: object, prefix = ""): Map<string, string> {
   }
   return out;
 }
-const english = flatten({ ...en, ...charts, ...compare, ...keys });
+const late = { charts, cluster, compare, experiments, keys, overview, settings, submit, trials };
+const english = flatten(Object.values(late).reduce((all, texts) => ({ ...all, ...texts }), { ...en }));
 const chinese = flatten(zhCN);
 
 test("both languages have the same keys", () => {
@@ -36,14 +43,26 @@ test("both languages fill the same values in", () => {
   for (const [key, text] of english) expect(names(chinese.get(key)), key).toEqual(names(text));
 });
 
+const files = (folder: string): string[] =>
+  readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const full = path.join(folder, entry.name);
+    if (entry.isDirectory()) return entry.name === "i18n" ? [] : files(full);
+    return /\.tsx?$/.test(entry.name) && !entry.name.includes(".test.") ? [full] : [];
+  });
+const sources = new Map(files(path.resolve(import.meta.dirname, "..")).map((file) => [file, readFileSync(file, "utf8")]));
+
+test("code that shows texts of a page brings them along", () => {
+  const missing = [...sources].flatMap(([file, source]) => {
+    const used = new Set([...source.matchAll(/["`](\w+)\.[\w$]/g)].map((match) => match[1] ?? ""));
+    return Object.entries(late)
+      .filter(([name, texts]) => Object.keys(texts).some((key) => used.has(key)) && !source.includes(`/i18n/en/${name}";`))
+      .map(([name]) => `${path.basename(file)} needs import "…/i18n/en/${name}";`);
+  });
+  expect(missing).toEqual([]);
+});
+
 test("every key is used", () => {
-  const files = (folder: string): string[] =>
-    readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
-      const full = path.join(folder, entry.name);
-      if (entry.isDirectory()) return entry.name === "i18n" ? [] : files(full);
-      return /\.tsx?$/.test(entry.name) && !entry.name.includes(".test.") ? [full] : [];
-    });
-  const source = files(path.resolve(import.meta.dirname, "..")).map((file) => readFileSync(file, "utf8")).join("\n");
+  const source = [...sources.values()].join("\n");
   const dynamic = [...source.matchAll(/t\(\s*`([\w.]+)\.\$\{/g)].map((match) => `${match[1]}.`);
   const unused = [...english.keys()].filter((key) => {
     const base = key.replace(/_(zero|one|other)$/, "");

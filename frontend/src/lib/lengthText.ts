@@ -1,3 +1,5 @@
+import "../i18n/en/trials";
+
 import type { TFunction } from "i18next";
 
 import { num } from "./format";

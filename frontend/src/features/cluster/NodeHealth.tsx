@@ -1,3 +1,5 @@
+import "../../i18n/en/cluster";
+
 import { useTranslation } from "react-i18next";
 
 import type { Node } from "../../api/queries";

@@ -1,3 +1,6 @@
+import "../../i18n/en/cluster";
+import "../../i18n/en/trials";
+
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";

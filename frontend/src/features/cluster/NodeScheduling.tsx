@@ -1,3 +1,6 @@
+import "../../i18n/en/cluster";
+import "../../i18n/en/trials";
+
 import { Button } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";

@@ -1,3 +1,7 @@
+import "../../i18n/en/cluster";
+import "../../i18n/en/experiments";
+import "../../i18n/en/overview";
+
 import { IconAlertTriangle, IconCheck, IconCircleX } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";

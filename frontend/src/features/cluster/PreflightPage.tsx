@@ -1,3 +1,5 @@
+import "../../i18n/en/cluster";
+
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";

@@ -1,3 +1,7 @@
+import "../../i18n/en/cluster";
+import "../../i18n/en/experiments";
+import "../../i18n/en/trials";
+
 import { Button } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useMutationState, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";

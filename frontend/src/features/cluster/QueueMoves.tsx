@@ -1,3 +1,6 @@
+import "../../i18n/en/cluster";
+import "../../i18n/en/trials";
+
 import { ActionIcon } from "@mantine/core";
 import { IconArrowBarToUp, IconArrowDown, IconArrowUp } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";

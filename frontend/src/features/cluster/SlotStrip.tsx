@@ -1,3 +1,6 @@
+import "../../i18n/en/charts";
+import "../../i18n/en/cluster";
+
 import { Tooltip } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";

@@ -1,3 +1,5 @@
+import "../../i18n/en/compare";
+
 import { Button, Popover, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconPlus } from "@tabler/icons-react";

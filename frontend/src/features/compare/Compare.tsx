@@ -1,4 +1,5 @@
 import "../../i18n/en/compare";
+import "../../i18n/en/trials";
 
 import { useQueries } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";

@@ -1,3 +1,5 @@
+import "../../i18n/en/compare";
+
 import { Select } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useRef } from "react";

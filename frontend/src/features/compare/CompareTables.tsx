@@ -1,3 +1,5 @@
+import "../../i18n/en/compare";
+
 import { SegmentedControl, Switch } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 

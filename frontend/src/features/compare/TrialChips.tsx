@@ -1,3 +1,5 @@
+import "../../i18n/en/compare";
+
 import { ActionIcon } from "@mantine/core";
 import { IconEye, IconEyeOff, IconX } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";

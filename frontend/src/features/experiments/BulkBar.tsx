@@ -1,3 +1,5 @@
+import "../../i18n/en/experiments";
+
 import { Button, Menu } from "@mantine/core";
 import { IconChevronDown } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";

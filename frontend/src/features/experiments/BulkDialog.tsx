@@ -1,3 +1,5 @@
+import "../../i18n/en/experiments";
+
 import { Button, Group, Modal, Switch, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";

@@ -1,3 +1,5 @@
+import "../../i18n/en/experiments";
+
 import { NumberInput, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";

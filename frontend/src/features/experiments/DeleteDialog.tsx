@@ -1,3 +1,5 @@
+import "../../i18n/en/experiments";
+
 import { Switch } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";

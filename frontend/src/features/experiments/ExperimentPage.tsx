@@ -1,3 +1,7 @@
+import "../../i18n/en/cluster";
+import "../../i18n/en/experiments";
+import "../../i18n/en/trials";
+
 import { Button, Textarea } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";

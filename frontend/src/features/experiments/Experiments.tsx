@@ -1,3 +1,6 @@
+import "../../i18n/en/experiments";
+import "../../i18n/en/overview";
+
 import { Button, Checkbox, Popover, Switch, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconColumns3, IconPlus, IconSearch } from "@tabler/icons-react";

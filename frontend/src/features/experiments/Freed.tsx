@@ -1,3 +1,6 @@
+import "../../i18n/en/experiments";
+import "../../i18n/en/trials";
+
 import { useTranslation } from "react-i18next";
 
 import type { Schemas } from "../../api/client";

@@ -1,3 +1,5 @@
+import "../../i18n/en/experiments";
+
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";

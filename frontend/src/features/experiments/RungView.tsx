@@ -1,3 +1,7 @@
+import "../../i18n/en/charts";
+import "../../i18n/en/experiments";
+import "../../i18n/en/trials";
+
 import { SegmentedControl, Switch } from "@mantine/core";
 import { useElementSize } from "@mantine/hooks";
 import { useNavigate } from "@tanstack/react-router";

@@ -1,3 +1,6 @@
+import "../../i18n/en/experiments";
+import "../../i18n/en/trials";
+
 import { Button, Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";

@@ -1,3 +1,6 @@
+import "../../i18n/en/experiments";
+import "../../i18n/en/trials";
+
 import { Button } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";

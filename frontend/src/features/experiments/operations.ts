@@ -1,3 +1,5 @@
+import "../../i18n/en/experiments";
+
 /** What can be done with an experiment now, and what it would touch. Pure. */
 import type { Experiment, Me } from "../../api/queries";
 import { mayChange } from "../../lib/access";

@@ -1,3 +1,7 @@
+import "../../i18n/en/cluster";
+import "../../i18n/en/overview";
+import "../../i18n/en/settings";
+
 import { Button, Group, Modal, NumberInput } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";

@@ -1,3 +1,5 @@
+import "../../i18n/en/settings";
+
 import { Button, PasswordInput, SegmentedControl, useMantineColorScheme } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useState } from "react";

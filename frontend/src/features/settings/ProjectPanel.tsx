@@ -1,3 +1,7 @@
+import "../../i18n/en/experiments";
+import "../../i18n/en/settings";
+import "../../i18n/en/trials";
+
 import { Button } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";

@@ -1,3 +1,6 @@
+import "../../i18n/en/experiments";
+import "../../i18n/en/settings";
+
 import { Button, NumberInput, TextInput } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";

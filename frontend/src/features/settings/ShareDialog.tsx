@@ -1,3 +1,6 @@
+import "../../i18n/en/cluster";
+import "../../i18n/en/settings";
+
 import { ActionIcon, Button, Group, Modal, NumberInput, Select, TextInput } from "@mantine/core";
 import { IconPlus, IconX } from "@tabler/icons-react";
 import { type FormEvent, useRef, useState } from "react";

@@ -1,3 +1,5 @@
+import "../../i18n/en/settings";
+
 import { Button, NumberInput, Select, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";

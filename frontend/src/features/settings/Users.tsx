@@ -1,3 +1,5 @@
+import "../../i18n/en/settings";
+
 import { Button, PasswordInput, Select, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";

@@ -1,3 +1,5 @@
+import "../../i18n/en/submit";
+
 import { Select } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";

@@ -1,3 +1,7 @@
+import "../../i18n/en/experiments";
+import "../../i18n/en/submit";
+import "../../i18n/en/trials";
+
 import { Button, Menu, SegmentedControl } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconChevronDown, IconRocket } from "@tabler/icons-react";

@@ -1,3 +1,6 @@
+import "../../i18n/en/experiments";
+import "../../i18n/en/trials";
+
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 

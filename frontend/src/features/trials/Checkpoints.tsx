@@ -1,3 +1,6 @@
+import "../../i18n/en/submit";
+import "../../i18n/en/trials";
+
 import { Badge } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";

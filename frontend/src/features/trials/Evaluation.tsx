@@ -1,3 +1,5 @@
+import "../../i18n/en/trials";
+
 import { useQuery } from "@tanstack/react-query";
 import type { CSSProperties } from "react";
 import { useTranslation } from "react-i18next";

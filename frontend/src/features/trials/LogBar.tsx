@@ -1,3 +1,5 @@
+import "../../i18n/en/trials";
+
 import { ActionIcon, Button, CopyButton, Popover, TextInput } from "@mantine/core";
 import { IconChevronDown, IconChevronUp, IconPlayerPause, IconPlayerPlay, IconX } from "@tabler/icons-react";
 import { type FormEvent, useState } from "react";

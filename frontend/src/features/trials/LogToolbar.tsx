@@ -1,3 +1,5 @@
+import "../../i18n/en/trials";
+
 import { ActionIcon, Button, Menu, MultiSelect, SegmentedControl, Select, Switch, TextInput, Tooltip } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconDownload, IconLetterCase, IconRegex, IconSearch, IconX } from "@tabler/icons-react";

@@ -1,3 +1,5 @@
+import "../../i18n/en/trials";
+
 import { Button } from "@mantine/core";
 import { IconArrowDown } from "@tabler/icons-react";
 import { useVirtualizer } from "@tanstack/react-virtual";

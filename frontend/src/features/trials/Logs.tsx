@@ -1,3 +1,5 @@
+import "../../i18n/en/trials";
+
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";

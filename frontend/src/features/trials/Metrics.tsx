@@ -1,3 +1,6 @@
+import "../../i18n/en/charts";
+import "../../i18n/en/trials";
+
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";

@@ -1,3 +1,5 @@
+import "../../i18n/en/cluster";
+
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 

@@ -1,3 +1,5 @@
+import "../../i18n/en/trials";
+
 import { Button } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";

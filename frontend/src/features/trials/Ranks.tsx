@@ -1,3 +1,5 @@
+import "../../i18n/en/trials";
+
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";

@@ -1,3 +1,6 @@
+import "../../i18n/en/experiments";
+import "../../i18n/en/trials";
+
 import { Button } from "@mantine/core";
 import { IconDownload, IconPlayerStop } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";

@@ -20,6 +20,8 @@ export const app = {
     main: "Main",
     skip: "Skip to content",
     crumbs: "You are here",
+    trialNo: "Trial {{no}}",
+    preflightOf: "Preflight {{id}}",
     overview: "Overview",
     experiments: "Experiments",
     compare: "Compare",

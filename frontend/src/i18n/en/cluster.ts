@@ -1,4 +1,6 @@
 /** Nodes and the queue. */
+import { addEnglish } from "..";
+
 export const cluster = {
   slot: {
     free: "free",
@@ -176,3 +178,5 @@ export const cluster = {
     change: "Priority {{value}} of {{name}}: change",
   },
 } as const;
+
+addEnglish(cluster);

@@ -1,4 +1,6 @@
 /** Experiments and what is done with them. */
+import { addEnglish } from "..";
+
 export const experiments = {
   experiments: {
     labels: "Labels",
@@ -227,3 +229,5 @@ export const experiments = {
     takeAway: "Take the budget away",
   },
 } as const;
+
+addEnglish(experiments);

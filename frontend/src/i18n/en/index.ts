@@ -1,22 +1,6 @@
-/** English, and the list of keys: zh-CN must have the same in each file. */
+/** English of the frame that every page stands in. Texts of pages come with the code that shows them: see late.ts. */
 import { access } from "./access";
 import { app } from "./app";
-import { cluster } from "./cluster";
-import { experiments } from "./experiments";
-import { overview } from "./overview";
-import { settings } from "./settings";
 import { states } from "./states";
-import { submit } from "./submit";
-import { trials } from "./trials";
 
-export const en = {
-  ...app,
-  ...access,
-  ...states,
-  ...overview,
-  ...cluster,
-  ...experiments,
-  ...trials,
-  ...submit,
-  ...settings,
-} as const;
+export const en = { ...app, ...access, ...states } as const;

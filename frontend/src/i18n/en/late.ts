@@ -1,6 +1,15 @@
-/** Texts that come with the code of their pages, not with the first page. Only for types and tests. */
+/**
+ * Texts that come with the code that shows them, not with the first page: each file adds its own, and what uses it
+ * imports it for that. This list is for types and tests; zh-CN has the same in each file.
+ */
 import type { charts } from "./charts";
+import type { cluster } from "./cluster";
 import type { compare } from "./compare";
+import type { experiments } from "./experiments";
 import type { keys } from "./keys";
+import type { overview } from "./overview";
+import type { settings } from "./settings";
+import type { submit } from "./submit";
+import type { trials } from "./trials";
 
-export type Late = typeof charts & typeof compare & typeof keys;
+export type Late = typeof charts & typeof cluster & typeof compare & typeof experiments & typeof keys & typeof overview & typeof settings & typeof submit & typeof trials;

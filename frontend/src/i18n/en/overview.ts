@@ -1,4 +1,6 @@
 /** The front page. */
+import { addEnglish } from "..";
+
 export const overview = {
   overview: {
     title: "Cluster",
@@ -48,3 +50,5 @@ export const overview = {
     watch: "Watch it train: loss, step time, communication",
   },
 } as const;
+
+addEnglish(overview);

@@ -1,4 +1,6 @@
 /** Settings. */
+import { addEnglish } from "..";
+
 export const settings = {
   settings: {
     tab: { profile: "Profile", tokens: "API tokens", password: "Password", projects: "Projects", pools: "Pools", users: "Users", join: "Join tokens" },
@@ -100,3 +102,5 @@ export const settings = {
     usesLeft: "Uses left",
   },
 } as const;
+
+addEnglish(settings);

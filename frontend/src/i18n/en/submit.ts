@@ -1,4 +1,6 @@
 /** Submitting and forking. */
+import { addEnglish } from "..";
+
 export const submit = {
   submit: {
     title: "New experiment",
@@ -48,3 +50,5 @@ export const submit = {
     here: "Fork from here",
   },
 } as const;
+
+addEnglish(submit);

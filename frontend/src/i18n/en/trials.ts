@@ -1,4 +1,6 @@
 /** Trials: curves, ranks, logs, checkpoints, search. */
+import { addEnglish } from "..";
+
 export const trials = {
   trials: { trial: "Trial", select: "Select trial {{no}}", selectShown: "Select the {{count}} trials shown", selected: "{{count}} selected", someHparams: "The table shows {{shown}} of {{all}} hyperparameters; a trial's page shows all.", steps: "Steps", none: "No trial yet.", noMatch: "No trial is in these states." },
   trial: {
@@ -378,3 +380,5 @@ export const trials = {
     effect: "Workers get a signal and time to write a checkpoint. Metrics, logs and checkpoints stay.",
   },
 } as const;
+
+addEnglish(trials);

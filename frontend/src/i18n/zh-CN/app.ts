@@ -22,6 +22,8 @@ export const app: Same<typeof english> = {
     main: "主导航",
     skip: "跳到正文",
     crumbs: "当前位置",
+    trialNo: "试验 {{no}}",
+    preflightOf: "预检 {{id}}",
     overview: "概览",
     experiments: "实验",
     compare: "对比",
