@@ -35,9 +35,11 @@ def upgrade() -> None:
     _add_progress()
     _add_log_times()
     _add_samples()
+    _add_purposes()
 
 
 def downgrade() -> None:
+    _drop_purposes()
     _drop_samples()
     _drop_log_times()
     _drop_progress()
@@ -529,3 +531,14 @@ def _drop_samples() -> None:
     op.drop_index(op.f("ix_node_samples_at"), table_name="node_samples")
     op.drop_table("node_samples")
     op.drop_column("nodes", "sampled_at")
+
+
+# ---------------------------------------------------------------- experiments that answer a question about another
+
+
+def _add_purposes() -> None:
+    op.add_column("experiments", sa.Column("purpose", sa.String(length=16), nullable=True))
+
+
+def _drop_purposes() -> None:
+    op.drop_column("experiments", "purpose")

@@ -2867,6 +2867,8 @@ export interface components {
             progress: number | null;
             /** Project */
             project: string;
+            /** Purpose */
+            purpose: ("diagnose" | "scaling") | null;
             /** Reason */
             reason: string;
             /** Searcher */
@@ -2951,6 +2953,8 @@ export interface components {
             progress: number | null;
             /** Project */
             project: string;
+            /** Purpose */
+            purpose: ("diagnose" | "scaling") | null;
             /** Reason */
             reason: string;
             /** Searcher */

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from muster_server.domain.probes import Purpose
+
 from .base import FieldError, Input, Name, Output, SafeStr, WireFloat
 from .budgets import BudgetOut, SpendingOut
 from .operations import LabelName, LabelValue, ParentOut
@@ -69,6 +71,8 @@ class ExperimentOut(Output):
     name: str
     project: str
     owner: str | None
+    purpose: Purpose | None
+    """Made to find out something about its parent; null: a training of its own."""
     labels: dict[str, str]
     notes: str
     state: str

@@ -195,6 +195,7 @@ def _experiment(
         "name": row.name,
         "project": project,
         "owner": owner,
+        "purpose": row.purpose,
         "labels": row.labels,
         "notes": row.notes,
         "state": row.state,

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
 from muster_server.db.models import BlobRow, ExperimentRow, SearchEventRow, SpendingRow
+from muster_server.domain.probes import Purpose
 from muster_server.domain.search import Searcher, Started, action_to_json, event_to_json
 from muster_server.domain.states import ExperimentState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
@@ -67,11 +68,12 @@ def create_experiment(
     now: dt.datetime,
     idempotency_key: str | None = None,
     parent: ExperimentRow | None = None,
+    purpose: Purpose | None = None,
 ) -> Submission:
     """Store a submission with its first trials.
 
     With an idempotency key, a repetition of the same request returns the first one's experiment.
-    parent: the experiment it is forked from.
+    parent: the experiment it is forked from. purpose: what about the parent it is to find out.
     Raises InvalidRequest with every problem found, and Conflict when the key was used for
     something else.
     """
@@ -83,7 +85,7 @@ def create_experiment(
     resolved = resolve_submission(session, body, now=now)
     if resolved.config is None:
         raise invalid_document(resolved.problems)
-    experiment = _insert(session, body, resolved.config, user_id, user_name, parent, now)
+    experiment = _insert(session, body, resolved.config, user_id, user_name, parent, purpose, now)
     idempotency.settle(session, user_id, idempotency_key, experiment_id=experiment.id)
     return Submission(experiment.id, is_new=True)
 
@@ -163,6 +165,7 @@ def _insert(
     user_id: int | None,
     user_name: str,
     parent: ExperimentRow | None,
+    purpose: Purpose | None,
     now: dt.datetime,
 ) -> ExperimentRow:
     searcher = Searcher(search_spec(config))
@@ -184,6 +187,7 @@ def _insert(
         budget=budget,
         parent_id=source["experiment_id"] if source is not None else None,
         source=source,
+        purpose=purpose,
         blob_sha256=body.blob_sha256,
         priority=config["resources"]["priority"],
         slots_per_trial=config["resources"]["slots"],

@@ -74,6 +74,8 @@ class ExperimentRow(Base):
     """The experiment it was forked from; that one may be deleted."""
     source: Mapped[dict[str, Any] | None]
     """Where it comes from, readable after the parent is gone (services.forks)."""
+    purpose: Mapped[str | None] = mapped_column(String(16))
+    """domain.probes.Purpose: which question about its parent it was made to answer; null: none."""
     num_continued: Mapped[int] = mapped_column(default=0)
     """How often it was continued after it had ended."""
     created_at: Mapped[dt.datetime]

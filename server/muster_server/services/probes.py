@@ -1,0 +1,92 @@
+"""Launching short runs of an experiment, as experiments of their own that are linked to it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import ExperimentRow, TrialRow
+from muster_server.domain.probes import Purpose, probe_overrides
+from muster_server.schemas.experiments import ExperimentIn
+from muster_server.schemas.operations import ForkIn
+
+from .experiments import create_experiment, invalid_document, resolve_submission
+from .forks import as_submission
+
+
+def launch_probe(
+    session: Session,
+    source: ExperimentRow,
+    overrides: Sequence[str],
+    *,
+    purpose: Purpose,
+    name: str,
+    num_steps: int,
+    user_id: int | None,
+    user_name: str,
+    now: dt.datetime,
+    hparams: Mapping[str, Any] | None = None,
+) -> int:
+    """Submit a short run of `source` with further overrides of its document, and return its id.
+
+    It is queued, placed, budgeted and deleted like any other; its project pays for it.
+    hparams: None: those of the source's best trial, or of its first one.
+    Raises what create_experiment raises, naming keys of the source's document.
+    """
+    body = _submission(session, source, overrides, name, num_steps, hparams)
+    made = create_experiment(
+        session,
+        body,
+        user_id=user_id,
+        user_name=user_name,
+        now=now,
+        parent=source,
+        purpose=purpose,
+    )
+    return made.experiment_id
+
+
+def check_probe(
+    session: Session,
+    source: ExperimentRow,
+    overrides: Sequence[str],
+    *,
+    num_steps: int,
+    now: dt.datetime,
+    hparams: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The resolved document that `launch_probe` would submit; nothing is stored.
+
+    Raises InvalidRequest with every problem found.
+    """
+    body = _submission(session, source, overrides, source.name, num_steps, hparams)
+    resolved = resolve_submission(session, body, now=now)
+    if resolved.config is None:
+        raise invalid_document(resolved.problems)
+    return resolved.config
+
+
+def _submission(
+    session: Session,
+    source: ExperimentRow,
+    overrides: Sequence[str],
+    name: str,
+    num_steps: int,
+    hparams: Mapping[str, Any] | None,
+) -> ExperimentIn:
+    chosen = _hparams(session, source) if hparams is None else hparams
+    shortened = probe_overrides(source.config, chosen, name=name, num_steps=num_steps)
+    return as_submission(source, ForkIn(overrides=[*shortened, *overrides]))
+
+
+def _hparams(session: Session, source: ExperimentRow) -> dict[str, Any]:
+    """Of its best trial, or of its first one while none is the best."""
+    trial = session.get(TrialRow, source.best_trial_id or 0)
+    if trial is None:
+        query = select(TrialRow).where(TrialRow.experiment_id == source.id).order_by(TrialRow.no)
+        trial = session.scalars(query.limit(1)).one()
+    return trial.hparams
