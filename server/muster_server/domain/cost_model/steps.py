@@ -1,0 +1,265 @@
+"""A step from its parts: what runs of several sizes say, and what another cluster should do. Pure.
+
+    step = computing of one worker × contention + other + communication - hidden
+
+Computing comes from one worker and grows with its samples. *Contention* is how much longer it takes
+beside other workers: they share processors, memory and caches, and communication takes cycles from
+it. *Other* is data, copies, optimizer, checkpoint and waiting for late workers. *Hidden* is the
+communication that goes on while the worker computes: the share of it that was hidden in the best
+run, and where that share fell as communication grew, no more than was hidden in any run.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from .collectives import Network, link_bytes, num_messages
+from .fitting import ComputeFit, Estimate, NetworkFit, Transfer, fit_compute, fit_network, mean_of
+
+SATURATED_BELOW = 0.8
+"""Of the largest share that was hidden: less of the longest communication means that there was no
+more computing to hide it behind."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Means over the steps of one run, mean over its workers. Times are seconds per step."""
+
+    size: int
+    """Workers."""
+    samples: float
+    """Per worker and step."""
+    step_s: float
+    compute_s: float
+    """Forward and backward."""
+    optimizer_s: float
+    data_s: float
+    """Waiting for data, copying it to the device."""
+    exposed_s: float
+    """Waiting for communication, for late workers included."""
+    hidden_s: float
+    """Communication while computing."""
+    wait_s: float
+    """Part of exposed_s: waiting for late workers."""
+    other_s: float
+    """The rest, checkpoints and bubbles of pipelines included."""
+    transfers: tuple[Transfer, ...]
+    num_steps: int
+    """Rows behind these figures."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepModel:
+    compute: ComputeFit
+    contention: Estimate
+    """Factor on computing where there is more than one worker; 1 with an interval of 0 width where
+    only one was measured."""
+    other: Estimate
+    """Seconds besides computing and communication, waiting for late workers included: of the runs
+    with more than one worker, where there are any."""
+    other_alone: Estimate | None
+    """The same of one worker; None: it was not measured."""
+    network: NetworkFit
+    hidden_share: float
+    """Of communication, at most."""
+    hidden_s: float
+    """The most that was hidden in a run."""
+    hideable_s: float
+    """Computing that communication could hide behind at most."""
+    is_saturated: bool
+    """More communication was hidden to a smaller share: hidden_s is the limit."""
+    pattern: tuple[Transfer, ...]
+    """Collectives of a step of the largest run."""
+    largest: int
+    """Workers of that run."""
+    error: float | None
+    """Mean of |model - measured| / measured over the runs."""
+    num_runs: int
+    reasons: tuple[str, ...]
+    """What the runs do not determine, in sentences."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """Of a cluster that was not measured."""
+
+    size: int
+    samples: float
+    step_s: Estimate
+    compute_s: float
+    communication_s: float
+    """All of it, hidden or not."""
+    exposed_s: float
+    other_s: float
+    samples_per_s: Estimate
+    """Of all workers."""
+
+
+def fit_steps(runs: Sequence[Run]) -> StepModel:
+    """The model that explains the runs. Raises ValueError without one."""
+    if not runs:
+        raise ValueError("a model needs at least one run")
+    reasons: list[str] = []
+    alone = [r for r in runs if r.size == 1]
+    several = [r for r in runs if r.size > 1]
+    base = alone or [r for r in runs if r.size == min(r.size for r in runs)]
+    if not alone:
+        reasons.append(
+            f"No run had one worker: computing is that of {base[0].size}, with what they take from "
+            "each other in it."
+        )
+    # What a step of one worker takes for its samples, where the others' samples differ too.
+    compute = fit_compute([r.samples for r in base], [r.compute_s for r in base])
+    varied = {r.samples for r in runs}
+    if len({r.samples for r in base}) == 1 and len(varied) > 1:
+        # Strong scaling: contention and batch change together; the batch explains it first.
+        compute = fit_compute([r.samples for r in runs], [r.compute_s for r in runs])
+    if compute.reason:
+        reasons.append(compute.reason)
+    ratios = [r.compute_s / compute.seconds(r.samples).value for r in several] if alone else []
+    contention = mean_of(ratios) or Estimate(value=1.0, low=1.0, high=1.0, n=0)
+    network = fit_network([t for r in several for t in r.transfers])
+    if several and network.reason:
+        reasons.append(network.reason)
+    largest = max(runs, key=lambda r: r.size)
+    totals = [(r.hidden_s, r.hidden_s + r.exposed_s - r.wait_s) for r in several]
+    shares = [hidden / total for hidden, total in totals if total > 0]
+    hidden_share = max(shares, default=0.0)
+    hidden_s = max((hidden for hidden, _ in totals), default=0.0)
+    rest = _rest(several or runs)
+    assert rest is not None
+    model = StepModel(
+        compute=compute,
+        contention=contention,
+        other=rest,
+        other_alone=_rest(alone),
+        network=network,
+        hidden_share=min(hidden_share, 1.0),
+        hidden_s=hidden_s,
+        is_saturated=_is_saturated(totals),
+        hideable_s=max((r.compute_s for r in several), default=0.0),
+        pattern=largest.transfers,
+        largest=largest.size,
+        error=None,
+        num_runs=len(runs),
+        reasons=tuple(reasons),
+    )
+    return _with_error(model, runs)
+
+
+def predict(
+    model: StepModel, *, size: int, samples: float, network: Network | None = None
+) -> Prediction | None:
+    """A step of `size` workers with `samples` each, over the measured network or over another one.
+
+    The collectives are those of the largest run; groups of all its workers become groups of all
+    `size` workers. None: communication is needed for it and nothing is known of the network.
+    Raises ValueError for a size below 1 and for no samples.
+    """
+    if size < 1 or samples <= 0:
+        raise ValueError("a prediction is about at least one worker with at least some samples")
+    alone = model.compute.seconds(samples)
+    if size == 1:
+        compute, other = alone, model.other_alone or model.other
+        communication: Estimate | None = Estimate(value=0.0, low=0.0, high=0.0, n=alone.n)
+    else:
+        compute = _product(alone, model.contention)
+        other = model.other
+        communication = _communication(model, size, network)
+    if communication is None:
+        return None
+    share = communication.value * model.hidden_share
+    seen, possible = min(share, model.hidden_s), min(share, max(model.hideable_s, model.hidden_s))
+    exposed = communication.value - (seen if model.is_saturated else possible)
+    # Whether more can be hidden than any run has shown is not known: the interval holds both.
+    at_least, at_most = communication.value - possible, communication.value - seen
+    middle = compute + other
+    step = Estimate(
+        value=middle.value + exposed,
+        low=max(
+            middle.value
+            + at_least
+            - math.hypot(middle.value - middle.low, communication.value - communication.low),
+            0.0,
+        ),
+        high=middle.value
+        + at_most
+        + math.hypot(middle.high - middle.value, communication.high - communication.value),
+        n=model.num_runs,
+    )
+    total = size * samples
+    return Prediction(
+        size=size,
+        samples=samples,
+        step_s=step,
+        compute_s=compute.value,
+        communication_s=communication.value,
+        exposed_s=exposed,
+        other_s=other.value,
+        samples_per_s=Estimate(
+            value=total / step.value,
+            low=0.0 if math.isinf(step.high) else total / step.high,
+            high=total / step.low if step.low > 0 else math.inf,
+            n=step.n,
+        ),
+    )
+
+
+def _communication(model: StepModel, size: int, network: Network | None) -> Estimate | None:
+    messages = num_bytes = 0.0
+    for transfer in model.pattern:
+        n = size if transfer.size == model.largest else transfer.size
+        messages += transfer.count * num_messages(transfer.kind, n)
+        num_bytes += link_bytes(transfer.kind, n, transfer.num_bytes)
+    if network is not None:
+        seconds = messages * network.latency_s + num_bytes / network.bandwidth_bytes_per_s
+        error = (model.network.error or 0.0) * seconds
+        return Estimate(
+            value=seconds, low=max(seconds - error, 0.0), high=seconds + error,
+            n=model.network.num_transfers,
+        )  # fmt: skip
+    if not model.pattern:
+        if model.largest > 1:
+            return Estimate(value=0.0, low=0.0, high=0.0, n=model.num_runs)
+        return None
+    return model.network.transfer_s(messages, num_bytes)
+
+
+def _is_saturated(totals: Sequence[tuple[float, float]]) -> bool:
+    """totals: (hidden, all communication) of each run with more than one worker."""
+    some = [(hidden, total) for hidden, total in totals if total > 0]
+    if not some:
+        return False
+    best = max(hidden / total for hidden, total in some)
+    most = max(some, key=lambda t: t[1])
+    return most[0] / most[1] < SATURATED_BELOW * best
+
+
+def _rest(runs: Sequence[Run]) -> Estimate | None:
+    return mean_of([r.data_s + r.optimizer_s + r.other_s + r.wait_s for r in runs])
+
+
+def _product(a: Estimate, b: Estimate) -> Estimate:
+    """Of two independent positive figures, their relative half widths added in squares."""
+    value = a.value * b.value
+    if b.n == 0:
+        return a
+    down = math.hypot((a.value - a.low) / a.value, (b.value - b.low) / b.value) * value
+    up = math.hypot((a.high - a.value) / a.value, (b.high - b.value) / b.value) * value
+    return Estimate(value=value, low=max(value - down, 0.0), high=value + up, n=min(a.n, b.n))
+
+
+def _with_error(model: StepModel, runs: Sequence[Run]) -> StepModel:
+    errors: list[float] = []
+    for run in runs:
+        if run.size > 1 and run.size != model.largest:
+            at = replace(model, pattern=run.transfers, largest=run.size)
+        else:
+            at = model
+        found = predict(at, size=run.size, samples=run.samples)
+        if found is not None and run.step_s > 0:
+            errors.append(abs(found.step_s.value - run.step_s) / run.step_s)
+    return replace(model, error=statistics.fmean(errors) if errors else None)

@@ -1,0 +1,158 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster_server.domain.cost_model.collectives import Network, collective_s
+from muster_server.domain.cost_model.fitting import (
+    Transfer,
+    fit_compute,
+    fit_network,
+    mean_of,
+)
+
+SIZES = (2, 4, 8)
+PAYLOADS = (2e4, 1e6, 4e7)
+
+
+def transfers(network, *, noise=0.0, seed=0, sizes=SIZES, payloads=PAYLOADS, repeats=2):
+    """Of collectives over a network, off by a normal share of themselves."""
+    rng = np.random.default_rng(seed)
+    return [
+        Transfer(
+            kind=kind,
+            size=size,
+            count=8,
+            num_bytes=num_bytes,
+            transfer_s=collective_s(kind, size, num_bytes, network, count=8)
+            * (1 + noise * rng.standard_normal()),
+        )
+        for kind in ("all_reduce", "all_gather")
+        for size in sizes
+        for num_bytes in payloads
+        for _ in range(repeats)
+    ]
+
+
+networks = st.builds(
+    Network, latency_s=st.floats(2e-5, 5e-3), bandwidth_bytes_per_s=st.floats(1e7, 2e9)
+)
+
+
+@settings(max_examples=50)
+@given(network=networks)
+def test_exact_transfers_give_the_network_back(network):
+    fit = fit_network(transfers(network))
+    assert fit.reason == ""
+    assert fit.latency_s.value == pytest.approx(network.latency_s, rel=1e-6)
+    assert fit.bandwidth_bytes_per_s.value == pytest.approx(network.bandwidth_bytes_per_s, rel=1e-6)
+
+
+@settings(max_examples=50)
+@given(network=networks, seed=st.integers(0, 2**20))
+def test_noisy_transfers_give_it_back_about(network, seed):
+    fit = fit_network(transfers(network, noise=0.03, seed=seed, repeats=4))
+    found = fit.bandwidth_bytes_per_s
+    # 48 measurements with 3 %: the error of a parameter that matters is far below 10 %.
+    assert found.value == pytest.approx(network.bandwidth_bytes_per_s, rel=0.1)
+    assert found.low < found.value < found.high
+    assert fit.error < 0.05
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say():
+    network = Network(latency_s=5e-4, bandwidth_bytes_per_s=1e8)
+    latency = bandwidth = transfer = 0
+    wanted = collective_s("all_reduce", 16, 1e7, network)
+    rounds = 400
+    for seed in range(rounds):
+        fit = fit_network(transfers(network, noise=0.05, seed=seed, repeats=1))
+        latency += fit.latency_s.low <= network.latency_s <= fit.latency_s.high
+        bandwidth += (
+            fit.bandwidth_bytes_per_s.low
+            <= network.bandwidth_bytes_per_s
+            <= fit.bandwidth_bytes_per_s.high
+        )
+        found = fit.transfer_s(30, 2 * 15 / 16 * 1e7)
+        transfer += found.low <= wanted <= found.high
+    # 95 % of 400, give or take four standard deviations of a binomial.
+    for covered in (latency, bandwidth, transfer):
+        assert 0.90 * rounds <= covered <= 0.99 * rounds
+
+
+def test_one_payload_in_one_group_does_not_tell_latency_from_bandwidth():
+    network = Network(latency_s=1e-3, bandwidth_bytes_per_s=1e8)
+    one = [t for t in transfers(network, sizes=(2,), payloads=(1e6,)) if t.kind == "all_reduce"]
+    fit = fit_network(one)
+    assert fit.latency_s is None
+    assert "cannot be told apart" in fit.reason
+    # The bandwidth explains what was measured, latency included.
+    assert fit.bandwidth_bytes_per_s.value < network.bandwidth_bytes_per_s
+    assert fit.transfer_s(16, 1e6).value == pytest.approx(one[0].transfer_s)
+
+
+def test_a_latency_too_small_to_be_seen_is_said_to_be_so():
+    network = Network(latency_s=0.0, bandwidth_bytes_per_s=1e8)
+    found = [fit_network(transfers(network, noise=0.05, seed=seed)) for seed in range(10)]
+    assert any(fit.latency_s is None for fit in found)
+    for fit in found:
+        assert fit.latency_s is None or fit.latency_s.low == 0
+        assert fit.bandwidth_bytes_per_s.value == pytest.approx(1e8, rel=0.15)
+
+
+def test_two_measurements_fit_and_say_nothing_of_an_error():
+    network = Network(latency_s=1e-3, bandwidth_bytes_per_s=1e8)
+    two = [Transfer(kind="all_reduce", size=2, count=1, num_bytes=size,
+                    transfer_s=collective_s("all_reduce", 2, size, network))
+           for size in (1e4, 1e7)]  # fmt: skip
+    fit = fit_network(two)
+    assert fit.latency_s.value == pytest.approx(1e-3)
+    assert fit.latency_s.high == math.inf
+    assert fit.transfer_s(2, 1e7).high == math.inf
+
+
+def test_time_that_does_not_grow_with_bytes_bounds_no_bandwidth():
+    flat = [Transfer(kind="all_reduce", size=2, count=1, num_bytes=size, transfer_s=0.002 - size / 1e11)
+            for size in (1e3, 1e5, 1e7)]  # fmt: skip
+    fit = fit_network(flat)
+    assert fit.bandwidth_bytes_per_s is None
+    assert fit.transfer_s(2, 1e6) is None
+    assert "latency alone" in fit.reason
+
+
+def test_nothing_measured_is_nothing_known():
+    fit = fit_network([Transfer(kind="all_reduce", size=1, count=1, num_bytes=1e6, transfer_s=0.1)])
+    assert (fit.num_transfers, fit.bandwidth_bytes_per_s, fit.error) == (0, None, None)
+    assert fit.reason
+
+
+@given(fixed=st.floats(0.001, 0.1), per_sample=st.floats(1e-4, 1e-2), seed=st.integers(0, 2**20))
+def test_computing_is_a_fixed_part_and_a_part_per_sample(fixed, per_sample, seed):
+    rng = np.random.default_rng(seed)
+    samples = [s for s in (8, 16, 32, 64) for _ in range(3)]
+    exact = fit_compute(samples, [fixed + per_sample * s for s in samples])
+    assert exact.fixed_s.value == pytest.approx(fixed, rel=1e-6)
+    assert exact.per_sample_s.value == pytest.approx(per_sample, rel=1e-6)
+    noisy = fit_compute(
+        samples, [(fixed + per_sample * s) * (1 + 0.02 * rng.standard_normal()) for s in samples]
+    )
+    assert noisy.seconds(32).value == pytest.approx(fixed + per_sample * 32, rel=0.05)
+
+
+def test_one_batch_does_not_tell_the_two_apart():
+    fit = fit_compute([32, 32, 32], [0.10, 0.11, 0.09])
+    assert fit.fixed_s.value == 0
+    assert fit.seconds(32).value == pytest.approx(0.1, rel=0.02)
+    assert fit.seconds(32).low < 0.1 < fit.seconds(32).high
+    assert "same samples" in fit.reason
+
+
+def test_a_mean_has_the_interval_of_its_repeats():
+    assert mean_of([]) is None
+    assert mean_of([3.0]).high == math.inf
+    three = mean_of([1.0, 2.0, 3.0])
+    # t(0.975, 2) = 4.303, s = 1
+    assert three.value == 2
+    assert three.high - three.value == pytest.approx(4.303 / math.sqrt(3), rel=1e-3)
+    assert three.n == 3
