@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import (
@@ -18,6 +19,7 @@ from playwright.sync_api import (
     expect,
     sync_playwright,
 )
+from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from muster.testing.stack import Stack
 
@@ -37,6 +39,19 @@ NO_ERRORS = [
     # the policy forbids that; the editor styles its text in another way.
     "Applying inline style violates",
 ]
+
+
+class ByFileAndWindow(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+    """A file to a worker, but each size of window of its own: the pages of one file in all sizes
+    take as long as everything else together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        size = re.search(r"\[(wide|phone)\b", nodeid)
+        return nodeid.partition("::")[0] + (size[0] if size else "")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    return ByFileAndWindow(config, log)
 
 
 expect.set_options(timeout=20_000)  # ms; two cores draw a page and train at the same time
