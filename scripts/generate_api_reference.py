@@ -67,6 +67,7 @@ TITLES = {
     "experiments": "Experiments",
     "operations": "Operations on experiments",
     "projects": "Projects and pools",
+    "views": "Saved views",
     "trials": "Trials",
     "metrics": "Metrics",
     "logs": "Logs",

@@ -36,9 +36,11 @@ def upgrade() -> None:
     _add_log_times()
     _add_samples()
     _add_purposes()
+    _add_saved_views()
 
 
 def downgrade() -> None:
+    _drop_saved_views()
     _drop_purposes()
     _drop_samples()
     _drop_log_times()
@@ -542,3 +544,45 @@ def _add_purposes() -> None:
 
 def _drop_purposes() -> None:
     op.drop_column("experiments", "purpose")
+
+
+# ---------------------------------------------------------------- the experiments table
+
+
+def _add_saved_views() -> None:
+    op.create_index("ix_experiments_name_id", "experiments", ["name", "id"], unique=False)
+    op.create_table(
+        "saved_views",
+        sa.Column("id", BigId, nullable=False),
+        sa.Column("page", sa.String(length=32), nullable=False),
+        sa.Column("owner_id", BigId, nullable=False),
+        sa.Column("project_id", BigId, nullable=True),
+        sa.Column("name", sa.String(length=200), nullable=False),
+        sa.Column("query", sa.String(length=4000), nullable=False),
+        sa.Column("is_default", sa.Boolean(), nullable=False),
+        sa.Column("created_at", Timestamp, nullable=False),
+        sa.Column("changed_at", Timestamp, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["owner_id"],
+            ["users.id"],
+            name=op.f("fk_saved_views_owner_id_users"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(
+            ["project_id"],
+            ["projects.id"],
+            name=op.f("fk_saved_views_project_id_projects"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_saved_views")),
+        sa.UniqueConstraint(
+            "owner_id", "page", "name", name=op.f("uq_saved_views_owner_id_page_name")
+        ),
+    )
+    op.create_index(op.f("ix_saved_views_project_id"), "saved_views", ["project_id"], unique=False)
+
+
+def _drop_saved_views() -> None:
+    op.drop_index(op.f("ix_saved_views_project_id"), table_name="saved_views")
+    op.drop_table("saved_views")
+    op.drop_index("ix_experiments_name_id", table_name="experiments")

@@ -31,6 +31,7 @@ from muster_server.api import (
     tokens,
     trials,
     users,
+    views,
 )
 from muster_server.api.dashboard import dashboard_route
 from muster_server.api.guard import Gate, confirm_operation, operations_of
@@ -66,6 +67,7 @@ _API_ROUTERS = (
     series.router,
     logs.router,
     preflights.router,
+    views.router,
     blobs.router,
     live.router,
 )

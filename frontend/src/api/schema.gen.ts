@@ -405,7 +405,7 @@ export interface paths {
         };
         /**
          * List Experiments
-         * @description Experiments, newest first. Several conditions hold together.
+         * @description Experiments, newest first unless sorted. Several conditions hold together.
          */
         get: operations["list_experiments"];
         put?: never;
@@ -904,6 +904,26 @@ export interface paths {
          * @description The exact experiments an operation would touch, and the digest that doing it needs.
          */
         post: operations["preview_bulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments:columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Experiment Columns
+         * @description Columns that the newest 100 experiments have values for.
+         */
+        get: operations["list_experiment_columns"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1841,6 +1861,54 @@ export interface paths {
          * @description Ends the user's sessions. The last administrator keeps the role.
          */
         patch: operations["update_user"];
+        trace?: never;
+    };
+    "/api/v1/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Saved Views
+         * @description Your saved views, and those that are shared with a project.
+         */
+        get: operations["list_saved_views"];
+        put?: never;
+        /**
+         * Create Saved View
+         * @description Keep a page's columns, order and filters under a name.
+         */
+        post: operations["create_saved_view"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/views/{view_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Saved View
+         * @description Delete a saved view.
+         */
+        delete: operations["delete_saved_view"];
+        options?: never;
+        head?: never;
+        /**
+         * Update Saved View
+         * @description Change its name, what it shows, whom it is shared with, or whether your page opens with it.
+         */
+        patch: operations["update_saved_view"];
         trace?: never;
     };
     "/docs": {
@@ -2795,6 +2863,20 @@ export interface components {
             /** Workers */
             workers?: components["schemas"]["WorkerExit"][];
         };
+        /** ExperimentColumnOut */
+        ExperimentColumnOut: {
+            /** Column */
+            column: string;
+            /** Num Experiments */
+            num_experiments: number;
+        };
+        /** ExperimentColumnsOut */
+        ExperimentColumnsOut: {
+            /** Items */
+            items: components["schemas"]["ExperimentColumnOut"][];
+            /** Num Searched */
+            num_searched: number;
+        };
         /** ExperimentDetail */
         ExperimentDetail: {
             /** Archived At */
@@ -2884,6 +2966,13 @@ export interface components {
             state: string;
             /** Termination */
             termination: string | null;
+            /**
+             * Values
+             * @default {}
+             */
+            values: {
+                [key: string]: number | string | boolean | null;
+            };
         };
         /** ExperimentIn */
         ExperimentIn: {
@@ -2969,6 +3058,13 @@ export interface components {
             state: string;
             /** Termination */
             termination: string | null;
+            /**
+             * Values
+             * @default {}
+             */
+            values: {
+                [key: string]: number | string | boolean | null;
+            };
         };
         /** ExperimentPatch */
         ExperimentPatch: {
@@ -3080,6 +3176,11 @@ export interface components {
              * @default []
              */
             state: components["schemas"]["ExperimentState"][];
+            /**
+             * Where
+             * @default []
+             */
+            where: string[];
         };
         /**
          * ForkFromIn
@@ -4001,6 +4102,13 @@ export interface components {
             /** Next */
             next: string | null;
         };
+        /** Page[SavedViewOut] */
+        Page_SavedViewOut_: {
+            /** Items */
+            items: components["schemas"]["SavedViewOut"][];
+            /** Next */
+            next: string | null;
+        };
         /** Page[TokenOut] */
         Page_TokenOut_: {
             /** Items */
@@ -4809,6 +4917,66 @@ export interface components {
             num_records: number;
             /** Observed */
             observed: string;
+        };
+        /** SavedViewIn */
+        SavedViewIn: {
+            /**
+             * Is Default
+             * @default false
+             */
+            is_default: boolean;
+            /** Name */
+            name: string;
+            /**
+             * Page
+             * @enum {string}
+             */
+            page: "experiments" | "compare";
+            /** Project */
+            project?: string | null;
+            /** Query */
+            query: string;
+        };
+        /** SavedViewOut */
+        SavedViewOut: {
+            /**
+             * Changed At
+             * Format: date-time
+             */
+            changed_at: string;
+            /** Id */
+            id: number;
+            /** Is Default */
+            is_default: boolean;
+            /** Is Mine */
+            is_mine: boolean;
+            /** Name */
+            name: string;
+            /** Owner */
+            owner: string;
+            /**
+             * Page
+             * @enum {string}
+             */
+            page: "experiments" | "compare";
+            /** Project */
+            project: string | null;
+            /** Query */
+            query: string;
+        };
+        /**
+         * SavedViewPatch
+         * @description What is left out stays as it is.
+         */
+        SavedViewPatch: {
+            /** Is Default */
+            is_default?: boolean | null;
+            /** Name */
+            name?: string | null;
+            /** Project */
+            project?: string | null;
+            /** Query */
+            query?: string | null;
         };
         /**
          * SearchLimitsIn
@@ -7231,6 +7399,12 @@ export interface operations {
                 /** @description Part of the name. */
                 q?: string | null;
                 archived?: "exclude" | "include" | "only";
+                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5 */
+                where?: string[] | null;
+                /** @description A column; with - before it the largest first. Experiments without a value come last, NaN before them. */
+                sort?: string;
+                /** @description Columns for `values`: config.<path>, hparam.<name>, metric.<last|min|max|best>.<name>. */
+                column?: string[] | null;
                 /** @description `next` of the page before; leave out for the first. */
                 cursor?: string | null;
                 /** @description Entries per page. */
@@ -9375,6 +9549,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BulkPreviewOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_experiment_columns: {
+        parameters: {
+            query?: {
+                project?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentColumnsOut"];
                 };
             };
             /** @description Not signed in */
@@ -13712,6 +13962,318 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UserOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_saved_views: {
+        parameters: {
+            query?: {
+                page?: ("experiments" | "compare") | null;
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_SavedViewOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_saved_view: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedViewIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedViewOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_saved_view: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                view_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_saved_view: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                view_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedViewPatch"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedViewOut"];
                 };
             };
             /** @description Not signed in */

@@ -9,10 +9,12 @@ from fastapi import APIRouter, Query
 from muster_server import clock
 from muster_server.api.deps import By, Cursor, Db, Foresee, Id, IdempotencyKey, Limit
 from muster_server.db.models import EventRow
+from muster_server.domain.columns import MAX_COLUMN_CHARS
 from muster_server.domain.states import ExperimentState, TrialState
 from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import EventOut
 from muster_server.schemas.experiments import (
+    ExperimentColumnsOut,
     ExperimentDetail,
     ExperimentIn,
     ExperimentOut,
@@ -31,10 +33,14 @@ from muster_server.services import (
     trials,
 )
 from muster_server.services.event_views import list_events
+from muster_server.services.experiment_columns import MAX_COLUMNS, MAX_CONDITIONS
 from muster_server.services.experiment_filters import ExperimentFilter
 from muster_server.services.operations import note
 
 router = APIRouter(tags=["experiments"])
+
+ColumnText = Annotated[str, Query(max_length=MAX_COLUMN_CHARS)]
+ConditionText = Annotated[str, Query(max_length=MAX_COLUMN_CHARS + 200)]
 
 
 @router.post("/experiments", status_code=201, operation_id="create_experiment")
@@ -79,10 +85,33 @@ def list_experiments(
     owner: Annotated[str | None, Query(max_length=64, description="By user name.")] = None,
     q: Annotated[str | None, Query(max_length=200, description="Part of the name.")] = None,
     archived: ArchivedFilter = "exclude",
+    where: Annotated[
+        list[ConditionText] | None,
+        Query(
+            max_length=MAX_CONDITIONS,
+            description="A condition on a column, with blanks: metric.last.val/loss < 0.5",
+        ),
+    ] = None,
+    sort: Annotated[
+        str,
+        Query(
+            max_length=MAX_COLUMN_CHARS + 1,
+            description="A column; with - before it the largest first. Experiments without a value "
+            "come last, NaN before them.",
+        ),
+    ] = "-created",
+    column: Annotated[
+        list[ColumnText] | None,
+        Query(
+            max_length=MAX_COLUMNS,
+            description="Columns for `values`: config.<path>, hparam.<name>, "
+            "metric.<last|min|max|best>.<name>.",
+        ),
+    ] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[ExperimentOut]:
-    """Experiments, newest first. Several conditions hold together."""
+    """Experiments, newest first unless sorted. Several conditions hold together."""
     filters = ExperimentFilter(
         states=state or (),
         project=project,
@@ -90,9 +119,21 @@ def list_experiments(
         owner=owner,
         text=q,
         archived=archived,
+        where=where or (),
     )
     with db.read() as session:
-        return experiment_views.list_experiments(session, filters, cursor=cursor, limit=limit)
+        return experiment_views.list_experiments(
+            session, filters, cursor=cursor, limit=limit, sort=sort, columns=column or ()
+        )
+
+
+@router.get("/experiments:columns", operation_id="list_experiment_columns")
+def list_experiment_columns(
+    db: Db, project: Annotated[str | None, Query(max_length=128)] = None
+) -> ExperimentColumnsOut:
+    """Columns that the newest 100 experiments have values for."""
+    with db.read() as session:
+        return experiment_views.columns_out(session, project)
 
 
 @router.get("/experiments/{experiment_id}", operation_id="get_experiment")

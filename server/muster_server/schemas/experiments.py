@@ -105,6 +105,24 @@ class ExperimentOut(Output):
     started_at: dt.datetime | None
     ended_at: dt.datetime | None
     archived_at: dt.datetime | None
+    values: dict[str, float | int | str | bool | None] = {}
+    """Of a list that was asked for columns: by column what stands there. Objects and lists as JSON
+    text; "NaN", "Infinity" and "-Infinity" for numbers that are none."""
+
+
+class ExperimentColumnOut(Output):
+    column: str
+    """ "config.resources.slots", "hparam.lr", "metric.last.train/loss"; a metric has min, max and
+    best as well."""
+    num_experiments: int
+    """Of those that were looked at: how many have a value."""
+
+
+class ExperimentColumnsOut(Output):
+    items: list[ExperimentColumnOut]
+    """By name."""
+    num_searched: int
+    """Experiments that were looked at: the newest ones."""
 
 
 class ExperimentDetail(ExperimentOut):

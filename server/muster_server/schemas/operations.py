@@ -166,6 +166,8 @@ class FilterIn(Input):
     q: Annotated[SafeStr, Field(max_length=200)] | None = None
     """Part of the name, whatever its case."""
     archived: ArchivedFilter = "exclude"
+    where: Annotated[list[Annotated[SafeStr, Field(max_length=520)]], Field(max_length=10)] = []
+    """Conditions on columns, as the list of experiments takes them."""
 
 
 class BulkIn(Input):

@@ -67,6 +67,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "create_experiment": "submit",
     "preview_experiment": "submit",
     "list_experiments": "view",
+    "list_experiment_columns": "view",
     "get_experiment": "view",
     "update_experiment": "submit",
     # operations: services/ownership.py says who may do them to which experiment
@@ -106,6 +107,11 @@ PERMISSIONS: Mapping[str, Permission] = {
     "get_search_results": "view",
     "get_search_importance": "view",
     "get_experiment_series": "view",
+    # saved views: everybody's own, and those that are shared with a project
+    "list_saved_views": "self",
+    "create_saved_view": "self",
+    "update_saved_view": "self",
+    "delete_saved_view": "self",
     # trials
     "get_trial": "view",
     "stop_trial": "submit",

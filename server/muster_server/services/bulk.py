@@ -110,6 +110,7 @@ def _select(session: Session, body: BulkIn) -> list[int]:
         owner=given.owner,
         text=given.q,
         archived=given.archived,
+        where=given.where,
     )
     if filters.selects_everything:
         raise _invalid("filter", "selects every experiment", "give at least one condition, or ids")

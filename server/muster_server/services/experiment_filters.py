@@ -11,6 +11,8 @@ from sqlalchemy import ColumnElement
 from muster_server.db.models import ExperimentRow, ProjectRow, UserRow
 from muster_server.errors import FieldProblem, InvalidRequest
 
+from .experiment_columns import where
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentFilter:
@@ -25,18 +27,20 @@ class ExperimentFilter:
     text: str | None = None
     """Part of the name, whatever its case."""
     archived: Literal["exclude", "include", "only"] = "exclude"
+    where: Sequence[str] = ()
+    """Conditions on columns: "metric.last.val/loss < 0.5" (domain.columns)."""
 
     @property
     def selects_everything(self) -> bool:
         """Whether it leaves out nothing but archived ones."""
-        conditions = (self.states, self.project, self.labels, self.owner, self.text)
+        conditions = (self.states, self.project, self.labels, self.owner, self.text, self.where)
         return not any(conditions) and self.archived != "only"
 
 
 def conditions(filters: ExperimentFilter) -> list[ColumnElement[bool]]:
     """For a query that joins experiments, projects and (outer) users. Deleted ones never match.
 
-    Raises InvalidRequest for a label that cannot be looked for.
+    Raises InvalidRequest for a label or a column that cannot be looked for.
     """
     found: list[ColumnElement[bool]] = [ExperimentRow.deleting_at.is_(None)]
     if filters.states:
@@ -48,6 +52,7 @@ def conditions(filters: ExperimentFilter) -> list[ColumnElement[bool]]:
     if filters.text:
         found.append(ExperimentRow.name.icontains(filters.text, autoescape=True))
     found += [_has_label(label) for label in filters.labels]
+    found += where(filters.where)
     if filters.archived == "exclude":
         found.append(ExperimentRow.archived_at.is_(None))
     elif filters.archived == "only":

@@ -16,6 +16,8 @@ from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialSt
 from muster_server.errors import NotFound
 from muster_server.schemas.base import Page
 from muster_server.schemas.experiments import (
+    ExperimentColumnOut,
+    ExperimentColumnsOut,
     ExperimentDetail,
     ExperimentOut,
     RungOut,
@@ -23,28 +25,44 @@ from muster_server.schemas.experiments import (
     SearchOut,
 )
 
-from . import budgets, forks, spending
+from . import budgets, experiment_columns, forks, spending
 from .experiment_filters import ExperimentFilter, conditions
 from .experiments import get_experiment
-from .paging import decode_cursor, encode_cursor
 
 RUNG_TRIALS_MAX = 1_000
 """Trials shown per rung: the best ones. A rung of more is counted, not drawn."""
 
 
 def list_experiments(
-    session: Session, filters: ExperimentFilter, *, cursor: str | None, limit: int
+    session: Session,
+    filters: ExperimentFilter,
+    *,
+    cursor: str | None,
+    limit: int,
+    sort: str = "-created",
+    columns: Sequence[str] = (),
 ) -> Page[ExperimentOut]:
-    """Newest first."""
-    query = _query().order_by(ExperimentRow.id.desc()).limit(limit + 1)
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(ExperimentRow.id < key[0])
-    query = query.where(*conditions(filters))
-    rows = session.execute(query).all()
-    more = len(rows) > limit
-    items = [ExperimentOut(**fields) for fields in _fields(session, rows[:limit])]
-    return Page(items=items, next=encode_cursor(items[-1].id) if more else None)
+    """A page in the order of `sort`, with the values of `columns`. Raises InvalidRequest."""
+    wanted = experiment_columns.read_columns(columns)
+    ids, following = experiment_columns.sorted_ids(
+        session, conditions(filters), sort, cursor=cursor, limit=limit
+    )
+    found = {row[0].id: row for row in session.execute(_query().where(ExperimentRow.id.in_(ids)))}
+    rows = [found[id_] for id_ in ids]
+    values = experiment_columns.values_of(session, [row[0] for row in rows], wanted)
+    items = [
+        ExperimentOut(**fields, values=values[fields["id"]]) for fields in _fields(session, rows)
+    ]
+    return Page(items=items, next=following)
+
+
+def columns_out(session: Session, project: str | None) -> ExperimentColumnsOut:
+    """What the newest experiments could be told apart by."""
+    found, num = experiment_columns.choice(session, project)
+    return ExperimentColumnsOut(
+        items=[ExperimentColumnOut(column=c, num_experiments=n) for c, n in found.items()],
+        num_searched=num,
+    )
 
 
 def experiment_out(session: Session, experiment_id: int) -> ExperimentOut:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -17,11 +20,21 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
+from muster_server.services.documents import resolve
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+DOCUMENT = "name: data\nentrypoint: -m data\nresources: {slots: 2}\n"
+
+
+@cache
+def _config() -> dict[str, Any]:
+    resolved = resolve(DOCUMENT)
+    assert resolved.config is not None, resolved.problems
+    return resolved.config
 
 
 def add_experiment(session: Session, *, metric_name: str | None = None) -> ExperimentRow:
+    """One that runs, with the configuration that its document resolves to."""
     project = session.scalars(select(ProjectRow).where(ProjectRow.name == "default")).first()
     if project is None:
         project = ProjectRow(name="default", created_at=NOW)
@@ -31,8 +44,8 @@ def add_experiment(session: Session, *, metric_name: str | None = None) -> Exper
         project_id=project.id,
         name="data",
         state="RUNNING",
-        document="name: data",
-        config={},
+        document=DOCUMENT,
+        config=copy.deepcopy(_config()),
         priority=50,
         slots_per_trial=2,
         metric_name=metric_name,

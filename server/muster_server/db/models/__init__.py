@@ -37,6 +37,7 @@ from .identity import (
     UserRow,
 )
 from .storage import ClusterIdentityRow, FileDeletionRow
+from .views import SavedViewRow
 
 __all__ = [
     "AllocationRow",
@@ -71,6 +72,7 @@ __all__ = [
     "PreflightRow",
     "ProcessGroupRow",
     "ProjectRow",
+    "SavedViewRow",
     "SearchEventRow",
     "SessionRow",
     "SpendingRow",

@@ -85,7 +85,10 @@ class ExperimentRow(Base):
     deleting_at: Mapped[dt.datetime | None]
     """Set, it is gone for everybody; its rows go piece by piece."""
 
-    __table_args__ = (Index("ix_experiments_state_priority", "state", "priority"),)
+    __table_args__ = (
+        Index("ix_experiments_state_priority", "state", "priority"),
+        Index("ix_experiments_name_id", "name", "id"),
+    )
 
 
 def _given(context: Any, name: str) -> dt.datetime:

@@ -1,0 +1,34 @@
+"""What people keep of the dashboard."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy import ForeignKey, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from .base import Base, BigId
+
+
+class SavedViewRow(Base):
+    """A page's address under a name: columns, order, filters."""
+
+    __tablename__ = "saved_views"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    page: Mapped[str] = mapped_column(String(32))
+    """schemas.views.ViewPage."""
+    owner_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    project_id: Mapped[int | None] = mapped_column(
+        ForeignKey("projects.id", ondelete="CASCADE"), index=True
+    )
+    """Set, everybody sees it, with the project; null: its owner alone does."""
+    name: Mapped[str] = mapped_column(String(200))
+    query: Mapped[str] = mapped_column(String(4000))
+    """The address after the question mark."""
+    is_default: Mapped[bool] = mapped_column(default=False)
+    """Its owner's page opens with it; at most one of each page."""
+    created_at: Mapped[dt.datetime]
+    changed_at: Mapped[dt.datetime]
+
+    __table_args__ = (UniqueConstraint("owner_id", "page", "name"),)

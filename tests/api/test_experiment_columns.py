@@ -1,0 +1,194 @@
+"""The experiments table: columns of any key or metric, the order by them, conditions on them."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster_server.db.models import ExperimentRow
+from muster_server.services import experiment_columns
+from muster_server.testing import data
+
+API = "/api/v1"
+
+
+@pytest.fixture
+def database_url(any_database_url):
+    return any_database_url
+
+
+def summary(last, low=None, high=None):
+    return {"last": last, "min": low, "max": high, "count": 3, "step": 3}
+
+
+@pytest.fixture
+def table(database):
+    """name → id. Losses: a 0.5, b 2, c NaN, d Infinity, e -Infinity, f none, g no trial; width: a
+    number in two, a text in one."""
+    losses = {"a": 0.5, "b": 2, "c": "NaN", "d": "Infinity", "e": "-Infinity", "f": None}
+    ids = {}
+    with database.transaction() as session:
+        for name in "abcdefg":
+            experiment = data.add_experiment(session, metric_name="loss")
+            experiment.name = name
+            experiment.config = {
+                **experiment.config,
+                "hyperparameters": {"width": {"a": 10, "b": 9, "c": "wide"}.get(name)},
+            }
+            ids[name] = experiment.id
+            if name == "g":
+                continue
+            trial = data.add_trial(session, experiment)
+            trial.hparams = {"flag": name == "a"}
+            if losses[name] is not None:
+                trial.summary = {"loss": summary(losses[name], 0.25, 8.0)}
+    return ids
+
+
+def names(client, **params):
+    answer = client.get(f"{API}/experiments", params=params)
+    assert answer.status_code == 200, answer.text
+    return "".join(item["name"] for item in answer.json()["items"])
+
+
+def walked(client, limit, between=lambda _page: None, **params):
+    found, cursor = "", None
+    for page in range(20):
+        answer = client.get(
+            f"{API}/experiments",
+            params={**params, "limit": limit, **({"cursor": cursor} if cursor else {})},
+        )
+        assert answer.status_code == 200, answer.text
+        found += "".join(item["name"] for item in answer.json()["items"])
+        cursor = answer.json()["next"]
+        if cursor is None:
+            return found
+        between(page)
+    raise AssertionError("the pages do not end")
+
+
+ORDERS = {
+    # Infinities at the ends of the numbers, then NaN, then what has no value.
+    "metric.last.loss": "eabdcfg",
+    "-metric.last.loss": "dbaecgf",
+    # Numbers, then text, then nothing.
+    "config.hyperparameters.width": "bacdefg",
+    "-config.hyperparameters.width": "abcgfed",
+    "hparam.flag": "bcdefag",
+    "name": "abcdefg",
+    "-name": "gfedcba",
+    "-created": "gfedcba",
+    "started": "abcdefg",
+    "owner": "abcdefg",
+}
+
+
+def test_every_order_is_defined_and_pages_continue_it(viewer_client, table):
+    for sort, expected in ORDERS.items():
+        assert names(viewer_client, sort=sort) == expected, sort
+        assert walked(viewer_client, 3, sort=sort) == expected, sort
+    assert walked(viewer_client, 1, sort="-metric.last.loss") == ORDERS["-metric.last.loss"]
+
+
+def test_what_is_added_meanwhile_shifts_nothing(viewer_client, database, table):
+    def add(page):
+        with database.transaction() as session:
+            experiment = data.add_experiment(session)
+            experiment.name = "a" if page % 2 else "z"
+
+    for sort in ("metric.last.loss", "name", "-created"):
+        found = walked(viewer_client, 2, add, sort=sort)
+        old = [name for name in found if name in "bcdefg"]
+        assert old == [name for name in ORDERS[sort] if name in "bcdefg"], sort
+
+
+def test_values_of_columns_come_with_the_rows(viewer_client, table):
+    columns = [
+        "metric.last.loss", "metric.min.loss", "metric.best.loss", "metric.best.accuracy",
+        "config.resources.slots", "config.hyperparameters", "config.no.such", "hparam.flag",
+    ]  # fmt: skip
+    answer = viewer_client.get(f"{API}/experiments", params={"column": columns, "sort": "name"})
+    rows = {item["name"]: item["values"] for item in answer.json()["items"]}
+    assert rows["a"] == {
+        "metric.last.loss": 0.5, "metric.min.loss": 0.25, "metric.best.loss": 0.25,
+        "metric.best.accuracy": None, "config.resources.slots": 2,
+        "config.hyperparameters": '{"width": 10}', "config.no.such": None, "hparam.flag": True,
+    }  # fmt: skip
+    assert rows["c"]["metric.last.loss"] == "NaN"
+    assert (rows["g"]["metric.last.loss"], rows["g"]["config.resources.slots"]) == (None, 2)
+
+
+CONDITIONS = {
+    "metric.last.loss < 1": "ae",
+    "metric.last.loss >= 2": "bd",
+    "metric.last.loss = 2": "b",
+    "metric.min.loss > 0.2": "abcde",
+    "config.hyperparameters.width > 9": "a",
+    "config.hyperparameters.width = wide": "c",
+    "hparam.flag = true": "a",
+    "name != a": "bcdefg",
+    "slots = 2": "abcdefg",
+}
+
+
+def test_conditions_narrow_the_list(viewer_client, table):
+    for condition, expected in CONDITIONS.items():
+        assert names(viewer_client, where=condition, sort="name") == expected, condition
+
+
+def test_conditions_hold_together_and_narrow_bulk_operations(member_client, table):
+    both = ["metric.last.loss < 10", "config.hyperparameters.width > 9"]
+    assert names(member_client, where=both) == "a"
+    body = {"action": "archive", "filter": {"where": both}}
+    seen = member_client.post(f"{API}/experiments:bulk-preview", json=body).json()
+    assert [item["id"] for item in seen["items"]] == [table["a"]]
+
+
+REFUSED = (
+    {"sort": "no_such"},
+    {"sort": "config."},
+    {"sort": 'config.a"b'},
+    {"column": "metric.mean.loss"},
+    {"where": "name"},
+    {"where": "metric.last.loss ~ 3"},
+    {"where": "metric.last.loss < NaN"},
+    {"where": ["name = x"] * 11},
+    {"sort": "name", "cursor": "WzFd"},
+    {"sort": "metric.last.loss", "cursor": "WzFd"},
+)
+
+
+def test_what_cannot_be_meant_is_refused(viewer_client):
+    for params in REFUSED:
+        answer = viewer_client.get(f"{API}/experiments", params=params)
+        assert answer.status_code == 422, params
+
+
+def test_too_many_to_put_in_order_is_said(viewer_client, table, monkeypatch):
+    monkeypatch.setattr(experiment_columns, "SORT_ROWS_MAX", 6)
+    answer = viewer_client.get(f"{API}/experiments", params={"sort": "metric.last.loss"})
+    assert answer.json()["error"]["code"] == "experiments.too_many_to_sort"
+    assert names(viewer_client, sort="name") == "abcdefg", "there is an index for it"
+
+
+def test_the_choice_of_columns_says_how_many_have_each(viewer_client, database, table):
+    with database.transaction() as session:
+        session.get(ExperimentRow, table["b"]).config = {"a.b": 1, "x": {"y": None, "z": 1}}
+    found = viewer_client.get(f"{API}/experiments:columns").json()
+    counts = {item["column"]: item["num_experiments"] for item in found["items"]}
+    assert found["num_searched"] == 7
+    assert (counts["metric.last.loss"], counts["hparam.flag"], counts["config.x.z"]) == (5, 6, 1)
+    assert "config.resources.slots" in counts
+    assert "config.x.y" not in counts, "nothing stands there"
+
+
+def test_the_best_of_a_metric_follows_the_goal(viewer_client, database):
+    with database.transaction() as session:
+        for name, goal in (("low", "min"), ("high", "max")):
+            experiment = data.add_experiment(session, metric_name="score")
+            experiment.name, experiment.metric_goal = name, goal
+            data.add_trial(session, experiment).summary = {"score": summary(3, 1.0, 7.0)}
+    params = {"sort": "metric.best.score", "column": "metric.best.score"}
+    items = viewer_client.get(f"{API}/experiments", params=params).json()["items"]
+    assert [(i["name"], i["values"]["metric.best.score"]) for i in items] == [
+        ("low", 1), ("high", 7),
+    ]  # fmt: skip
