@@ -37,9 +37,11 @@ def upgrade() -> None:
     _add_samples()
     _add_purposes()
     _add_saved_views()
+    _add_diagnoses()
 
 
 def downgrade() -> None:
+    _drop_diagnoses()
     _drop_saved_views()
     _drop_purposes()
     _drop_samples()
@@ -586,3 +588,36 @@ def _drop_saved_views() -> None:
     op.drop_index(op.f("ix_saved_views_project_id"), table_name="saved_views")
     op.drop_table("saved_views")
     op.drop_index("ix_experiments_name_id", table_name="experiments")
+
+
+# ---------------------------------------------------------------- what trials are bound by
+
+
+def _add_diagnoses() -> None:
+    op.create_table(
+        "diagnoses",
+        sa.Column("id", BigId, nullable=False),
+        sa.Column("trial_id", BigId, nullable=False),
+        sa.Column("probes_id", BigId, nullable=True),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("plan", Json, nullable=False),
+        sa.Column("result", Json, nullable=True),
+        sa.Column("baseline", sa.Double(), nullable=True),
+        sa.Column("applied", Json, nullable=False),
+        sa.Column("created_by", sa.String(length=128), nullable=False),
+        sa.Column("created_at", Timestamp, nullable=False),
+        sa.Column("ended_at", Timestamp, nullable=True),
+        sa.ForeignKeyConstraint(
+            ["trial_id"],
+            ["trials.id"],
+            name=op.f("fk_diagnoses_trial_id_trials"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_diagnoses")),
+    )
+    for column in ("trial_id", "probes_id", "state"):
+        op.create_index(op.f(f"ix_diagnoses_{column}"), "diagnoses", [column], unique=False)
+
+
+def _drop_diagnoses() -> None:
+    op.drop_table("diagnoses")

@@ -82,6 +82,15 @@ class Settings(BaseSettings):
     stuck_after_s: float = Field(default=180.0, ge=30)
     """A trial of which nothing has moved for this long is said to be stuck, and the stacks of its
     ranks are kept, once per attempt. It is never stopped for that."""
+    diagnosis_repeats: int = Field(default=3, ge=2, le=10)
+    """How often a diagnosis runs each kind of probe, unless it is told otherwise."""
+    diagnosis_steps: int = Field(default=60, ge=15, le=1000)
+    """Steps of one probe at most."""
+    diagnosis_probe_s: float = Field(default=60.0, gt=0)
+    """A probe takes fewer steps where those would take longer than this, but at least 15."""
+    diagnosis_max_s: float = Field(default=3600.0, ge=1)
+    """All probes of a diagnosis together, waiting for slots included; it is then judged by those
+    that have ended."""
     wind_down_s: float = Field(default=300.0, gt=0)
     """How long the other members of a gang may go on after the first ended well."""
     controller_lease_s: float = Field(default=5.0, gt=0)

@@ -83,3 +83,16 @@ def test_mistakes_are_named(
 def test_delays_can_be_injected() -> None:
     config = resolve({"trainer": {"options": {"inject": [{"rank": 1, "ms": 30}]}}}, {})
     assert config.inject == [Inject(rank=1, ms=30, phase="data_wait")]
+
+
+@pytest.mark.parametrize("probe", ["as_is", "no_sync/", "luck/1", "bucket:0/1", "bucket:x/1", 3])
+def test_an_unknown_probe_is_refused_with_what_there_is(probe):
+    with pytest.raises(ConfigError, match="as_is/1, no_sync/1"):
+        resolve({}, {"probe": probe})
+
+
+def test_a_probe_validates_nothing_and_tells_every_step():
+    config = resolve({"trainer": {"save_best": True}}, {"probe": "bucket:2.5/3"})
+    assert config.strategy.bucket_mb == 2.5
+    assert (config.save_best, config.test, config.rows_per_s) == (False, False, 0.0)
+    assert resolve({}, {"probe": None}).probe is None

@@ -396,6 +396,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/diagnoses/{diagnosis_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Diagnosis
+         * @description The verdict with its shares and advice; while it runs, the probes and their step times.
+         */
+        get: operations["get_diagnosis"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/diagnoses/{diagnosis_id}:apply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Apply Diagnosis
+         * @description Launch the training anew with an advice; `applied` then tells what has come of it.
+         */
+        post: operations["apply_diagnosis"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/diagnoses/{diagnosis_id}:cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel Diagnosis
+         * @description End its probes. One that has ended stays as it is.
+         */
+        post: operations["cancel_diagnosis"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments": {
         parameters: {
             query?: never;
@@ -1439,6 +1499,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/diagnoses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Trial Diagnoses
+         * @description Diagnoses of a trial, the newest first.
+         */
+        get: operations["list_trial_diagnoses"];
+        put?: never;
+        /**
+         * Diagnose Trial
+         * @description Find out what it is bound by. Of a trial with the built-in trainer short probes are launched,
+         *     an experiment of the caller's; ask for the diagnosis again until `state` is not `running`. A
+         *     script of one's own is judged at once by what it has measured.
+         */
+        post: operations["diagnose_trial"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/evaluations": {
         parameters: {
             query?: never;
@@ -2022,6 +2108,24 @@ export interface components {
             /** Logs */
             logs: components["schemas"]["LogOffset"][];
         };
+        /** AdviceOut */
+        AdviceOut: {
+            /** Applied */
+            applied: components["schemas"]["AppliedOut"][];
+            gain: components["schemas"]["EstimateOut"] | null;
+            /** Is Bound */
+            is_bound: boolean;
+            /** Kind */
+            kind: string;
+            /** Overrides */
+            overrides: string[];
+            /** Text */
+            text: string;
+            /** Values */
+            values: {
+                [key: string]: string | number;
+            };
+        };
         /**
          * AllocationSpec
          * @description Everything a shim needs to run its part of an attempt.
@@ -2102,6 +2206,27 @@ export interface components {
             weights_from?: string | null;
             /** World Size */
             world_size: number;
+        };
+        /**
+         * AppliedOut
+         * @description An experiment that was launched with an advice.
+         */
+        AppliedOut: {
+            /** Achieved */
+            achieved: number | null;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Num Steps */
+            num_steps: number;
+            /** State */
+            state: string;
+            /** Trial Id */
+            trial_id: number | null;
+        };
+        /** ApplyIn */
+        ApplyIn: {
+            /** Advice */
+            advice: string;
         };
         /** Assignment */
         Assignment: {
@@ -2750,6 +2875,75 @@ export interface components {
             session_epoch: number;
         };
         /**
+         * DiagnoseIn
+         * @description How thoroughly. Empty: as the server's settings say.
+         */
+        DiagnoseIn: {
+            /** Repeats */
+            repeats?: number | null;
+            /** Steps */
+            steps?: number | null;
+        };
+        /** DiagnosisOut */
+        DiagnosisOut: {
+            /** Advice */
+            advice: components["schemas"]["AdviceOut"][];
+            /** Baseline Samples Per S */
+            baseline_samples_per_s: number | null;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Culprit Part */
+            culprit_part: string | null;
+            /** Culprit Rank */
+            culprit_rank: number | null;
+            efficiency: components["schemas"]["EstimateOut"] | null;
+            /** Ended At */
+            ended_at: string | null;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Id */
+            id: number;
+            /** Left Out */
+            left_out: components["schemas"]["LeftOutOut"][];
+            /** Measured */
+            measured: components["schemas"]["MeasuredOut"][];
+            /**
+             * Method
+             * @enum {string}
+             */
+            method: "probes" | "observed";
+            /** Notes */
+            notes: string[];
+            /** Probes */
+            probes: components["schemas"]["ProbeOut"][];
+            /** Probes Id */
+            probes_id: number | null;
+            /** Reason */
+            reason: string;
+            /** Shares */
+            shares: {
+                [key: string]: components["schemas"]["EstimateOut"];
+            };
+            /** Spread */
+            spread: number | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "running" | "complete" | "canceled";
+            /** Steps */
+            steps: number | null;
+            /** Trial Id */
+            trial_id: number;
+            /** Verdict */
+            verdict: ("compute" | "communication" | "data" | "straggler" | "inconclusive") | null;
+        };
+        /**
          * EnqueueIn
          * @description One more point for a search, tried before those it draws.
          */
@@ -2758,6 +2952,20 @@ export interface components {
             hparams: {
                 [key: string]: unknown;
             };
+        };
+        /**
+         * EstimateOut
+         * @description A value with its two-sided 95 % interval (Student's t).
+         */
+        EstimateOut: {
+            /** High */
+            high: number;
+            /** Low */
+            low: number;
+            /** Num */
+            num: number;
+            /** Value */
+            value: number;
         };
         /** EvaluationOut */
         EvaluationOut: {
@@ -3532,6 +3740,13 @@ export interface components {
             session_epoch: number;
             usage?: components["schemas"]["NodeUsage"] | null;
         };
+        /** LeftOutOut */
+        LeftOutOut: {
+            /** Probe */
+            probe: string;
+            /** Reason */
+            reason: string;
+        };
         /**
          * LengthIn
          * @description A training length in all, from step 0 on: steps or epochs, one of the two.
@@ -3680,6 +3895,17 @@ export interface components {
             role: "admin" | "member" | "viewer";
             /** Username */
             username: string;
+        };
+        /**
+         * MeasuredOut
+         * @description Step time of one kind of probe.
+         */
+        MeasuredOut: {
+            /** Probe */
+            probe: string;
+            /** Repeats Ms */
+            repeats_ms: number[];
+            step_ms: components["schemas"]["EstimateOut"] | null;
         };
         /**
          * MessageRecord
@@ -4015,6 +4241,13 @@ export interface components {
         Page_ChildOut_: {
             /** Items */
             items: components["schemas"]["ChildOut"][];
+            /** Next */
+            next: string | null;
+        };
+        /** Page[DiagnosisOut] */
+        Page_DiagnosisOut_: {
+            /** Items */
+            items: components["schemas"]["DiagnosisOut"][];
             /** Next */
             next: string | null;
         };
@@ -4466,6 +4699,22 @@ export interface components {
             sampled_trials: components["schemas"]["PlannedTrial"][];
             /** Valid */
             valid: boolean;
+        };
+        /**
+         * ProbeOut
+         * @description A trial that was a probe, or is to be.
+         */
+        ProbeOut: {
+            /** Probe */
+            probe: string;
+            /** Reason */
+            reason: string;
+            /** Repeat */
+            repeat: number;
+            /** State */
+            state: string | null;
+            /** Trial Id */
+            trial_id: number | null;
         };
         /**
          * Problem
@@ -7329,6 +7578,238 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FileDeletionOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                diagnosis_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiagnosisOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    apply_diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                diagnosis_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApplyIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiagnosisOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_diagnosis: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                diagnosis_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiagnosisOut"];
                 };
             };
             /** @description Not signed in */
@@ -12193,6 +12674,167 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_CheckpointOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_trial_diagnoses: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_DiagnosisOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    diagnose_trial: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DiagnoseIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiagnosisOut"];
                 };
             };
             /** @description Not signed in */

@@ -156,6 +156,24 @@ def analyse(
     )
 
 
+def lateness(
+    ranks: Mapping[int, Rows], groups: Sequence[Group], *, bucket_steps: int = 1
+) -> dict[int, float]:
+    """Rank → ms of the others' step that they wait for it, negative where it waits for them: the
+    median over buckets, in the largest group that can be compared. Empty without one.
+
+    A signed figure of every rank, where a culprit is one that stands out: chance makes it as often
+    negative as positive.
+    """
+    ranks = {rank: rows for rank, rows in ranks.items() if rows.get("time/forward_ms")}
+    buckets = {rank: _bucketed(rows, bucket_steps) for rank, rows in ranks.items()}
+    for group in sorted(_placed(buckets, groups), key=lambda g: -len(g.ranks)):
+        exposed = _exposed(group, buckets)
+        if exposed:
+            return {rank: _held_up(rank, exposed) for rank in group.ranks}
+    return {}
+
+
 def bus_factor(kind: str, size: int) -> float | None:
     """What bus bandwidth is of algorithm bandwidth, in a group of `size` ranks; None where there is
     no such figure.
@@ -287,7 +305,7 @@ def _suspect(
     median = {rank: statistics.median(b[rank] for b in exposed) for rank in group.ranks}
     rank = min(median, key=lambda r: median[r])
     others = [r for r in group.ranks if r != rank]
-    held_up = statistics.median(statistics.fmean(b[r] for r in others) - b[rank] for b in exposed)
+    held_up = _held_up(rank, exposed)
     step_ms = statistics.median(
         value for r in others for value in ranks[r].get("time/step_ms", {}).values()
     )
@@ -314,6 +332,14 @@ def _suspect(
                 else "; no part of its own step explains it."
             )
         ),
+    )
+
+
+def _held_up(rank: int, exposed: Sequence[Mapping[int, float]]) -> float:
+    """How much longer the others are in the collectives than `rank`: the median over buckets."""
+    return statistics.median(
+        statistics.fmean(v for r, v in bucket.items() if r != rank) - bucket[rank]
+        for bucket in exposed
     )
 
 

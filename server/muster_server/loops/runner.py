@@ -33,6 +33,7 @@ from muster_server.telemetry.process import ControllerTelemetry
 from . import holders
 from .budgets import BudgetLoop
 from .cleaning import CleaningLoop
+from .diagnoses import DiagnosisLoop
 from .lifecycle import LifecycleLoop, lifecycle_policy
 from .scheduler import SchedulerLoop
 from .search import search_pass
@@ -73,6 +74,7 @@ class Controller:
         )
         self._budgets = BudgetLoop(database)
         self._cleaning = CleaningLoop(database)
+        self._diagnoses = DiagnosisLoop(database)
         self._stuck = StuckLoop(database, after_s=settings.stuck_after_s)
         self._scheduler = SchedulerLoop(database, scheduler_policy(settings))
         self._retained_at: dt.datetime | None = None
@@ -106,6 +108,7 @@ class Controller:
             "budgets": lambda: self._budgets.run(lease=lease, now=now),
             "scheduler": lambda: self._scheduler.run(lease=lease, now=now),
             "cleaning": lambda: self._cleaning.run(lease=lease, now=now),
+            "diagnoses": lambda: self._diagnoses.run(lease=lease, now=now),
             "stuck": lambda: self._stuck.run(lease=lease, now=now),
         }
         total = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -34,10 +34,50 @@ def trial_performance(
     rank. Nothing measured gives empty lists. Raises NotFound."""
     trial = get_trial(session, trial_id)
     attempt = trial.attempt_no if attempt_no is None else attempt_no
+    rows = newest_rows(session, trial_id, attempt, num_rows)
+    groups = process_groups(session, trial_id, attempt)
+    found = analyse(rows.ranks, groups, bucket_steps=rows.bucket_steps)
+    return PerformanceOut.model_validate(
+        {
+            **asdict(found),
+            "trial_id": trial_id,
+            "attempt_no": attempt,
+            "first_step": rows.first_step,
+            "last_step": rows.last_step,
+            "bucket_steps": rows.bucket_steps,
+            "num_ranks": rows.num_ranks,
+        }
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRows:
+    """What the ranks of an attempt have measured of their steps."""
+
+    ranks: dict[int, Rows]
+    first_step: int | None
+    """Of the window that was read; None: nothing was measured."""
+    last_step: int | None
+    bucket_steps: int
+    num_ranks: int
+    """Ranks that have measured parts; at most RANKS_MAX of them were read."""
+
+
+def newest_rows(
+    session: Session,
+    trial_id: int,
+    attempt: int,
+    num_rows: int,
+    *,
+    also: frozenset[str] = frozenset(),
+) -> MeasuredRows:
+    """About the newest `num_rows` rows of each rank: parts of the step, what is measured by group,
+    and the metrics of `also`."""
+    names = _NAMES | also
     records = [
         r
         for r in queries.find_series(session, [trial_id])
-        if r.attempt_no == attempt and (r.name in _NAMES or _is_of_a_group(r.name))
+        if r.attempt_no == attempt and (r.name in names or _is_of_a_group(r.name))
     ]
     having = sorted({r.rank for r in records if r.name == "time/forward_ms"})
     records = [r for r in records if r.rank in set(having[:RANKS_MAX])]
@@ -47,17 +87,12 @@ def trial_performance(
         points = metrics_loading.points_of(session, records, first, last)
         for record, values in zip(records, points, strict=True):
             ranks[record.rank] = {**ranks.get(record.rank, {}), record.name: values}
-    found = analyse(ranks, process_groups(session, trial_id, attempt), bucket_steps=bucket)
-    return PerformanceOut.model_validate(
-        {
-            **asdict(found),
-            "trial_id": trial_id,
-            "attempt_no": attempt,
-            "first_step": first,
-            "last_step": last,
-            "bucket_steps": bucket,
-            "num_ranks": len(having),
-        }
+    return MeasuredRows(
+        ranks=ranks,
+        first_step=first,
+        last_step=last,
+        bucket_steps=bucket,
+        num_ranks=len(having),
     )
 
 

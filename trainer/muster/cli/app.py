@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from . import (
     checkpoints,
     cluster,
+    diagnose,
     experiments,
     lineage,
     local,
@@ -80,6 +81,7 @@ app.command("list")(experiments.list_)
 app.command("show")(experiments.show)
 app.command("logs")(logs.logs)
 app.command("performance")(performance.performance)
+app.command("diagnose")(diagnose.diagnose)
 app.command("progress")(progress.progress)
 app.command("stacks")(progress.stacks)
 app.command("pause")(operations.pause)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from muster.training import probes
+from muster.training.probes import Probe
 from muster.training.strategies.rules import Mesh, Options, Shape, problems
 
 Model = Literal["cnn", "gpt", "mlp", "resnet", "vit"]
@@ -144,6 +146,8 @@ class TrainConfig:
     rows_per_s: float = 20.0
     """At most that many metric rows per worker and second; faster steps are averaged. 0: each."""
     measure_comm: bool = True
+    probe: Probe | None = None
+    """A short training that shows what something costs; written as in probes.EXPECTED."""
     inject: list[Inject] = field(default_factory=list)
 
 
@@ -231,9 +235,21 @@ def resolve(
     values["slots"] = (document.get("resources") or {}).get("slots")
     measure = document.get("measure") or {}
     values["measure_comm"] = all(measure.get(key) is not False for key in ("steps", "comm"))
-    config = TrainConfig(**values, inject=inject)
+    config = _as_probe(TrainConfig(**values, inject=inject))
     _check_strategy(config, document.get("resources") or {})
     return config
+
+
+def _as_probe(config: TrainConfig) -> TrainConfig:
+    """Without what a probe has no use for, and every step a row."""
+    if config.probe is None:
+        return config
+    strategy = config.strategy
+    if config.probe.bucket_mb is not None:
+        strategy = dataclasses.replace(strategy, bucket_mb=config.probe.bucket_mb)
+    return dataclasses.replace(
+        config, strategy=strategy, early_stopping=None, save_best=False, test=False, rows_per_s=0.0
+    )
 
 
 def _flat(path: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -264,6 +280,8 @@ def _checked(name: str, value: Any) -> Any:
         if not isinstance(value, bool):
             raise ConfigError(f"{name}: expected true or false, got {value!r}")
         return value
+    if name == "probe":
+        return _probe(value)
     if name == "decay_at":
         return _shares(name, value)
     if name in _SECTIONS:
@@ -332,6 +350,15 @@ def _shares(name: str, value: Any) -> tuple[float, ...]:
             f"got {value!r}"
         )
     return tuple(float(v) for v in value)
+
+
+def _probe(value: Any) -> Probe | None:
+    if value is None:
+        return None
+    found = probes.parse(value) if isinstance(value, str) else None
+    if found is None:
+        raise ConfigError(f"probe: expected {probes.EXPECTED}, got {value!r}")
+    return found
 
 
 def _injections(value: Any) -> list[Inject]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import time
 from collections import deque
@@ -48,7 +49,16 @@ def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world
 def _train_and_save(
     run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int, saver: Saver
 ) -> None:
-    global_batch = config.batch_size * (config.slots or world_size) * config.strategy.accumulate
+    probe = config.probe
+    if probe is not None and probe.kind == "alone":
+        if rank > 0:
+            dist.barrier()  # until rank 0 is through
+            return
+        sharers, slots = 1, 1
+    else:
+        sharers, slots = world_size, config.slots or world_size
+    is_coupled = sharers > 1 and (probe is None or probe.is_coupled)
+    global_batch = config.batch_size * slots * config.strategy.accumulate
     task = tasks.make(config, global_batch=global_batch)
     num_steps = planned_steps(config, task.steps_per_epoch)
     config = schedules.settled(
@@ -57,7 +67,7 @@ def _train_and_save(
 
     strategy = strategies.create(
         config.strategy,
-        Place(rank=rank, world_size=world_size, device=device),
+        Place(rank=rank, world_size=sharers, device=device),
         Workload(
             loss=task.loss,
             measures=lambda outputs, y: {"train/accuracy": task.accuracy(outputs, y)},
@@ -68,6 +78,7 @@ def _train_and_save(
             before_forward=lambda: _delay(config, rank, "forward"),
         ),
     )
+    strategy.exchanges = probe is None or probe.kind != "no_sync"
     model = task.model()
     flops_per_sample = (
         flops.flops_per_sample(model, strategy.workload.sample) if rank == 0 else None
@@ -95,7 +106,7 @@ def _train_and_save(
     timer = StepTimer(run=run, max_rows_per_s=config.rows_per_s)
     timer.describe(flops_per_sample=flops_per_sample, tokens_per_sample=task.tokens_per_sample)
     # A stop request that came during start-up is seen here, before any work.
-    stop = run.should_stop(agree=True)
+    stop = run.should_stop(agree=sharers > 1)
     votes: deque[tuple[Any, StopNotice | None]] = deque()
 
     for x, y in timer.data(_batches(config, task, training, num_steps)):
@@ -106,7 +117,7 @@ def _train_and_save(
         # The vote of all ranks runs beside the step and is read at its end, or, where ranks may be
         # ahead of each other, so many steps later: all read the same one after the same step.
         notice = run.should_stop()
-        if world_size > 1:
+        if is_coupled:
             votes.append((comm.start_agreement(stops.as_vote(notice)), notice))
         values = strategy.step(x, y, timer)
         training.step += 1
@@ -119,14 +130,16 @@ def _train_and_save(
             num_steps_planned=num_steps,
         )
         training.scheduler.step()
-        if world_size == 1:
+        if sharers == 1:
             stop = run.should_stop()
-        elif len(votes) > strategy.max_lead:
+        elif is_coupled and len(votes) > strategy.max_lead:
             vote, notice = votes.popleft()
             stop = stops.from_vote(comm.finish_agreement(vote), notice)
         if stop:
             run.acknowledge_stop()
 
+        if probe is not None:
+            continue
         val: dict[str, float] = {}
         is_best = False
         if _is_validation_due(config, training, num_steps):
@@ -144,6 +157,8 @@ def _train_and_save(
     for vote, _ in votes:
         comm.finish_agreement(vote)
     timer.flush()
+    if probe is not None and world_size > 1:
+        dist.barrier()  # nobody leaves while another still trains
     saver.finish()
     if stop:
         _say(run, f"stopped at step {training.step} of {num_steps}: {stop.reason}")
@@ -169,6 +184,12 @@ def _batches(
     """This rank's share of the global batch of each step that is left: inputs and targets."""
     strategy = training.strategy
     place = strategy.place
+
+    if config.probe is not None and config.probe.kind == "synthetic":
+        first = task.batch(
+            training.step, rank=strategy.data_rank, world_size=strategy.data_world_size
+        )
+        return itertools.repeat(first, num_steps - training.step)
 
     def fetch(step: int) -> tuple[Tensor, Tensor]:
         batch = task.batch(step, rank=strategy.data_rank, world_size=strategy.data_world_size)

@@ -13,6 +13,7 @@ from .data import (
     MetricSeriesRow,
     MetricSpanRow,
 )
+from .diagnoses import DiagnosisRow
 from .experiments import (
     AllocationRow,
     AttemptRow,
@@ -51,6 +52,7 @@ __all__ = [
     "CheckpointRow",
     "ClusterIdentityRow",
     "ControllerLeaseRow",
+    "DiagnosisRow",
     "EvaluationRow",
     "EventRow",
     "ExperimentRow",

@@ -82,6 +82,9 @@ class Strategy:
     """Of the whole model."""
     names: set[str]
     """In the state_dict of the whole model."""
+    exchanges = True
+    """False: gradients and parameters stay on this worker, to see what sending them costs. For
+    strategies whose workers each hold a whole model (probes)."""
     casts_itself = False
     """Whether the wrapped model takes care of the precision."""
 

@@ -40,7 +40,7 @@ class DataParallel(Strategy):
             self._parallel.register_comm_hook(powersgd, powerSGD_hook.powerSGD_hook)
 
     def combine_in_backward(self, last: bool) -> None:
-        self._parallel.require_backward_grad_sync = last
+        self._parallel.require_backward_grad_sync = last and self.exchanges
 
     def run_model(self, x: Tensor) -> Tensor:
         output: Tensor = self._parallel(x)

@@ -35,7 +35,7 @@ class LocalSGD(Strategy):
 
     def compute_gradients(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
         values = super().compute_gradients(x, y, timer)
-        if self.num_steps < self.options.local_after:
+        if self.num_steps < self.options.local_after and self.exchanges:
             with timer.backward():
                 self._average_gradients()
         return values
@@ -43,7 +43,7 @@ class LocalSGD(Strategy):
     def update(self) -> float | None:
         norm = super().update()
         self.num_steps += 1
-        if self.num_steps % self.options.sync_every == 0:
+        if self.num_steps % self.options.sync_every == 0 and self.exchanges:
             self.synchronise()
         return norm
 

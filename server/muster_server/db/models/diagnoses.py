@@ -1,0 +1,35 @@
+"""What was found out about what trials are bound by."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from sqlalchemy import ForeignKey, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from .base import Base, BigId
+
+
+class DiagnosisRow(Base):
+    """One diagnosis of a trial. Its probes are the trials of an experiment of their own."""
+
+    __tablename__ = "diagnoses"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"), index=True)
+    probes_id: Mapped[int | None] = mapped_column(BigId, index=True)
+    """The experiment of its probes, which may be deleted; null: there are none to run."""
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    """running | complete | canceled."""
+    plan: Mapped[dict[str, Any]]
+    """domain.diagnosis.Plan as JSON; empty without probes."""
+    result: Mapped[dict[str, Any] | None]
+    """domain.diagnosis.Diagnosis as JSON, once it has ended."""
+    baseline: Mapped[float | None]
+    """Samples per second of all workers in the probes that are as it is."""
+    applied: Mapped[list[Any]] = mapped_column(default=list)
+    """[{"advice", "experiment_id"}]: what was launched of the advice."""
+    created_by: Mapped[str] = mapped_column(String(128))
+    created_at: Mapped[dt.datetime]
+    ended_at: Mapped[dt.datetime | None]

@@ -1,0 +1,59 @@
+"""Probes do what they say, on real workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster.testing.jobs import Job, Start
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+STEPS = 6
+DELAY_MS = 30
+
+
+def probed(start: Start, probe: str, kind: str = "ddp", **strategy: object) -> Job:
+    inject = [{"rank": rank, "ms": DELAY_MS} for rank in (0, 1)]
+    document = {
+        "trainer": {"model": "mlp", "steps": STEPS, "options": {"width": 8, "inject": inject}},
+        "resources": {"slots": 2},
+        "strategy": {"kind": kind, **strategy},
+    }
+    job = start(f"{probe}-{kind}", workers=2, hparams={"probe": f"{probe}/1"}, document=document)
+    job.wait()
+    assert not job.lines("checkpoint")
+    assert not job.lines("evaluation")
+    assert not job.series("val/loss")
+    return job
+
+
+def test_without_synchronisation_nothing_is_exchanged(start: Start) -> None:
+    for kind, more in (("ddp", {}), ("local_sgd", {"sync_every": 2})):
+        job = probed(start, "no_sync", kind, **more)
+        for rank in (0, 1):
+            assert len(job.series("time/step_ms", rank)) == STEPS
+            # DDP's own check of the parameters comes before the first step.
+            assert not any(v for s, v in job.series("comm/bytes", rank).items() if s > 1)
+
+
+def test_as_it_is_workers_exchange_gradients_and_wait_for_their_data(start: Start) -> None:
+    job = probed(start, "as_is")
+    split = probed(start, "bucket:0.0003")
+    name = "comm/world/all_reduce/count"
+    assert split.series(name)[STEPS] > job.series(name)[STEPS]
+    assert all(v > 0 for v in job.series("comm/bytes", 1).values())
+    assert all(v >= DELAY_MS for v in job.series("time/data_wait_ms", 1).values())
+
+
+def test_one_batch_out_of_memory_costs_no_loading(start: Start) -> None:
+    job = probed(start, "synthetic")
+    waits = job.series("time/data_wait_ms", 1)
+    assert len(waits) == STEPS
+    assert min(waits.values()) < DELAY_MS / 2
+
+
+def test_alone_one_worker_has_its_own_share_of_the_batch(start: Start) -> None:
+    job = probed(start, "alone")
+    assert len(job.series("time/step_ms", 0)) == STEPS
+    assert not job.series("time/step_ms", 1)
+    rate, step_ms = job.series("throughput/samples_per_s", 0), job.series("time/step_ms", 0)
+    assert rate[STEPS] * step_ms[STEPS] / 1e3 == pytest.approx(32, rel=1e-6)
