@@ -13,9 +13,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from muster import lifeline, wire
 from muster_agent.clock import boot_clock, unix_at_boot_ms
@@ -26,34 +25,23 @@ from muster_agent.folder import (
     remove_socket_dir,
     with_changes,
 )
-from muster_agent.launch import Command, build_commands, build_warm, worker_log_dir
 from muster_agent.logs import find_logs, free_past_limit, launcher_log, tail
 from muster_agent.plan import TERMINAL
 from muster_agent.process import (
-    OWNER_VARIABLE,
-    TOKEN_VARIABLE,
-    Cgroup,
-    Child,
-    Children,
     Identity,
     become_subreaper,
     boot_id,
-    descendants,
     identify,
-    is_alive,
-    kill_all,
-    num_system_oom_kills,
     send_signal,
 )
 from muster_agent.shim.control import Commands, serve_commands
 from muster_agent.shim.endings import collect_ends
-from muster_agent.shim.meeting import Meeting, make_socket_dir
+from muster_agent.shim.meeting import make_socket_dir
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, PrepareFailed, prepare
+from muster_agent.shim.processes import Processes
 from muster_agent.shim.reports import ReportServer
-from muster_agent.shim.warm import Keeper, NoWarmWorkers, start_keeper
 from muster_agent.shim.watching import Watching
-from muster_agent.shim.workers import Workers
 from muster_agent.spool import HOLD_BYTES, RecordWriter, last_state
 
 POLL_S = 0.1
@@ -93,13 +81,17 @@ class Shim:
         self.spec = folder.read_spec()
         self.options = folder.read_options()
         self.commands = Commands(deadline_boot_s=self.options.deadline_boot_s)
-        self.children = Children(
-            {TOKEN_VARIABLE: self.spec.allocation_id, OWNER_VARIABLE: folder.owner}
-        )
-        self.workers = Workers(num_expected=len(self.spec.slots), on_end=self.commands.changed.set)
         self.spool = RecordWriter(
             folder.records, limit_bytes=self.options.spool_limit_bytes, hold_bytes=HOLD_BYTES
         )
+        self.processes = Processes(
+            self.spec,
+            self.options,
+            folder,
+            on_end=self.commands.changed.set,
+            record=self.spool.append,
+        )
+        self.workers = self.processes.workers
         self.reports = ReportServer(record=self._on_report, hello=self._on_hello, warn=self._warn)
         self.watching = Watching(
             folder=folder.stacks,
@@ -107,20 +99,13 @@ class Shim:
             told=lambda: self.reports.progress,
             record=self.spool.append,
         )
-        mark = folder.owner.partition("@")[0]
-        self.cgroup = Cgroup.create(f"{mark}-{self.spec.allocation_id}")
         self.socket_dir = make_socket_dir()
-        self.launcher: Child | None = None
-        self.keeper: Keeper | None = None
-        """In place of a launcher we started, when the workers are forked from a warm parent."""
-        self.meeting = Meeting(self.spec, self.options, self.folder)
         self.was_asked = False
         """The end was asked for while something could still be ended."""
         self.is_forced = False
         self.has_told_failure = False
         self.is_shown = True
         """Whether the agent can read our state."""
-        self.num_oom_kills_before = num_system_oom_kills()
         self.next_upkeep_at = 0.0
         me = identify(os.getpid())
         assert me is not None
@@ -130,7 +115,7 @@ class Shim:
             boot_id=boot_id(),
             socket_dir=str(self.socket_dir),
             control_socket=str(self.socket_dir / "control"),
-            cgroup=str(self.cgroup.path) if self.cgroup else "",
+            cgroup=str(self.processes.cgroup.path) if self.processes.cgroup else "",
             observed="ASSIGNED",
             asked=[],
         )
@@ -169,8 +154,7 @@ class Shim:
             control.close()
             self.spool.close()
             remove_socket_dir(str(self.socket_dir))
-            if self.cgroup is not None:
-                self.cgroup.remove()
+            self.processes.close()
         # A preparation that was abandoned may still unpack in its thread; nobody waits for it.
         logging.shutdown()
         os._exit(0)
@@ -235,119 +219,46 @@ class Shim:
                 environment=os.environ,
             )
         )
+        if not await self._wait_for(task):
+            task.add_done_callback(lambda t: t.cancelled() or t.exception())
+            return None
+        return task.result()
+
+    async def _wait_for(self, task: asyncio.Task[Any]) -> bool:
+        """Until it is done. False when the end was asked for meanwhile."""
         while not task.done():
             if self.commands.must_end():
-                task.add_done_callback(lambda t: t.cancelled() or t.exception())
-                return None
+                return False
             changed = asyncio.create_task(self.commands.changed.wait())
             await asyncio.wait({task, changed}, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
             changed.cancel()
             self.commands.changed.clear()
             self._check_deadline()
-        return task.result()
-
-    async def _open_meeting(self, prepared: Prepared) -> wire.Rendezvous | None:
-        """On node 0 of a gang that spans nodes: the meeting point, bound before anyone is told."""
-        spec = self.spec
-        if spec.num_nodes == 1 or spec.node_rank != 0:
-            return None
-        if spec.launcher == "direct":
-            try:
-                return self.meeting.lease(self.options.node_address)
-            except NoPortFree as error:
-                raise PrepareFailed(str(error), blames="node") from error
-        self.meeting.start_store(prepared.place, self.children, self.cgroup)
-        while (rendezvous := self.meeting.find_store()) is None:
-            if self.commands.must_end():
-                return None
-            await self._tick(0.02)
-        return rendezvous
-
-    async def _start_warm(self, prepared: Prepared) -> bool:
-        """Have the workers forked from a process that has imported torch. False, with the reason
-        in our log, when nothing was started."""
-        if not self.options.warm_socket:
-            return False
-        command = build_warm(self.spec, prepared.place, run_id=f"muster-{self.spec.allocation_id}")
-        folders = [
-            Path(worker_log_dir(str(self.folder.logs), local_rank))
-            for local_rank in range(len(command.workers))
-        ]
-        for folder in folders:
-            folder.mkdir(parents=True, exist_ok=True)
-        request = {
-            "shared": command.shared,
-            "own": command.own | self.children.marks,
-            "workers": [
-                {
-                    "variables": variables,
-                    "stdout": str(folder / "stdout.log"),
-                    "stderr": str(folder / "stderr.log"),
-                }
-                for folder, variables in zip(folders, command.workers, strict=True)
-            ],
-            "folder": prepared.place.work_dir,
-            "entrypoint": self.spec.entrypoint,
-            "cgroup": str(self.cgroup.path) if self.cgroup is not None else "",
-        }
-        starting = asyncio.create_task(
-            start_keeper(
-                self.options.warm_socket,
-                request,
-                timeout_s=self.options.warm_wait_s,
-                on_end=self.commands.changed.set,
-            )
-        )
-        while not starting.done():
-            if self.commands.must_end():
-                starting.cancel()
-                with contextlib.suppress(asyncio.CancelledError, NoWarmWorkers):
-                    (await starting).close()
-                return False
-            changed = asyncio.create_task(self.commands.changed.wait())
-            await asyncio.wait(
-                {starting, changed}, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED
-            )
-            changed.cancel()
-            self.commands.changed.clear()
-            self._check_deadline()
-        try:
-            keeper = starting.result()
-        except NoWarmWorkers as error:
-            log.warning("starting with torchrun, because %s", error)
-            return False
-        self.keeper, self.launcher = keeper, keeper.child
-        for child, variables in zip(keeper.workers, command.workers, strict=True):
-            variables["MASTER_PORT"] = str(keeper.port)
-            self.spool.append(self.workers.add_child(child, variables))
         return True
 
+    async def _open_meeting(self, prepared: Prepared) -> wire.Rendezvous | None:
+        async def wait(seconds: float) -> bool:
+            if self.commands.must_end():
+                return False
+            await self._tick(seconds)
+            return True
+
+        return await self.processes.open_meeting(prepared, wait=wait)
+
+    async def _start_warm(self, prepared: Prepared) -> bool:
+        if not self.options.warm_socket:
+            return False
+        return await self.processes.start_warm(prepared, wait=self._wait_for)
+
     def _start(self, prepared: Prepared, rendezvous: wire.Rendezvous | None) -> None:
-        if self.spec.launcher == "direct" and rendezvous is None:
-            rendezvous = self.meeting.lease("127.0.0.1")
-        self.num_oom_kills_before = num_system_oom_kills()
-        for command in build_commands(self.spec, prepared.place, rendezvous=rendezvous):
-            with self._outputs(command) as (stdout, stderr):
-                child, _ = self.children.start(
-                    command.argv,
-                    environment=command.environment,
-                    folder=Path(prepared.place.work_dir),
-                    stdout=stdout,
-                    stderr=stderr,
-                    cgroup=self.cgroup,
-                )
-            if command.local_rank == wire.LAUNCHER_LOCAL_RANK:
-                self.launcher = child
-            else:
-                self.spool.append(self.workers.add_child(child, command.environment))
+        self.processes.start(prepared, rendezvous)
 
     async def _watch(self) -> None:
         """Until the processes have ended, one has failed, or an end was asked for."""
         is_running = False
         while not self._has_ended() and not self.commands.must_end():
-            if self.launcher is not None and not self.workers.are_all_known:
-                for record in self.workers.discover(self.launcher.pid):
-                    self.spool.append(record)
+            for record in self.processes.find():
+                self.spool.append(record)
             self.workers.observe()
             alive = self.workers.alive()
             if not is_running and len(alive) == self.workers.num_expected:
@@ -421,14 +332,13 @@ class Shim:
                 return
             if self.reports.all_are_stopping and not is_urgent:
                 patience_s = grace_s * 0.9
-            if self.launcher is not None and not self.workers.are_all_known:
-                self.workers.discover(self.launcher.pid)
+            self.processes.find()
             self.workers.observe()
             alive = self.workers.alive()
             if not was_terminated and elapsed_s >= patience_s:
                 was_terminated = True
                 targets = [w.identity for w in alive if w.identity is not None]
-                for target in targets or self._launcher_identity():
+                for target in targets or self.processes.launcher_identity():
                     send_signal(target, signal.SIGTERM)
             if not alive and workers_gone_at is None:
                 workers_gone_at = time.monotonic()
@@ -436,7 +346,7 @@ class Shim:
                 workers_gone_at is not None
                 and time.monotonic() - workers_gone_at > LAUNCHER_LINGER_S
             ):
-                for target in self._launcher_identity():
+                for target in self.processes.launcher_identity():
                     send_signal(target, signal.SIGTERM)
                 workers_gone_at = time.monotonic()
             await self._tick(0.05)
@@ -453,10 +363,12 @@ class Shim:
 
     def _ending(self, *, only_ended: bool = False, num_survivors: int = 0) -> Ending:
         """All that the verdict rests on. only_ended: leave out workers that still run."""
-        launcher = self.launcher
+        processes = self.processes
+        launcher = processes.launcher
+        num_oom_kills_here, num_oom_kills_on_node = processes.num_oom_kills()
         workers = collect_ends(self.folder.logs, self.workers.ends(), launcher)
         return Ending(
-            launcher="the workers' keeper" if self.keeper is not None else self.spec.launcher,
+            launcher="the workers' keeper" if processes.keeper is not None else self.spec.launcher,
             workers=[w for w in workers if w.at_ms or not only_ended],
             launcher_exit_code=launcher.exit_code if launcher else None,
             launcher_signal=launcher.signal if launcher else None,
@@ -466,8 +378,8 @@ class Shim:
             stop_at_ms=self.commands.asked_at_ms,
             is_forced=self.is_forced,
             stop_grace_s=self._stop_grace_s(),
-            num_oom_kills_here=self.cgroup.num_oom_kills() if self.cgroup else 0,
-            num_oom_kills_on_node=num_system_oom_kills() - self.num_oom_kills_before,
+            num_oom_kills_here=num_oom_kills_here,
+            num_oom_kills_on_node=num_oom_kills_on_node,
             num_survivors=num_survivors,
             unix_at_boot_ms=unix_at_boot_ms(),
         )
@@ -488,61 +400,23 @@ class Shim:
 
     # ------------------------------------------------------------ processes
 
-    def _members(self) -> set[Identity]:
-        found = descendants(os.getpid()) | self.folder.processes()
-        if self.cgroup is not None:
-            found |= {i for pid in self.cgroup.pids() if (i := identify(pid)) is not None}
-        keeper = self.keeper.identity if self.keeper is not None else None
-        if keeper is not None and is_alive(keeper):
-            # It goes last: what loses its parent meanwhile becomes its child, and so is seen.
-            found = (found | descendants(keeper.pid)) - {keeper} or {keeper}
-        return {identity for identity in found if identity.pid != os.getpid()}
-
     async def _end_processes(self) -> set[Identity]:
         """Kill the whole tree and read what it still reported. Returns those that would not die."""
-
-        def kill() -> set[Identity]:
-            if self.cgroup is not None:
-                self.cgroup.kill()
-            return kill_all(
-                self._members, timeout_s=self.options.kill_wait_s, reap=self.children.reap
-            )
-
-        self.meeting.close()
         self.watching.close()
-        survivors = await asyncio.to_thread(kill)
-        self.children.reap()
+        survivors = await self.processes.kill()
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
         return survivors
 
     def _tell_leftovers(self) -> None:
-        ours = {self.meeting.store_pid, self.keeper.child.pid if self.keeper is not None else 0}
-        left = [identity for identity in self._members() if identity.pid not in ours]
-        if left and self._has_ended():
+        num_left = self.processes.num_leftovers()
+        if num_left and self._has_ended():
             self._warn(
-                f"{len(left)} processes were still running after the last worker had ended; "
+                f"{num_left} processes were still running after the last worker had ended; "
                 "they were killed"
             )
 
     def _has_ended(self) -> bool:
-        if self.launcher is not None:
-            return self.launcher.has_ended
-        known = self.workers.by_local_rank.values()
-        return all(w.child is not None and w.child.has_ended for w in known)
-
-    def _launcher_identity(self) -> list[Identity]:
-        identity = identify(self.launcher.pid) if self.launcher is not None else None
-        return [identity] if identity is not None else []
-
-    @contextlib.contextmanager
-    def _outputs(self, command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-        if command.local_rank == wire.LAUNCHER_LOCAL_RANK:
-            base = launcher_log(self.folder.logs, "stdout").parent
-        else:
-            base = Path(worker_log_dir(str(self.folder.logs), command.local_rank))
-        base.mkdir(parents=True, exist_ok=True)
-        with (base / "stdout.log").open("ab") as out, (base / "stderr.log").open("ab") as err:
-            yield out, err
+        return self.processes.has_ended
 
     def _keep_logs_in_bounds(self) -> None:
         if time.monotonic() < self.next_upkeep_at:
@@ -560,7 +434,7 @@ class Shim:
             async with asyncio.timeout(timeout_s):
                 await self.commands.changed.wait()
         self.commands.changed.clear()
-        self.children.reap()
+        self.processes.children.reap()
         self._check_deadline()
         self._write_held()
 

@@ -1,0 +1,236 @@
+"""The processes of one allocation: start them, by torchrun, directly or from a warm parent; find all
+of them again, and end them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from muster import wire
+from muster_agent.folder import AllocationFolder, ShimOptions
+from muster_agent.launch import Command, build_commands, build_warm, worker_log_dir
+from muster_agent.logs import launcher_log
+from muster_agent.process import (
+    OWNER_VARIABLE,
+    TOKEN_VARIABLE,
+    Cgroup,
+    Child,
+    Children,
+    Identity,
+    descendants,
+    identify,
+    is_alive,
+    kill_all,
+    num_system_oom_kills,
+)
+from muster_agent.shim.meeting import Meeting
+from muster_agent.shim.ports import NoPortFree
+from muster_agent.shim.prepare import Prepared, PrepareFailed
+from muster_agent.shim.warm import Keeper, NoWarmWorkers, start_keeper
+from muster_agent.shim.workers import Workers
+
+log = logging.getLogger("muster.shim")
+
+
+class Processes:
+    """on_end is called when a child or a worker has ended, record with each worker started."""
+
+    def __init__(
+        self,
+        spec: wire.AllocationSpec,
+        options: ShimOptions,
+        folder: AllocationFolder,
+        *,
+        on_end: Callable[[], None],
+        record: Callable[[wire.WorkerRecord], object],
+    ) -> None:
+        self.spec = spec
+        self.options = options
+        self.folder = folder
+        self.children = Children({TOKEN_VARIABLE: spec.allocation_id, OWNER_VARIABLE: folder.owner})
+        self.workers = Workers(num_expected=len(spec.slots), on_end=on_end)
+        mark = folder.owner.partition("@")[0]
+        self.cgroup = Cgroup.create(f"{mark}-{spec.allocation_id}")
+        self.launcher: Child | None = None
+        self.keeper: Keeper | None = None
+        """In place of a launcher we started, when the workers are forked from a warm parent."""
+        self.meeting = Meeting(spec, options, folder)
+        self._on_end = on_end
+        self._record = record
+        self._num_oom_kills_before = num_system_oom_kills()
+
+    # ------------------------------------------------------------ starting
+
+    async def open_meeting(
+        self, prepared: Prepared, *, wait: Callable[[float], Awaitable[bool]]
+    ) -> wire.Rendezvous | None:
+        """On node 0 of a gang that spans nodes: the meeting point, bound before anyone is told.
+
+        `wait(seconds)` answers False when nobody wants it any more. Raises PrepareFailed.
+        """
+        spec = self.spec
+        if spec.num_nodes == 1 or spec.node_rank != 0:
+            return None
+        if spec.launcher == "direct":
+            try:
+                return self.meeting.lease(self.options.node_address)
+            except NoPortFree as error:
+                raise PrepareFailed(str(error), blames="node") from error
+        self.meeting.start_store(prepared.place, self.children, self.cgroup)
+        while (rendezvous := self.meeting.find_store()) is None:
+            if not await wait(0.02):
+                return None
+        return rendezvous
+
+    async def start_warm(
+        self, prepared: Prepared, *, wait: Callable[[asyncio.Task[Keeper]], Awaitable[bool]]
+    ) -> bool:
+        """Have the workers forked from a process that has imported torch.
+
+        `wait` comes back when the task is done, or answers False when nobody wants it any more.
+        False, with the reason in our log, when nothing was started.
+        """
+        command = build_warm(self.spec, prepared.place, run_id=f"muster-{self.spec.allocation_id}")
+        folders = [
+            Path(worker_log_dir(str(self.folder.logs), local_rank))
+            for local_rank in range(len(command.workers))
+        ]
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        request = {
+            "shared": command.shared,
+            "own": command.own | self.children.marks,
+            "workers": [
+                {
+                    "variables": variables,
+                    "stdout": str(folder / "stdout.log"),
+                    "stderr": str(folder / "stderr.log"),
+                }
+                for folder, variables in zip(folders, command.workers, strict=True)
+            ],
+            "folder": prepared.place.work_dir,
+            "entrypoint": self.spec.entrypoint,
+            "cgroup": str(self.cgroup.path) if self.cgroup is not None else "",
+        }
+        starting = asyncio.create_task(
+            start_keeper(
+                self.options.warm_socket,
+                request,
+                timeout_s=self.options.warm_wait_s,
+                on_end=self._on_end,
+            )
+        )
+        if not await wait(starting):
+            starting.cancel()
+            with contextlib.suppress(asyncio.CancelledError, NoWarmWorkers):
+                (await starting).close()
+            return False
+        try:
+            keeper = starting.result()
+        except NoWarmWorkers as error:
+            log.warning("starting with torchrun, because %s", error)
+            return False
+        self.keeper, self.launcher = keeper, keeper.child
+        for child, variables in zip(keeper.workers, command.workers, strict=True):
+            variables["MASTER_PORT"] = str(keeper.port)
+            self._record(self.workers.add_child(child, variables))
+        return True
+
+    def start(self, prepared: Prepared, rendezvous: wire.Rendezvous | None) -> None:
+        """Start torchrun, or the workers themselves. Raises OSError, ValueError and NoPortFree."""
+        if self.spec.launcher == "direct" and rendezvous is None:
+            rendezvous = self.meeting.lease("127.0.0.1")
+        self._num_oom_kills_before = num_system_oom_kills()
+        for command in build_commands(self.spec, prepared.place, rendezvous=rendezvous):
+            with self._outputs(command) as (stdout, stderr):
+                child, _ = self.children.start(
+                    command.argv,
+                    environment=command.environment,
+                    folder=Path(prepared.place.work_dir),
+                    stdout=stdout,
+                    stderr=stderr,
+                    cgroup=self.cgroup,
+                )
+            if command.local_rank == wire.LAUNCHER_LOCAL_RANK:
+                self.launcher = child
+            else:
+                self._record(self.workers.add_child(child, command.environment))
+
+    @contextlib.contextmanager
+    def _outputs(self, command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+        if command.local_rank == wire.LAUNCHER_LOCAL_RANK:
+            base = launcher_log(self.folder.logs, "stdout").parent
+        else:
+            base = Path(worker_log_dir(str(self.folder.logs), command.local_rank))
+        base.mkdir(parents=True, exist_ok=True)
+        with (base / "stdout.log").open("ab") as out, (base / "stderr.log").open("ab") as err:
+            yield out, err
+
+    # ------------------------------------------------------------ while they run
+
+    def find(self) -> list[wire.WorkerRecord]:
+        """Workers of the launcher that were not known before."""
+        if self.launcher is None or self.workers.are_all_known:
+            return []
+        return self.workers.discover(self.launcher.pid)
+
+    @property
+    def has_ended(self) -> bool:
+        """The launcher; without one, every worker we started."""
+        if self.launcher is not None:
+            return self.launcher.has_ended
+        known = self.workers.by_local_rank.values()
+        return all(w.child is not None and w.child.has_ended for w in known)
+
+    def launcher_identity(self) -> list[Identity]:
+        """Of the launcher while it lives."""
+        identity = identify(self.launcher.pid) if self.launcher is not None else None
+        return [identity] if identity is not None else []
+
+    def num_oom_kills(self) -> tuple[int, int]:
+        """Kills for want of memory since the start: (of ours, where that is known; on the node)."""
+        here = self.cgroup.num_oom_kills() if self.cgroup else 0
+        return here, num_system_oom_kills() - self._num_oom_kills_before
+
+    # ------------------------------------------------------------ ending
+
+    def members(self) -> set[Identity]:
+        """Everything that runs for this allocation but this process."""
+        found = descendants(os.getpid()) | self.folder.processes()
+        if self.cgroup is not None:
+            found |= {i for pid in self.cgroup.pids() if (i := identify(pid)) is not None}
+        keeper = self.keeper.identity if self.keeper is not None else None
+        if keeper is not None and is_alive(keeper):
+            # It goes last: what loses its parent meanwhile becomes its child, and so is seen.
+            found = (found | descendants(keeper.pid)) - {keeper} or {keeper}
+        return {identity for identity in found if identity.pid != os.getpid()}
+
+    def num_leftovers(self) -> int:
+        """Processes that the workers left behind, once they have ended."""
+        ours = {self.meeting.store_pid, self.keeper.child.pid if self.keeper is not None else 0}
+        return len([identity for identity in self.members() if identity.pid not in ours])
+
+    async def kill(self) -> set[Identity]:
+        """Kill the whole tree. Returns those that would not die."""
+
+        def kill() -> set[Identity]:
+            if self.cgroup is not None:
+                self.cgroup.kill()
+            return kill_all(
+                self.members, timeout_s=self.options.kill_wait_s, reap=self.children.reap
+            )
+
+        self.meeting.close()
+        survivors = await asyncio.to_thread(kill)
+        self.children.reap()
+        return survivors
+
+    def close(self) -> None:
+        """After the end."""
+        if self.cgroup is not None:
+            self.cgroup.remove()
