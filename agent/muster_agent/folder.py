@@ -9,6 +9,7 @@ allocations/<allocation id>/
   records/       spool.py
   logs/          logs.py
   code/          the work folder when code came as a bundle, or there is none
+  checkpoints/   on their way to and from an object store, if the trial has one
   cache/ config.json
 """
 
@@ -106,6 +107,10 @@ class AllocationFolder:
     @property
     def cache(self) -> Path:
         return self.path / "cache"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
 
     @property
     def stacks(self) -> Path:

@@ -35,7 +35,7 @@ class Place:
     resume_from: str
     """Absolute path, or "" for a fresh start."""
     weights_from: str
-    """Absolute path of a checkpoint whose weights are to be taken over, or ""."""
+    """Absolute path of a checkpoint whose weights are to be taken over, or "". Both may be URLs."""
     cache_dir: str
     """Compiler caches. Per allocation: a worker killed while compiling leaves a truncated file
     behind, which would break every later run that shares the cache."""
@@ -212,7 +212,8 @@ _BUILT_IN_TRAINER = ("-m", "muster.training")
 _OWN_VARIABLES = frozenset(
     {
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",
-        "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR", "MUSTER_CONFIG_FILE",
+        "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR",
+        "MUSTER_CHECKPOINT_URL", "MUSTER_CONFIG_FILE",
         "MUSTER_EXPERIMENT_ID", "MUSTER_NODE_RANK", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
         "MUSTER_RESUME_STEP", "MUSTER_STACKS_DIR", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
     }
@@ -231,6 +232,7 @@ def _environment(spec: AllocationSpec, place: Place) -> dict[str, str]:
         "MUSTER_ALLOCATION_ID": spec.allocation_id,
         "MUSTER_ATTEMPT_NO": str(spec.attempt_no),
         "MUSTER_CHECKPOINT_DIR": place.checkpoint_dir,
+        "MUSTER_CHECKPOINT_URL": spec.checkpoint_url,
         "MUSTER_CONFIG_FILE": place.config_file,
         "MUSTER_EXPERIMENT_ID": str(spec.experiment_id),
         "MUSTER_NODE_RANK": str(spec.node_rank),

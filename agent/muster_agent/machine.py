@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 import muster
-from muster import wire
+from muster import object_store, wire
 from muster_agent import clock, health, inventory, process
 from muster_agent.allocations import Allocation, recover
 from muster_agent.folder import AllocationFolder, ShimOptions
@@ -25,7 +25,7 @@ from muster_agent.orphans import end_orphans
 from muster_agent.preflights import Probe
 from muster_agent.settings import AgentSettings
 from muster_agent.shim.prepare import LOOPBACK_INTERFACE
-from muster_agent.storage import Storage
+from muster_agent.storage import Storage, require_own_path
 from muster_agent.warm import WarmParents
 
 
@@ -123,7 +123,13 @@ class Machine:
         return Allocation(folder, spec)
 
     def delete_files(self, wanted: wire.Deletion) -> int:
-        """Delete a folder of the storage; the bytes freed. Raises RefusedPath and OSError."""
+        """Delete a folder of the storage, or of an object store; the bytes freed. Raises
+        RefusedPath and OSError."""
+        if wanted.storage_url:
+            require_own_path(wanted.path, wanted.cluster_id)
+            return object_store.delete(
+                f"{wanted.storage_url}/muster-{wanted.cluster_id}/{wanted.path}"
+            )
         return self._storage.delete(
             wanted.path,
             request=wanted.id,

@@ -67,10 +67,7 @@ class Storage:
         request: number of the request, so that one that was interrupted half-way is finished.
         Raises RefusedPath, and OSError for what may go better another time.
         """
-        parts = path.split("/")
-        well_formed = _EXPERIMENT.fullmatch(parts[0]) and all(map(_PART.fullmatch, parts))
-        if not well_formed or len(parts) > _MAX_DEPTH or not _PART.fullmatch(cluster_id):
-            raise RefusedPath(f"{path[:200]!r} is not a folder of an experiment")
+        parts = require_own_path(path, cluster_id)
         if self.id() != storage_id or not storage_id:
             raise RefusedPath("this node has another storage folder now")
         with contextlib.ExitStack() as opened:
@@ -90,6 +87,15 @@ class Storage:
             except FileNotFoundError:
                 return freed
             return freed + _remove(root, trash)
+
+
+def require_own_path(path: str, cluster_id: str) -> list[str]:
+    """The parts of a path that a server may want deleted. Raises RefusedPath for any other."""
+    parts = path.split("/")
+    well_formed = _EXPERIMENT.fullmatch(parts[0]) and all(map(_PART.fullmatch, parts))
+    if not well_formed or len(parts) > _MAX_DEPTH or not _PART.fullmatch(cluster_id):
+        raise RefusedPath(f"{path[:200]!r} is not a folder of an experiment")
+    return parts
 
 
 def is_within(path: str, folder: str) -> bool:

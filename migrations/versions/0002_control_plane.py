@@ -184,6 +184,7 @@ def _add_storage() -> None:
         "file_deletions",
         sa.Column("id", BigId, nullable=False),
         sa.Column("storage_id", sa.String(length=64), nullable=False),
+        sa.Column("storage_url", sa.String(), nullable=False),
         sa.Column("path", sa.String(length=255), nullable=False),
         sa.Column("experiment_id", sa.Integer(), nullable=False),
         sa.Column("experiment_name", sa.String(length=200), nullable=False),

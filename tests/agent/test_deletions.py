@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from muster import wire
+from muster.testing.buckets import Buckets, buckets
 
 CLUSTER = "aaaa1111"
 SAVE = """
@@ -13,6 +17,12 @@ folder = pathlib.Path(os.environ["MUSTER_CHECKPOINT_DIR"]) / "step-00000001"
 folder.mkdir()
 (folder / "model.pt").write_bytes(b"x" * 1000)
 """
+
+
+@pytest.fixture
+def s3() -> Iterator[Buckets]:
+    with buckets("bucket") as started:
+        yield started
 
 
 def trial(make_spec: Any, **changes: Any) -> wire.AllocationSpec:
@@ -102,3 +112,28 @@ def test_another_servers_experiment_of_the_same_number_is_not_written_into(
     plane.want(other)
     agent.wait_state("a2", "PREPARE_FAILED")
     assert "belongs to another Muster server" in plane.of("a2").records[-1].record.message
+
+
+def test_files_in_an_object_store_are_deleted_below_this_servers_folder_alone(
+    s3: Buckets, agent: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any
+) -> None:
+    script = """
+import os, pathlib
+assert os.environ["MUSTER_CHECKPOINT_URL"].startswith("s3://bucket/muster-")
+pathlib.Path(os.environ["MUSTER_CHECKPOINT_DIR"], "on its way").write_bytes(b"x")
+"""
+    root = f"s3://bucket/muster-{CLUSTER}"
+    plane.want(trial(make_spec, code=code(script), checkpoint_url=f"{root}/experiment-3/trial-2"))
+    agent.wait_exit("a1")
+    assert (agent.folder("a1").checkpoints / "on its way").exists()
+    assert not (agent.home / "storage" / "experiment-3").exists()
+    for name in ("experiment-3/trial-2/step-1/a", "experiment-30/trial-1/b"):
+        s3.put(f"{root}/{name}", b"x" * 1000)
+    plane.want_deleted(wanted(plane, 1, storage_url="s3://bucket"))
+    plane.want_deleted(wanted(plane, 2, storage_url="s3://bucket", path="experiment-30/.."))
+    plane.want_deleted(wanted(plane, 3, storage_url="s3://nowhere"))
+    results = wait_for(lambda: len(plane.deletion_results) >= 3 and plane.deletion_results)
+    found = {r.id: (r.outcome, r.freed_bytes) for r in results}
+    assert found == {1: ("done", 1000), 2: ("refused", 0), 3: ("failed", 0)}
+    assert "there is no such bucket" in next(r.message for r in results if r.id == 3)
+    assert s3.keys("s3://bucket/") == [f"{root}/experiment-30/trial-1/b"]

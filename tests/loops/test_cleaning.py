@@ -3,11 +3,11 @@
 import datetime as dt
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from muster.wire import CheckpointRecord, DeletionResult
 from muster_server import clock
-from muster_server.db.models import CheckpointRow, FileDeletionRow
+from muster_server.db.models import CheckpointRow, ClusterIdentityRow, FileDeletionRow, NodeRow
 from muster_server.loops.cleaning import EVERY
 
 from .test_lineage import post, start
@@ -133,3 +133,39 @@ def test_cleaning_up_by_hand(controller, agent, submit, member_client, database)
         last=-1,
     )  # fmt: skip
     assert "last" in str(refused)
+
+
+def test_in_an_object_store(controller, agent, submit, member_client, database, later):
+    """Where it lies goes to the agents; the one that wrote it deletes it, or any other."""
+    node, other = agent("b", slots=1), agent("a", slots=0)
+    experiment_id = submit(
+        "search: {metric: val/loss, goal: min}\n"
+        "checkpoints: {keep: {last: 1, best: 0}, storage: 's3://bucket/team/'}\n"
+        "restarts: {user: 1}\n",
+        slots=1,
+    )
+    controller.tick()
+    allocation_id = start(controller, node)
+    spec = node.specs[allocation_id].spec
+    with database.read() as session:
+        cluster = session.scalars(select(ClusterIdentityRow.id)).one()
+    folder = f"experiment-{experiment_id}/trial-1"
+    root = f"s3://bucket/team/muster-{cluster}"
+    assert (spec.checkpoint_url, spec.resume_from) == (f"{root}/{folder}", None)
+    for step in (1, 2, 3):
+        save(node, allocation_id, step, 0.5)
+    node.exit(allocation_id, "user_error", message="boom")
+    for _ in range(3):
+        later(node)
+        other.beat()
+        controller.tick()
+    again = start(controller, node)
+    assert node.specs[again].spec.resume_from == f"{root}/{folder}/step-00000003"
+    (deletion,) = node.deletions()
+    assert (deletion.storage_url, deletion.path) == ("s3://bucket/team", f"{folder}/step-00000001")
+    assert other.deletions() == []
+    with database.transaction() as session:
+        session.execute(update(NodeRow).where(NodeRow.name == "b").values(state="LOST"))
+    assert other.deletions() == [deletion]
+    other.report_deletions(DeletionResult(id=deletion.id, outcome="done", freed_bytes=1))
+    assert states(database) == {1: "deleted", 2: "complete", 3: "complete"}

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from muster import checkpoints
+from muster.testing.buckets import buckets
 from muster.testing.jobs import Job
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -22,8 +23,9 @@ AT, STEPS = 3, 4
 
 
 class Played:
-    def __init__(self, folder: Path, said: str) -> None:
-        self.folder, self.said = folder, said
+    def __init__(self, folder: Path, said: str, stored: list[str]) -> None:
+        """stored: objects that are in the bucket in the end."""
+        self.folder, self.said, self.stored = folder, said, stored
         self.ends = json.loads((folder / "ends.json").read_text())
 
     def losses(self, name: str, part: str) -> dict[int, dict[int, float]]:
@@ -51,11 +53,18 @@ class Played:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     folder = tmp_path_factory.mktemp("faults")
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder)], capture_output=True, text=True, timeout=540
-    )
+    with buckets("checkpoints") as s3:
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT), str(folder), "s3://checkpoints/trial-1"],
+            capture_output=True,
+            text=True,
+            timeout=540,
+        )
+        stored = s3.keys("s3://checkpoints/trial-1/")
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
-    return Played(folder, done.stdout)
+    return Played(
+        folder, done.stdout, [key.removeprefix("s3://checkpoints/trial-1/") for key in stored]
+    )
 
 
 def test_without_a_fault_every_step_is_saved(played: Played) -> None:
@@ -95,3 +104,32 @@ def test_shards_that_are_cut_short_or_changed_are_passed_over(played: Played) ->
     assert "shard-00001.safetensors has" in texts[0]
     assert "shard-00000.safetensors does not have the SHA-256" in texts[1]
     played.goes_on_like_the_whole("damaged", 2)
+
+
+def test_a_worker_killed_while_it_saves_into_a_bucket(played: Played) -> None:
+    first = played.ends["bucket"]["first"]
+    assert first[1] == -signal.SIGKILL
+    assert [r["step"] for r in played.job("bucket", "first").lines("checkpoint")] == [1, 2]
+    # The next attempt, of as many workers: bitwise, and every step is in the bucket in the end.
+    assert played.ends["bucket"]["second"] == [0, 0]
+    played.goes_on_like_the_whole("bucket", 2)
+    files = ["index.json", "manifest.json", "shard-00000.safetensors", "shard-00001.safetensors"]
+    assert played.stored == [
+        f"step-{step:08d}/{file}"
+        for step in range(1, STEPS + 1)
+        for file in [*files, "training.pt"]
+    ]
+    for part in ("first", "second"):
+        left = (played.folder / "bucket" / part / "checkpoints").rglob("*.safetensors")
+        assert [p for p in left if "sending" in p.parts and "00000003" not in str(p)] == []
+
+
+def test_one_worker_goes_on_from_what_two_have_put_into_a_bucket(played: Played) -> None:
+    assert played.ends["bucket"]["alone"] == [0]
+    alone = played.job("bucket", "alone")
+    (said,) = [m["text"] for m in alone.lines("message")]
+    assert "step-00000003: no readable manifest.json" in said
+    whole = played.losses("whole", "first")
+    # Of one process the loss is that of the whole batch, of several the mean of theirs.
+    expected = {s: (v + whole[1][s]) / 2 for s, v in whole[0].items() if s > 2}
+    assert alone.series("train/loss") == pytest.approx(expected, rel=2e-5)

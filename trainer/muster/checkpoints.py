@@ -96,35 +96,20 @@ def commit(
         not read again, but have to be there, and as long.
     An earlier checkpoint of the same step is replaced. Raises OSError when the disk refuses.
     """
-    files: dict[str, str] = {}
-    sizes: dict[str, int] = {}
+    found: dict[str, FileFacts] = {}
     known = dict(settled or {})
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = path.relative_to(folder).as_posix()
-        facts = known.pop(name, None) or settle(path)
-        files[name], sizes[name] = facts.sha256, facts.size_bytes
+        facts = found[name] = known.pop(name) if name in known else settle(path)
         if path.stat().st_size != facts.size_bytes:
             raise OSError(errno.EIO, "shorter than what was written", str(path))
     if known:
         raise OSError(
             errno.ENOENT, "written by another worker, but not to be seen here", min(known)
         )
-    manifest = Manifest(
-        step=step,
-        epoch=epoch,
-        files=files,
-        sizes=sizes,
-        metrics={k: wire.encode_number(v) for k, v in (metrics or {}).items()},
-    )
-    document = {
-        "format": FORMAT,
-        "step": step,
-        "epoch": epoch,
-        "files": {n: {"sha256": files[n], "size_bytes": sizes[n]} for n in files},
-        "metrics": manifest.metrics,
-    }
+    manifest = manifest_of(found, step=step, epoch=epoch, metrics=metrics)
     manifest_path = folder / MANIFEST
-    manifest_path.write_text(json.dumps(document, indent=1, allow_nan=False), encoding="utf-8")
+    manifest_path.write_text(manifest_text(manifest), encoding="utf-8")
     _sync(manifest_path)
     _sync(folder)
     final = folder.parent / folder_name(step)
@@ -142,12 +127,46 @@ def commit(
     return final, manifest
 
 
-def verify_checkpoint(folder: str | os.PathLike[str]) -> Manifest:
-    """Read the manifest and check size and SHA-256 of every file it names.
+def manifest_of(
+    found: Mapping[str, FileFacts],
+    *,
+    step: int,
+    epoch: float | None,
+    metrics: Mapping[str, float] | None,
+) -> Manifest:
+    """What there is to say of a checkpoint with these files, by name."""
+    return Manifest(
+        step=step,
+        epoch=epoch,
+        files={name: facts.sha256 for name, facts in found.items()},
+        sizes={name: facts.size_bytes for name, facts in found.items()},
+        metrics={k: wire.encode_number(v) for k, v in (metrics or {}).items()},
+    )
 
-    Raises CheckpointDamaged with the first thing that is wrong.
+
+def manifest_text(manifest: Manifest) -> str:
+    """The content of its file."""
+    files = {
+        name: {"sha256": sha256, "size_bytes": manifest.sizes[name]}
+        for name, sha256 in manifest.files.items()
+    }
+    document = {
+        "format": FORMAT,
+        "step": manifest.step,
+        "epoch": manifest.epoch,
+        "files": files,
+        "metrics": manifest.metrics,
+    }
+    return json.dumps(document, indent=1, allow_nan=False)
+
+
+def read_manifest(folder: Path, *, called: str = "") -> Manifest:
+    """What the manifest of a folder says. Raises CheckpointDamaged when it cannot be understood, or
+    names files outside of the folder.
+
+    called: what errors call the folder, where it is a copy.
     """
-    folder = Path(folder)
+    called = called or str(folder)
     try:
         document: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         entries = {
@@ -161,20 +180,75 @@ def verify_checkpoint(folder: str | os.PathLike[str]) -> Manifest:
             metrics=dict(document.get("metrics") or {}),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointDamaged(f"{folder}: no readable {MANIFEST} ({error})") from error
+        raise CheckpointDamaged(f"{called}: no readable {MANIFEST} ({error})") from error
+    for name in manifest.files:
+        if ".." in Path(name).parts or Path(name).is_absolute():
+            raise CheckpointDamaged(f"{called}: file name {name!r} leaves the checkpoint")
+    return manifest
+
+
+def verify_checkpoint(folder: str | os.PathLike[str], *, called: str = "") -> Manifest:
+    """Read the manifest and check size and SHA-256 of every file it names.
+
+    called: what errors call the folder, where it is a copy.
+    Raises CheckpointDamaged with the first thing that is wrong.
+    """
+    folder = Path(folder)
+    called = called or str(folder)
+    manifest = read_manifest(folder, called=called)
     for name, size in manifest.sizes.items():
         path = folder / name
-        if ".." in Path(name).parts or Path(name).is_absolute():
-            raise CheckpointDamaged(f"{folder}: file name {name!r} leaves the checkpoint")
         if not path.is_file():
-            raise CheckpointDamaged(f"{folder}: {name} is missing")
+            raise CheckpointDamaged(f"{called}: {name} is missing")
         if path.stat().st_size != size:
             raise CheckpointDamaged(
-                f"{folder}: {name} has {path.stat().st_size} bytes instead of {size}"
+                f"{called}: {name} has {path.stat().st_size} bytes instead of {size}"
             )
         if _sha256(path) != manifest.files[name]:
-            raise CheckpointDamaged(f"{folder}: {name} does not have the SHA-256 of the manifest")
+            raise CheckpointDamaged(f"{called}: {name} does not have the SHA-256 of the manifest")
     return manifest
+
+
+class FolderStore:
+    """Where a trial's checkpoints go: a folder, with the methods of object_store.ObjectStore."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether all workers see it, on whatever node they are: that has to be found out."""
+        return False
+
+    def place_of(self, name: str) -> str:
+        """Where a checkpoint lies, for those who read it."""
+        return str(self._directory / name)
+
+    def check(self, worker: int) -> None:
+        """The agent has seen to it that it can be written to."""
+
+    def begin(self, step: int) -> Path:
+        """An empty folder for the checkpoint of `step`; see `begin`."""
+        return begin(self._directory, step)
+
+    def draft(self, name: str) -> Path:
+        """The folder that another worker has begun, by its name."""
+        return self._directory / name
+
+    def sent(self, path: Path, facts: FileFacts) -> None:
+        """A file of a draft has been written. It lies where it belongs."""
+
+    def commit(
+        self,
+        folder: Path,
+        *,
+        step: int,
+        epoch: float | None = None,
+        metrics: Mapping[str, float] | None = None,
+        settled: Mapping[str, FileFacts] | None = None,
+    ) -> tuple[Path, Manifest]:
+        """Publish what lies in a folder; see `commit`."""
+        return commit(folder, step=step, epoch=epoch, metrics=metrics, settled=settled)
 
 
 def newest_intact(wanted: Path) -> tuple[Path, Manifest, list[str]] | None:

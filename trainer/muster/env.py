@@ -38,7 +38,10 @@ class Surroundings:
     config_file: str = ""
     checkpoint_dir: str = ""
     """Empty when Muster gave none; checkpoints then go to ./checkpoints."""
+    checkpoint_url: str = ""
+    """The trial's folder in an object store; empty when checkpoints stay in checkpoint_dir."""
     resume_from: str = ""
+    """A path, or a URL."""
     resume_step: int = 0
     weights_from: str = ""
 
@@ -74,6 +77,7 @@ def surroundings(environ: Mapping[str, str] | None = None) -> Surroundings:
         attempt_no=_int_or_none(env, "MUSTER_ATTEMPT_NO"),
         config_file=env.get("MUSTER_CONFIG_FILE", ""),
         checkpoint_dir=env.get("MUSTER_CHECKPOINT_DIR", ""),
+        checkpoint_url=env.get("MUSTER_CHECKPOINT_URL", ""),
         resume_from=env.get("MUSTER_RESUME_FROM", ""),
         resume_step=_int(env, "MUSTER_RESUME_STEP", 0),
         weights_from=env.get("MUSTER_WEIGHTS_FROM", ""),

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from muster import checkpoints, stacks, stops, wire
 from muster.env import RankInfo, Surroundings, TrialConfig, read_config, surroundings
@@ -20,6 +20,9 @@ from muster.metrics import Row, clean_values
 from muster.progress import watch
 from muster.sinks import AgentSink, FileSink, NullSink, Sink, warn
 from muster.stops import StopNotice
+
+if TYPE_CHECKING:
+    from muster.object_store import ObjectStore
 
 EXIT_FLUSH_S = 5.0
 """How long a process that ends waits for its last reports to be taken."""
@@ -109,15 +112,45 @@ class Run:
     def checkpoint_dir(self) -> Path:
         return Path(self._around.checkpoint_dir or "checkpoints")
 
+    @functools.cached_property
+    def store(self) -> checkpoints.FolderStore | ObjectStore:
+        """Where the trial's checkpoints go."""
+        if not self._around.checkpoint_url:
+            return checkpoints.FolderStore(self.checkpoint_dir)
+        from muster.object_store import ObjectStore
+
+        return ObjectStore(self._around.checkpoint_url, self.checkpoint_dir)
+
     @property
     def resume_from(self) -> Path | None:
-        """The checkpoint to continue from, or None for a fresh start."""
-        return Path(self._around.resume_from) if self._around.resume_from else None
+        """The checkpoint to continue from, or None for a fresh start. One in an object store is
+        fetched and verified first, which raises OSError or checkpoints.CheckpointDamaged."""
+        return self._here(self.resumes_at)
 
     @property
     def weights_from(self) -> Path | None:
-        """A checkpoint of another trial whose weights to begin with, at step 0; or None."""
-        return Path(self._around.weights_from) if self._around.weights_from else None
+        """A checkpoint of another trial whose weights to begin with, at step 0; or None. Fetched as
+        that of `resume_from`."""
+        return self._here(self.weights_at)
+
+    @property
+    def resumes_at(self) -> str:
+        """Where the checkpoint to continue from lies: a path, a URL, or "" for a fresh start."""
+        return self._around.resume_from
+
+    @property
+    def weights_at(self) -> str:
+        """Where the checkpoint lies whose weights to begin with: a path, a URL, or ""."""
+        return self._around.weights_from
+
+    def _here(self, place: str) -> Path | None:
+        if not place:
+            return None
+        from muster import object_store
+
+        if object_store.is_url(place):
+            return object_store.fetch(place, self.checkpoint_dir)[0]
+        return Path(place)
 
     # ------------------------------------------------ reporting
 
@@ -216,12 +249,12 @@ class Run:
         Call it on one rank. Errors of the disk do raise: a checkpoint that silently does not
         exist is worse than a failed trial.
         """
-        folder = checkpoints.begin(self.checkpoint_dir, step)
+        folder = self.store.begin(step)
         yield folder
         values, problems = clean_values(metrics or {})
         for problem in problems:
             warn_once(problem)
-        final, manifest = checkpoints.commit(folder, step=step, epoch=epoch, metrics=values)
+        final, manifest = self.store.commit(folder, step=step, epoch=epoch, metrics=values)
         for callback in self.before_checkpoint:
             callback()
         self.register_checkpoint(final, manifest)

@@ -295,14 +295,16 @@ class AllocationSpec:
     checkpoint_dir: str
     """Storage of this trial's checkpoints; relative paths are under the agent's storage folder."""
     resume_from: str | None
-    """Path of the checkpoint to continue from, under the storage folder."""
+    """The checkpoint to continue from: its path under the storage folder, or its URL."""
     resume_step: int
     stop_grace_s: float
     on_disconnect: Literal["continue", "stop"]
     log_limit_bytes: int
     """Per worker and stream; past it the log is cut with a marker that says so."""
     weights_from: str | None = None
-    """Path of a checkpoint of which only the model's weights are taken over."""
+    """A checkpoint of which only the model's weights are taken over: its path, or its URL."""
+    checkpoint_url: str = ""
+    """The trial's folder in an object store. Empty: checkpoints stay in checkpoint_dir."""
     cluster_id: str = ""
     """Of the server: marks its folders in the storage, which another server may have used too."""
 
@@ -367,6 +369,9 @@ class Deletion:
     """Relative to the storage folder."""
     cluster_id: str
     """The mark that the experiment's folder must carry."""
+    storage_url: str = ""
+    """An object store that the path is in, below a folder of this server, in place of the storage
+    folder. storage_id says nothing then."""
 
 
 @dataclass(frozen=True, kw_only=True)

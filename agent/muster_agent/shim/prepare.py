@@ -66,7 +66,7 @@ def prepare(
     python = spec.python or options.default_python
     interpreter = _check_interpreter(spec, python, cache=Path(options.interpreter_cache))
     _check_entrypoint(spec.entrypoint, work_dir)
-    checkpoint_dir = _make_checkpoint_dir(spec, options)
+    checkpoint_dir = _make_checkpoint_dir(spec, options, folder)
     folder.logs.mkdir(exist_ok=True)
     (folder.logs / "launcher").mkdir(exist_ok=True)
     (folder.cache / "inductor").mkdir(parents=True, exist_ok=True)
@@ -177,7 +177,12 @@ def _listing(work_dir: Path) -> str:
     return "it holds " + ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
 
 
-def _make_checkpoint_dir(spec: wire.AllocationSpec, options: ShimOptions) -> Path:
+def _make_checkpoint_dir(
+    spec: wire.AllocationSpec, options: ShimOptions, folder: AllocationFolder
+) -> Path:
+    if spec.checkpoint_url:  # what is on its way to an object store goes with the allocation
+        folder.checkpoints.mkdir(exist_ok=True)
+        return folder.checkpoints
     path = Path(options.storage_dir) / spec.checkpoint_dir  # an absolute one replaces it
     try:
         if spec.cluster_id and not Path(spec.checkpoint_dir).is_absolute():
@@ -199,9 +204,12 @@ def _make_checkpoint_dir(spec: wire.AllocationSpec, options: ShimOptions) -> Pat
 
 
 def _find(wanted: str | None, options: ShimOptions, checkpoint_dir: Path) -> str:
-    """A checkpoint to start from: absolute, in the trial's folder, or in the storage; "" for none."""
+    """A checkpoint to start from: absolute, in the trial's folder, or in the storage; "" for none.
+    One in an object store is fetched by the workers, with their packages."""
     if not wanted:
         return ""
+    if "://" in wanted:
+        return wanted
     for base in (checkpoint_dir, Path(options.storage_dir)):
         if (base / wanted).exists():
             return str(base / wanted)

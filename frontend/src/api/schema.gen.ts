@@ -2140,6 +2140,11 @@ export interface components {
             /** Checkpoint Dir */
             checkpoint_dir: string;
             /**
+             * Checkpoint Url
+             * @default
+             */
+            checkpoint_url: string;
+            /**
              * Cluster Id
              * @default
              */
@@ -2812,6 +2817,11 @@ export interface components {
             path: string;
             /** Storage Id */
             storage_id: string;
+            /**
+             * Storage Url
+             * @default
+             */
+            storage_url: string;
         };
         /** DeletionOut */
         DeletionOut: {
@@ -3354,6 +3364,8 @@ export interface components {
             state: "pending" | "done" | "refused" | "dismissed";
             /** Storage Id */
             storage_id: string;
+            /** Storage Url */
+            storage_url: string;
             /** Waits For */
             waits_for: string;
         };

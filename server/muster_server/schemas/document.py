@@ -426,9 +426,12 @@ class Checkpoints(Section):
     waits until the checkpoint is on the disk."""
     keep: Keep | None = None
     """Delete the others while training goes on. Default: everything is kept."""
-    storage: Literal["local"] = "local"
+    storage: Annotated[SafeStr, Field(min_length=1, max_length=1024)] = "local"
     """`local`: the storage folder of the agents, which all nodes of a trial must share when it is
-    to continue on another node."""
+    to continue on another node. Or a folder of an object store, `s3://bucket/folder` or
+    `gs://bucket/folder`, which every node reaches: the workers' Python and the agent's need
+    `muster-train[s3]` or `muster-train[gcs]`, and the credentials are those of the nodes'
+    environment."""
 
 
 class Environment(Section):

@@ -27,8 +27,10 @@ class FileDeletionOut(Output):
     checkpoint_id: int | None
     """The one it is about; null: all of a deleted experiment."""
     path: str
-    """Relative to the storage folder of its nodes."""
+    """Relative to the storage folder of its nodes, or to this server's folder in an object store."""
     storage_id: str
+    storage_url: str
+    """The object store; "" for a storage folder."""
     node_name: str
     """A node that had the storage when the deletion was requested."""
     size_bytes: int
@@ -191,7 +193,8 @@ class StorageShare(Output):
     """Checkpoint files in one storage folder."""
 
     storage_id: str
-    """"" when no node said which storage it is: then they cannot be deleted by an agent."""
+    """`object-store` for the one that the document names; "" when no node said which storage it is:
+    then they cannot be deleted by an agent."""
     nodes: list[str]
     """Nodes that have this storage, or had it."""
     is_reachable: bool

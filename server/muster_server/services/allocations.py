@@ -23,7 +23,7 @@ from muster_server.db.models import (
 from muster_server.domain.budgets import slot_seconds
 from muster_server.domain.scheduler import NodeShare
 
-from .checkpoints import Start, trial_folder
+from .checkpoints import Start, trial_folder, url_of
 from .spending import Used, settle
 
 BUILT_IN_TRAINER = ("-m", "muster.training")
@@ -87,6 +87,7 @@ def build_spec(
         seed=trial.seed,
         cluster_id=cluster_id,
         checkpoint_dir=trial_folder(experiment.id, trial.no),
+        checkpoint_url=url_of(config, cluster_id, trial_folder(experiment.id, trial.no)),
         resume_from=start.path if start is not None and resumes else None,
         resume_step=start.step if start is not None else 0,
         weights_from=start.path if start is not None and not resumes else None,

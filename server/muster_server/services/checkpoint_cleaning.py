@@ -23,7 +23,7 @@ from muster_server.domain.states import TERMINAL_TRIAL
 from muster_server.schemas.operations import CheckpointVerdict, CleaningOut, CleaningPlanOut
 
 from . import file_deletions
-from .checkpoints import trial_folder
+from .checkpoints import OBJECT_STORE, store_of, trial_folder
 from .events import add_event
 from .experiments import get_experiment
 from .operations import Caller, note
@@ -211,6 +211,7 @@ def _request(
     session.add(
         FileDeletionRow(
             storage_id=row.storage_id,
+            storage_url=store_of(experiment.config) if row.storage_id == OBJECT_STORE else "",
             path=path,
             experiment_id=experiment.id,
             experiment_name=experiment.name,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster.wire import decode_number
-from muster_server.db.models import CheckpointRow, ExperimentRow, TrialRow
+from muster_server.db.models import CheckpointRow, ClusterIdentityRow, ExperimentRow, TrialRow
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Start:
 
     checkpoint: CheckpointRow
     path: str
-    """Relative to the agents' storage folder."""
+    """Relative to the agents' storage folder, or a URL."""
     is_own: bool
     """Of the trial itself, not of the one it was forked from."""
     weights_only: bool = False
@@ -36,6 +38,29 @@ def trial_folder(experiment_id: int, trial_no: int) -> str:
 
 def experiment_folder(experiment_id: int) -> str:
     return f"experiment-{experiment_id}"
+
+
+OBJECT_STORE = "object-store"
+"""The storage id of what lies in the object store that the experiment's document names."""
+
+
+def store_of(config: Mapping[str, Any]) -> str:
+    """The object store that a document names; "" when checkpoints stay with the agents."""
+    storage = str((config.get("checkpoints") or {}).get("storage") or "local")
+    return storage.rstrip("/") if "://" in storage else ""
+
+
+def url_of(config: Mapping[str, Any], cluster_id: str, path: str) -> str:
+    """Where a path of an experiment's folder lies in its object store; "" when it has none. Each
+    server has a folder of its own there: they all number their experiments from 1."""
+    store = store_of(config)
+    return f"{store}/muster-{cluster_id}/{path}" if store else ""
+
+
+def _place(session: Session, config: Mapping[str, Any], path: str) -> str:
+    if not store_of(config):
+        return path
+    return url_of(config, session.scalars(select(ClusterIdentityRow.id)).one(), path)
 
 
 def newest(session: Session, trial_id: int) -> CheckpointRow | None:
@@ -76,20 +101,22 @@ def start_of(session: Session, experiment: ExperimentRow, trial: TrialRow) -> St
     """
     own = newest(session, trial.id)
     if own is not None:
-        return Start(own, f"{trial_folder(experiment.id, trial.no)}/{own.path}", is_own=True)
+        path = f"{trial_folder(experiment.id, trial.no)}/{own.path}"
+        return Start(own, _place(session, experiment.config, path), is_own=True)
     if trial.source_checkpoint_id is None:
         return None
     found = session.execute(
-        select(CheckpointRow, TrialRow.experiment_id, TrialRow.no)
+        select(CheckpointRow, ExperimentRow, TrialRow.no)
         .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
         .where(CheckpointRow.id == trial.source_checkpoint_id, CheckpointRow.state == "complete")
     ).one_or_none()
     if found is None:
         raise LookupError(f"checkpoint {trial.source_checkpoint_id} to start from is gone")
-    checkpoint, experiment_id, trial_no = found
+    checkpoint, source, trial_no = found
     return Start(
         checkpoint,
-        f"{trial_folder(experiment_id, trial_no)}/{checkpoint.path}",
+        _place(session, source.config, f"{trial_folder(source.id, trial_no)}/{checkpoint.path}"),
         is_own=False,
         weights_only=(experiment.config.get("from") or {}).get("load") == "weights",
     )

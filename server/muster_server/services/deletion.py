@@ -46,7 +46,7 @@ from muster_server.schemas.operations import (
 )
 
 from . import file_deletions
-from .checkpoints import experiment_folder
+from .checkpoints import OBJECT_STORE, experiment_folder, store_of
 from .experiments import get_experiment
 from .operations import Caller, note, require_ended
 from .ownership import require_charge
@@ -195,6 +195,8 @@ def _storages(session: Session, experiment_ids: Sequence[int]) -> list[StorageSh
     for (_, storage_id), folder in _folders(session, experiment_ids).items():
         folders[storage_id].add(folder)
     online = set(session.scalars(select(NodeRow.storage_id).where(NodeRow.state == "ONLINE")))
+    if online:  # any of them can be asked
+        online.add(OBJECT_STORE)
     return [
         StorageShare(
             storage_id=storage_id,
@@ -234,6 +236,15 @@ def _folders(session: Session, experiment_ids: Sequence[int]) -> dict[tuple[int,
     )
     for experiment_id, storage_id, node_name, num, size_bytes in rows:
         folders[experiment_id, storage_id].add(_Folder({node_name}, num, int(size_bytes or 0)))
+    in_store = {
+        row.id
+        for row in session.execute(
+            select(ExperimentRow.id, ExperimentRow.config).where(
+                ExperimentRow.id.in_(experiment_ids)
+            )
+        )
+        if store_of(row.config)
+    }
     prepared = session.execute(
         select(TrialRow.experiment_id, NodeRow.storage_id, NodeRow.name)
         .join(AllocationRow, AllocationRow.trial_id == TrialRow.id)
@@ -242,6 +253,8 @@ def _folders(session: Session, experiment_ids: Sequence[int]) -> dict[tuple[int,
         .distinct()
     )
     for experiment_id, storage_id, node_name in prepared:
+        if experiment_id in in_store:  # half of a checkpoint may be there, and nothing elsewhere
+            storage_id = OBJECT_STORE
         folders[experiment_id, storage_id].add(_Folder({node_name}))
     return dict(folders)
 
@@ -261,6 +274,7 @@ def begin(
         requested = [
             FileDeletionRow(
                 storage_id=storage_id,
+                storage_url=store_of(experiment.config) if storage_id == OBJECT_STORE else "",
                 path=experiment_folder(experiment_id),
                 experiment_id=experiment_id,
                 experiment_name=experiment.name,

@@ -8,8 +8,9 @@ is said again with every answer until it is reported.
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
-from sqlalchemy import bindparam, exists, func, or_, select
+from sqlalchemy import and_, bindparam, exists, func, literal, or_, select, true
 from sqlalchemy.orm import Session
 
 from muster.wire import Deletion, DeletionsReply, DeletionsRequest
@@ -25,6 +26,7 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.operations import FileDeletionOut
 
 from .allocations import bump_assignments
+from .checkpoints import OBJECT_STORE
 from .events import add_event
 from .paging import decode_cursor, encode_cursor
 
@@ -33,11 +35,30 @@ WANTED_AT_ONCE = 100
 MAX_MESSAGE_CHARS = 1000
 
 
+def _is_online(name: Any) -> Any:
+    return exists().where(NodeRow.name == name, NodeRow.state == "ONLINE")
+
+
+def _first(*where: Any) -> Any:
+    """The first by name of the nodes that are heard."""
+    return select(func.min(NodeRow.name)).where(NodeRow.state == "ONLINE", *where).scalar_subquery()
+
+
 _PENDING = (
     select(FileDeletionRow)
     .where(
         FileDeletionRow.state == "pending",
-        FileDeletionRow.storage_id == bindparam("storage_id"),
+        or_(
+            FileDeletionRow.storage_id == bindparam("storage_id"),
+            and_(
+                FileDeletionRow.storage_id == OBJECT_STORE,
+                # Who wrote it has what it takes; when that node is not heard, any other may try.
+                or_(
+                    FileDeletionRow.node_name == bindparam("name"),
+                    and_(~_is_online(FileDeletionRow.node_name), bindparam("name") == _first()),
+                ),
+            ),
+        ),
         # An experiment that can be seen has its files, and so has a checkpoint of it, whatever
         # this table says.
         or_(
@@ -61,20 +82,22 @@ def wanted_of(session: Session, *, name: str, storage_id: str) -> list[Deletion]
     for its storage."""
     if not storage_id:
         return []
-    rows = session.scalars(_PENDING, {"storage_id": storage_id}).all()
+    rows = session.scalars(_PENDING, {"storage_id": storage_id, "name": name}).all()
+    if any(row.storage_id == storage_id for row in rows):
+        # Of several that share the storage one is enough: the first by name of those that are heard.
+        first = session.scalar(select(_first(NodeRow.storage_id == storage_id)))
+        rows = [row for row in rows if first == name or row.storage_id != storage_id]
     if not rows:
-        return []
-    # Of several that share the storage one is enough: the first by name of those that are heard.
-    first = session.scalar(
-        select(func.min(NodeRow.name)).where(
-            NodeRow.storage_id == storage_id, NodeRow.state == "ONLINE"
-        )
-    )
-    if first != name:
         return []
     cluster_id = session.scalars(select(ClusterIdentityRow.id)).one()
     return [
-        Deletion(id=row.id, storage_id=row.storage_id, path=row.path, cluster_id=cluster_id)
+        Deletion(
+            id=row.id,
+            storage_id=row.storage_id,
+            storage_url=row.storage_url,
+            path=row.path,
+            cluster_id=cluster_id,
+        )
         for row in rows
     ]
 
@@ -86,7 +109,9 @@ def take_results(
     num_taken = 0
     for result in request.results[:WANTED_AT_ONCE]:
         row = session.get(FileDeletionRow, result.id, with_for_update=True)
-        if row is None or row.storage_id != node.storage_id or row.state != "pending":
+        if row is None or row.storage_id not in (node.storage_id, OBJECT_STORE):
+            continue
+        if row.state != "pending":
             continue
         num_taken += 1
         message = result.message[:MAX_MESSAGE_CHARS]
@@ -97,16 +122,17 @@ def take_results(
         row.message = f"{node.name}: {message}" if message else ""
         row.freed_bytes = max(0, result.freed_bytes)
         is_done = result.outcome == "done"
+        where = row.storage_url or "its storage"
         checkpoint = session.get(CheckpointRow, row.checkpoint_id or 0)
         if is_done and checkpoint is not None:
             checkpoint.state = "deleted"
         add_event(
             session,
             "storage.deleted" if is_done else "storage.deletion_refused",
-            f"{node.name} deleted {row.path} of its storage, {row.freed_bytes:,} bytes, requested "
+            f"{node.name} deleted {row.path} of {where}, {row.freed_bytes:,} bytes, requested "
             f"by {row.requested_by}."
             if is_done
-            else f"{node.name} refused to delete {row.path} of its storage: {message}.",
+            else f"{node.name} refused to delete {row.path} of {where}: {message}.",
             now=now,
             level="info" if is_done else "warning",
             node_id=node.id,
@@ -123,7 +149,14 @@ def wake_nodes(session: Session, storage_ids: set[str]) -> None:
     if storage_ids:
         bump_assignments(
             session,
-            session.scalars(select(NodeRow.id).where(NodeRow.storage_id.in_(storage_ids))),
+            session.scalars(
+                select(NodeRow.id).where(
+                    or_(
+                        NodeRow.storage_id.in_(storage_ids),
+                        and_(literal(OBJECT_STORE in storage_ids), NodeRow.state == "ONLINE"),
+                    )
+                )
+            ),
         )
 
 
@@ -162,10 +195,11 @@ def dismiss(session: Session, deletion_id: int, now: dt.datetime) -> FileDeletio
 def _out(session: Session, row: FileDeletionRow) -> FileDeletionOut:
     waits_for = ""
     if row.state == "pending":
+        of_storage = NodeRow.storage_id == row.storage_id
         nodes = session.execute(
             select(NodeRow.name, NodeRow.state)
-            .where(NodeRow.storage_id == row.storage_id)
-            .order_by(NodeRow.name)
+            .where(true() if row.storage_id == OBJECT_STORE else of_storage)
+            .order_by(NodeRow.name != row.node_name, NodeRow.name)
         ).all()
         if not nodes:
             waits_for = f"no node has this storage any more; it was that of {row.node_name}"

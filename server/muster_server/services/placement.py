@@ -25,7 +25,7 @@ from muster_server.domain.scheduler import NodeShare, Place, Preempt, Resize, Wa
 from muster_server.domain.states import YieldKind
 
 from .allocations import Outdated, build_spec, bump_assignments, changed, require_one
-from .checkpoints import Start, start_of
+from .checkpoints import OBJECT_STORE, Start, start_of
 from .events import add_event
 from .spending import price_of
 from .yielding import ask_to_yield
@@ -279,6 +279,8 @@ def _sentence(
     words += f"; {verb} the checkpoint of step {checkpoint.step:,}"
     if not start.is_own:
         words += f" of trial {checkpoint.trial_id}"
-    if checkpoint.node_name not in {share.node_name for share in shares}:
+    if checkpoint.storage_id != OBJECT_STORE and checkpoint.node_name not in {
+        share.node_name for share in shares
+    }:
         words += f", which {checkpoint.node_name} wrote: both must share their storage"
     return f"{words}."

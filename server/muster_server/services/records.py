@@ -33,6 +33,7 @@ from muster_server.db.models import (
     AllocationRow,
     AttemptRow,
     CheckpointRow,
+    ExperimentRow,
     LogStreamRow,
     NodeRow,
     ProcessGroupRow,
@@ -54,6 +55,7 @@ from muster_server.services import (
 
 from .agents import Fence, require_session
 from .allocations import bump_assignments, clean
+from .checkpoints import OBJECT_STORE, store_of
 from .events import add_event
 
 log = structlog.get_logger(__name__)
@@ -252,7 +254,12 @@ def _apply_checkpoint(
     record: CheckpointRecord,
     now: dt.datetime,
 ) -> None:
-    storage_id = session.scalar(select(NodeRow.storage_id).where(NodeRow.id == allocation.node_id))
+    if store_of(session.get_one(ExperimentRow, trial.experiment_id).config):
+        storage_id: str | None = OBJECT_STORE
+    else:
+        storage_id = session.scalar(
+            select(NodeRow.storage_id).where(NodeRow.id == allocation.node_id)
+        )
     row = session.scalar(
         select(CheckpointRow).where(
             CheckpointRow.trial_id == trial.id,

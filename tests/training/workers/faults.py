@@ -1,7 +1,8 @@
 """Trainings of two workers that go wrong while they save, and that go on afterwards.
 
-    python faults.py FOLDER
+    python faults.py FOLDER URL
 
+URL: a folder of an object store, which one of them saves to.
 Writes FOLDER/<name>/<part>/{reports.jsonl, checkpoints/}, and FOLDER/ends.json: name → part → exit
 codes of the ranks, -9 for one that was killed. What goes wrong, goes wrong in the worker itself, in
 the middle of writing its file of step AT; everything around it is real.
@@ -71,14 +72,15 @@ FAULTS: dict[str, Callable[..., checkpoints.FileFacts]] = {
 }
 
 
-def work(folder: Path, fault: str, resume: str, rank: int) -> None:
-    dist.init_process_group(
-        comm.backend("gloo", measure=False),
-        store=dist.FileStore(str(folder.with_suffix(".store")), WORLD),
-        rank=rank,
-        world_size=WORLD,
-        timeout=timedelta(seconds=PATIENCE_S),
-    )
+def work(folder: Path, fault: str, resume: str, url: str, world: int, rank: int) -> None:
+    if world > 1:
+        dist.init_process_group(
+            comm.backend("gloo", measure=False),
+            store=dist.FileStore(str(folder.with_suffix(".store")), world),
+            rank=rank,
+            world_size=world,
+            timeout=timedelta(seconds=PATIENCE_S),
+        )
     signal.signal(signal.SIGTERM, lambda *_: muster.init().request_stop("received SIGTERM"))
     if fault in FAULTS and rank == 1:
         write, happens = files.write, FAULTS[fault]
@@ -88,16 +90,18 @@ def work(folder: Path, fault: str, resume: str, rank: int) -> None:
             return happens(write, path, tensors) if is_it else write(path, tensors)
 
         files.write = faulty
-    train(folder, DOCUMENT, rank, WORLD, resume)
+    train(folder, DOCUMENT, rank, world, resume, url=url)
 
 
-def run(folder: Path, fault: str = "", resume: str = "") -> list[int]:
+def run(
+    folder: Path, fault: str = "", resume: str = "", *, url: str = "", world: int = WORLD
+) -> list[int]:
     children = {}
     folder.parent.mkdir(exist_ok=True)
-    for rank in range(WORLD):
-        mine = functools.partial(work, folder, fault, resume, rank)
+    for rank in range(world):
+        mine = functools.partial(work, folder, fault, resume, url, world, rank)
         children[fork(mine, f"{folder.name}, rank {rank}")] = rank
-    codes = [0] * WORLD
+    codes = [0] * world
     deadline = time.monotonic() + PATIENCE_S
     while children:
         pid, status = os.waitpid(-1, os.WNOHANG)
@@ -138,6 +142,13 @@ def main() -> None:
     flipped.write_bytes(content)
     wanted = str(saved / checkpoints.folder_name(AT + 1))
     ends["damaged"] = {"second": run(here / "second", resume=wanted)}
+    here, url = folder / "bucket", sys.argv[2]
+    ends["bucket"] = {
+        "first": run(here / "first", "killed", url=url),
+        # One worker goes on from what two have saved, and from the step that they did not finish.
+        "alone": run(here / "alone", resume=f"{url}/{checkpoints.folder_name(AT)}", world=1),
+        "second": run(here / "second", resume=f"{url}/{checkpoints.folder_name(AT - 1)}", url=url),
+    }
     (folder / "ends.json").write_text(json.dumps(ends))
 
 

@@ -36,7 +36,15 @@ from muster.training import loop
 from muster.training.config import resolve
 
 
-def train(folder: Path, document: dict[str, Any], rank: int, world: int, resume: str = "") -> None:
+def train(
+    folder: Path,
+    document: dict[str, Any],
+    rank: int,
+    world: int,
+    resume: str = "",
+    *,
+    url: str = "",
+) -> None:
     if rank == 0:
         folder.mkdir(parents=True)
         (folder / "config.json").write_text(json.dumps({"config": document, "seed": 5}))
@@ -48,6 +56,7 @@ def train(folder: Path, document: dict[str, Any], rank: int, world: int, resume:
         "WORLD_SIZE": str(world),
         "MUSTER_CONFIG_FILE": str(folder / "config.json"),
         "MUSTER_CHECKPOINT_DIR": str(folder / "checkpoints"),
+        "MUSTER_CHECKPOINT_URL": url,
         "MUSTER_REPORT_FILE": str(folder / "reports.jsonl"),
         "MUSTER_RESUME_FROM": resume,
     }

@@ -194,6 +194,14 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
         ),
         (BASE + "environment: {variables: {a-b: x}}", "environment.variables.a-b", "name", None),
         (BASE + "environment: {variables: {A: 1}}", "environment.variables.A", "text", "quotes"),
+        (BASE + "checkpoints: {storage: /srv}", "checkpoints.storage", "'/srv'", "s3://bucket"),
+        (BASE + "checkpoints: {storage: 's3://b/../c'}", "checkpoints.storage", "no storage", None),
+        (
+            BASE + "checkpoints: {storage: 's3://key:word@bucket'}",
+            "checkpoints.storage",
+            "more than a bucket",
+            "credentials",
+        ),
         (BASE + "checkpoints: {every: {}}", "checkpoints.every", "steps or epochs", None),
         (
             BASE + "checkpoints: {every: {steps: 1, epochs: 1}}",

@@ -100,7 +100,7 @@ def _train_and_save(
     took_weights = not resumed and state.take_weights(run, training)
     how = f"resumed at step {training.step}" if resumed else "starting"
     if took_weights:
-        how += f" with the weights of {run.weights_from}"
+        how += f" with the weights of {run.weights_at}"
     _announce(run, config, training, num_steps, how=how)
 
     timer = StepTimer(run=run, max_rows_per_s=config.rows_per_s)

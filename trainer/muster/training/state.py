@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from muster import checkpoints, comm, shards
+from muster import checkpoints, comm, object_store, shards
 from muster.run import Run
 from muster.stops import StopNotice
 from muster.training.config import ConfigError
@@ -78,16 +78,16 @@ def save(
 
 
 def restore(run: Run, state: TrainState) -> bool:
-    """Continue from run.resume_from. False when there is nothing to continue from. Every rank must
+    """Continue from run.resumes_at. False when there is nothing to continue from. Every rank must
     call it.
 
     A damaged checkpoint is passed over for the newest intact one before it, and the trial's events
     say so. Raises ConfigError when there is none, or when the global batch is another one: the
     same step number would then mean another place in the data.
     """
-    if run.resume_from is None:
+    if not run.resumes_at:
         return False
-    saved = _open(_agreed_intact(run, run.resume_from))
+    saved = _open(_agreed_intact(run, run.resumes_at))
     training = saved.training()
     if training["position"]["global_batch"] != state.global_batch:
         raise ConfigError(
@@ -110,15 +110,16 @@ def restore(run: Run, state: TrainState) -> bool:
     return True
 
 
-def _agreed_intact(run: Run, wanted: Path) -> Path:
+def _agreed_intact(run: Run, wanted: str) -> Path:
     """The newest checkpoint, `wanted` or one before it, that is intact on every node. One worker of
-    each node reads it all. Raises ConfigError when there is none."""
+    each node reads it all, and fetches it first from an object store. Raises ConfigError when there
+    is none."""
     last = wanted
     while True:
         step = -1
         problems: list[str] = []
         if run.info.local_rank == 0:
-            found = checkpoints.newest_intact(last)
+            found = _newest_intact(run, last)
             if found is not None:
                 _, manifest, problems = found
                 step = manifest.step
@@ -129,9 +130,33 @@ def _agreed_intact(run: Run, wanted: Path) -> Path:
             run.message(f"checkpoint passed over: {problem}", "warning")
         if agreed < 0:
             raise ConfigError(f"no intact checkpoint at or before {wanted}")
-        last = wanted.parent / checkpoints.folder_name(agreed)
+        name = checkpoints.folder_name(agreed)
+        last = f"{wanted.rstrip('/').rpartition('/')[0]}/{name}"
         if not comm.agree_any(looked and step != agreed):
-            return last
+            return object_store.fetched(last, run.checkpoint_dir)
+
+
+def _newest_intact(run: Run, wanted: str) -> tuple[Path, checkpoints.Manifest, list[str]] | None:
+    if object_store.is_url(wanted):
+        return object_store.newest_intact(wanted, run.checkpoint_dir)
+    return checkpoints.newest_intact(Path(wanted))
+
+
+def _verified(run: Run, place: str) -> Path:
+    """A checkpoint on this node's disk. One worker of each node fetches and reads it all. Every
+    rank must call it. Raises CheckpointDamaged, on all of them."""
+    problem: Exception | None = None
+    if run.info.local_rank == 0:
+        try:
+            if object_store.is_url(place):
+                object_store.fetch(place, run.checkpoint_dir)
+            else:
+                checkpoints.verify_checkpoint(place)
+        except (checkpoints.CheckpointDamaged, OSError) as error:
+            problem = error
+    if comm.agree_any(problem is not None):
+        raise checkpoints.CheckpointDamaged(str(problem or f"{place}: another worker says so"))
+    return object_store.fetched(place, run.checkpoint_dir)
 
 
 def _open(folder: Path) -> Saved:
@@ -158,17 +183,15 @@ def seed_rank(seed: int, rank: int, *, step: int = 0) -> None:
 
 
 def take_weights(run: Run, state: TrainState) -> bool:
-    """Begin with the model of run.weights_from, everything else fresh. False when there is none.
+    """Begin with the model of run.weights_at, everything else fresh. False when there is none.
 
     Raises ConfigError when that checkpoint is damaged, is not one of this trainer, or is of a
     model of another shape.
     """
-    if run.weights_from is None:
+    if not run.weights_at:
         return False
     try:
-        if run.info.local_rank == 0:
-            checkpoints.verify_checkpoint(run.weights_from)
-        saved = _open(run.weights_from)
+        saved = _open(_verified(run, run.weights_at))
     except checkpoints.CheckpointDamaged as error:
         raise ConfigError(f"the checkpoint to start from is damaged: {error}") from error
     _load_model(state, saved, "start from")
@@ -178,12 +201,10 @@ def take_weights(run: Run, state: TrainState) -> bool:
 def load_best(run: Run, state: TrainState) -> bool:
     """Put the model of the best checkpoint in place of the last one. Every rank must call it. False
     when one of them cannot read it: it was deleted, or lies on another node."""
-    folder = run.checkpoint_dir / checkpoints.folder_name(state.watch.best_step)
+    place = run.store.place_of(checkpoints.folder_name(state.watch.best_step))
     saved = None
     with contextlib.suppress(checkpoints.CheckpointDamaged, OSError):
-        if run.info.local_rank == 0:
-            checkpoints.verify_checkpoint(folder)
-        saved = Saved(folder)
+        saved = Saved(_verified(run, place))
     if comm.agree_any(saved is None):
         return False
     assert saved is not None

@@ -26,9 +26,12 @@ class FileDeletionRow(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     storage_id: Mapped[str] = mapped_column(String(64))
-    """Of the storage folder, which several nodes may share."""
+    """Of the storage folder, which several nodes may share; `object-store` for one that
+    storage_url names."""
+    storage_url: Mapped[str] = mapped_column(default="")
+    """The object store, as the experiment's document names it; "" for a storage folder."""
     path: Mapped[str] = mapped_column(String(255))
-    """Relative to the storage folder."""
+    """Relative to the storage folder, or to this server's folder in the object store."""
     experiment_id: Mapped[int]
     experiment_name: Mapped[str] = mapped_column(String(200))
     checkpoint_id: Mapped[int | None] = mapped_column(BigInteger)

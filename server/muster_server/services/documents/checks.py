@@ -46,6 +46,7 @@ def check(document: Document, parameters: list[sampling.Parameter]) -> list[Fiel
         *_strategy(document),
         *_lengths(document),
         *check_search(document, parameters),
+        *_storage(document),
         *_variables(document),
         *_budget(document),
         *_from(document),
@@ -111,6 +112,25 @@ def _resources(document: Document) -> Iterator[FieldProblem]:
             )
     yield from _elastic(resources)
     yield from _where(resources)
+
+
+_STORE = re.compile(r"(s3|gs)://[A-Za-z0-9][A-Za-z0-9._-]{1,221}(/[A-Za-z0-9._=-]+)*/?")
+
+
+def _storage(document: Document) -> Iterator[FieldProblem]:
+    storage = document.checkpoints.storage
+    if storage == "local" or (_STORE.fullmatch(storage) and "/../" not in f"{storage}/"):
+        return
+    example = "write local, s3://bucket/folder or gs://bucket/folder"
+    if "@" in storage or "?" in storage:
+        # Not repeated: what stands there may be a secret.
+        yield FieldProblem(
+            "checkpoints.storage",
+            "holds more than a bucket and a folder",
+            f"{example}; credentials belong into the environment of the nodes",
+        )
+    else:
+        yield FieldProblem("checkpoints.storage", f"{storage!r} is no storage", example)
 
 
 def _strategy(document: Document) -> Iterator[FieldProblem]:

@@ -28,7 +28,8 @@ from torch.distributed.checkpoint.staging import BlockingAsyncStager
 from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
 from torch.futures import Future
 
-from muster.checkpoints import FileFacts
+from muster.checkpoints import FileFacts, FolderStore
+from muster.object_store import ObjectStore
 from muster.shards import Chunk, Stored
 from muster.training.saving import files
 
@@ -44,7 +45,7 @@ def stage(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def save(
     tensors: Mapping[str, Tensor],
     *,
-    directory: Path,
+    store: FolderStore | ObjectStore,
     rank: int,
     group: Any,
     begin: Begin,
@@ -56,7 +57,7 @@ def save(
     begin: makes the folder, on the first worker. publish: gets it, complete, with what is where.
     Raises what the first worker that failed has raised, on all of them.
     """
-    writer = _Writer(directory, rank, begin, publish)
+    writer = _Writer(store, rank, begin, publish)
     planner = DefaultSavePlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
     try:
         state_dict_saver.save(
@@ -74,8 +75,10 @@ def save(
 class _Writer(StorageWriter):
     """One file per worker, in a folder that the first one names in everybody's plan."""
 
-    def __init__(self, directory: Path, rank: int, begin: Begin, publish: Publish) -> None:
-        self._directory, self._rank = directory, rank
+    def __init__(
+        self, store: FolderStore | ObjectStore, rank: int, begin: Begin, publish: Publish
+    ) -> None:
+        self._store, self._rank = store, rank
         self._begin, self._publish = begin, publish
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None: ...
@@ -104,7 +107,9 @@ class _Writer(StorageWriter):
         name = files.file_name(self._rank)
         facts = None
         if tensors:
-            facts = files.write(self._directory / plan.storage_data / name, tensors)
+            path = self._store.draft(plan.storage_data) / name
+            facts = files.write(path, tensors)
+            self._store.sent(path, facts)
         done: Future[list[WriteResult]] = Future()
         done.set_result(
             [

@@ -7,6 +7,7 @@ that fails ends the training with the next call of any method here, on every ran
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +24,7 @@ from muster.checkpoints import FileFacts
 from muster.run import Run
 from muster.shards import Stored
 from muster.stops import StopNotice
+from muster.training.config import ConfigError
 from muster.training.saving import files
 
 LEAVE_S = 30.0
@@ -33,14 +35,16 @@ class Saver:
     """Every rank has one, and all of them call its methods together."""
 
     def __init__(self, run: Run, *, background: bool) -> None:
-        """background: let training go on while files are written."""
+        """background: let training go on while files are written. Raises ConfigError when there is
+        nowhere to save to."""
         self._run = run
         self._rank, self._num_ranks = run.info.rank, run.info.world_size
         self._background = background
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="muster-save")
         self._under_way: Future[None] | None = None
         self._longest_s = 0.0
-        self._is_shared = self._num_ranks == 1 or _is_shared(run)
+        _check(run)
+        self._is_shared = self._num_ranks == 1 or run.store.is_everywhere or _is_shared(run)
         if self._num_ranks > 1:
             comm.saving_group()
 
@@ -110,17 +114,17 @@ class Saver:
         metrics: Mapping[str, float],
     ) -> Callable[[], None]:
         """Copies the tensors. What it returns writes them, and may be called in another thread."""
-        run, directory = self._run, self._run.checkpoint_dir
+        run, store = self._run, self._run.store
 
         def begin() -> Path:
-            return checkpoints.begin(directory, step)
+            return store.begin(step)
 
         def publish(
             folder: Path, index: Mapping[str, Stored], written: Mapping[str, FileFacts]
         ) -> None:
             shards.write_index(folder, index)
             torch.save(dict(others), folder / files.TRAINING)
-            final, manifest = checkpoints.commit(
+            final, manifest = store.commit(
                 folder, step=step, epoch=epoch, metrics=metrics, settled=written
             )
             run.register_checkpoint(final, manifest)
@@ -144,7 +148,7 @@ class Saver:
         parts = distributed.stage(tensors)
         return lambda: distributed.save(
             parts,
-            directory=directory,
+            store=store,
             rank=self._rank,
             group=comm.saving_group(),
             begin=begin,
@@ -169,6 +173,22 @@ def _gathered(tensors: Mapping[str, Tensor], *, rank: int) -> dict[str, Tensor]:
     for part in reversed(parts or []):
         found |= part
     return found
+
+
+def _check(run: Run) -> None:
+    """See that every rank can write to where checkpoints go. Raises ConfigError where none ever
+    will, and OSError, on all of them."""
+    problem: OSError | None = None
+    try:
+        run.store.check(run.info.rank)
+    except OSError as error:
+        problem = error
+    if not comm.agree_any(problem is not None):
+        return
+    text = f"checkpoints.storage: {problem.strerror if problem else 'another worker cannot use it'}"
+    if comm.agree_any(getattr(problem, "is_final", False)):
+        raise ConfigError(text)
+    raise OSError(problem.errno if problem else errno.EIO, text)
 
 
 def _is_shared(run: Run) -> bool:
