@@ -173,7 +173,6 @@ def settings(database_url: str, tmp_path: Path):
 
     return Settings(
         database_url=database_url,
-        data_dir=tmp_path / "data",
         redis_url=None,
         allowed_hosts=["localhost", "127.0.0.1", "[::1]"],
         public_url=None,

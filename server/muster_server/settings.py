@@ -35,8 +35,6 @@ class Settings(BaseSettings):
     """Host header values that are answered, as a JSON list; the name in public_url is added."""
     forwarded_allow_ips: list[str] = []
     """Proxies whose X-Forwarded-* headers are believed, as a JSON list of addresses or networks."""
-    data_dir: Path = Path("muster-data")
-    """Folder for files of the control plane."""
     log_format: Literal["auto", "console", "json"] = "auto"
     """console for people, json for machines; auto: console on a terminal."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

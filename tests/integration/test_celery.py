@@ -96,7 +96,6 @@ def start_worker(
             "MUSTER_DATABASE_URL": database_url,
             "MUSTER_REDIS_URL": f"unix://{valkey.socket}",
             "MUSTER_SWEEP_INTERVAL_S": "1",
-            "MUSTER_DATA_DIR": str(tmp_path),
         }
         if lifeline_fd is not None:
             environment["MUSTER_LIFELINE_FD"] = str(lifeline_fd)

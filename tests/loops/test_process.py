@@ -32,7 +32,6 @@ def start_controller(database_url, tmp_path):
         }
         environment |= {
             "MUSTER_DATABASE_URL": database_url,
-            "MUSTER_DATA_DIR": str(tmp_path / "data"),
             "MUSTER_CONTROLLER_LEASE_S": "1",
             "MUSTER_CONTROLLER_INTERVAL_S": "0.1",
             **variables,

@@ -80,7 +80,6 @@ def server_environment(
         "MUSTER_HOST": options.listen_on,
         "MUSTER_PORT": str(port),
         "MUSTER_PUBLIC_URL": url_of(port, options.address),
-        "MUSTER_DATA_DIR": str(home.data),
         "MUSTER_LOG_FORMAT": os.environ.get("MUSTER_LOG_FORMAT", "console"),
     }
 
