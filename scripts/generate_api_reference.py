@@ -68,6 +68,7 @@ TITLES = {
     "operations": "Operations on experiments",
     "projects": "Projects and pools",
     "views": "Saved views",
+    "scaling": "Scaling reports",
     "trials": "Trials",
     "metrics": "Metrics",
     "logs": "Logs",

@@ -38,11 +38,13 @@ def upgrade() -> None:
     _add_purposes()
     _add_saved_views()
     _add_diagnoses()
+    _add_scaling()
 
 
 def downgrade() -> None:
     _drop_diagnoses()
     _drop_saved_views()
+    _drop_scaling()
     _drop_purposes()
     _drop_samples()
     _drop_log_times()
@@ -622,3 +624,37 @@ def _add_diagnoses() -> None:
 
 def _drop_diagnoses() -> None:
     op.drop_table("diagnoses")
+
+
+# ---------------------------------------------------------------- scaling reports
+
+
+def _add_scaling() -> None:
+    op.create_table(
+        "scaling_reports",
+        sa.Column("id", BigId, nullable=False),
+        sa.Column("experiment_id", BigId, nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("mode", sa.String(length=8), nullable=False),
+        sa.Column("num_steps", sa.Integer(), nullable=False),
+        sa.Column("slot_hours", sa.Double(), nullable=True),
+        sa.Column("points", Json, nullable=False),
+        sa.Column("user_id", sa.Integer(), nullable=True),
+        sa.Column("requested_by", sa.String(length=160), nullable=False),
+        sa.Column("created_at", Timestamp, nullable=False),
+        sa.Column("ended_at", Timestamp, nullable=True),
+        sa.ForeignKeyConstraint(
+            ["experiment_id"],
+            ["experiments.id"],
+            name=op.f("fk_scaling_reports_experiment_id_experiments"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_scaling_reports")),
+    )
+    for column in ("experiment_id", "state"):
+        op.create_index(op.f(f"ix_scaling_reports_{column}"), "scaling_reports", [column])
+
+
+def _drop_scaling() -> None:
+    op.drop_table("scaling_reports")

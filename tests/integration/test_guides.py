@@ -55,11 +55,26 @@ def check_training(stack: Stack) -> None:
     assert metrics["test/accuracy"] == 1
 
 
+def check_scaling(stack: Stack) -> None:
+    """Every run was measured, and the network between two workers is known."""
+    with stack.client() as client:
+        source = next(e for e in client.pages("/experiments", q="scales") if e["name"] == "scales")
+        weak, strong = client.get(f"/experiments/{source['id']}/scaling-reports")["items"][::-1]
+        assert (weak["mode"], weak["state"]) == ("weak", "done"), weak
+        assert (strong["mode"], strong["state"]) == ("strong", "done"), strong
+        detail = client.get(f"/scaling-reports/{weak['id']}")
+    one, two = detail["sizes"]
+    assert (one["slots"], two["slots"]) == (1, 2)
+    assert abs(sum(two["parts_ms"].values()) / two["step_ms"]["value"] - 1) < 0.02
+    assert detail["model"]["bandwidth_bytes_per_s"]["value"] > 0
+
+
 GUIDES_RUN = {
     "quickstart.md": check_quickstart,
     "experiments.md": check_experiments,
     "training.md": check_training,
     "agents.md": None,
+    "scaling.md": check_scaling,
 }
 
 

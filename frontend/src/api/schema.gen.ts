@@ -630,6 +630,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments/{experiment_id}/scaling-reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Scaling Reports
+         * @description Scaling reports of an experiment, newest first.
+         */
+        get: operations["list_scaling_reports"];
+        put?: never;
+        /**
+         * Create Scaling Report
+         * @description Run the experiment briefly at several world sizes, one run after another.
+         */
+        post: operations["create_scaling_report"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{experiment_id}/search": {
         parameters: {
             query?: never;
@@ -1398,6 +1422,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/scaling-reports/{report_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Scaling Report
+         * @description One report: what was measured, the cost model fitted to it, and predictions.
+         */
+        get: operations["get_scaling_report"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/scaling-reports/{report_id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Scaling Report
+         * @description The report as Markdown or CSV, to be kept.
+         */
+        get: operations["export_scaling_report"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/scaling-reports/{report_id}:cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel Scaling Report
+         * @description End it and the run that goes on; what was measured stays.
+         */
+        post: operations["cancel_scaling_report"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/series": {
         parameters: {
             query?: never;
@@ -2112,7 +2196,7 @@ export interface components {
         AdviceOut: {
             /** Applied */
             applied: components["schemas"]["AppliedOut"][];
-            gain: components["schemas"]["EstimateOut"] | null;
+            gain: components["schemas"]["muster_server__schemas__diagnoses__EstimateOut"] | null;
             /** Is Bound */
             is_bound: boolean;
             /** Kind */
@@ -2753,6 +2837,25 @@ export interface components {
             /** Trials */
             trials?: number[] | null;
         };
+        /** CostModelOut */
+        CostModelOut: {
+            bandwidth_bytes_per_s: components["schemas"]["muster_server__schemas__scaling__EstimateOut"] | null;
+            compute_fixed_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            compute_per_sample_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            contention: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            /** Hidden Share */
+            hidden_share: number;
+            latency_us: components["schemas"]["muster_server__schemas__scaling__EstimateOut"] | null;
+            /** Num Transfers */
+            num_transfers: number;
+            other_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            /** Reasons */
+            reasons: string[];
+            /** Step Error */
+            step_error: number | null;
+            /** Transfer Error */
+            transfer_error: number | null;
+        };
         /**
          * CulpritOut
          * @description A rank that the others wait for in at least a tenth of their step.
@@ -2911,7 +3014,7 @@ export interface components {
             culprit_part: string | null;
             /** Culprit Rank */
             culprit_rank: number | null;
-            efficiency: components["schemas"]["EstimateOut"] | null;
+            efficiency: components["schemas"]["muster_server__schemas__diagnoses__EstimateOut"] | null;
             /** Ended At */
             ended_at: string | null;
             /** Experiment Id */
@@ -2937,7 +3040,7 @@ export interface components {
             reason: string;
             /** Shares */
             shares: {
-                [key: string]: components["schemas"]["EstimateOut"];
+                [key: string]: components["schemas"]["muster_server__schemas__diagnoses__EstimateOut"];
             };
             /** Spread */
             spread: number | null;
@@ -2962,20 +3065,6 @@ export interface components {
             hparams: {
                 [key: string]: unknown;
             };
-        };
-        /**
-         * EstimateOut
-         * @description A value with its two-sided 95 % interval (Student's t).
-         */
-        EstimateOut: {
-            /** High */
-            high: number;
-            /** Low */
-            low: number;
-            /** Num */
-            num: number;
-            /** Value */
-            value: number;
         };
         /** EvaluationOut */
         EvaluationOut: {
@@ -3917,7 +4006,7 @@ export interface components {
             probe: string;
             /** Repeats Ms */
             repeats_ms: number[];
-            step_ms: components["schemas"]["EstimateOut"] | null;
+            step_ms: components["schemas"]["muster_server__schemas__diagnoses__EstimateOut"] | null;
         };
         /**
          * MessageRecord
@@ -4354,6 +4443,13 @@ export interface components {
             /** Next */
             next: string | null;
         };
+        /** Page[ScalingReportOut] */
+        Page_ScalingReportOut_: {
+            /** Items */
+            items: components["schemas"]["ScalingReportOut"][];
+            /** Next */
+            next: string | null;
+        };
         /** Page[TokenOut] */
         Page_TokenOut_: {
             /** Items */
@@ -4492,6 +4588,27 @@ export interface components {
             num_slots_used: number;
             /** Price Per Slot Hour */
             price_per_slot_hour: number;
+        };
+        /** PredictionOut */
+        PredictionOut: {
+            /** Communication Ms */
+            communication_ms: number;
+            /** Compute Ms */
+            compute_ms: number;
+            /** Efficiency */
+            efficiency: number | null;
+            /** Exposed Ms */
+            exposed_ms: number;
+            /** Network */
+            network: string;
+            /** Other Ms */
+            other_ms: number;
+            samples_per_s: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            /** Samples Per Slot */
+            samples_per_slot: number;
+            /** Slots */
+            slots: number;
+            step_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
         };
         /**
          * Preflight
@@ -5238,6 +5355,155 @@ export interface components {
             project?: string | null;
             /** Query */
             query?: string | null;
+        };
+        /** ScalingIn */
+        ScalingIn: {
+            /**
+             * Mode
+             * @default weak
+             * @enum {string}
+             */
+            mode: "strong" | "weak";
+            /**
+             * Repeats
+             * @default 3
+             */
+            repeats: number;
+            /** Slot Hours */
+            slot_hours?: number | null;
+            /** Slots */
+            slots: number[];
+            /**
+             * Steps
+             * @default 60
+             */
+            steps: number;
+        };
+        /**
+         * ScalingPointOut
+         * @description One run.
+         */
+        ScalingPointOut: {
+            /** Experiment Id */
+            experiment_id: number | null;
+            /** Num Steps */
+            num_steps: number;
+            /** Problem */
+            problem: string;
+            /** Repeat */
+            repeat: number;
+            /** Samples Per S */
+            samples_per_s: number | null;
+            /** Slots */
+            slots: number;
+            /** State */
+            state: string | null;
+            /** Step Ms */
+            step_ms: number | null;
+        };
+        /** ScalingReportDetail */
+        ScalingReportDetail: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Ended At */
+            ended_at: string | null;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /** Id */
+            id: number;
+            /**
+             * Mode
+             * @enum {string}
+             */
+            mode: "strong" | "weak";
+            model: components["schemas"]["CostModelOut"] | null;
+            /** Num Over */
+            num_over: number;
+            /** Num Runs */
+            num_runs: number;
+            /** Num Steps */
+            num_steps: number;
+            /** Points */
+            points: components["schemas"]["ScalingPointOut"][];
+            /** Predictions */
+            predictions: components["schemas"]["PredictionOut"][];
+            /** Reason */
+            reason: string;
+            /** Requested By */
+            requested_by: string;
+            /** Sizes */
+            sizes: components["schemas"]["ScalingSizeOut"][];
+            /** Slot Hours */
+            slot_hours: number | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "running" | "done" | "canceled" | "failed";
+        };
+        /** ScalingReportOut */
+        ScalingReportOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Ended At */
+            ended_at: string | null;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /** Id */
+            id: number;
+            /**
+             * Mode
+             * @enum {string}
+             */
+            mode: "strong" | "weak";
+            /** Num Over */
+            num_over: number;
+            /** Num Runs */
+            num_runs: number;
+            /** Num Steps */
+            num_steps: number;
+            /** Reason */
+            reason: string;
+            /** Requested By */
+            requested_by: string;
+            /** Slot Hours */
+            slot_hours: number | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "running" | "done" | "canceled" | "failed";
+        };
+        /** ScalingSizeOut */
+        ScalingSizeOut: {
+            efficiency: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            /** Hidden Ms */
+            hidden_ms: number;
+            /** Num Runs */
+            num_runs: number;
+            /** Num Steps */
+            num_steps: number;
+            /** Parts Ms */
+            parts_ms: {
+                [key: string]: number;
+            };
+            samples_per_s: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            /** Samples Per Slot */
+            samples_per_slot: number;
+            /** Slots */
+            slots: number;
+            speedup: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            step_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
         };
         /**
          * SearchLimitsIn
@@ -6014,6 +6280,34 @@ export interface components {
             type: "worker";
             /** World Size */
             world_size: number;
+        };
+        /**
+         * EstimateOut
+         * @description A value with its two-sided 95 % interval (Student's t).
+         */
+        muster_server__schemas__diagnoses__EstimateOut: {
+            /** High */
+            high: number;
+            /** Low */
+            low: number;
+            /** Num */
+            num: number;
+            /** Value */
+            value: number;
+        };
+        /**
+         * EstimateOut
+         * @description A figure with its 95 % interval; null bounds: too few measurements to have any.
+         */
+        muster_server__schemas__scaling__EstimateOut: {
+            /** High */
+            high: number | null;
+            /** Low */
+            low: number | null;
+            /** N */
+            n: number;
+            /** Value */
+            value: number;
         };
     };
     responses: never;
@@ -8710,6 +9004,167 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_EventOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_scaling_reports: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ScalingReportOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_scaling_report: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScalingIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScalingReportDetail"];
                 };
             };
             /** @description Not signed in */
@@ -12211,6 +12666,249 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QueueMoved"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_scaling_report: {
+        parameters: {
+            query?: {
+                /** @description World sizes to predict. Default: up to 8 times the largest measured one. */
+                slots?: number[] | null;
+                /** @description Other networks to predict, by their bandwidth in Mbit/s. */
+                bandwidth_mbit_per_s?: number[] | null;
+                /** @description Of those networks, in microseconds per message. Default: the measured one. */
+                latency_us?: number | null;
+            };
+            header?: never;
+            path: {
+                report_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScalingReportDetail"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export_scaling_report: {
+        parameters: {
+            query?: {
+                format?: "markdown" | "csv";
+                /** @description World sizes to predict. Default: up to 8 times the largest measured one. */
+                slots?: number[] | null;
+                /** @description Other networks to predict, by their bandwidth in Mbit/s. */
+                bandwidth_mbit_per_s?: number[] | null;
+                /** @description Of those networks, in microseconds per message. Default: the measured one. */
+                latency_us?: number | null;
+            };
+            header?: never;
+            path: {
+                report_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_scaling_report: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                report_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScalingReportDetail"];
                 };
             };
             /** @description Not signed in */

@@ -35,6 +35,7 @@ from .budgets import BudgetLoop
 from .cleaning import CleaningLoop
 from .diagnoses import DiagnosisLoop
 from .lifecycle import LifecycleLoop, lifecycle_policy
+from .scaling import ScalingLoop
 from .scheduler import SchedulerLoop
 from .search import search_pass
 from .sightings import Sightings
@@ -77,6 +78,7 @@ class Controller:
         self._diagnoses = DiagnosisLoop(database)
         self._stuck = StuckLoop(database, after_s=settings.stuck_after_s)
         self._scheduler = SchedulerLoop(database, scheduler_policy(settings))
+        self._scaling = ScalingLoop(database)
         self._retained_at: dt.datetime | None = None
         self._others_stamp: tuple[int, dt.datetime] | None = None
         self._others_stamp_at = 0.0
@@ -109,6 +111,7 @@ class Controller:
             "scheduler": lambda: self._scheduler.run(lease=lease, now=now),
             "cleaning": lambda: self._cleaning.run(lease=lease, now=now),
             "diagnoses": lambda: self._diagnoses.run(lease=lease, now=now),
+            "scaling": lambda: self._scaling.run(lease=lease, now=now),
             "stuck": lambda: self._stuck.run(lease=lease, now=now),
         }
         total = 0

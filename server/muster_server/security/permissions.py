@@ -91,6 +91,12 @@ PERMISSIONS: Mapping[str, Permission] = {
     "clean_checkpoints": "submit",
     "list_deletions": "view",
     "dismiss_deletion": "admin",
+    # scaling reports
+    "create_scaling_report": "submit",
+    "list_scaling_reports": "view",
+    "get_scaling_report": "view",
+    "export_scaling_report": "view",
+    "cancel_scaling_report": "submit",
     # projects and pools
     "list_projects": "view",
     "create_project": "admin",

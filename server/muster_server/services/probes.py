@@ -78,12 +78,12 @@ def _submission(
     num_steps: int,
     hparams: Mapping[str, Any] | None,
 ) -> ExperimentIn:
-    chosen = _hparams(session, source) if hparams is None else hparams
+    chosen = chosen_hparams(session, source) if hparams is None else hparams
     shortened = probe_overrides(source.config, chosen, name=name, num_steps=num_steps)
     return as_submission(source, ForkIn(overrides=[*shortened, *overrides]))
 
 
-def _hparams(session: Session, source: ExperimentRow) -> dict[str, Any]:
+def chosen_hparams(session: Session, source: ExperimentRow) -> dict[str, Any]:
     """Of its best trial, or of its first one while none is the best."""
     trial = session.get(TrialRow, source.best_trial_id or 0)
     if trial is None:

@@ -23,6 +23,7 @@ from . import (
     progress,
     projects,
     queue,
+    scaling,
 )
 
 
@@ -82,6 +83,7 @@ app.command("show")(experiments.show)
 app.command("logs")(logs.logs)
 app.command("performance")(performance.performance)
 app.command("diagnose")(diagnose.diagnose)
+app.command("scaling")(scaling.scaling)
 app.command("progress")(progress.progress)
 app.command("stacks")(progress.stacks)
 app.command("pause")(operations.pause)

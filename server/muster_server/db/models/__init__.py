@@ -37,6 +37,7 @@ from .identity import (
     SessionRow,
     UserRow,
 )
+from .scaling import ScalingReportRow
 from .storage import ClusterIdentityRow, FileDeletionRow
 from .views import SavedViewRow
 
@@ -75,6 +76,7 @@ __all__ = [
     "ProcessGroupRow",
     "ProjectRow",
     "SavedViewRow",
+    "ScalingReportRow",
     "SearchEventRow",
     "SessionRow",
     "SpendingRow",

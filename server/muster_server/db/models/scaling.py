@@ -1,0 +1,37 @@
+"""Scaling reports."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from sqlalchemy import ForeignKey, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from .base import Base, BigId
+
+
+class ScalingReportRow(Base):
+    """How an experiment trains on more slots and fewer. Its runs are experiments of their own."""
+
+    __tablename__ = "scaling_reports"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    experiment_id: Mapped[int] = mapped_column(
+        ForeignKey("experiments.id", ondelete="CASCADE"), index=True
+    )
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    """running | done | canceled | failed."""
+    reason: Mapped[str] = mapped_column(default="")
+    mode: Mapped[str] = mapped_column(String(8))
+    """domain.scaling.Mode."""
+    num_steps: Mapped[int]
+    slot_hours: Mapped[float | None]
+    """For all runs together; null: as much as the project has."""
+    points: Mapped[list[Any]]
+    """domain.scaling.Point as plain values, in the order of the runs."""
+    user_id: Mapped[int | None]
+    """Whose the runs are."""
+    requested_by: Mapped[str] = mapped_column(String(160))
+    created_at: Mapped[dt.datetime]
+    ended_at: Mapped[dt.datetime | None]

@@ -1,0 +1,78 @@
+"""What a run measured, as the cost model takes it."""
+
+from __future__ import annotations
+
+import statistics
+
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import ExperimentRow, TrialRow
+from muster_server.domain.cost_model.collectives import KINDS
+from muster_server.domain.cost_model.fitting import Transfer
+from muster_server.domain.cost_model.steps import Run
+from muster_server.schemas.performance import KindTrafficOut, RankStepsOut
+
+from .performance import trial_performance
+
+
+def run_of(
+    session: Session, experiment: ExperimentRow, trial: TrialRow, *, num_rows: int
+) -> Run | None:
+    """Means over the newest `num_rows` rows of each worker of a trial's current attempt; None when
+    it measured no steps or says nothing of its samples."""
+    found = trial_performance(session, trial.id, attempt_no=None, num_rows=num_rows)
+    ranks = found.ranks
+    if not ranks:
+        return None
+    step_s = statistics.fmean(r.step_ms for r in ranks) / 1e3
+    size = found.num_ranks
+    samples = _samples_per_step(experiment, trial, step_s)
+    if samples is None or step_s <= 0:
+        return None
+    exposed = _mean(ranks, "comm/exposed_ms")
+    waits = [min(r.wait_ms or 0.0, r.parts.get("comm/exposed_ms", 0.0)) for r in ranks]
+    return Run(
+        size=size,
+        samples=samples / size,
+        step_s=step_s,
+        compute_s=_mean(ranks, "time/forward_ms", "time/backward_ms"),
+        optimizer_s=_mean(ranks, "time/optimizer_ms"),
+        data_s=_mean(ranks, "time/data_wait_ms", "time/host_to_device_ms"),
+        exposed_s=exposed,
+        hidden_s=statistics.fmean(r.overlapped_ms or 0.0 for r in ranks) / 1e3,
+        wait_s=statistics.fmean(waits) / 1e3,
+        other_s=_mean(ranks, "time/checkpoint_ms", "time/other_ms", "pipeline/bubble_ms"),
+        transfers=tuple(transfer for t in found.traffic if (transfer := transfer_of(t))),
+        num_steps=min(r.num_rows for r in ranks),
+    )
+
+
+def transfer_of(traffic: KindTrafficOut) -> Transfer | None:
+    """None for what the cost model has no formula for."""
+    if traffic.kind not in KINDS or len(traffic.ranks) < 2:
+        return None
+    moved_ms = traffic.transfer_ms if traffic.transfer_ms is not None else traffic.time_ms
+    return Transfer(
+        kind=traffic.kind,
+        size=len(traffic.ranks),
+        count=traffic.count,
+        num_bytes=traffic.num_bytes,
+        transfer_s=moved_ms / 1e3,
+    )
+
+
+def _mean(ranks: list[RankStepsOut], *parts: str) -> float:
+    return statistics.fmean(sum(r.parts.get(p, 0.0) for p in parts) for r in ranks) / 1e3
+
+
+def _samples_per_step(experiment: ExperimentRow, trial: TrialRow, step_s: float) -> float | None:
+    """Of all workers. The built-in trainer's follow from the document; a script's from what it
+    reports."""
+    config = experiment.config
+    if config["trainer"] is not None:
+        batch = trial.hparams.get("batch_size", config["trainer"]["batch_size"])
+        whole: float = batch * config["resources"]["slots"] * config["strategy"]["accumulate"]
+        return whole
+    reported = trial.summary.get("throughput/samples_per_s") or {}
+    rate = reported.get("recent_mean")
+    return None if rate is None else float(rate) * step_s
