@@ -39,9 +39,11 @@ def upgrade() -> None:
     _add_saved_views()
     _add_diagnoses()
     _add_scaling()
+    _add_lineage()
 
 
 def downgrade() -> None:
+    _drop_lineage()
     _drop_diagnoses()
     _drop_saved_views()
     _drop_scaling()
@@ -658,3 +660,18 @@ def _add_scaling() -> None:
 
 def _drop_scaling() -> None:
     op.drop_table("scaling_reports")
+
+
+# ---------------------------------------------------------------- search
+
+
+def _add_lineage() -> None:
+    op.add_column("trials", sa.Column("parent_no", sa.Integer(), nullable=True))
+    op.add_column(
+        "trials", sa.Column("generation", sa.Integer(), server_default="0", nullable=False)
+    )
+
+
+def _drop_lineage() -> None:
+    op.drop_column("trials", "generation")
+    op.drop_column("trials", "parent_no")

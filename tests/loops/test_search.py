@@ -15,7 +15,7 @@ from muster_server.domain.search import Searcher
 from muster_server.loops.search import search_pass
 from muster_server.schemas.experiments import ExperimentIn
 from muster_server.security.principal import Principal
-from muster_server.services import experiment_views, experiments, operations, search
+from muster_server.services import experiment_views, experiments, operations, search, search_results
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 ADMIN = operations.Caller(principal=Principal(kind="user", name="ada", role="admin"), now=NOW)
@@ -228,3 +228,60 @@ def test_trials_that_report_at_the_same_time_all_count(database, submit):
     keys = search_events(database)
     assert sorted(keys[1:]) == [f"validation:{no}:3" for no in range(1, 7)]
     assert experiment(database).best_metric == 0.1
+
+
+PBT = """
+name: population
+trainer: {}
+hyperparameters: {lr: {log: [1e-4, 1e-1]}}
+search: {method: pbt, metric: val/loss, goal: min, population: 3, interval: 2,
+  max_length: {epochs: 4}, concurrent: 3}
+"""
+
+
+def rest(database, no, checkpoint_id):
+    with database.transaction() as session:
+        trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
+        trial.state, trial.latest_checkpoint_id = "PAUSED", checkpoint_id
+        search.on_trial_paused(session, trial, NOW)
+
+
+def test_a_clone_begins_from_its_parent_s_checkpoint_once_every_member_rests(
+    database, submit, report
+):
+    submit(PBT)
+    assert experiment(database).config["search"]["trials"] == 4
+    for no, value in enumerate([0.3, 0.1, 0.2], start=1):
+        report(no, Update(value, epoch=2))
+    search_pass(database, NOW)
+    assert {t.desired for t in trials(database).values()} == {"pause"}
+    for no in (1, 2, 3, 3):
+        rest(database, no, 40 + no)
+    search_pass(database, NOW)
+    rows = trials(database)
+    assert rows[1].desired == "early"
+    assert "a clone of trial 2 takes its place" in rows[1].reason
+    clone = rows[4]
+    assert (clone.parent_no, clone.generation, clone.source_checkpoint_id) == (2, 1, 42)
+    assert clone.hparams["lr"] != rows[2].hparams["lr"]
+    assert [rows[2].desired, rows[3].desired] == ["run", "run"]
+    with database.read() as session:
+        results = search_results.results_out(session, clone.experiment_id)
+    assert (results.parent_no, results.generation) == ([None, None, None, 2], [0, 0, 0, 1])
+
+
+def test_a_member_that_a_user_paused_before_its_report_arrived_rests_at_its_rung(
+    database, submit, report
+):
+    submit(PBT)
+    rest(database, 1, 41)
+    search_pass(database, NOW)
+    with database.transaction() as session:
+        trial = session.scalars(select(TrialRow).where(TrialRow.no == 1)).one()
+        search.on_metrics(session, trial, [Update(0.3, epoch=2)], NOW)
+    search_pass(database, NOW)
+    for no in (2, 3):
+        report(no, Update(no / 10, epoch=2))
+        rest(database, no, 40 + no)
+    search_pass(database, NOW)
+    assert trials(database)[4].parent_no == 2

@@ -109,6 +109,21 @@ def test_validation_early_stopping_and_the_best_checkpoint(train: Train) -> None
     assert again.series("train/loss") == {}
 
 
+def test_a_fork_trains_with_its_own_settings_not_with_those_of_the_checkpoint(train: Train) -> None:
+    given = {**SMALL, "data": "digits", "optimizer": "sgd", "momentum": 0.9, "schedule": "linear"}
+    first = train("first", **given, steps=10, lr=0.1)
+    last = first.checkpoints / "step-00000010"
+    same = train("same", resume_from=last, **given, steps=20, lr=0.1)
+    other = train("other", resume_from=last, **given, steps=20, lr=0.02, weight_decay=0.1)
+    lr = {name: job.series("train/lr") for name, job in (("same", same), ("other", other))}
+    # The schedule goes on where it was: half of 20 steps are done.
+    assert lr["same"][11] == pytest.approx(0.05)
+    assert lr["other"][11] == pytest.approx(0.01)
+    assert lr["other"][20] == pytest.approx(0.02 / 20)
+    assert other.series("train/loss")[11] == same.series("train/loss")[11], "the same weights"
+    assert other.series("train/loss")[20] != same.series("train/loss")[20]
+
+
 def test_a_language_model_learns_letters(train: Train) -> None:
     job = train("gpt", **TEXT, rows_per_s=0, steps=30, batch_size=32, lr=0.01)
     losses = job.series("val/loss")

@@ -5547,6 +5547,8 @@ export interface components {
         SearchResultsOut: {
             /** Ended At */
             ended_at: (string | null)[];
+            /** Generation */
+            generation: number[];
             /** Id */
             id: number[];
             /** Metric */
@@ -5559,6 +5561,8 @@ export interface components {
             no: number[];
             /** Parameters */
             parameters: components["schemas"]["ParameterOut"][];
+            /** Parent No */
+            parent_no: (number | null)[];
             /** Started At */
             started_at: (string | null)[];
             /** State */
@@ -5953,6 +5957,11 @@ export interface components {
             experiment_name: string;
             /** Flags */
             flags: string[];
+            /**
+             * Generation
+             * @default 0
+             */
+            generation: number;
             /** Hparams */
             hparams: {
                 [key: string]: unknown;
@@ -5977,6 +5986,8 @@ export interface components {
             num_slots: number;
             /** Num Steps Planned */
             num_steps_planned: number | null;
+            /** Parent No */
+            parent_no?: number | null;
             /** Pending Reason */
             pending_reason: string;
             /**
@@ -6017,6 +6028,11 @@ export interface components {
             experiment_name: string;
             /** Flags */
             flags: string[];
+            /**
+             * Generation
+             * @default 0
+             */
+            generation: number;
             /** Hparams */
             hparams: {
                 [key: string]: unknown;
@@ -6037,6 +6053,8 @@ export interface components {
             num_slots: number;
             /** Num Steps Planned */
             num_steps_planned: number | null;
+            /** Parent No */
+            parent_no?: number | null;
             /** Pending Reason */
             pending_reason: string;
             /**

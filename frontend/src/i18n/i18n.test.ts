@@ -9,6 +9,7 @@ import { compare } from "./en/compare";
 import { experiments } from "./en/experiments";
 import { keys } from "./en/keys";
 import { overview } from "./en/overview";
+import { search } from "./en/search";
 import { settings } from "./en/settings";
 import { submit } from "./en/submit";
 import { trials } from "./en/trials";
@@ -22,7 +23,7 @@ function flatten(node: object, prefix = ""): Map<string, string> {
   }
   return out;
 }
-const late = { charts, cluster, compare, experiments, keys, overview, settings, submit, trials };
+const late = { charts, cluster, compare, experiments, keys, overview, search, settings, submit, trials };
 const english = flatten(Object.values(late).reduce((all, texts) => ({ ...all, ...texts }), { ...en }));
 const chinese = flatten(zhCN);
 

@@ -346,11 +346,12 @@ class From(Section):
 class Search(Section):
     """How trials are chosen from `hyperparameters`."""
 
-    method: Literal["single", "grid", "random", "asha", "hyperband", "median"] = "single"
+    method: Literal["single", "grid", "random", "asha", "hyperband", "median", "pbt"] = "single"
     """`single`: one trial. `grid`: every combination once. `random`: all to their end. `asha`:
     trials that are behind when they reach a rung are stopped, or wait there (`variant`).
     `hyperband`: the same in several brackets, in which everybody waits for everybody. `median`:
-    trials worse than the median of the others are stopped."""
+    trials worse than the median of the others are stopped. `pbt`: a population of which the worst
+    are replaced by clones of the best."""
     sampler: Literal["random", "sobol", "halton", "tpe", "cmaes"] = "random"
     """Where the points come from, whatever the method (but `single` and `grid`). `random`:
     independent draws. `sobol`, `halton`: sequences that fill the space evenly. `tpe`, `cmaes`: learn
@@ -362,10 +363,10 @@ class Search(Section):
     """Whether less (`min`) or more (`max`) of the metric is better. Needed with `metric`."""
     trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None
     """Trials to create. Needed by `random`, `asha` and `median`; a grid's number follows from the
-    space, and that of `hyperband` from `max_length` and `divisor`."""
+    space, that of `hyperband` from `max_length` and `divisor`, and that of `pbt` from `population`."""
     max_length: Length | None = None
     """Full training length of a trial; one that goes on past it is stopped. Needed by `asha`,
-    `hyperband` and `median`."""
+    `hyperband`, `median` and `pbt`."""
     variant: Literal["stopping", "promotion"] = "stopping"
     """`asha`: `stopping` decides at once and stops for good; `promotion` pauses a trial at its rung
     with a checkpoint, and lets it go on when it is among the best."""
@@ -379,8 +380,27 @@ class Search(Section):
     concurrent: Annotated[int, Field(ge=1, le=10_000)] = 16
     """Trials that may run or wait in the queue at once; those paused at a rung do not count."""
     interval: Annotated[int, Field(ge=1, le=2**53)] | None = None
-    """`median`: how often trials are compared, in the unit of `max_length`. Default: a tenth of
-    it."""
+    """`median`, `pbt`: how often trials are compared, in the unit of `max_length`. Default: a tenth
+    of it."""
+    population: Annotated[int, Field(ge=2, le=MAX_TRIALS)] | None = None
+    """`pbt`: trials that train at the same time. Needed by it."""
+    quantile: Annotated[float, Field(gt=0, le=0.5)] = 0.25
+    """`pbt`: the share of the population that is replaced whenever it is compared, and the share
+    whose clones take their place. Rounded up."""
+    resample: Annotated[float, Field(ge=0, le=1)] = 0.25
+    """`pbt`: probability that a clone's hyperparameter is drawn anew. Otherwise it is perturbed."""
+    factors: Annotated[
+        list[Annotated[float, Field(gt=0, le=1_000)]], Field(min_length=1, max_length=10)
+    ] = [0.8, 1.2]
+    """`pbt`: a number of a clone is its parent's times one of these, within the bounds."""
+    explore: (
+        Annotated[
+            list[Annotated[SafeStr, Field(min_length=1, max_length=500)]], Field(min_length=1)
+        ]
+        | None
+    ) = None
+    """`pbt`: the hyperparameters that clones change. Default: all that are searched. Leave out what
+    shapes the model: a clone goes on from its parent's checkpoint."""
     constraints: Annotated[
         list[Annotated[SafeStr, Field(min_length=1, max_length=500)]], Field(max_length=50)
     ] = []

@@ -195,6 +195,10 @@ class TrialOut(Output):
     termination: str | None
     pending_reason: str
     num_slots: int
+    parent_no: int | None = None
+    """The trial of the same experiment it is a clone of, by number (method pbt)."""
+    generation: int = 0
+    """How many rungs its ancestors had passed when it was cloned; 0: it is no clone."""
     attempt_no: int
     num_restarts: int
     step: int

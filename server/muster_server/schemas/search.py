@@ -33,6 +33,10 @@ class SearchResultsOut(Output):
     step: list[int]
     started_at: list[dt.datetime | None]
     ended_at: list[dt.datetime | None]
+    parent_no: list[int | None]
+    """The trial it is a clone of, by number."""
+    generation: list[int]
+    """How many rungs its ancestors had passed when it was cloned; 0: it is no clone."""
     values: list[list[float | str | None]]
     """Per parameter, its value in each trial; null where it is not there."""
 

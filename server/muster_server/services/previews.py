@@ -84,7 +84,10 @@ def expected_rungs(spec: SearchSpec) -> list[dict[str, Any]]:
     expected: list[int] = []
     # What is drawn changes nothing of who goes on: a model need not be asked for it.
     played_spec = dataclasses.replace(spec, sampler="random", constraints=(), target=None)
-    if spec.trials <= SIMULATED_TRIALS_MAX:
+    if spec.explore is not None:
+        # As many are at every rung when none fails.
+        expected = [spec.explore.size] * len(spec.rungs)
+    elif spec.trials <= SIMULATED_TRIALS_MAX:
         played = simulate(played_spec, lambda no, _h, _u: sampling.uniform(_SIMULATION_SEED, no))
         expected = played.per_rung
     else:
@@ -111,6 +114,8 @@ def expected_rungs(spec: SearchSpec) -> list[dict[str, Any]]:
 
 
 def _at_most(spec: SearchSpec, trials: int, index: int) -> int:
+    if spec.explore is not None:
+        return spec.explore.size
     if spec.rule != "synchronous":
         return trials
     for _ in range(index):

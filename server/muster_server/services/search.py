@@ -25,6 +25,7 @@ from muster_server.domain.search import (
     Event,
     Finish,
     PauseTrial,
+    Rested,
     ResumeTrial,
     Searcher,
     StopTrial,
@@ -119,6 +120,23 @@ def on_trial_terminal(session: Session, trial: TrialRow, now: dt.datetime) -> No
     event = TrialEnded(
         trial_no=trial.no, outcome=_OUTCOMES[trial.state], value=trial.metric, key=key
     )
+    append(session, trial.experiment_id, key, event, now)
+
+
+def on_trial_paused(
+    session: Session, trial: TrialRow, now: dt.datetime, *, again: str = ""
+) -> None:
+    """Take note that a trial has given up its slots, where a population waits for that.
+
+    again: makes it another event of the same attempt.
+    """
+    config = session.scalar(
+        select(ExperimentRow.config).where(ExperimentRow.id == trial.experiment_id)
+    )
+    if config is None or config["search"]["method"] != "pbt":
+        return
+    key = f"rested:{trial.no}:{trial.attempt_no}{again}"
+    event = Rested(trial_no=trial.no, checkpoint_id=trial.latest_checkpoint_id, key=key)
     append(session, trial.experiment_id, key, event, now)
 
 
@@ -305,7 +323,9 @@ def carry_out(
         add_event(
             session,
             "trial.created",
-            f"Trial {trial.no} is queued.",
+            f"Trial {trial.no} is queued."
+            if trial.parent_no is None
+            else f"Trial {trial.no} is queued: a clone of trial {trial.parent_no}.",
             now=now,
             experiment_id=experiment.id,
             trial_id=trial.id,
@@ -409,6 +429,9 @@ def _pause_and_resume(
         if trial.desired != ("pause" if is_resumed else "run"):
             continue
         trial.desired = "run" if is_resumed else "pause"
+        if not is_resumed and trial.state == TrialState.PAUSED:
+            # By a user, before its last reports arrived: there is nothing left to wait for.
+            on_trial_paused(session, trial, now, again=":already")
         if is_resumed:
             trial.reason = f"Sent on: {resumes[trial.no]}."
         else:
@@ -458,7 +481,10 @@ def _continue(
 def _trial_row(experiment: ExperimentRow, action: CreateTrial, now: dt.datetime) -> TrialRow:
     values: dict[str, Any] = {
         "experiment_id": experiment.id,
-        "source_checkpoint_id": (experiment.source or {}).get("checkpoint_id"),
+        "source_checkpoint_id": action.checkpoint_id
+        or (experiment.source or {}).get("checkpoint_id"),
+        "parent_no": action.parent_no,
+        "generation": action.generation,
         "no": action.no,
         "hparams": action.hparams,
         "seed": action.seed,

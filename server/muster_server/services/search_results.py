@@ -19,6 +19,8 @@ from .experiments import get_experiment
 IMPORTANCE_TRIALS_MAX = 10_000
 """Importance is computed from the latest so many finished trials."""
 
+_NOT_THERE = object()
+
 
 def results_out(session: Session, experiment_id: int) -> SearchResultsOut:
     """Every trial of an experiment in order of number. Raises NotFound."""
@@ -35,6 +37,8 @@ def results_out(session: Session, experiment_id: int) -> SearchResultsOut:
             TrialRow.hparams,
             TrialRow.started_at,
             TrialRow.ended_at,
+            TrialRow.parent_no,
+            TrialRow.generation,
         )
         .where(TrialRow.experiment_id == experiment_id)
         .order_by(TrialRow.no)
@@ -58,6 +62,8 @@ def results_out(session: Session, experiment_id: int) -> SearchResultsOut:
         step=[row.step for row in rows],
         started_at=[row.started_at for row in rows],
         ended_at=[row.ended_at for row in rows],
+        parent_no=[row.parent_no for row in rows],
+        generation=[row.generation for row in rows],
         values=[[_shown(p, row.hparams) for row in rows] for p in searched],
     )
 
@@ -83,11 +89,9 @@ def importance_out(session: Session, experiment_id: int) -> ImportanceOut:
 
 
 def _shown(parameter: sampling.Parameter, hparams: Mapping[str, Any]) -> float | str | None:
-    at: Any = hparams
-    for key in parameter.path:
-        if not isinstance(at, Mapping) or key not in at:
-            return None
-        at = at[key]
+    at = sampling.value_of(hparams, parameter.path, _NOT_THERE)
+    if at is _NOT_THERE:
+        return None
     if parameter.kind == "choice":
         return _text(at)
     return at if isinstance(at, int | float) and not isinstance(at, bool) else None

@@ -56,7 +56,7 @@ def set_limits(session: Session, experiment_id: int, body: SearchLimitsIn, calle
 def enqueue(session: Session, experiment_id: int, body: EnqueueIn, caller: Caller) -> None:
     """Raises NotFound, Forbidden, Conflict and InvalidRequest."""
     experiment, searcher = _going_on(session, experiment_id, caller)
-    if searcher.spec.method in ("single", "grid", "hyperband"):
+    if searcher.spec.method in ("single", "grid", "hyperband", "pbt"):
         raise Conflict(
             "search.fixed",
             f"A search by {searcher.spec.method} makes the trials it makes, and no others.",
@@ -83,7 +83,7 @@ def promote(session: Session, trial_id: int, caller: Caller) -> None:
     """Send a trial on that waits at its rung. Raises NotFound, Forbidden and Conflict."""
     trial = get_trial(session, trial_id)
     experiment, searcher = _going_on(session, trial.experiment_id, caller)
-    if trial.no not in searcher.waiting:
+    if trial.no not in searcher.waiting or searcher.spec.rule == "population":
         raise Conflict(
             "search.not_waiting",
             f"Trial {trial.no} does not wait at a rung: it is {trial.state}.",
@@ -115,7 +115,7 @@ def _going_on(
 
 def _require_trials(searcher: Searcher, trials: int) -> None:
     spec = searcher.spec
-    if spec.method in ("single", "grid", "hyperband") or len(spec.brackets) > 1:
+    if spec.method in ("single", "grid", "hyperband", "pbt") or len(spec.brackets) > 1:
         brackets = " with several brackets" if len(spec.brackets) > 1 else ""
         raise _invalid(
             "trials", f"of a search by {spec.method}{brackets} follow from its document", "fork it"

@@ -294,6 +294,8 @@ def _trial(trial: TrialRow, experiment: ExperimentRow, reported: dt.datetime | N
         termination=trial.termination,
         pending_reason=trial.pending_reason,
         num_slots=experiment.slots_per_trial,
+        parent_no=trial.parent_no,
+        generation=trial.generation,
         attempt_no=trial.attempt_no,
         num_restarts=max(trial.attempt_no - 1, 0),
         step=trial.step,

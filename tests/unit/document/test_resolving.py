@@ -19,6 +19,10 @@ from muster_server.services.documents import reference, resolve, search_spec
 
 BASE = "name: x\nentrypoint: train.py\n"
 TRAINER = "name: x\ntrainer: {}\n"
+PBT = (
+    "hyperparameters: {lr: {log: [1e-4, 0.1]}}\n"
+    "search: {method: pbt, metric: val/loss, goal: min, max_length: {epochs: 20}, population: 4"
+)
 ASHA = "search: {method: asha, metric: val/loss, goal: min, trials: 16, max_length: {epochs: 9}}"
 
 
@@ -229,6 +233,16 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             None,
         ),
         (BASE + ASHA.replace("metric: val/loss, ", ""), "search.metric", "needed by asha", None),
+        (BASE + PBT.replace(", population: 4", "}"), "search.population", "needed by pbt", None),
+        (BASE + PBT + ", trials: 9}", "search.trials", "but pbt makes as many", None),
+        (BASE + PBT + ", sampler: tpe}", "search.sampler", "draws only its first members", None),
+        (BASE + PBT + ", explore: [lrs]}", "search.explore.0", "lrs is not searched", "mean lr?"),
+        (
+            BASE + ASHA.replace("}}", "}, population: 4}"),
+            "search.population",
+            "is of method pbt",
+            None,
+        ),
         (BASE + ASHA.replace("goal: min, ", ""), "search.goal", "needed", "goal: max"),
         (BASE + ASHA.replace("trials: 16, ", ""), "search.trials", "needed by asha", None),
         (
@@ -443,3 +457,10 @@ def test_the_built_in_trainer_understands_a_resolved_document() -> None:
 )
 def test_every_example_is_valid(path: Path) -> None:
     config(path.read_text(encoding="utf-8"))
+
+
+def test_the_trials_of_a_population_are_its_members_and_their_clones() -> None:
+    search = config(BASE + PBT + "}")["search"]
+    # Compared every 2 of 20 epochs: at nine of ten rungs one of four is replaced.
+    assert (search["interval"], search["trials"]) == (2, 13)
+    assert search_spec(config(BASE + PBT + "}")).rungs == tuple(range(2, 21, 2))

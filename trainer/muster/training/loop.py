@@ -22,6 +22,7 @@ from muster.training import evaluation, flops, optimizers, schedules, state, str
 from muster.training.config import Every, TrainConfig
 from muster.training.data.ahead import fetch_ahead
 from muster.training.saving.saver import Saver
+from muster.training.strategies import parts
 from muster.training.strategies.base import Place, Workload
 from muster.training.tasks import Task
 from muster.training.watching import Watch
@@ -92,6 +93,7 @@ def _train_and_save(
         steps_per_epoch=task.steps_per_epoch,
         seed=config.seed,
         watch=Watch.of(config.early_stopping),
+        settings=parts.groups_of(optimizer),
     )
     # From here on ranks with different data draw different dropout masks; the model above is the
     # same on all of them, and what is computed on several ranks has to stay the same.

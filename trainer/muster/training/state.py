@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -33,7 +34,7 @@ class TrainState:
 
     strategy: Strategy
     """Holds the model and the optimizer, wherever their parts are."""
-    scheduler: torch.optim.lr_scheduler.LRScheduler
+    scheduler: torch.optim.lr_scheduler.LambdaLR
     watch: Watch
     """What was concluded from the validations so far."""
     step: int = 0
@@ -41,6 +42,8 @@ class TrainState:
     global_batch: int = 0
     steps_per_epoch: int = 1
     seed: int = 0
+    settings: list[dict[str, Any]] = field(default_factory=list)
+    """Of the optimizer's parameter groups, as they are asked for."""
 
     @property
     def epoch(self) -> float:
@@ -63,6 +66,7 @@ def save(
     tensors[f"{RNG}{run.info.rank}"] = torch.get_rng_state()
     others = {
         "groups": parts.groups_of(strategy.optimizer),
+        "settings": state.settings,
         "strategy": {"kind": strategy.options.kind, "state": strategy.own_state()},
         "scheduler": state.scheduler.state_dict(),
         "step": state.step,
@@ -99,6 +103,7 @@ def restore(run: Run, state: TrainState) -> bool:
     if training["strategy"]["kind"] == state.strategy.options.kind:
         state.strategy.load_own(training["strategy"]["state"], saved)
     state.scheduler.load_state_dict(training["scheduler"])
+    _keep_settings(state, training.get("settings"))
     state.watch.load(training["watch"])
     state.step = int(training["step"])
     if training["world_size"] == run.info.world_size:
@@ -108,6 +113,24 @@ def restore(run: Run, state: TrainState) -> bool:
         # masks of the beginning again.
         seed_rank(state.seed, state.strategy.data_rank, step=state.step)
     return True
+
+
+def _keep_settings(state: TrainState, before: list[dict[str, Any]] | None) -> None:
+    """Train on with the settings that are asked for now, not with those of the checkpoint.
+
+    They differ when it is that of the trial this one is a fork or a clone of, with another learning
+    rate or weight decay, and when the training is longer now. before: the settings asked for when it
+    was made; None: it is of a version that did not store them.
+    """
+    groups, asked = state.strategy.optimizer.param_groups, state.settings
+    for group, own, old in zip(groups, asked, before or asked, strict=True):
+        # What an optimizer counts in its groups is no setting, and stays.
+        group.update({k: v for k, v in own.items() if k not in old or old[k] != v})
+    scheduler = state.scheduler
+    scheduler.base_lrs = [own["initial_lr"] for own in asked]
+    for group, base, factor in zip(groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True):
+        group["initial_lr"], group["lr"] = base, base * factor(scheduler.last_epoch)
+    scheduler._last_lr = [group["lr"] for group in groups]
 
 
 def _agreed_intact(run: Run, wanted: str) -> Path:

@@ -16,6 +16,7 @@ import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import * as format from "../../lib/format";
 import { ParallelCoordinates } from "./ParallelCoordinates";
+import { Population } from "./Population";
 import { roundTicks } from "./rungs";
 import { type Axis, axes, bestSoFar, byMetric, extremes, matching, metrics, place, type Range, type Results, scaled } from "./searchData";
 
@@ -59,6 +60,7 @@ function Charts({ results, experiment }: { results: Results; experiment: Experim
         <ParallelCoordinates results={results} axes={all} metric={metric} inside={inside} brushes={brushes} onBrush={setBrushes} />
         <BestTable results={results} metric={metric} inside={inside} />
       </Section>
+      <Population results={results} metric={metric} />
       <Importance experiment={experiment} />
       <Slice results={results} axes={all} metric={metric} inside={inside} />
     </>

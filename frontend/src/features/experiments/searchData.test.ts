@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import { axes, bestSoFar, byMetric, matching, metrics, place, type Results, valueAt } from "./searchData";
+import { ancestry, axes, bestOf, bestSoFar, byMetric, matching, metrics, place, type Results, valueAt } from "./searchData";
 
 const results: Results = {
   metric_name: "val/loss",
@@ -18,6 +18,8 @@ const results: Results = {
   step: [1, 1, 1, 1],
   started_at: [null, null, null, null],
   ended_at: [null, null, null, null],
+  parent_no: [null, null, 1, 3],
+  generation: [0, 0, 1, 2],
   values: [
     [0.001, 0.01, 0.1, 0.1],
     ["sgd", "adam", null, "adam"],
@@ -50,4 +52,11 @@ test("brushes leave those within all of them", () => {
   expect(matching(results, all, metric, new Map())).toEqual([0, 3]);
   expect(matching(results, all, metric, new Map([["lr", { low: 0.9, high: 1 }]]))).toEqual([3]);
   expect(matching(results, all, metric, new Map([["lr", { low: 0.9, high: 1 }], ["opt", { low: 0, high: 0.2 }]]))).toEqual([]);
+});
+
+test("the line of a clone leads back to the member that began from nothing", () => {
+  expect(ancestry(results, 3).map((i) => results.no[i])).toEqual([1, 3, 4]);
+  expect(ancestry(results, 1)).toEqual([1]);
+  expect(bestOf(metrics(results), "min")).toBe(3);
+  expect(bestOf([null], "min")).toBe(-1);
 });

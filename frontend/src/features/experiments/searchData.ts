@@ -107,6 +107,26 @@ export function matching(results: Results, all: Axis[], metric: (number | null)[
   return found;
 }
 
+/** Index of the best trial; of equal ones the lower number. -1: none has a value. */
+export const bestOf = (metric: (number | null)[], goal: string | null): number =>
+  byMetric(
+    metric.flatMap((value, i) => (value === null ? [] : [i])),
+    metric,
+    goal,
+  )[0] ?? -1;
+
+/** A trial's ancestors, the first one first, and itself: each is a clone of the one before. Indices. */
+export function ancestry(results: Results, index: number): number[] {
+  const byNo = new Map(results.no.map((no, i) => [no, i]));
+  const line: number[] = [];
+  for (let at: number | undefined = index; at !== undefined; ) {
+    line.unshift(at);
+    const parent: number | null | undefined = results.parent_no[at];
+    at = parent === null || parent === undefined ? undefined : byNo.get(parent);
+  }
+  return line;
+}
+
 /** Best first; of equal ones the lower number. */
 export function byMetric(indices: number[], metric: (number | null)[], goal: string | null): number[] {
   const sign = goal === "max" ? -1 : 1;

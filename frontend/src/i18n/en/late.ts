@@ -8,8 +8,9 @@ import type { compare } from "./compare";
 import type { experiments } from "./experiments";
 import type { keys } from "./keys";
 import type { overview } from "./overview";
+import type { search } from "./search";
 import type { settings } from "./settings";
 import type { submit } from "./submit";
 import type { trials } from "./trials";
 
-export type Late = typeof charts & typeof cluster & typeof compare & typeof experiments & typeof keys & typeof overview & typeof settings & typeof submit & typeof trials;
+export type Late = typeof charts & typeof cluster & typeof compare & typeof experiments & typeof keys & typeof overview & typeof search & typeof settings & typeof submit & typeof trials;

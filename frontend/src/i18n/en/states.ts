@@ -26,5 +26,5 @@ export const states = {
     REMOVED: "Removed",
   },
   flag: { STALLED: "Stalled", DEGRADED: "Degraded", UNREACHABLE: "Unreachable" },
-  searcher: { single: "Single trial", grid: "Grid", random: "Random", asha: "ASHA", hyperband: "Hyperband", median: "Median stopping" },
+  searcher: { single: "Single trial", grid: "Grid", random: "Random", asha: "ASHA", hyperband: "Hyperband", median: "Median stopping", pbt: "Population" },
 } as const;

@@ -9,6 +9,7 @@ import { compare } from "./compare";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { overview } from "./overview";
+import { search } from "./search";
 import { settings } from "./settings";
 import { states } from "./states";
 import { submit } from "./submit";
@@ -25,6 +26,7 @@ export const zhCN: Same<typeof en & Late> = {
   ...charts,
   ...compare,
   ...keys,
+  ...search,
   ...submit,
   ...settings,
 };

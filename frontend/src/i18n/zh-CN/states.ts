@@ -28,5 +28,5 @@ export const states: Same<typeof english> = {
     REMOVED: "已移除",
   },
   flag: { STALLED: "停滞", DEGRADED: "降级", UNREACHABLE: "不可达" },
-  searcher: { single: "单个试验", grid: "网格搜索", random: "随机搜索", asha: "ASHA 搜索", hyperband: "Hyperband 搜索", median: "中位数停止" },
+  searcher: { single: "单个试验", grid: "网格搜索", random: "随机搜索", asha: "ASHA 搜索", hyperband: "Hyperband 搜索", median: "中位数停止", pbt: "种群训练" },
 };

@@ -149,6 +149,10 @@ class TrialRow(Base):
     latest_checkpoint_id: Mapped[int | None]
     source_checkpoint_id: Mapped[int | None] = mapped_column(index=True)
     """A checkpoint of another trial that it starts from while it has none of its own."""
+    parent_no: Mapped[int | None]
+    """The trial of the same experiment it is a clone of (method pbt)."""
+    generation: Mapped[int] = mapped_column(default=0)
+    """How many rungs its ancestors had passed when it was cloned; 0: it is no clone."""
     num_continued: Mapped[int] = mapped_column(default=0)
     """How often it was continued after it had ended."""
     reason: Mapped[str] = mapped_column(default="")

@@ -45,6 +45,16 @@ class TrialEnded:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Rested:
+    """A trial has given up its slots, as it was asked to at a rung."""
+
+    trial_no: int
+    checkpoint_id: int | None
+    """Its newest one, from which it and its clones go on; None: it has none."""
+    key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Promoted:
     """A user sends a trial that waits at its rung on, whatever its rank."""
 
@@ -69,7 +79,7 @@ class Limited:
     key: str = ""
 
 
-Event = Started | Validated | TrialEnded | Promoted | Enqueued | Limited
+Event = Started | Validated | TrialEnded | Rested | Promoted | Enqueued | Limited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +92,12 @@ class CreateTrial:
     max_units: int | None
     """Training length after which it is complete; None when the document names none."""
     reason: str
+    parent_no: int | None = None
+    """The trial it is a clone of."""
+    checkpoint_id: int | None = None
+    """Of its parent: where it begins."""
+    generation: int = 0
+    """Rungs of its ancestors before it was made; 0: it began from nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +143,7 @@ _EVENTS: dict[str, type[Event]] = {
     "started": Started,
     "validated": Validated,
     "trial_ended": TrialEnded,
+    "rested": Rested,
     "promoted": Promoted,
     "enqueued": Enqueued,
     "limited": Limited,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from .rungs import Bracket, Ladder, quota
 from .spec import SearchSpec
@@ -89,7 +89,7 @@ class Waiting:
 
     def kept(self, rung: int) -> int:
         """How many of those on a rung may go on from it now, those who have gone on included."""
-        if self.spec.rule == "synchronous":
+        if self.spec.rule in ("synchronous", "population"):
             return self.closed[rung] or 0
         return len(self._ladders[rung]) // self.spec.divisor
 
@@ -121,13 +121,20 @@ class Waiting:
             del self.at[no]
         return sorted(losers)
 
+    def close(self, rung: int, losers: Collection[int]) -> None:
+        """population: everybody is there; all but these go on."""
+        for no in losers:
+            self.at.pop(no, None)
+        num_here = sum(at == rung for at in self.at.values())
+        self.closed[rung] = self.sent_on[rung] + num_here
+
     def _best(self, rung: int) -> Key | None:
         heap = self._heaps[rung]
         while heap and self.at.get(heap[0][1]) != rung:
             heapq.heappop(heap)
         if not heap:
             return None
-        if self.spec.rule == "synchronous":
+        if self.spec.rule in ("synchronous", "population"):
             may = self.sent_on[rung] < self.kept(rung)
         else:
             may = self._ladders[rung].rank(*heap[0]) < self.kept(rung)

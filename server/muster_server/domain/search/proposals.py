@@ -11,6 +11,7 @@ from muster.wire import Number, decode_number, encode_number
 
 from . import sampling
 from .constraints import Constraint
+from .population import perturb
 from .rungs import score
 from .spec import SearchSpec
 
@@ -135,6 +136,18 @@ class Proposer:
             if all(constraint.holds(hparams) for constraint in self._constraints):
                 return hparams
         return None
+
+    def perturb(self, parent: dict[str, Any], no: int) -> dict[str, Any]:
+        """Of trial `no`, a clone of one with the hyperparameters `parent`."""
+        assert self.spec.explore is not None, "a search without a population has no clones"
+        return perturb(
+            self.spec.explore,
+            self._parameters,
+            self._constraints,
+            parent,
+            seed=self.spec.seed,
+            no=no,
+        )
 
     def _candidates(self, no: int, history: History) -> Iterator[dict[str, Any]]:
         spec, parameters = self.spec, self._parameters

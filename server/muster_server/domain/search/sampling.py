@@ -156,6 +156,16 @@ def active(parameters: list[Parameter], values: Mapping[tuple[str, ...], Any]) -
     return _nest({path: value for path, value in values.items() if is_there(path)})
 
 
+def value_of(hparams: Mapping[str, Any], path: tuple[str, ...], default: Any = None) -> Any:
+    """The value at a path of nested hyperparameters; `default` where there is none."""
+    found: Any = hparams
+    for key in path:
+        if not isinstance(found, Mapping) or key not in found:
+            return default
+        found = found[key]
+    return found
+
+
 def outside(parameters: list[Parameter], point: Mapping[str, Any]) -> list[SpaceProblem]:
     """What is wrong with a point somebody wrote: values missing, unknown, or not of the space.
 

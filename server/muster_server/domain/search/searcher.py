@@ -21,6 +21,7 @@ from .events import (
     Limited,
     PauseTrial,
     Promoted,
+    Rested,
     ResumeTrial,
     Started,
     StopTrial,
@@ -28,6 +29,7 @@ from .events import (
     Validated,
 )
 from .medians import Curve
+from .population import Clone, Population, renew
 from .promoting import Waiting
 from .proposals import History, Proposer
 from .rungs import score
@@ -83,6 +85,7 @@ class Searcher:
         self._ends = Ends()
         self._history = History()
         self._proposer = Proposer(spec)
+        self._population = Population()
 
     @property
     def num_live(self) -> int:
@@ -121,6 +124,8 @@ class Searcher:
                     return self._count_value(event.value, event.trial_no)
                 trial = self._live.get(event.trial_no)
                 return [] if trial is None else self._judge(event, trial)
+            case Rested():
+                return self._rest(event)
             case TrialEnded():
                 return self._end(event)
 
@@ -141,6 +146,10 @@ class Searcher:
         self._ends.begin_anew()
         self._live.clear()
         self._again = sorted(set(trial_nos))
+        if spec.rule == "population":
+            # What was stopped for good while it rested is no member any more.
+            for no in sorted(self._waiting.at.keys() - set(self._again)):
+                self._waiting.forget(no)
         for no in self._again:
             if no in self._waiting.at:
                 self._waiting.send_on(no)
@@ -175,7 +184,7 @@ class Searcher:
         if self._proposer.learns:
             limit = min(limit, self.spec.concurrent)
         found: list[dict[str, Any]] = []
-        for no in range(1, min(limit, self.spec.trials) + 1):
+        for no in range(1, min(limit, self._num_members) + 1):
             hparams = self._proposer.propose(no, searcher._history)
             if hparams is None:
                 break
@@ -203,6 +212,7 @@ class Searcher:
             "enqueued": list(self._enqueued),
             **self._ends.to_json(),
             "history": self._history.to_json() if self._proposer.learns else None,
+            "population": self._population.to_json() if self.spec.explore else None,
             "finished": self.is_finished,
             "finish_reason": self.finish_reason,
         }
@@ -238,6 +248,8 @@ class Searcher:
         searcher._ends.load(state)
         if state.get("history") is not None:
             searcher._history = History.from_json(state["history"])
+        if state.get("population") is not None:
+            searcher._population = Population.from_json(state["population"])
         return searcher
 
     # ------------------------------------------------------------ reports
@@ -316,6 +328,7 @@ class Searcher:
         if no in self._waiting.at:
             self._waiting.forget(no)
             self._held.pop(no, None)
+            self._population.rested.pop(no, None)
         elif no in self._live:
             trial = self._live.pop(no)
             was_judged = trial.is_stopping or trial.next_rung == trial.end
@@ -334,6 +347,8 @@ class Searcher:
 
     def _close_rungs(self) -> list[Action]:
         """synchronous: stop those who are not among the best once everybody is there."""
+        if self.spec.rule == "population":
+            return self._renew()
         if self.spec.rule != "synchronous":
             return []
         actions: list[Action] = []
@@ -344,6 +359,91 @@ class Searcher:
             value = self.standings.value(rung, no)
             actions.append(StopTrial(no=no, reason=self._why(rung, value)))
         return actions
+
+    # ------------------------------------------------------------ population
+
+    def _rest(self, event: Rested) -> list[Action]:
+        if event.trial_no not in self._waiting.at or self.spec.rule != "population":
+            return []
+        self._population.rested[event.trial_no] = event.checkpoint_id
+        return [*self._renew(), *self._go_on()]
+
+    @property
+    def _is_gathering(self) -> bool:
+        """Members are on their way to a rung or to their rest, or have not been created."""
+        population, at = self._population, self._waiting.at
+        return bool(
+            self._live
+            or self._again
+            or population.clones
+            or self.num_created < self._num_members
+            or any(no not in population.rested for no in at)
+        )
+
+    @property
+    def _num_members(self) -> int:
+        return self.spec.explore.size if self.spec.explore else self.spec.trials
+
+    def _renew(self) -> list[Action]:
+        """Replace the worst by clones of the best, once everybody rests at the rung."""
+        explore, standings, rested = self.spec.explore, self.standings, self._population.rested
+        if explore is None or self._is_gathering or not self._waiting.at:
+            return []
+        rung = min(self._waiting.at.values())
+        if self._waiting.closed[rung] is not None:
+            return []  # those left there go on as soon as there is room
+        ranked = [
+            (entry.trial_no, score(entry.value, self.spec.goal))
+            for entry in standings.ranking(rung)
+            # A user took those away who had a value and do not wait.
+            if self._waiting.at.get(entry.trial_no) == rung
+            or not math.isfinite(score(entry.value, self.spec.goal))
+        ]
+        clones = renew(
+            explore,
+            ranked,
+            rested,
+            seed=self.spec.seed,
+            next_no=self.num_created + 1,
+            rung=rung,
+        )
+        self._population.clones = clones
+        losers = [c for c in clones if self._waiting.at.get(c.replaced_no) == rung]
+        self._waiting.close(rung, [c.replaced_no for c in losers])
+        actions: list[Action] = []
+        where, num = standings.where(rung), len(clones)
+        for clone in losers:
+            no = clone.replaced_no
+            standings.settle(rung, no, goes_on=False)
+            rested.pop(no, None)
+            self._held.pop(no, None)
+            reason = (
+                f"{self.spec.metric} of {standings.value(rung, no):.6g} at {where} was among the "
+                f"worst {num} of {len(ranked)}: a clone of trial {clone.parent_no} takes its place"
+            )
+            actions.append(StopTrial(no=no, reason=reason))
+        return actions
+
+    def _clone(self, clone: Clone) -> CreateTrial:
+        no = self.num_created = self.num_created + 1
+        population = self._population
+        hparams = self._proposer.perturb(population.hparams[clone.parent_no], no)
+        population.hparams[no] = hparams
+        population.hparams.pop(clone.replaced_no, None)
+        self._live[no] = self._new_live(0)
+        self._live[no].next_rung = clone.rung + 1
+        self.standings.in_bracket[0] += 1
+        return CreateTrial(
+            no=no,
+            hparams=hparams,
+            seed=sampling.trial_seed(self.spec.seed, no),
+            max_units=self.spec.max_units,
+            reason=f"trial {no}, a clone of trial {clone.parent_no} at "
+            f"{self.standings.where(clone.rung)} in place of trial {clone.replaced_no}",
+            parent_no=clone.parent_no,
+            checkpoint_id=clone.checkpoint_id,
+            generation=clone.rung + 1,
+        )
 
     # ------------------------------------------------------------ users
 
@@ -384,17 +484,23 @@ class Searcher:
             self._live[no].next_rung = self.standings.rungs_reached(no, bracket)
             actions.append(ContinueTrial(no=no, reason=f"trial {no} goes on"))
         while len(self._live) < self.spec.concurrent:
+            # Clones first: their parents rest until then, so that what they start from stays.
+            if self._population.clones:
+                actions.append(self._clone(self._population.clones.pop(0)))
+                continue
             found = self._waiting.next()
             if found is not None:
                 no, rung = found
                 kept, seen = self._waiting.kept(rung), len(self.standings.ladders[rung])
                 reason = f"among the best {kept} of {seen} at {self.standings.where(rung)}"
                 actions += self._send_on(no, reason)
-            elif self.num_created < self.spec.trials:
+            elif self.num_created < self._num_members:
                 made = self._create()
                 actions.append(made)
                 if isinstance(made, Finish):
                     return actions
+            elif self._waiting.at and self.spec.rule == "population":
+                return actions  # until everybody rests
             elif not self._live and (last := self._waiting.last_resort()) is not None:
                 no, rung = last
                 reason = (
@@ -414,7 +520,7 @@ class Searcher:
 
     def _create(self) -> CreateTrial | Finish:
         no = self.num_created + 1
-        reason = f"trial {no} of {self.spec.trials}"
+        reason = f"trial {no} of {self._num_members}"
         hparams: dict[str, Any] | None
         if self._enqueued:
             hparams = self._enqueued.pop(0)
@@ -430,6 +536,8 @@ class Searcher:
         self._live[no] = self._new_live(bracket)
         if self._proposer.learns:
             self._history.add(no, hparams)
+        if self.spec.rule == "population":
+            self._population.hparams[no] = hparams
         return CreateTrial(
             no=no,
             hparams=hparams,
@@ -445,6 +553,7 @@ class Searcher:
     def _send_on(self, no: int, reason: str) -> list[Action]:
         """Let a trial leave the rung it waits at; several, where it has trained on meanwhile."""
         rung = self._waiting.send_on(no)
+        self._population.rested.pop(no, None)
         self.standings.settle(rung, no, goes_on=True)
         _, end = self.standings.span(self.standings.place(rung)[0])
         self._live[no] = _Live(next_rung=rung + 1, end=end)

@@ -13,6 +13,7 @@ from .events import (
     Action,
     CreateTrial,
     PauseTrial,
+    Rested,
     ResumeTrial,
     Started,
     StopTrial,
@@ -29,7 +30,11 @@ Metric = Callable[[int, dict[str, Any], int], float]
 @dataclass
 class Simulation:
     units_by_trial: dict[int, int] = field(default_factory=dict)
-    """Units each trial had trained when it ended."""
+    """Units each trial had trained when it ended, those before it was cloned included."""
+    units_before: dict[int, int] = field(default_factory=dict)
+    """Of clones: the units their parents had trained."""
+    parents: dict[int, int] = field(default_factory=dict)
+    """Clone → the trial it was made of."""
     per_rung: list[int] = field(default_factory=list)
     """How many trials reached each rung, bracket after bracket."""
     num_pauses: int = 0
@@ -44,7 +49,8 @@ class Simulation:
 
     @property
     def total_units(self) -> int:
-        return sum(self.units_by_trial.values())
+        """Trained in all: what a clone takes over is not trained again."""
+        return sum(self.units_by_trial.values()) - sum(self.units_before.values())
 
 
 def simulate(spec: SearchSpec, metric: Metric, *, every: int | None = None) -> Simulation:
@@ -62,6 +68,7 @@ def simulate(spec: SearchSpec, metric: Metric, *, every: int | None = None) -> S
     reached: dict[int, int] = {}
     """Of each trial, the index into stops it was last at; -1 before the first."""
     agenda: list[tuple[int, int]] = []  # (time, trial number)
+    resting: set[int] = set()
 
     def train(no: int, now: int) -> None:
         at = reached[no]
@@ -73,9 +80,15 @@ def simulate(spec: SearchSpec, metric: Metric, *, every: int | None = None) -> S
         for action in actions:
             match action:
                 case CreateTrial():
-                    hparams[action.no], reached[action.no] = action.hparams, -1
-                    train(action.no, now)
+                    no, parent = action.no, action.parent_no
+                    hparams[no], reached[no] = action.hparams, -1
+                    if parent is not None:
+                        reached[no] = reached[parent]
+                        result.parents[no] = parent
+                        result.units_before[no] = stops[reached[no]]
+                    train(no, now)
                 case ResumeTrial():
+                    resting.discard(action.no)
                     train(action.no, now)
                 case StopTrial():
                     stopped.add(action.no)
@@ -86,6 +99,17 @@ def simulate(spec: SearchSpec, metric: Metric, *, every: int | None = None) -> S
         result.num_pauses += len(paused)
         result.most_live = max(result.most_live, searcher.num_live)
         result.most_paused = max(result.most_paused, searcher.num_waiting)
+        if spec.rule == "population":
+            for no in sorted(stopped):
+                # It rested, and so trains no more that could be heard of.
+                if no in resting:
+                    resting.discard(no)
+                    ended = TrialEnded(trial_no=no, outcome="stopped")
+                    carry_out(searcher.apply(ended), now)
+            for no in sorted(paused):
+                resting.add(no)
+                # A checkpoint for each, by its trial's number.
+                carry_out(searcher.apply(Rested(trial_no=no, checkpoint_id=no)), now)
         return stopped, paused
 
     carry_out(searcher.apply(Started()), 0)

@@ -6,10 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from .population import Explore
 from .rungs import Bracket, Breadth, asha_brackets, hyperband_brackets
 
-Method = Literal["single", "grid", "random", "asha", "hyperband", "median"]
-Rule = Literal["none", "stopping", "promotion", "synchronous", "median"]
+Method = Literal["single", "grid", "random", "asha", "hyperband", "median", "pbt"]
+Rule = Literal["none", "stopping", "promotion", "synchronous", "median", "population"]
 """What follows when a trial reaches a rung."""
 Goal = Literal["min", "max"]
 Unit = Literal["steps", "epochs"]
@@ -47,6 +48,9 @@ class SearchSpec:
     min_trials: int = 3
     """median: how many others must have reached a rung before anybody is stopped there."""
 
+    explore: Explore | None = None
+    """population: how it renews itself."""
+
     @property
     def rungs(self) -> tuple[int, ...]:
         """Units of every rung, bracket after bracket."""
@@ -62,6 +66,7 @@ class SearchSpec:
             **dataclasses.asdict(self),
             "brackets": [[b.trials, list(b.rungs)] for b in self.brackets],
             "constraints": list(self.constraints),
+            "explore": None if self.explore is None else _explore_to_json(self.explore),
         }
 
     @classmethod
@@ -74,6 +79,15 @@ class SearchSpec:
             fields["rule"] = "stopping" if rungs else "none"
         brackets = tuple(Bracket(trials=n, rungs=tuple(rungs)) for n, rungs in fields["brackets"])
         constraints = tuple(fields.get("constraints", ()))
+        if (explore := fields.get("explore")) is not None:
+            names = explore["names"]
+            fields["explore"] = Explore(
+                size=explore["size"],
+                quantile=explore["quantile"],
+                resample=explore["resample"],
+                factors=tuple(explore["factors"]),
+                names=None if names is None else tuple(names),
+            )
         return cls(**{**fields, "brackets": brackets, "constraints": constraints})
 
     @classmethod
@@ -142,3 +156,48 @@ class SearchSpec:
             rule="synchronous",
             sampler=sampler,
         )
+
+    @classmethod
+    def pbt(
+        cls,
+        *,
+        space: dict[str, Any],
+        explore: Explore,
+        max_units: int,
+        interval: int,
+        unit: Unit = "epochs",
+        seed: int = 0,
+        concurrent: int = 16,
+        metric: str = "val/loss",
+        goal: Goal = "min",
+        sampler: SamplerName = "random",
+        constraints: tuple[str, ...] = (),
+    ) -> SearchSpec:
+        """A population judged every `interval` units."""
+        rungs = (*range(interval, max_units, interval), max_units)
+        trials = explore.num_trials(len(rungs))
+        return cls(
+            method="pbt",
+            space=space,
+            seed=seed,
+            trials=trials,
+            concurrent=concurrent,
+            metric=metric,
+            goal=goal,
+            unit=unit,
+            max_units=max_units,
+            brackets=(Bracket(trials=trials, rungs=rungs),),
+            rule="population",
+            sampler=sampler,
+            constraints=constraints,
+            explore=explore,
+        )
+
+
+def _explore_to_json(explore: Explore) -> dict[str, Any]:
+    names = explore.names
+    return {
+        **dataclasses.asdict(explore),
+        "factors": list(explore.factors),
+        "names": None if names is None else list(names),
+    }

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from muster_server.domain.search import Bracket, SearchSpec, sampling
 from muster_server.domain.search.constraints import Constraint
+from muster_server.domain.search.population import Explore
 from muster_server.domain.search.rungs import asha_brackets, hyperband_brackets
 from muster_server.domain.search.spec import Rule
 from muster_server.errors import FieldProblem
@@ -82,20 +83,21 @@ def search_spec(config: dict[str, Any]) -> SearchSpec:
         target=search.get("target"),
         patience=search.get("patience"),
         max_failures=search.get("max_failures"),
+        explore=_explore(search),
     )
 
 
 def _brackets(search: dict[str, Any], max_units: int | None) -> tuple[tuple[Bracket, ...], Rule]:
     method, divisor = search["method"], search["divisor"]
-    if method not in ("asha", "hyperband", "median"):
+    if method not in ("asha", "hyperband", "median", "pbt"):
         return (), "none"
     assert max_units is not None, f"checked: {method} needs max_length"
     if method == "hyperband":
         return hyperband_brackets(max_units, divisor=divisor), "synchronous"
     if method == "median":
-        interval = search["interval"]
-        rungs = (*range(interval, max_units, interval), max_units)
-        return (Bracket(trials=search["trials"], rungs=rungs),), "median"
+        return (Bracket(trials=search["trials"], rungs=_marks(search)),), "median"
+    if method == "pbt":
+        return (Bracket(trials=search["trials"], rungs=_marks(search)),), "population"
     brackets = asha_brackets(
         max_units,
         divisor=divisor,
@@ -104,6 +106,25 @@ def _brackets(search: dict[str, Any], max_units: int | None) -> tuple[tuple[Brac
         breadth=search.get("brackets", "aggressive"),
     )
     return brackets, search.get("variant", "stopping")
+
+
+def _marks(search: dict[str, Any]) -> tuple[int, ...]:
+    """Every `interval` and the end, for the methods that compare at regular lengths."""
+    full: int = search["max_length"]["steps"] or search["max_length"]["epochs"]
+    return (*range(search["interval"], full, search["interval"]), full)
+
+
+def _explore(search: dict[str, Any]) -> Explore | None:
+    if search["method"] != "pbt":
+        return None
+    names = search["explore"]
+    return Explore(
+        size=search["population"],
+        quantile=search["quantile"],
+        resample=search["resample"],
+        factors=tuple(search["factors"]),
+        names=None if names is None else tuple(names),
+    )
 
 
 def _as_problem(problem: Unreadable) -> FieldProblem:
@@ -150,9 +171,13 @@ def _fill_in(config: dict[str, Any], parameters: list[sampling.Parameter]) -> No
         full = search["max_length"]["steps"] or search["max_length"]["epochs"]
         brackets = hyperband_brackets(full, divisor=search["divisor"])
         search["trials"] = sum(bracket.trials for bracket in brackets)
-    elif search["method"] == "median" and search["interval"] is None:
+    elif search["method"] in ("median", "pbt") and search["interval"] is None:
         full = search["max_length"]["steps"] or search["max_length"]["epochs"]
         search["interval"] = max(full // 10, 1)
+    if search["method"] == "pbt":
+        explored = _explore(search)
+        assert explored is not None, "checked: pbt needs a population"
+        search["trials"] = explored.num_trials(len(_marks(search)))
     if trainer is not None and trainer["epochs"] is None and trainer["steps"] is None:
         trainer.update(search["max_length"] or {"epochs": DEFAULT_EPOCHS, "steps": None})
 

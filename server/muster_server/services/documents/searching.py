@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from muster_server.domain.search import sampling
 from muster_server.domain.search.constraints import Constraint
+from muster_server.domain.search.population import Explore
 from muster_server.domain.search.proposals import LEARNING
 from muster_server.domain.search.rungs import hyperband_brackets
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import MAX_TRIALS, Document, Search
 
-STOPPING = ("asha", "hyperband", "median")
+STOPPING = ("asha", "hyperband", "median", "pbt")
 """Methods that stop trials before their end."""
 CONSTRAINT_DRAWS = 1_000
 """Constraints of which not one draw in so many fulfils all are refused."""
@@ -49,8 +50,9 @@ def check_search(
         )
     yield from _sampler(search, parameters)
     yield from _constraints(search, parameters)
-    if search.method == "median" and search.max_length is not None:
+    if search.method in ("median", "pbt") and search.max_length is not None:
         yield from _interval(search)
+    yield from _population(search, spaces)
     if search.method == "hyperband":
         yield from _hyperband(search)
     if search.method == "single":
@@ -77,7 +79,7 @@ def _sampler(search: Search, parameters: list[sampling.Parameter]) -> Iterator[F
         yield FieldProblem(
             "search.sampler",
             f"is {search.sampler}, but method {search.method} draws nothing",
-            "leave it out, or choose method random, asha, hyperband or median",
+            "leave it out, or choose method random, asha, hyperband, median or pbt",
         )
     numbers = [p for p in parameters if p.kind in ("int", "uniform", "log") and not p.when]
     if search.sampler == "cmaes" and len(numbers) < 2:
@@ -127,6 +129,55 @@ def _interval(search: Search) -> Iterator[FieldProblem]:
             "search.interval",
             f"is {search.interval}, which makes {full // search.interval} comparisons of one trial",
             f"at most {MEDIAN_MARKS} are possible: {full // MEDIAN_MARKS + 1} or more",
+        )
+
+
+def _population(search: Search, spaces: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+    """Of pbt, and what belongs to it beside another method."""
+    if search.method != "pbt":
+        if search.population is not None or search.explore is not None:
+            field = "population" if search.population is not None else "explore"
+            yield FieldProblem(
+                f"search.{field}", f"is of method pbt, not of {search.method}", "leave it out"
+            )
+        return
+    if search.population is None:
+        yield FieldProblem(
+            "search.population", "is needed by pbt", "say how many trials train at the same time"
+        )
+    if search.trials is not None:
+        yield FieldProblem(
+            "search.trials",
+            f"is {search.trials}, but pbt makes as many as population and interval say",
+            "leave trials out, and set population",
+        )
+    if search.sampler in LEARNING:
+        yield FieldProblem(
+            "search.sampler",
+            f"is {search.sampler}, but pbt draws only its first members, which nothing is known of",
+            "use random, sobol or halton",
+        )
+    names = [p.name for p in spaces]
+    if not names:
+        yield FieldProblem(
+            "hyperparameters", "has nothing to search", "for example lr: {log: [1e-4, 1e-1]}"
+        )
+    for index, name in enumerate(search.explore or ()):
+        if name not in names:
+            nearest = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(names)}"
+            yield FieldProblem(f"search.explore.{index}", f"{name} is not searched", hint)
+    if search.population is None or search.max_length is None:
+        return
+    full = search.max_length.steps or search.max_length.epochs or 1
+    interval = search.interval or max(full // 10, 1)
+    explore = Explore(size=search.population, quantile=search.quantile)
+    num = explore.num_trials(-(-full // interval))
+    if num > MAX_TRIALS:
+        yield FieldProblem(
+            "search.population",
+            f"of {search.population}, compared every {interval} of {full}, makes {num} trials",
+            f"at most {MAX_TRIALS} are possible: fewer members, or a longer interval",
         )
 
 

@@ -292,6 +292,8 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
     )
     if is_over:
         search.on_trial_terminal(session, trial, now)
+    elif action.after == "PAUSED":
+        search.on_trial_paused(session, trial, now)
     touch(
         session,
         "cluster",
