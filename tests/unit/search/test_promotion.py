@@ -227,13 +227,35 @@ def test_a_small_search_still_trains_its_best_trial_to_the_end() -> None:
     assert simulate(spec, lambda no, _h, _u: no).per_rung == [12, 3]
 
 
-def test_a_user_may_send_a_waiting_trial_on() -> None:
+def test_whom_a_user_sends_on_goes_as_soon_as_there_is_room_and_before_all_others() -> None:
     searcher = Searcher(promotion(concurrent=1))
     searcher.apply(Started())
-    report(searcher, 1, 1, 0.5)
-    assert said(searcher.apply(Promoted(trial_no=1))) == [("ResumeTrial", 1)]
+    for no, value in ((1, 0.5), (2, 0.1)):
+        report(searcher, no, 1, value)
+    assert searcher.num_live == 1
+    assert searcher.apply(Promoted(trial_no=1)) == [], "there is no room yet"
     assert searcher.apply(Promoted(trial_no=1)) == [], "said twice, it counts once"
     assert searcher.apply(Promoted(trial_no=9)) == []
+    searcher = Searcher.from_state(json.loads(json.dumps(searcher.state())))
+    # Trial 2 is the best of three, and still comes after it.
+    assert said(report(searcher, 3, 1, 0.7)) == [("PauseTrial", 3), ("ResumeTrial", 1)]
+    assert searcher.num_live == 1
+
+
+def test_whom_a_user_sends_on_goes_on_beside_the_best_of_a_synchronous_rung() -> None:
+    searcher = Searcher(SearchSpec.hyperband(space=SPACE, max_units=9, divisor=3, concurrent=100))
+    searcher.apply(Started())
+    members = [no for no, live in searcher._live.items() if live.end == 3]
+    last = members[-1]
+    for no in members[:-1]:
+        report(searcher, no, 1, no / 100)
+    worst = members[-2]
+    assert said(searcher.apply(Promoted(trial_no=worst))) == [("ResumeTrial", worst)]
+    actions = report(searcher, last, 1, 1.0)
+    went_on = {a.no for a in actions if isinstance(a, ResumeTrial)}
+    stopped = {a.no for a in actions if isinstance(a, StopTrial)}
+    assert went_on == set(members[:3])
+    assert went_on | stopped | {worst} == set(members)
 
 
 def test_those_who_wait_to_no_avail_are_stopped_when_the_search_ends() -> None:
@@ -359,7 +381,9 @@ def test_any_history_ends_with_every_trial_settled_and_nobody_promoted_twice(
             break
         no = rng.choice(sorted(running))
         fate = rng.random()
-        if fate < 0.04:
+        if paused and fate > 0.97:
+            hear(Promoted(trial_no=rng.choice(sorted(paused))))
+        elif fate < 0.04:
             running.discard(no)
             over.add(no)
             hear(TrialEnded(trial_no=no, outcome=rng.choice(["failed", "canceled"])))

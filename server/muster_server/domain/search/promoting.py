@@ -30,6 +30,8 @@ class Waiting:
         """Per rung, how many of those on their way to it will never reach it, failed ones aside."""
         self.closed: list[int | None] = [None] * len(ladders)
         """synchronous: how many go on from the rung, known once everybody is there."""
+        self.promoted: list[int] = []
+        """Those that a user sends on, as soon as there is room, before all others."""
         self._ladders = ladders
         self._heaps: list[list[Key]] = [[] for _ in ladders]
         self._first = first_rungs(spec.brackets)
@@ -45,8 +47,10 @@ class Waiting:
         """(trial, the rung it leaves) of who goes on next; None: nobody may.
 
         Higher rungs go first, counted from the top of each bracket, earlier brackets before later
-        ones; on one rung the best, then the lower number.
+        ones; on one rung the best, then the lower number. Before them all, whom a user sends on.
         """
+        if self.promoted:
+            return self.promoted[0], self.at[self.promoted[0]]
         tops = [
             (first + len(b.rungs) - 2, first)
             for first, b in zip(self._first, self.spec.brackets, strict=True)
@@ -77,13 +81,13 @@ class Waiting:
 
     def send_on(self, trial_no: int) -> int:
         """Take a trial off its rung; returns which one that was. Raises KeyError."""
-        rung = self.at.pop(trial_no)
+        rung = self._take(trial_no)
         self.sent_on[rung] += 1
         return rung
 
     def forget(self, trial_no: int) -> None:
         """It ended while it waited. Raises KeyError when it does not wait."""
-        rung = self.at.pop(trial_no)
+        rung = self._take(trial_no)
         if self.closed[rung] is not None:
             self.left[rung + 1] += 1  # it was among those who may go on
 
@@ -115,11 +119,18 @@ class Waiting:
                 if self.closed[rung] is None:
                     here = sorted(key for key in self._heaps[rung] if self.at.get(key[1]) == rung)
                     best = quota(len(self._ladders[rung]), self.spec.divisor)
-                    self.closed[rung] = min(best, len(here))
-                    losers += [(no, rung) for _, no in here[best:]]
+                    out = [no for _, no in here[best:] if no not in self.promoted]
+                    self.closed[rung] = self.sent_on[rung] + len(here) - len(out)
+                    losers += [(no, rung) for no in out]
         for no, _ in losers:
             del self.at[no]
         return sorted(losers)
+
+    def _take(self, trial_no: int) -> int:
+        rung = self.at.pop(trial_no)
+        if trial_no in self.promoted:
+            self.promoted.remove(trial_no)
+        return rung
 
     def close(self, rung: int, losers: Collection[int]) -> None:
         """population: everybody is there; all but these go on."""

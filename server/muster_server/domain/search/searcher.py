@@ -209,6 +209,7 @@ class Searcher:
             "sent_on": list(self._waiting.sent_on),
             "left": list(self._waiting.left),
             "closed": list(self._waiting.closed),
+            "promoted": list(self._waiting.promoted),
             "enqueued": list(self._enqueued),
             **self._ends.to_json(),
             "history": self._history.to_json() if self._proposer.learns else None,
@@ -244,6 +245,7 @@ class Searcher:
             searcher._waiting.sent_on = list(state["sent_on"])
             searcher._waiting.left = list(state["left"])
             searcher._waiting.closed = list(state["closed"])
+            searcher._waiting.promoted = list(state.get("promoted", ()))
         searcher._enqueued = list(state.get("enqueued", ()))
         searcher._ends.load(state)
         if state.get("history") is not None:
@@ -464,10 +466,10 @@ class Searcher:
         return self._go_on()
 
     def _promote(self, no: int) -> list[Action]:
-        rung = self._waiting.at.get(no)
-        if rung is None:
+        if no not in self._waiting.at or no in self._waiting.promoted:
             return []
-        return self._send_on(no, f"a user sent it on from {self.standings.where(rung)}")
+        self._waiting.promoted.append(no)
+        return self._go_on()
 
     def _use(self, spec: SearchSpec) -> None:
         self.spec = self._waiting.spec = self.standings.spec = spec
@@ -493,6 +495,8 @@ class Searcher:
                 no, rung = found
                 kept, seen = self._waiting.kept(rung), len(self.standings.ladders[rung])
                 reason = f"among the best {kept} of {seen} at {self.standings.where(rung)}"
+                if no in self._waiting.promoted:
+                    reason = f"a user sent it on from {self.standings.where(rung)}"
                 actions += self._send_on(no, reason)
             elif self.num_created < self._num_members:
                 made = self._create()
