@@ -35,6 +35,7 @@ from muster_server.api import (
     users,
     views,
 )
+from muster_server.api.agent_lane import AgentLane
 from muster_server.api.dashboard import dashboard_route
 from muster_server.api.guard import Gate, confirm_operation, operations_of
 from muster_server.api.parameters import parameters_of, refuse_unknown_parameters
@@ -115,6 +116,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.polls = polls = PollWatch(database, hub)
         app.state.writes = writes = Together(database, name="agents-write", writes=True)
         app.state.reads = reads = Together(database, name="agents-read", writes=False)
+        app.state.renew_many = agents.renewer(settings)
         writes.start()
         reads.start()
         _watch(app, settings)
@@ -154,7 +156,9 @@ def create_app(settings: Settings) -> FastAPI:
 
     # The last one added is the outermost. Every answer is hardened and counted; a request is
     # named, and answered for whatever happens; its page of origin and its size are checked; its
-    # sender is known and may do what is asked; and only then is its body read.
+    # sender is known and may do what is asked; and only then is its body read. What agents say all day
+    # is answered before the framework looks for its route once more.
+    app.add_middleware(AgentLane)
     app.add_middleware(StrictJson)
     app.add_middleware(Gate, settings=settings)
     app.add_middleware(RequestLimits, settings=settings)

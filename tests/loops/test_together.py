@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from muster_server.db.engine import Database
 from muster_server.db.models import NodeRow, ProjectRow
-from muster_server.db.together import Together
+from muster_server.db.together import ALONE, Together
 from muster_server.security.tokens import hash_secret
 from muster_server.testing.data import NOW
 
@@ -28,6 +28,22 @@ def ask_all(together: Together, works: list[Callable]) -> list:
 
     async def run() -> list:
         asked = [asyncio.ensure_future(together.do(work)) for work in works]
+        await asyncio.sleep(0)
+        together.start()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    outcomes = asyncio.run(run())
+    together.stop()
+    return outcomes
+
+
+def ask_all_for(together: Together, many: Callable, items: list[str], work: Callable) -> list:
+    """The same, of what `many` can do for several."""
+
+    async def run() -> list:
+        asked = [
+            asyncio.ensure_future(together.do(work(item), many=many, item=item)) for item in items
+        ]
         await asyncio.sleep(0)
         together.start()
         return await asyncio.gather(*asked, return_exceptions=True)
@@ -93,6 +109,34 @@ def test_what_one_has_loaded_the_next_one_reads_anew(own):
         session.add(ProjectRow(name="p", created_at=NOW))
     writes = Together(own, name="w", writes=True)
     assert ask_all(writes, [rename, read])[1] == 7.0
+
+
+def test_what_is_not_for_all_is_done_alone(database):
+    def add_some(session, asked):
+        for name in asked:
+            if not name.startswith("odd"):
+                session.add(ProjectRow(name=name, created_at=NOW))
+        return [ALONE if name.startswith("odd") else f"many {name}" for name in asked]
+
+    writes = Together(database, name="w", writes=True)
+    asked = ["a", "odd 1", "b", "odd 2", "odd 3"]
+    outcomes = ask_all_for(writes, add_some, asked, add)
+    assert outcomes == ["many a", "odd 1", "many b", "odd 2", "odd 3"]
+    with database.read() as session:
+        assert set(names(session)) >= set(asked)
+
+
+def test_when_what_is_for_all_fails_each_is_done_alone(database):
+    def fail(session, asked):
+        session.add(ProjectRow(name="half done", created_at=NOW))
+        session.flush()
+        raise KeyError("no")
+
+    writes = Together(database, name="w", writes=True)
+    assert ask_all_for(writes, fail, ["a", "b"], add) == ["a", "b"]
+    with database.read() as session:
+        assert {"a", "b"} <= set(names(session))
+        assert "half done" not in names(session)
 
 
 def test_readers_do_not_see_each_others_failures(own):

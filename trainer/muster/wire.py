@@ -818,7 +818,7 @@ class Control:
 
 T = TypeVar("T")
 
-_RECORD_TYPES: dict[str, type[Any]] = {
+RECORD_TYPES: dict[str, type[Any]] = {
     "metrics": MetricsRecord,
     "worker": WorkerRecord,
     "group": GroupRecord,
@@ -860,9 +860,9 @@ def _load(tp: Any, value: Any, path: str) -> Any:
         origin in (typing.Union, types.UnionType) and MetricsRecord in typing.get_args(tp)
     ):
         kind = value.get("type") if isinstance(value, dict) else None
-        if kind not in _RECORD_TYPES:
+        if kind not in RECORD_TYPES:
             raise ValueError(f"{path}: unknown record type {kind!r}")
-        return _load(_RECORD_TYPES[kind], value, path)
+        return _load(RECORD_TYPES[kind], value, path)
     if origin in (typing.Union, types.UnionType):
         for option in typing.get_args(tp):
             try:

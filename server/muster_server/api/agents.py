@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from functools import partial
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+import msgspec
+from fastapi import APIRouter, Path, Query, Request, Response
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
@@ -26,12 +27,21 @@ from muster.wire import (
     RegisterRequest,
 )
 from muster_server import clock
-from muster_server.db.together import Together
+from muster_server.db.together import Alone, Many, Together
 from muster_server.errors import Forbidden, TooLarge
 from muster_server.live.polls import PollWatch
 from muster_server.security.principal import Principal
-from muster_server.services import agents, identity, records, registration
+from muster_server.services import (
+    agents,
+    identity,
+    many_leases,
+    many_polls,
+    many_records,
+    records,
+    registration,
+)
 from muster_server.services.agents import Fence
+from muster_server.settings import Settings
 from muster_server.telemetry.process import ServerTelemetry
 
 from .deps import Agent, Config, Db
@@ -69,20 +79,27 @@ async def agent_register(
 
 
 @router.post("/lease", operation_id="agent_lease")
-async def agent_lease(
-    http: Request, agent: Agent, settings: Config, request: LeaseRequest
-) -> LeaseReply:
+async def agent_lease(http: Request, agent: Agent, request: LeaseRequest) -> LeaseReply:
     """Heartbeat. 410: register again."""
-    _require_self(agent, request.node_id)
+    return await renew(http, agent, request)
 
-    def renew(session: Session) -> LeaseReply:
+
+async def renew(http: Request, agent: Principal, request: LeaseRequest) -> LeaseReply:
+    _require_self(agent, request.node_id)
+    settings: Settings = http.app.state.settings
+
+    def renew_alone(session: Session) -> LeaseReply:
         identity.confirm_agent(session, agent)
         return agents.renew_lease(session, agent, request, settings=settings, now=clock.now())
 
-    return await _writes(http).do(renew)
+    return await _writes(http).do(
+        renew_alone,
+        many=http.app.state.renew_many,
+        item=many_leases.Beat(agent=agent, request=request),
+    )
 
 
-@router.get("/assignments", operation_id="agent_assignments")
+@router.get("/assignments", operation_id="agent_assignments", response_model=AssignmentsReply)
 async def agent_assignments(
     http: Request,
     agent: Agent,
@@ -90,31 +107,48 @@ async def agent_assignments(
     session_epoch: int,
     index: int = -1,
     wait: Annotated[float, Query(ge=0, le=60)] = 25.0,
-) -> AssignmentsReply:
+) -> Response:
     """The complete set this node should have. Waits while `index` is still its number."""
-    _require_self(agent, node_id)
-    fence = Fence(node_id, session_epoch)
-    deadline = time.monotonic() + min(wait, MAX_WAIT_S)
+    reply = await follow(http, agent, Fence(node_id, session_epoch), index=index, wait_s=wait)
+    return Response(reply, media_type="application/json")
 
-    def answer(session: Session, *, unless: int | None) -> AssignmentsReply | None:
-        return agents.answer_poll(session, agent, fence, unless=unless)
 
+async def follow(
+    http: Request, agent: Principal, fence: Fence, *, index: int, wait_s: float
+) -> bytes:
+    """wire.AssignmentsReply as JSON."""
+    _require_self(agent, fence.node_id)
+    deadline = time.monotonic() + min(wait_s, MAX_WAIT_S)
     polls: PollWatch = http.app.state.polls
-    reads: Together = http.app.state.reads
     with polls.listen(fence, index) as listener:
         must_look = True
         while (left := deadline - time.monotonic()) > 0:
             if must_look:
                 listener.take()
-                reply = await reads.do(partial(answer, unless=index))
+                reply = await _look(http, agent, fence, unless=index)
                 if reply is not None:
                     return reply
             if await http.is_disconnected():
                 break
             must_look = await listener.wait(min(left, IS_THERE_S))
-    reply = await reads.do(partial(answer, unless=None))
+    reply = await _look(http, agent, fence, unless=None)
     assert reply is not None
     return reply
+
+
+async def _look(
+    http: Request, agent: Principal, fence: Fence, *, unless: int | None
+) -> bytes | None:
+    def answer(session: Session) -> bytes | None:
+        reply = agents.answer_poll(session, agent, fence, unless=unless)
+        return msgspec.json.encode(reply) if reply is not None else None
+
+    reads: Together = http.app.state.reads
+    return await reads.do(
+        answer,
+        many=many_polls.answer,
+        item=many_polls.Poll(agent=agent, fence=fence, unless=unless),
+    )
 
 
 @router.post("/allocations/{allocation_id}/records", operation_id="agent_records")
@@ -122,9 +156,15 @@ async def agent_records(
     http: Request, agent: Agent, allocation_id: AllocationId, request: RecordsRequest
 ) -> RecordsReply:
     """Numbered records, in order. What the reply acknowledges is durable. 404: forget it."""
+    return await store(http, agent, allocation_id, request)
+
+
+async def store(
+    http: Request, agent: Principal, allocation_id: str, request: RecordsRequest
+) -> RecordsReply:
     _require_self(agent, request.node_id)
 
-    def store(session: Session) -> tuple[RecordsReply, list[NumberedRecord]]:
+    def store_alone(session: Session) -> many_records.Stored:
         applied: list[NumberedRecord] = []
         identity.confirm_agent(session, agent)
         reply = records.apply_records(
@@ -132,11 +172,30 @@ async def agent_records(
         )
         return reply, applied
 
-    reply, applied = await _writes(http).do(store)
+    reply, applied = await _writes(http).do(
+        store_alone,
+        many=store_many,
+        item=many_records.Sent(agent=agent, allocation_id=allocation_id, request=request),
+    )
     telemetry: ServerTelemetry = http.app.state.telemetry
     size = http.headers.get("content-length", "")
     telemetry.took_records(applied, int(size) if size.isdigit() else 0)
     return reply
+
+
+def store_many(
+    session: Session, sent: Sequence[many_records.Sent]
+) -> list[many_records.Stored | Alone]:
+    return many_records.store(session, sent, now=clock.now())
+
+
+def renewer(settings: Settings) -> Many:
+    """Makes app.state.renew_many."""
+
+    def renew_many(session: Session, beats: Sequence[many_leases.Beat]) -> list[LeaseReply | Alone]:
+        return many_leases.renew(session, beats, settings=settings, now=clock.now())
+
+    return renew_many
 
 
 @router.post("/allocations/{allocation_id}/logs/{local_rank}/{stream}", operation_id="agent_logs")

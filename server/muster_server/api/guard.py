@@ -39,7 +39,8 @@ from muster_server.settings import Settings
 
 log = structlog.get_logger(__name__)
 
-_OPERATION = "muster.operation"
+OPERATION = "muster.operation"
+"""Where in the scope the gate notes the operation that it let the caller through to."""
 MONITOR_KNOWN_S = 600.0
 """While the database is away, whoever has read the metrics within this time still may: an outage is
 what monitoring is for."""
@@ -141,7 +142,7 @@ class Gate:
         if operation is not None and operation.permission == "public":
             # Public routes know their caller all the same when it is cheap to say: it is not,
             # so they do not. /auth/state is asked before anybody has signed in.
-            scope[_OPERATION] = operation.id
+            scope[OPERATION] = operation.id
             await self.app(scope, receive, send)
             return
         principal = self._known_agent(scope, operation)
@@ -160,7 +161,7 @@ class Gate:
                     f"This needs the permission {operation.permission!r}, "
                     f"which the role {principal.role!r} does not have.",
                 )
-            scope[_OPERATION] = operation.id
+            scope[OPERATION] = operation.id
         if operation is None and (allowed := _methods_at(operations, scope)):
             raise HTTPException(405, headers={"Allow": ", ".join(sorted(allowed))})
         # Without an operation the router has nothing either, and answers 404.
@@ -313,7 +314,7 @@ def _take_ticket(connection: HTTPConnection) -> str | None:
 async def confirm_operation(connection: HTTPConnection) -> None:
     """Refuse unless this very route is the one the gate let the caller through to."""
     reached = _operation_id(connection.scope["route"])
-    decided = connection.scope.get(_OPERATION)
+    decided = connection.scope.get(OPERATION)
     if reached is None or reached != decided:
         log.error("guard_disagreement", reached=reached, decided=decided)
         raise Forbidden("auth.forbidden", "This address cannot be used.")

@@ -9,9 +9,11 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Dialect, Select
+from sqlalchemy import Dialect, Row, Select
 from sqlalchemy.orm import Session
 
+AnyRow = Row[*tuple[Any, ...]]
+"""Of a query whose columns are not told apart."""
 RawRow = tuple[Any, ...]
 """Two of the same query and database are equal when their rows are."""
 

@@ -8,12 +8,14 @@ them. Who waits alone is served at once; under load the batches grow by themselv
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import enum
 import functools
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -24,11 +26,25 @@ from .engine import Database
 T = TypeVar("T")
 Work = Callable[[Session], Any]
 
+
+class Alone(enum.Enum):
+    """Instead of a result, of what `Many` leaves to the caller's own work."""
+
+    ALONE = enum.auto()
+
+
+ALONE: Final = Alone.ALONE
+Many = Callable[[Session, Sequence[Any]], Sequence[Any]]
+"""Does for many callers at once what they ask for, each said by a value, in statements that cover all
+of them: a result for each, or ALONE. Where two callers could wait for each other's rows it has to
+take them in an order that is the same for everybody. Raising: nothing of it is kept."""
+
 log = structlog.get_logger(__name__)
 
 MOST = 32
 """Callers whose work goes into one transaction, where no two of those wait for each other: to read,
-and to write to SQLite, where whoever writes is alone. On PostgreSQL each writes in one of its own."""
+to write to SQLite, where whoever writes is alone, and what is done by a `Many`. On PostgreSQL all
+other work is written in a transaction of its own."""
 WRITERS = 4
 """Threads that write to PostgreSQL."""
 AWAY = ("08", "57P")
@@ -38,6 +54,8 @@ AWAY = ("08", "57P")
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
     work: Work
+    many: Many | None
+    item: Any
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
 
@@ -59,10 +77,15 @@ class Together:
 
     def __init__(self, database: Database, *, name: str, writes: bool) -> None:
         self._database = database
-        is_shared = database.is_sqlite or not writes
-        self._most, threads = (MOST, 1) if is_shared else (1, WRITERS)
+        self._is_shared = database.is_sqlite or not writes
+        """Any work may share a transaction with any other, and not only what a `Many` does."""
+        threads = 1 if self._is_shared else WRITERS
         self._do_all = self._write_all if writes else self._read_all
+        self._transaction = database.transaction if writes else database.read
         self._asked: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
+        self._ending = threading.Lock()
+        self._is_ending = False
+        """Nothing is put behind what ends the threads."""
         self._threads = [
             threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True)
             for number in range(threads)
@@ -72,17 +95,24 @@ class Together:
         for thread in self._threads:
             thread.start()
 
-    async def do(self, work: Callable[[Session], T]) -> T:
-        """What `work` returns, once it is durable. Raises what it raises."""
+    async def do(
+        self, work: Callable[[Session], T], *, many: Many | None = None, item: Any = None
+    ) -> T:
+        """What `work` returns, once it is durable. Raises what it raises.
+
+        many: does the same for `item` together with those of other callers, where it can.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        self._asked.put(_Asked(work=work, loop=loop, answer=answer))
+        self._asked.put(_Asked(work=work, many=many, item=item, loop=loop, answer=answer))
         return await answer
 
     def stop(self) -> None:
         """Do what was asked for so far, and end. Blocks until then."""
-        for _ in self._threads:
-            self._asked.put(None)
+        with self._ending:
+            self._is_ending = True
+            for _ in self._threads:
+                self._asked.put(None)
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
@@ -90,7 +120,7 @@ class Together:
     def _run(self) -> None:
         while (first := self._asked.get()) is not None:
             batch, is_last = [first], False
-            while len(batch) < self._most and not is_last:
+            while len(batch) < MOST and not is_last:
                 try:
                     asked = self._asked.get_nowait()
                 except queue.Empty:
@@ -99,22 +129,55 @@ class Together:
                     is_last = True
                 else:
                     batch.append(asked)
-            outcomes = self._do_all([asked.work for asked in batch])
-            for loop in {asked.loop for asked in batch}:
-                mine = [
-                    (asked.answer, outcome)
-                    for asked, outcome in zip(batch, outcomes, strict=True)
-                    if asked.loop is loop
-                ]
-                try:
-                    loop.call_soon_threadsafe(_tell, mine)
-                except RuntimeError:
-                    log.debug("nobody_waits_any_more")  # the loop is closed
+            left = self._do_many(batch)
+            if not self._is_shared and len(left) > 1:
+                left = self._hand_back(left)
+            if left:
+                _tell_all(left, self._do_all([asked.work for asked in left]))
             if is_last:
                 return
 
+    def _hand_back(self, left: Sequence[_Asked]) -> list[_Asked]:
+        """One of them is for this thread, the others are for those that wait."""
+        with self._ending:
+            if self._is_ending:
+                return list(left)
+            for asked in left[1:]:
+                self._asked.put(dataclasses.replace(asked, many=None))
+        return [left[0]]
+
+    def _do_many(self, batch: Sequence[_Asked]) -> list[_Asked]:
+        """Carry out what a `Many` can, all in one transaction; the others."""
+        groups: dict[Many, list[_Asked]] = {}
+        for asked in batch:
+            if asked.many is not None:
+                groups.setdefault(asked.many, []).append(asked)
+        if not groups:
+            return list(batch)
+        results: list[tuple[_Asked, Any]] = []
+        try:
+            with self._transaction() as session:
+                for many, some in groups.items():
+                    found = many(session, [asked.item for asked in some])
+                    results += zip(some, found, strict=True)
+        except DBAPIError as error:
+            if _is_away(error):
+                grouped = [asked for some in groups.values() for asked in some]
+                _tell_all(grouped, [_Outcome(error=error) for _ in grouped])
+                return [asked for asked in batch if asked.many is None]
+            log.debug("done_apart", why=type(error).__name__)
+            return list(batch)
+        except Exception as error:
+            log.warning("done_apart", why=type(error).__name__, exc_info=error)
+            return list(batch)
+        done = [(asked, result) for asked, result in results if result is not ALONE]
+        _tell_all([asked for asked, _ in done], [_Outcome(result=result) for _, result in done])
+        return [asked for asked, result in results if result is ALONE] + [
+            asked for asked in batch if asked.many is None
+        ]
+
     def _write_all(self, works: Sequence[Work]) -> list[_Outcome]:
-        if len(works) > 1:
+        if len(works) > 1 and self._is_shared:
             try:
                 results = []
                 with self._database.transaction() as session:
@@ -166,6 +229,19 @@ def _is_away(error: DBAPIError) -> bool:
     return (is_operational or error.connection_invalidated) and (
         not state or state.startswith(AWAY)
     )
+
+
+def _tell_all(asked: Sequence[_Asked], outcomes: Sequence[_Outcome]) -> None:
+    for loop in {one.loop for one in asked}:
+        mine = [
+            (one.answer, outcome)
+            for one, outcome in zip(asked, outcomes, strict=True)
+            if one.loop is loop
+        ]
+        try:
+            loop.call_soon_threadsafe(_tell, mine)
+        except RuntimeError:
+            log.debug("nobody_waits_any_more")  # the loop is closed
 
 
 def _tell(outcomes: Sequence[tuple[asyncio.Future[Any], _Outcome]]) -> None:

@@ -6,12 +6,12 @@ services/registration.py; the record stream is in services/records.py.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import functools
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import Row, Update, bindparam, func, select, update
 from sqlalchemy.orm import Session, load_only
 
@@ -65,7 +65,7 @@ _NODE = (
 
 
 @functools.cache
-def _renewal(*names: str) -> Update:
+def renewal(*names: str) -> Update:
     """Sets these columns of a node, if that is its session."""
     nodes = NodeRow.__table__.c
     return (
@@ -131,19 +131,12 @@ def renew_lease(
         "last_seen_at": now,
         "lease_expires_at": now + dt.timedelta(seconds=terms.lease_s),
     }
-    if request.clock is not None:
-        values |= {
-            "clock_offset_ms": request.clock.offset_ms,
-            "clock_error_ms": request.clock.error_ms,
-            "clock_skew_s": request.clock.skew_s,
-        }
-    if request.usage is not None:
-        values["usage"] = dataclasses.asdict(request.usage)
-        if system_metrics.is_due(node, now):
-            values["sampled_at"] = now
+    values |= said_of(request)
+    if "usage" in values and system_metrics.is_due(node.sampled_at, now):
+        values["sampled_at"] = now
     renewed = changed(
         session,
-        _renewal(*values),
+        renewal(*values),
         {"node_id": node.id, "epoch": request.session_epoch, **values},
     )
     if not renewed:
@@ -179,6 +172,20 @@ def renew_lease(
         credential=_renew_credential(session, principal, request, settings, now),
         server_time_ms=server_time_ms(session),
     )
+
+
+def said_of(request: LeaseRequest) -> dict[str, Any]:
+    """What a heartbeat says of its node, as columns."""
+    values: dict[str, Any] = {}
+    if request.clock is not None:
+        values |= {
+            "clock_offset_ms": request.clock.offset_ms,
+            "clock_error_ms": request.clock.error_ms,
+            "clock_skew_s": request.clock.skew_s,
+        }
+    if request.usage is not None:
+        values["usage"] = msgspec.to_builtins(request.usage)
+    return values
 
 
 def _renew_credential(
@@ -326,19 +333,21 @@ def take_deletions(
 def _assignment(row: Any) -> Assignment:
     wanted = row.desired
     assert wanted in ("prepare", "start", "stop", "kill"), wanted
-    rendezvous = None
-    if wanted != "prepare" and row.rendezvous_host and row.rendezvous_port:
-        rendezvous = Rendezvous(
-            host=row.rendezvous_host,
-            port=row.rendezvous_port,
-            run_id=f"{row.trial_id}.{row.no}",
-        )
     return Assignment(
         spec=load(AllocationSpec, row.spec),
         desired=wanted,
-        rendezvous=rendezvous,
+        rendezvous=rendezvous_of(row),
         stop_reason=row.stop_reason,
         stop_grace_s=row.stop_grace_s,
         stop_kind=row.stop_kind,
         stacks_no=row.stacks_no,
+    )
+
+
+def rendezvous_of(row: Any) -> Rendezvous | None:
+    """Where an attempt meets; its members hear of it from their start on."""
+    if row.desired == "prepare" or not row.rendezvous_host or not row.rendezvous_port:
+        return None
+    return Rendezvous(
+        host=row.rendezvous_host, port=row.rendezvous_port, run_id=f"{row.trial_id}.{row.no}"
     )

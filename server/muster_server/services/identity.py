@@ -212,10 +212,15 @@ def confirm_hash(agent: Principal, present: str | None) -> None:
     """The same for whoever has read its node's `credential_hash` already."""
     if agent.uses_next_credential:
         return
-    if present is None or not hmac.compare_digest(present, agent.credential_hash):
+    if not is_hash_of(agent, present):
         raise NotSignedIn(
             "auth.not_signed_in", "The token is not valid: mistyped, expired or revoked."
         )
+
+
+def is_hash_of(agent: Principal, present: str | None) -> bool:
+    """Whether `present` is the hash of what the agent presented."""
+    return present is not None and hmac.compare_digest(present, agent.credential_hash)
 
 
 def _of_join_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:

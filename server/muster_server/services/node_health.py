@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -34,10 +35,7 @@ def note_problems(
 ) -> None:
     """What the checks of its agent find wrong now. An event when that is about something else
     than before, not for each new figure."""
-    problems = [
-        Problem(kind=p.kind[:32], message=p.message[:MAX_MESSAGE_CHARS], blocks=p.blocks)
-        for p in found[:MAX_PROBLEMS]
-    ]
+    problems = _problems(found)
     if to_plain(problems) == node.problems:
         return
     node = _lock(session, node.id)
@@ -59,6 +57,18 @@ def note_problems(
         node_id=node.id,
         data={"kinds": sorted({p.kind for p in problems})},
     )
+
+
+def are_known(known: Sequence[Any], found: Sequence[NodeProblem]) -> bool:
+    """Whether `note_problems` would change nothing: `known` is what the node's row holds."""
+    return to_plain(_problems(found)) == known
+
+
+def _problems(found: Sequence[NodeProblem]) -> list[Problem]:
+    return [
+        Problem(kind=p.kind[:32], message=p.message[:MAX_MESSAGE_CHARS], blocks=p.blocks)
+        for p in found[:MAX_PROBLEMS]
+    ]
 
 
 def note_strike(session: Session, node_id: str, reason: str, *, now: dt.datetime) -> None:

@@ -156,6 +156,8 @@ def _free_devices(session: Session, node_id: str) -> list[int]:
 
 _UNDER_WAY = select(PreflightRow).where(PreflightRow.state == "running").order_by(PreflightRow.id)
 
+_ANY_UNDER_WAY = select(PreflightRow.id).where(PreflightRow.state == "running").limit(1)
+
 
 def wanted_of(session: Session, node_id: str) -> list[Preflight]:
     """Those under way that this node takes part in, and at which stage each is."""
@@ -165,6 +167,11 @@ def wanted_of(session: Session, node_id: str) -> list[Preflight]:
         if mine is not None:
             wanted.append(_order(row, mine))
     return wanted
+
+
+def are_under_way(session: Session) -> bool:
+    """Whether any node may take part in one now."""
+    return session.scalar(_ANY_UNDER_WAY) is not None
 
 
 def take_report(session: Session, node_id: str, report: PreflightReport, now: dt.datetime) -> bool:

@@ -7,7 +7,7 @@ import datetime as dt
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
 from sqlalchemy import select, update
@@ -61,6 +61,7 @@ from .events import add_event
 log = structlog.get_logger(__name__)
 
 MAX_RECORDS = 1000
+MAX_MESSAGE_CHARS = 4000
 
 
 def apply_records(
@@ -91,7 +92,7 @@ def apply_records(
     if trial.attempt_no != allocation.attempt_no or allocation.observed in ("LOST", "CLEANED"):
         return _refuse(session, allocation, request, now)
     before = allocation.acked_seq
-    fresh = _in_order(request.records[:MAX_RECORDS], before)
+    fresh = in_order(request.records[:MAX_RECORDS], before)
     for run in _runs(fresh):
         if isinstance(run[0].record, MetricsRecord):
             _apply_metrics(session, allocation, trial, run, now)
@@ -118,7 +119,7 @@ def _refuse(
     return RecordsReply(acked_seq=max(last, allocation.acked_seq), superseded=True)
 
 
-def _in_order(records: Sequence[NumberedRecord], acked_seq: int) -> list[NumberedRecord]:
+def in_order(records: Sequence[NumberedRecord], acked_seq: int) -> list[NumberedRecord]:
     """What follows `acked_seq` without a gap."""
     fresh: list[NumberedRecord] = []
     for numbered in records:
@@ -205,28 +206,41 @@ def _apply_worker(
         )
     )
     if row is None:
-        in_range = 0 <= record.local_rank < len(allocation.slots)
         row = WorkerRow(
             allocation_id=allocation.id,
             trial_id=allocation.trial_id,
             attempt_no=allocation.attempt_no,
             local_rank=record.local_rank,
             node_name=allocation.node_name,
-            slot=int(allocation.slots[record.local_rank]) if in_range else -1,
             started_at=now,
         )
         session.add(row)
-    row.rank = record.rank
-    row.world_size = record.world_size
-    row.node_rank = record.node_rank
-    row.pid = record.pid
-    row.host = record.host[:255]
-    row.master_addr = record.master_addr[:255]
-    row.master_port = record.master_port
-    row.device = record.device[:128] or row.device or ""
-    row.backend = record.backend[:32] or row.backend or ""
-    row.reports = bool(row.reports) or record.reports
+    values = worker_values(record, allocation.slots)
+    for name in ("device", "backend", "reports"):
+        values[name] = values[name] or getattr(row, name) or values[name]
+    if row.slot is not None:
+        del values["slot"]
+    for name, value in values.items():
+        setattr(row, name, value)
     session.flush()
+
+
+def worker_values(record: WorkerRecord, slots: Sequence[Any]) -> dict[str, Any]:
+    """What a worker on these slots says of itself, as columns of its row."""
+    in_range = 0 <= record.local_rank < len(slots)
+    return {
+        "slot": int(slots[record.local_rank]) if in_range else -1,
+        "rank": record.rank,
+        "world_size": record.world_size,
+        "node_rank": record.node_rank,
+        "pid": record.pid,
+        "host": record.host[:255],
+        "master_addr": record.master_addr[:255],
+        "master_port": record.master_port,
+        "device": record.device[:128],
+        "backend": record.backend[:32],
+        "reports": record.reports,
+    }
 
 
 def _apply_group(session: Session, allocation: AllocationRow, record: GroupRecord) -> None:
@@ -324,7 +338,7 @@ def _apply_state(
     if record.observed != before:
         allocation.observed, allocation.state_since = record.observed, now
     if record.message:
-        allocation.message = record.message[:4000]
+        allocation.message = record.message[:MAX_MESSAGE_CHARS]
     if record.exit is not None:
         node = session.get_one(NodeRow, allocation.node_id)
         info = on_server_clock(

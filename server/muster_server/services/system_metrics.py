@@ -27,11 +27,11 @@ _OF_INTERFACE = ("sent_bytes_per_s", "received_bytes_per_s")
 _OF_GPU = ("use_pct", "memory_used_bytes", "memory_total_bytes", "power_w", "temperature_c")
 
 
-def is_due(node: NodeRow, now: dt.datetime) -> bool:
-    """Whether what a heartbeat says now is to be kept."""
-    if node.sampled_at is None:
+def is_due(sampled_at: dt.datetime | None, now: dt.datetime) -> bool:
+    """Whether what a heartbeat says now is to be kept, with the last one that was."""
+    if sampled_at is None:
         return True
-    return (now - node.sampled_at).total_seconds() >= SAMPLE_EVERY_S
+    return (now - sampled_at).total_seconds() >= SAMPLE_EVERY_S
 
 
 def keep(session: Session, node_id: str, usage: Mapping[str, Any], now: dt.datetime) -> None:

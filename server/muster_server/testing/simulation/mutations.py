@@ -20,6 +20,7 @@ from muster_server.db import leases
 from muster_server.domain import restarts
 from muster_server.services import (
     allocations,
+    many_records,
     placement,
     records,
 )
@@ -52,8 +53,16 @@ MUTATIONS: tuple[Mutation, ...] = (
         "records that were applied already are applied again",
         7,
         records.apply_records,
-        "_in_order(request.records[:MAX_RECORDS], before)",
+        "in_order(request.records[:MAX_RECORDS], before)",
         "list(request.records[:MAX_RECORDS])",
+    ),
+    Mutation(
+        "no_dedup_of_many",
+        "the same, of requests that share their statements with others",
+        7,
+        many_records._change,
+        "records.in_order(request.records[: records.MAX_RECORDS], allocation.acked_seq)",
+        "list(request.records)",
     ),
     Mutation(
         "two_leaders",
