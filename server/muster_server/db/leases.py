@@ -11,7 +11,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import CursorResult, select, update
+from sqlalchemy import CursorResult, bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -101,13 +101,18 @@ def renew_by_anybody(
         session.add(row)  # another one came first: it says the same
 
 
+_EPOCH = (
+    select(ControllerLeaseRow.epoch)
+    .where(ControllerLeaseRow.name == bindparam("of"), ControllerLeaseRow.holder == bindparam("by"))
+    .with_for_update(read=True)
+)
+"""Asked before every write of a leader."""
+
+
 def require(session: Session, lease: Lease) -> None:
     """Raise LeaseLost unless `lease` still leads; until the commit nobody can take over."""
-    epoch = session.scalar(
-        select(ControllerLeaseRow.epoch)
-        .where(ControllerLeaseRow.name == lease.name, ControllerLeaseRow.holder == lease.holder)
-        .with_for_update(read=True)
-    )
+    said = {"of": lease.name, "by": lease.holder}
+    epoch = session.connection().scalar(_EPOCH, said)
     if epoch != lease.epoch:
         raise LeaseLost(f"{lease.name}: epoch {lease.epoch} is over")
 

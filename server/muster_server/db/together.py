@@ -46,7 +46,7 @@ MOST = 32
 to write to SQLite, where whoever writes is alone, and what is done by a `Many`. On PostgreSQL all
 other work is written in a transaction of its own."""
 WRITERS = 4
-"""Threads that write to PostgreSQL."""
+"""Threads that write to PostgreSQL, each in transactions of its own."""
 AWAY = ("08", "57P")
 """How the codes begin with which PostgreSQL says that it ends, or is not there."""
 
@@ -79,21 +79,26 @@ class Together:
         self._database = database
         self._is_shared = database.is_sqlite or not writes
         """Any work may share a transaction with any other, and not only what a `Many` does."""
-        threads = 1 if self._is_shared else WRITERS
         self._do_all = self._write_all if writes else self._read_all
         self._transaction = database.transaction if writes else database.read
         self._asked: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
-        self._ending = threading.Lock()
-        self._is_ending = False
-        """Nothing is put behind what ends the threads."""
+        self._asked_for_many: queue.SimpleQueue[_Asked | None] = (
+            self._asked if self._is_shared else queue.SimpleQueue()
+        )
+        """One thread's: while it commits the next batch gathers."""
         self._threads = [
             threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True)
-            for number in range(threads)
+            for number in range(1 if self._is_shared else WRITERS)
         ]
+        self._thread_for_many = threading.Thread(
+            target=self._run_many, name=f"{name}-many", daemon=True
+        )
 
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
+        if not self._is_shared:
+            self._thread_for_many.start()
 
     async def do(
         self, work: Callable[[Session], T], *, many: Many | None = None, item: Any = None
@@ -104,47 +109,34 @@ class Together:
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        self._asked.put(_Asked(work=work, many=many, item=item, loop=loop, answer=answer))
+        asked = _Asked(work=work, many=many, item=item, loop=loop, answer=answer)
+        (self._asked if many is None else self._asked_for_many).put(asked)
         return await answer
 
     def stop(self) -> None:
         """Do what was asked for so far, and end. Blocks until then."""
-        with self._ending:
-            self._is_ending = True
-            for _ in self._threads:
-                self._asked.put(None)
+        if self._thread_for_many.is_alive():  # first: it leaves work to the others
+            self._asked_for_many.put(None)
+            self._thread_for_many.join()
+        for _ in self._threads:
+            self._asked.put(None)
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
 
     def _run(self) -> None:
-        while (first := self._asked.get()) is not None:
-            batch, is_last = [first], False
-            while len(batch) < MOST and not is_last:
-                try:
-                    asked = self._asked.get_nowait()
-                except queue.Empty:
-                    break
-                if asked is None:
-                    is_last = True
-                else:
-                    batch.append(asked)
-            left = self._do_many(batch)
-            if not self._is_shared and len(left) > 1:
-                left = self._hand_back(left)
-            if left:
+        is_last = False
+        while not is_last:
+            batch, is_last = _take(self._asked, MOST if self._is_shared else 1)
+            if left := self._do_many(batch):
                 _tell_all(left, self._do_all([asked.work for asked in left]))
-            if is_last:
-                return
 
-    def _hand_back(self, left: Sequence[_Asked]) -> list[_Asked]:
-        """One of them is for this thread, the others are for those that wait."""
-        with self._ending:
-            if self._is_ending:
-                return list(left)
-            for asked in left[1:]:
+    def _run_many(self) -> None:
+        is_last = False
+        while not is_last:
+            batch, is_last = _take(self._asked_for_many, MOST)
+            for asked in self._do_many(batch):
                 self._asked.put(dataclasses.replace(asked, many=None))
-        return [left[0]]
 
     def _do_many(self, batch: Sequence[_Asked]) -> list[_Asked]:
         """Carry out what a `Many` can, all in one transaction; the others."""
@@ -229,6 +221,21 @@ def _is_away(error: DBAPIError) -> bool:
     return (is_operational or error.connection_invalidated) and (
         not state or state.startswith(AWAY)
     )
+
+
+def _take(queued: queue.SimpleQueue[_Asked | None], most: int) -> tuple[list[_Asked], bool]:
+    """What waits, at least one; and whether that was the last."""
+    batch: list[_Asked] = []
+    asked = queued.get()
+    while asked is not None:
+        batch.append(asked)
+        if len(batch) == most:
+            return batch, False
+        try:
+            asked = queued.get_nowait()
+        except queue.Empty:
+            return batch, False
+    return batch, True
 
 
 def _tell_all(asked: Sequence[_Asked], outcomes: Sequence[_Outcome]) -> None:

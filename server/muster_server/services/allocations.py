@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from sqlalchemy import CursorResult, Executable, select, update
+from sqlalchemy import BindParameter, CursorResult, Executable, Table, bindparam, select, update
 from sqlalchemy.orm import Session
 
 from muster.wire import AllocationSpec, CodeSpec
@@ -27,6 +27,38 @@ from .checkpoints import Start, trial_folder, url_of
 from .spending import Used, settle
 
 BUILT_IN_TRAINER = ("-m", "muster.training")
+
+
+# Written down once, like those of agents' calls: they are carried out for every member of every gang.
+
+_A = cast(Table, AllocationRow.__table__)
+_N, _SLOTS = cast(Table, NodeRow.__table__), cast(Table, NodeSlotRow.__table__)
+_W = cast(Table, WorkerRow.__table__)
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_NOW: BindParameter[Any] = bindparam("now", type_=_A.c.ended_at.type)
+_LOCK_NODES = select(_N.c.id).where(_N.c.id.in_(_IDS)).order_by(_N.c.id).with_for_update()
+_BUMP = update(_N).where(_N.c.id.in_(_IDS)).values(assignments_index=_N.c.assignments_index + 1)
+_MEMBERS = select(
+    _A.c.trial_id,
+    _A.c.node_id,
+    _A.c.slots,
+    _A.c.created_at,
+    _A.c.ended_at,
+    _A.c.price_per_slot_hour,
+).where(_A.c.id.in_(_IDS))
+_CLEAN = (
+    update(_A)
+    .where(_A.c.id.in_(_IDS), _A.c.observed == bindparam("before"))
+    .values(observed="CLEANED", desired="forget", state_since=_NOW, ended_at=_NOW)
+)
+_FREE = (
+    update(_SLOTS)
+    .where(_SLOTS.c.allocation_id.in_(_IDS))
+    .values(allocation_id=None, free_since=_NOW)
+)
+_END_WORKERS = (
+    update(_W).where(_W.c.allocation_id.in_(_IDS), _W.c.ended_at.is_(None)).values(ended_at=_NOW)
+)
 
 
 class Outdated(Exception):
@@ -102,15 +134,10 @@ def bump_assignments(session: Session, node_ids: Iterable[str]) -> None:
     ids = sorted(set(node_ids))
     if not ids:
         return
-    if len(ids) > 1 and session.get_bind().dialect.name != "sqlite":
-        session.execute(
-            select(NodeRow.id).where(NodeRow.id.in_(ids)).order_by(NodeRow.id).with_for_update()
-        ).all()
-    session.execute(
-        update(NodeRow)
-        .where(NodeRow.id.in_(ids))
-        .values(assignments_index=NodeRow.assignments_index + 1)
-    )
+    connection = session.connection()
+    if len(ids) > 1 and connection.dialect.name != "sqlite":
+        connection.execute(_LOCK_NODES, {"ids": ids}).all()
+    connection.execute(_BUMP, {"ids": ids})
     touch(session, *(f"assignments:{node_id}" for node_id in ids))
 
 
@@ -122,34 +149,15 @@ def clean(
     Returns the ids of the nodes; the caller bumps them. Raises Outdated when one is not in `before`
     any more.
     """
-    members = session.execute(
-        select(
-            AllocationRow.trial_id,
-            AllocationRow.node_id,
-            AllocationRow.slots,
-            AllocationRow.created_at,
-            AllocationRow.ended_at,
-            AllocationRow.price_per_slot_hour,
-        ).where(AllocationRow.id.in_(allocation_ids))
-    ).all()
-    num = changed(
-        session,
-        update(AllocationRow)
-        .where(AllocationRow.id.in_(allocation_ids), AllocationRow.observed == before)
-        .values(observed="CLEANED", desired="forget", state_since=now, ended_at=now),
-    )
-    if num != len(allocation_ids):
-        raise Outdated(f"of allocations {list(allocation_ids)} some are not {before}")
-    session.execute(
-        update(NodeSlotRow)
-        .where(NodeSlotRow.allocation_id.in_(allocation_ids))
-        .values(allocation_id=None, free_since=now)
-    )
-    session.execute(
-        update(WorkerRow)
-        .where(WorkerRow.allocation_id.in_(allocation_ids), WorkerRow.ended_at.is_(None))
-        .values(ended_at=now)
-    )
+    session.flush()
+    connection = session.connection()
+    ids = list(allocation_ids)
+    members = connection.execute(_MEMBERS, {"ids": ids}).all()
+    cleaned = connection.execute(_CLEAN, {"ids": ids, "before": before, "now": now})
+    if cleaned.rowcount != len(ids):
+        raise Outdated(f"of allocations {ids} some are not {before}")
+    connection.execute(_FREE, {"ids": ids, "now": now})
+    connection.execute(_END_WORKERS, {"ids": ids, "now": now})
     by_trial: dict[int, list[Used]] = defaultdict(list)
     for member in members:
         lost_at = member.ended_at if before == "LOST" else None

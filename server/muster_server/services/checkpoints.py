@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from muster.wire import decode_number
@@ -63,14 +63,17 @@ def _place(session: Session, config: Mapping[str, Any], path: str) -> str:
     return url_of(config, session.scalars(select(ClusterIdentityRow.id)).one(), path)
 
 
+_NEWEST = (
+    select(CheckpointRow)
+    .where(CheckpointRow.trial_id == bindparam("of"), CheckpointRow.state == "complete")
+    .order_by(CheckpointRow.step.desc(), CheckpointRow.attempt_no.desc())
+    .limit(1)
+)
+
+
 def newest(session: Session, trial_id: int) -> CheckpointRow | None:
     """The checkpoint of the highest step; of equal ones that of the latest attempt."""
-    return session.scalar(
-        select(CheckpointRow)
-        .where(CheckpointRow.trial_id == trial_id, CheckpointRow.state == "complete")
-        .order_by(CheckpointRow.step.desc(), CheckpointRow.attempt_no.desc())
-        .limit(1)
-    )
+    return session.scalar(_NEWEST, {"of": trial_id})
 
 
 def best_id(session: Session, trial: TrialRow) -> int | None:

@@ -22,6 +22,7 @@ from muster_server.security.principal import Principal
 
 from . import identity, preflights
 from .agents import Fence, rendezvous_of
+from .checkpoints import OBJECT_STORE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ def answer(session: Session, polls: Sequence[Poll]) -> list[bytes | Alone | None
     if preflights.are_under_way(session):
         return [ALONE if place in asked else one for place, one in enumerate(answers)]
     storages = sorted({node.storage_id for node in asked.values() if node.storage_id})
-    deleting = set(connection.scalars(_DELETING, {"ids": storages})) if storages else set()
+    deleting = set(connection.scalars(_DELETING, {"ids": [*storages, OBJECT_STORE]}))
     wanted: dict[str, list[dict[str, Any]]] = defaultdict(list)
     of_nodes = sorted({node.id for node in asked.values()})
     for row in connection.execute(_WANTED, {"ids": of_nodes}):
@@ -104,7 +105,7 @@ def answer(session: Session, polls: Sequence[Poll]) -> list[bytes | Alone | None
     for place, node in asked.items():
         answers[place] = (
             ALONE
-            if node.storage_id in deleting
+            if node.storage_id and deleting & {node.storage_id, OBJECT_STORE}
             else msgspec.json.encode(
                 {
                     "index": node.assignments_index,

@@ -3,12 +3,13 @@ slots, an attempt is asked for its own."""
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import secrets
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
-from sqlalchemy import ColumnElement, bindparam, func, select, update
+import msgspec
+from sqlalchemy import BindParameter, Table, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
@@ -24,7 +25,7 @@ from muster_server.db.models import (
 from muster_server.domain.scheduler import NodeShare, Place, Preempt, Resize, Wait
 from muster_server.domain.states import YieldKind
 
-from .allocations import Outdated, build_spec, bump_assignments, changed, require_one
+from .allocations import Outdated, build_spec, bump_assignments, changed
 from .checkpoints import OBJECT_STORE, Start, start_of
 from .events import add_event
 from .spending import price_of
@@ -34,60 +35,111 @@ MAX_REASONS_PER_PASS = 1000
 """Pending reasons rewritten in one pass; the front of the queue comes first."""
 
 
+# Statements are written down once: putting them together takes longer than carrying them out.
+
+_T, _E = cast(Table, TrialRow.__table__), cast(Table, ExperimentRow.__table__)
+_N, _S = cast(Table, NodeRow.__table__), cast(Table, NodeSlotRow.__table__)
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_START = (
+    update(_T)
+    .where(
+        _T.c.id == bindparam("of"),
+        _T.c.state == "QUEUED",
+        _T.c.desired == "run",
+        # Nobody has paused or stopped its experiment meanwhile.
+        select(_E.c.id)
+        .where(_E.c.id == _T.c.experiment_id, _E.c.desired == "run", _E.c.exhausted_reason == "")
+        .exists(),
+    )
+    .values(
+        state="STARTING",
+        attempt_no=_T.c.attempt_no + 1,
+        not_before=None,
+        pending_reason="",
+        estimated_start_at=None,
+        promised_since=None,
+        reason=bindparam("because"),
+    )
+)
+_TRIAL = select(
+    _T.c.id,
+    _T.c.no,
+    _T.c.experiment_id,
+    _T.c.attempt_no,
+    _T.c.hparams,
+    _T.c.seed,
+    _T.c.source_checkpoint_id,
+).where(_T.c.id == bindparam("of"))
+_EXPERIMENT = select(_E.c.id, _E.c.name, _E.c.config, _E.c.blob_sha256).where(
+    _E.c.id == bindparam("of")
+)
+_ADD_ATTEMPT = insert(cast(Table, AttemptRow.__table__)).returning(AttemptRow.__table__.c.id)
+_ADD_ALLOCATIONS = insert(cast(Table, AllocationRow.__table__))
+_CLUSTER = select(ClusterIdentityRow.__table__.c.id)
+_OPEN_NODES = (
+    select(_N.c.id)
+    .where(_N.c.id.in_(_IDS), _N.c.state == "ONLINE", _N.c.scheduling == "open")
+    .order_by(_N.c.id)
+    .with_for_update()
+)
+_TAKE = (
+    update(_S)
+    .where(
+        _S.c.node_id == bindparam("of_node"),
+        _S.c.idx == bindparam("slot"),
+        _S.c.allocation_id.is_(None),
+    )
+    .values(allocation_id=bindparam("holder"), free_since=None)
+)
+_HELD = (
+    select(_S.c.allocation_id, func.count())
+    .where(_S.c.allocation_id.in_(_IDS))
+    .group_by(_S.c.allocation_id)
+)
+
+
 def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.datetime) -> None:
     """Reserve the slots and create the attempt with its allocations, PREPARING.
 
     Raises Outdated, and then nothing must be committed, when the trial, a node or a slot is not
     any more as the decision assumed.
     """
-    require_one(
-        session,
-        update(TrialRow)
-        .where(
-            TrialRow.id == decision.trial_id,
-            TrialRow.state == "QUEUED",
-            TrialRow.desired == "run",
-            _is_wanted(),
-        )
-        .values(
-            state="STARTING",
-            attempt_no=TrialRow.attempt_no + 1,
-            not_before=None,
-            pending_reason="",
-            estimated_start_at=None,
-            promised_since=None,
-            reason=f"placed: {decision.reason}",
-        ),
-        f"trial {decision.trial_id} is not queued any more",
+    session.flush()
+    connection = session.connection()
+    placed = connection.execute(
+        _START, {"of": decision.trial_id, "because": f"placed: {decision.reason}"}
     )
-    trial = session.get_one(TrialRow, decision.trial_id, populate_existing=True)
-    experiment = session.get_one(ExperimentRow, trial.experiment_id)
+    if placed.rowcount != 1:
+        raise Outdated(f"trial {decision.trial_id} is not queued any more")
+    trial: Any = connection.execute(_TRIAL, {"of": decision.trial_id}).one()
+    experiment: Any = connection.execute(_EXPERIMENT, {"of": trial.experiment_id}).one()
     start = start_of(session, experiment, trial)
     world_size = sum(len(share.slots) for share in decision.shares)
-    attempt = AttemptRow(
-        trial_id=trial.id,
-        no=trial.attempt_no,
-        state="PREPARING",  # PLANNED until this very commit, which reserves the slots
-        world_size=world_size,
-        num_nodes=len(decision.shares),
-        resume_checkpoint_id=start.checkpoint.id if start is not None else None,
-        resume_step=start.step if start is not None else 0,
-        controller_epoch=controller_epoch,
-        reason=f"placed: {decision.reason}",
-        root_log_tail=[],
-        created_at=now,
-    )
-    session.add(attempt)
-    session.flush()
-    cluster_id = session.scalars(select(ClusterIdentityRow.id)).one()
+    attempt_id = connection.execute(
+        _ADD_ATTEMPT,
+        {
+            "trial_id": trial.id,
+            "no": trial.attempt_no,
+            "state": "PREPARING",  # PLANNED until this very commit, which reserves the slots
+            "world_size": world_size,
+            "num_nodes": len(decision.shares),
+            "resume_checkpoint_id": start.checkpoint.id if start is not None else None,
+            "resume_step": start.step if start is not None else 0,
+            "controller_epoch": controller_epoch,
+            "reason": f"placed: {decision.reason}",
+            "root_log_tail": [],
+            "created_at": now,
+        },
+    ).scalar_one()
+    cluster_id = connection.execute(_CLUSTER).scalar_one()
     price = price_of(session, (experiment.config.get("resources") or {}).get("pool", "default"))
     # Of all members, but for what is `own`: taking it apart costs more than the rest of a member.
-    common = dataclasses.asdict(
+    common = msgspec.to_builtins(
         build_spec(
             experiment,
             trial,
-            attempt_id=attempt.id,
-            attempt_no=attempt.no,
+            attempt_id=attempt_id,
+            attempt_no=trial.attempt_no,
             allocation_id="",
             share=decision.shares[0],
             num_nodes=len(decision.shares),
@@ -97,34 +149,36 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
         )
     )
     taken: dict[str, NodeShare] = {}
+    members = []
     for share in decision.shares:
         allocation_id = f"a{secrets.token_hex(10)}"
+        taken[allocation_id] = share
         own = {
             "allocation_id": allocation_id,
             "node_rank": share.node_rank,
             "slots": list(share.slots),
             "rank_offset": share.rank_offset,
         }
-        allocation = AllocationRow(
-            id=allocation_id,
-            attempt_id=attempt.id,
-            trial_id=trial.id,
-            attempt_no=attempt.no,
-            node_id=share.node_id,
-            node_name=share.node_name,
-            node_rank=share.node_rank,
-            slots=list(share.slots),
-            rank_offset=share.rank_offset,
-            desired="prepare",
-            observed="ASSIGNED",
-            spec={**common, **own},
-            price_per_slot_hour=price,
-            created_at=now,
-            state_since=now,
+        members.append(
+            {
+                "id": allocation_id,
+                "attempt_id": attempt_id,
+                "trial_id": trial.id,
+                "attempt_no": trial.attempt_no,
+                "node_id": share.node_id,
+                "node_name": share.node_name,
+                "node_rank": share.node_rank,
+                "slots": list(share.slots),
+                "rank_offset": share.rank_offset,
+                "desired": "prepare",
+                "observed": "ASSIGNED",
+                "spec": {**common, **own},
+                "price_per_slot_hour": price,
+                "created_at": now,
+                "state_since": now,
+            }
         )
-        session.add(allocation)
-        taken[allocation_id] = share
-    session.flush()
+    connection.execute(_ADD_ALLOCATIONS, members)
     _take(session, taken)
     add_event(
         session,
@@ -133,7 +187,7 @@ def place(session: Session, decision: Place, *, controller_epoch: int, now: dt.d
         message=_sentence(trial, decision, start, decision.shares),
         experiment_id=trial.experiment_id,
         trial_id=trial.id,
-        attempt_no=attempt.no,
+        attempt_no=trial.attempt_no,
     )
     touch(
         session,
@@ -203,19 +257,6 @@ def note_waits(session: Session, waits: Sequence[Wait], *, now: dt.datetime) -> 
         touch(session, "cluster")
 
 
-def _is_wanted() -> ColumnElement[bool]:
-    """Nobody has paused or stopped the trial's experiment meanwhile."""
-    return (
-        select(ExperimentRow.id)
-        .where(
-            ExperimentRow.id == TrialRow.experiment_id,
-            ExperimentRow.desired == "run",
-            ExperimentRow.exhausted_reason == "",
-        )
-        .exists()
-    )
-
-
 def _attempt_id(session: Session, trial_id: int, attempt_no: int) -> int:
     """The fence: of this very attempt, wherever its trial is by now."""
     found = session.scalar(
@@ -229,24 +270,15 @@ def _attempt_id(session: Session, trial_id: int, attempt_no: int) -> int:
 def _take(session: Session, shares: Mapping[str, NodeShare]) -> None:
     """Reserve the slots of every allocation, and let its node's agent hear of it."""
     nodes = sorted({share.node_id for share in shares.values()})
-    is_open = (NodeRow.id.in_(nodes), NodeRow.state == "ONLINE", NodeRow.scheduling == "open")
+    connection = session.connection()
     # Rows of nodes are always locked in the order of their ids.
-    found = session.scalars(
-        select(NodeRow.id).where(*is_open).order_by(NodeRow.id).with_for_update()
-    ).all()
+    found = connection.scalars(_OPEN_NODES, {"ids": nodes}).all()
     if len(found) != len(nodes):
         names = [s.node_name for s in shares.values() if s.node_id not in found]
         raise Outdated(f"not open any more: {', '.join(names)}")
     bump_assignments(session, nodes)
-    slots = NodeSlotRow.__table__
-    session.connection().execute(
-        update(slots)  # type: ignore[arg-type]
-        .where(
-            slots.c.node_id == bindparam("of_node"),
-            slots.c.idx == bindparam("slot"),
-            slots.c.allocation_id.is_(None),
-        )
-        .values(allocation_id=bindparam("holder"), free_since=None),
+    connection.execute(
+        _TAKE,
         [
             {"of_node": share.node_id, "slot": slot, "holder": allocation_id}
             for allocation_id, share in shares.items()
@@ -254,19 +286,15 @@ def _take(session: Session, shares: Mapping[str, NodeShare]) -> None:
         ],
     )
     # Counted and not believed: drivers say different things of many updates at once.
-    held = session.execute(
-        select(NodeSlotRow.allocation_id, func.count())
-        .where(NodeSlotRow.allocation_id.in_(shares))
-        .group_by(NodeSlotRow.allocation_id)
-    )
-    num: dict[str | None, int] = dict(held.all())
+    held = connection.execute(_HELD, {"ids": list(shares)})
+    num: dict[str, int] = dict(held.all())
     for allocation_id, share in shares.items():
         if num.get(allocation_id) != len(share.slots):
             raise Outdated(f"a slot of {share.node_name} is taken already")
 
 
 def _sentence(
-    trial: TrialRow,
+    trial: Any,
     decision: Place,
     start: Start | None,
     shares: Sequence[NodeShare],

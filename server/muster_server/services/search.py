@@ -12,12 +12,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from sqlalchemy import ScalarResult, func, or_, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ScalarResult, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
 from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, TrialRow
+from muster_server.db.queries.metrics import insert_or_ignore
 from muster_server.domain.search import (
     Action,
     ContinueTrial,
@@ -215,27 +215,31 @@ def _warn_no_epoch(session: Session, trial: TrialRow, name: str, now: dt.datetim
         session.flush()
 
 
+_OF = SearchEventRow.experiment_id == bindparam("of")
+_HEARD = select(SearchEventRow.seq).where(_OF, SearchEventRow.key == bindparam("known"))
+_LAST_HEARD = select(func.max(SearchEventRow.seq)).where(_OF)
+
+
 def append(session: Session, experiment_id: int, key: str, event: Event, now: dt.datetime) -> None:
     """Let the searcher of an experiment hear of `event`, once per key."""
     session.flush()
+    connection = session.connection()
     for _ in range(_APPEND_TRIES):
-        mine = SearchEventRow.experiment_id == experiment_id
-        if session.scalar(select(SearchEventRow.seq).where(mine, SearchEventRow.key == key)):
+        if connection.scalar(_HEARD, {"of": experiment_id, "known": key}):
             return
-        last = session.scalar(select(func.max(SearchEventRow.seq)).where(mine)) or 0
-        try:
-            with session.begin_nested():
-                session.add(
-                    SearchEventRow(
-                        experiment_id=experiment_id,
-                        seq=last + 1,
-                        key=key,
-                        event=event_to_json(event),
-                        actions=[],
-                        at=now,
-                    )
-                )
-        except IntegrityError:
+        last = connection.scalar(_LAST_HEARD, {"of": experiment_id}) or 0
+        heard = connection.execute(
+            insert_or_ignore(session, SearchEventRow),
+            {
+                "experiment_id": experiment_id,
+                "seq": last + 1,
+                "key": key,
+                "event": event_to_json(event),
+                "actions": [],
+                "at": now,
+            },
+        )
+        if heard.rowcount == 0:
             continue  # another trial of the experiment was appended meanwhile
         touch(session, "loops")
         return

@@ -10,8 +10,9 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
-from sqlalchemy import ColumnElement, case, func, select, update
+from sqlalchemy import ColumnElement, Table, bindparam, case, func, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import (
@@ -24,6 +25,20 @@ from muster_server.db.models import (
 )
 from muster_server.db.queries.metrics import insert_or_ignore
 from muster_server.domain.budgets import Holding, Spending, spending
+
+_T, _E = cast(Table, TrialRow.__table__), cast(Table, ExperimentRow.__table__)
+_S = cast(Table, SpendingRow.__table__)
+_PRICE = select(PoolRow.price_per_slot_hour).where(PoolRow.name == bindparam("of"))
+_OWNER = (
+    select(_E.c.id, _E.c.project_id)
+    .join(_T, _T.c.experiment_id == _E.c.id)
+    .where(_T.c.id == bindparam("of"))
+)
+_SPEND = (
+    update(_S)
+    .where(_S.c.experiment_id == bindparam("of"))
+    .values(slot_s=_S.c.slot_s + bindparam("more_s"), cost=_S.c.cost + bindparam("more"))
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +59,7 @@ def open_account(session: Session, experiment_id: int, project_id: int) -> None:
 
 def price_of(session: Session, pool: str) -> float:
     """Per slot and hour; 0 for a pool nobody has set a price for."""
-    price = session.scalar(select(PoolRow.price_per_slot_hour).where(PoolRow.name == pool))
+    price = session.connection().scalar(_PRICE, {"of": pool})
     return price or 0.0
 
 
@@ -59,23 +74,18 @@ class Used:
 def settle(session: Session, trial_id: int, used: Sequence[Used]) -> None:
     """Add what allocations of a trial have cost to its experiment. Call it once for each, when its
     slots are freed."""
-    owner = session.execute(
-        select(ExperimentRow.id, ExperimentRow.project_id)
-        .join(TrialRow, TrialRow.experiment_id == ExperimentRow.id)
-        .where(TrialRow.id == trial_id)
-    ).one_or_none()
+    connection = session.connection()
+    owner = connection.execute(_OWNER, {"of": trial_id}).one_or_none()
     if owner is None:
         return
-    open_account(session, owner.id, owner.project_id)
-    session.execute(
-        update(SpendingRow)
-        .where(SpendingRow.experiment_id == owner.id)
-        .values(
-            slot_s=SpendingRow.slot_s + sum(u.slot_s for u in used),
-            cost=SpendingRow.cost + sum(u.slot_s / 3600.0 * u.price_per_slot_hour for u in used),
-        )
-        .execution_options(synchronize_session=False)
-    )
+    more = {
+        "of": owner.id,
+        "more_s": sum(u.slot_s for u in used),
+        "more": sum(u.slot_s / 3600.0 * u.price_per_slot_hour for u in used),
+    }
+    if connection.execute(_SPEND, more).rowcount == 0:
+        open_account(session, owner.id, owner.project_id)
+        connection.execute(_SPEND, more)
 
 
 def of_experiments(

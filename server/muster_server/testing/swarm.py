@@ -20,6 +20,7 @@ from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
 import httptools
+import msgspec
 
 from muster.wire import (
     PROTOCOL_VERSION,
@@ -43,8 +44,6 @@ from muster.wire import (
     SlotInfo,
     StateRecord,
     WorkerRecord,
-    dump,
-    loads,
 )
 
 POLL_WAIT_S = 25.0
@@ -220,7 +219,7 @@ class SimulatedAgent:
                 body = await self._call(
                     "register",
                     "/register",
-                    dump(dataclasses.replace(request, number=number)),
+                    msgspec.json.encode(dataclasses.replace(request, number=number)),
                     token=join_token,
                 )
                 break
@@ -228,7 +227,7 @@ class SimulatedAgent:
                 if isinstance(error, Refused) and error.status != 503:
                     raise
                 await asyncio.sleep(ERROR_PAUSE_S)
-        reply = loads(RegisterReply, body)
+        reply = msgspec.json.decode(body, type=RegisterReply)
         self._credential = reply.credential or ""
         self.node_id, self.epoch = reply.node_id, reply.session_epoch
         self._heartbeat_s = reply.heartbeat_s
@@ -269,11 +268,11 @@ class SimulatedAgent:
                 problems=[],
             )
             try:
-                body = await self._call("lease", "/lease", dump(request))
+                body = await self._call("lease", "/lease", msgspec.json.encode(request))
             except (Refused, OSError, TimeoutError):
                 await asyncio.sleep(ERROR_PAUSE_S)
                 continue
-            reply = loads(LeaseReply, body)
+            reply = msgspec.json.decode(body, type=LeaseReply)
             self._credential = reply.credential or self._credential
             self._heartbeat_s = reply.heartbeat_s
             await asyncio.sleep(self._heartbeat_s)
@@ -299,7 +298,7 @@ class SimulatedAgent:
                 await asyncio.sleep(ERROR_PAUSE_S)
                 continue
             took_s = time.perf_counter() - began
-            reply = loads(AssignmentsReply, body)
+            reply = msgspec.json.decode(body, type=AssignmentsReply)
             self.index = reply.index
             if asked < 0:
                 self._timings.ms["assignments, first"].append(1000 * took_s)
@@ -374,8 +373,10 @@ class SimulatedAgent:
                         attempt_no=spec.attempt_no,
                         records=batch,
                     )
-                    body = await self._call("records", f"{path}/records", dump(request))
-                    allocation.acknowledge(loads(RecordsReply, body).acked_seq)
+                    body = await self._call(
+                        "records", f"{path}/records", msgspec.json.encode(request)
+                    )
+                    allocation.acknowledge(msgspec.json.decode(body, type=RecordsReply).acked_seq)
                     for numbered in batch:
                         if isinstance(numbered.record, StateRecord):
                             self._on_state(allocation.assignment, numbered.record.observed)
@@ -392,7 +393,7 @@ class SimulatedAgent:
                     body = await self._call(
                         "logs", f"{path}/logs/0/stdout?{query}", data, kind="octet-stream"
                     )
-                    allocation.log_offset = loads(LogsReply, body).next_offset
+                    allocation.log_offset = msgspec.json.decode(body, type=LogsReply).next_offset
             except Refused as error:
                 if error.status in (404, 410):
                     return

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import func, select, update
+from sqlalchemy import BindParameter, Table, Update, bindparam, func, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
@@ -43,13 +44,73 @@ from muster_server.services import preflights, search
 from muster_server.services.allocations import (
     Outdated,
     bump_assignments,
-    changed,
     clean,
     require_one,
 )
 from muster_server.services.events import Level, add_event
 from muster_server.services.node_health import quarantine
 from muster_server.services.yielding import ask_to_yield
+
+# Statements are written down once: putting them together takes longer than carrying them out.
+
+_A, _AT = cast(Table, AllocationRow.__table__), cast(Table, AttemptRow.__table__)
+_T, _E = cast(Table, TrialRow.__table__), cast(Table, ExperimentRow.__table__)
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_LOCK_ALLOCATIONS = select(_A.c.id).where(_A.c.id.in_(_IDS)).order_by(_A.c.id).with_for_update()
+_ATTEMPT = (
+    select(_AT.c.trial_id, _AT.c.no, _AT.c.started_at, _T.c.experiment_id)
+    .join(_T, _T.c.id == _AT.c.trial_id)
+    .where(_AT.c.id == bindparam("of"))
+)
+_TRIAL = select(
+    _T.c.id,
+    _T.c.no,
+    _T.c.experiment_id,
+    _T.c.attempt_no,
+    _T.c.state,
+    _T.c.metric,
+    _T.c.num_continued,
+).where(_T.c.id == bindparam("of"))
+
+
+@functools.cache
+def _change_desired(*names: str) -> Update:
+    return (
+        update(_A)
+        .where(_A.c.id.in_(_IDS), _A.c.desired == bindparam("before"))
+        .values({name: bindparam(f"new_{name}", type_=_A.c[name].type) for name in names})
+    )
+
+
+@functools.cache
+def _change_state(table: Table, *names: str) -> Update:
+    """first_started_at: kept in `started_at` where nothing is yet."""
+    values: dict[str, Any] = {
+        name: bindparam(f"new_{name}", type_=table.c[name].type)
+        for name in names
+        if name != "first_started_at"
+    }
+    if "first_started_at" in names:
+        first = bindparam("new_first_started_at", type_=table.c.started_at.type)
+        values["started_at"] = func.coalesce(table.c.started_at, first)
+    return (
+        update(table)
+        .where(table.c.id == bindparam("of"), table.c.state == bindparam("before"))
+        .values(values)
+    )
+
+
+def _change_one(
+    session: Session, table: Table, of: int, before: str, values: Mapping[str, Any], what: str
+) -> None:
+    """Raises Outdated, with `what`, when the row is not in the state `before`."""
+    session.flush()
+    new = {f"new_{name}": value for name, value in values.items()}
+    changed_rows = session.connection().execute(
+        _change_state(table, *values), {"of": of, "before": before, **new}
+    )
+    if changed_rows.rowcount != 1:
+        raise Outdated(what)
 
 
 def apply_step(session: Session, step: Step, *, now: dt.datetime) -> None:
@@ -66,12 +127,7 @@ def _lock_allocations(session: Session, step: Step) -> None:
     ids = [a.allocation_id for a in step.actions if isinstance(a, SetAllocation | SetDesired)]
     if ids and session.get_bind().dialect.name != "sqlite":
         # The order in which records lock, too: allocations before attempts and trials.
-        session.execute(
-            select(AllocationRow.id)
-            .where(AllocationRow.id.in_(ids))
-            .order_by(AllocationRow.id)
-            .with_for_update()
-        ).all()
+        session.connection().execute(_LOCK_ALLOCATIONS, {"ids": ids}).all()
 
 
 def _kind(action: Action) -> Hashable:
@@ -195,18 +251,17 @@ def _set_desired(session: Session, actions: Sequence[SetDesired]) -> None:
             "stop_grace_s": action.grace_s,
         }
     ids = [a.allocation_id for a in actions]
-    num = changed(
-        session,
-        update(AllocationRow)
-        .where(AllocationRow.id.in_(ids), AllocationRow.desired == action.before)
-        .values(**values),
+    found = session.connection().execute(
+        _change_desired(*values),
+        {"ids": ids, "before": action.before, **{f"new_{k}": v for k, v in values.items()}},
     )
-    if num != len(ids):
+    if found.rowcount != len(ids):
         raise Outdated(f"of {ids} some are not wanted {action.before} any more")
 
 
 def _set_attempt(session: Session, action: SetAttempt, now: dt.datetime) -> None:
-    attempt = session.get_one(AttemptRow, action.attempt_id)
+    connection = session.connection()
+    attempt = connection.execute(_ATTEMPT, {"of": action.attempt_id}).one()
     values: dict[str, Any] = {"state": action.after, "reason": action.reason}
     is_new_end = action.after in TERMINAL_ATTEMPT and action.before != action.after
     if action.after == "RUNNING" or (action.after == "WINDING_DOWN" and not attempt.started_at):
@@ -219,14 +274,14 @@ def _set_attempt(session: Session, action: SetAttempt, now: dt.datetime) -> None
             "root_rank": action.root_rank,
             "root_log_tail": list(action.root_log_tail),
         }
-    require_one(
+    _change_one(
         session,
-        update(AttemptRow)
-        .where(AttemptRow.id == action.attempt_id, AttemptRow.state == action.before)
-        .values(**values),
+        _AT,
+        action.attempt_id,
+        action.before,
+        values,
         f"attempt {action.attempt_id} is not {action.before} any more",
     )
-    trial = session.get_one(TrialRow, attempt.trial_id)
     level: Level = "warning" if action.after in ("FAILED", "LOST") else "info"
     verb = "ended" if action.before == action.after else "is"
     add_event(
@@ -235,12 +290,12 @@ def _set_attempt(session: Session, action: SetAttempt, now: dt.datetime) -> None
         type="attempt.state",
         level=level,
         message=f"Attempt {attempt.no} {verb} {action.after}: {action.reason}.",
-        experiment_id=trial.experiment_id,
-        trial_id=trial.id,
+        experiment_id=attempt.experiment_id,
+        trial_id=attempt.trial_id,
         attempt_no=attempt.no,
         data={"before": action.before, "after": action.after, "root_rank": action.root_rank},
     )
-    touch(session, f"trial:{trial.id}")
+    touch(session, f"trial:{attempt.trial_id}")
 
 
 def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
@@ -261,7 +316,7 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
         values["waiting_since"] = now
     is_over = action.after in TERMINAL_TRIAL
     if action.after == "RUNNING" or (action.after == "COMPLETED"):
-        values["started_at"] = func.coalesce(TrialRow.started_at, now)
+        values["first_started_at"] = now
     if is_over:
         values |= {
             "ended_at": now,
@@ -269,15 +324,15 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
             "logs_complete": action.logs_complete,
             "flags": [],
         }
-    require_one(
+    _change_one(
         session,
-        update(TrialRow)
-        .where(TrialRow.id == action.trial_id, TrialRow.state == action.before)
-        .values(**values)
-        .execution_options(synchronize_session=False),
+        _T,
+        action.trial_id,
+        action.before,
+        values,
         f"trial {action.trial_id} is not {action.before} any more",
     )
-    trial = session.get_one(TrialRow, action.trial_id, populate_existing=True)
+    trial: Any = session.connection().execute(_TRIAL, {"of": action.trial_id}).one()
     levels: dict[str, Level] = {"FAILED": "error", "RETRY_WAIT": "warning"}
     add_event(
         session,
@@ -366,18 +421,18 @@ def _begin_preflight(session: Session, action: BeginPreflight, now: dt.datetime)
 def _set_experiment(session: Session, action: SetExperiment, now: dt.datetime) -> None:
     values: dict[str, Any] = {"state": action.after, "reason": action.reason}
     if action.after == "RUNNING":
-        values["started_at"] = func.coalesce(ExperimentRow.started_at, now)
+        values["first_started_at"] = now
     if action.after in TERMINAL_EXPERIMENT:
         values |= {
             "ended_at": now,
             "termination": action.termination.value if action.termination else None,
         }
-    require_one(
+    _change_one(
         session,
-        update(ExperimentRow)
-        .where(ExperimentRow.id == action.experiment_id, ExperimentRow.state == action.before)
-        .values(**values)
-        .execution_options(synchronize_session=False),
+        _E,
+        action.experiment_id,
+        action.before,
+        values,
         f"experiment {action.experiment_id} is not {action.before} any more",
     )
     add_event(

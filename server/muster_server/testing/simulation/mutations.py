@@ -57,12 +57,12 @@ MUTATIONS: tuple[Mutation, ...] = (
         "list(request.records[:MAX_RECORDS])",
     ),
     Mutation(
-        "no_dedup_of_many",
-        "the same, of requests that share their statements with others",
-        7,
-        many_records._change,
-        "records.in_order(request.records[: records.MAX_RECORDS], allocation.acked_seq)",
-        "list(request.records)",
+        "acknowledged_but_not_stored",
+        "what is acknowledged of requests that share their statements changes nothing",
+        5,
+        many_records._write,
+        "connection.execute(_change_allocation(*names), some)",
+        "pass",
     ),
     Mutation(
         "two_leaders",
