@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session, load_only
 
 from muster.wire import ExitInfo, NodeFacts, load
@@ -53,11 +53,137 @@ _OF_EXPERIMENT = load_only(
 ACTIVE = ("STARTING", "RUNNING", "STOPPING")
 WAITING = ("QUEUED", "RETRY_WAIT", "PAUSED")
 
+# Statements are written down once: putting them together takes longer than carrying them out, and
+# every pass of the controller asks the same.
+
+_NODES = select(
+    NodeRow.id,
+    NodeRow.name,
+    NodeRow.state,
+    NodeRow.last_seen_at,
+    NodeRow.registered_at,
+    NodeRow.lease_expires_at,
+    NodeRow.health,
+    NodeRow.scheduling,
+).order_by(NodeRow.name)
+_LOST = (
+    select(AllocationRow.id, AllocationRow.node_id)
+    .where(AllocationRow.observed == "LOST")
+    .order_by(AllocationRow.id)
+)
+_DUE = and_(
+    TrialRow.state.in_(WAITING),
+    or_(
+        TrialRow.desired.in_(("stop", "kill", "early")),
+        ExperimentRow.desired.in_(("stop", "kill")),
+        ExperimentRow.exhausted_reason != "",
+        and_(
+            TrialRow.state != "PAUSED",
+            or_(ExperimentRow.desired == "pause", TrialRow.desired == "pause"),
+        ),
+        and_(
+            TrialRow.state == "PAUSED",
+            ExperimentRow.desired == "run",
+            TrialRow.desired == "run",
+        ),
+        and_(
+            TrialRow.state == "RETRY_WAIT",
+            or_(
+                TrialRow.not_before.is_(None),
+                TrialRow.not_before <= bindparam("now", type_=TrialRow.not_before.type),
+            ),
+        ),
+    ),
+)
+_TRIALS = (
+    select(TrialRow, ExperimentRow, CheckpointRow.step)
+    .options(_OF_TRIAL, _OF_EXPERIMENT)
+    .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+    .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
+    .where(or_(TrialRow.state.in_(ACTIVE), _DUE))
+    .order_by(TrialRow.id)
+)
+_CURRENT = and_(TrialRow.id == AttemptRow.trial_id, TrialRow.attempt_no == AttemptRow.no)
+_MEMBERS = (
+    select(
+        AllocationRow.id,
+        AllocationRow.attempt_id,
+        AllocationRow.node_id,
+        AllocationRow.node_name,
+        AllocationRow.node_rank,
+        AllocationRow.observed,
+        AllocationRow.desired,
+        AllocationRow.state_since,
+        AllocationRow.message,
+        AllocationRow.exit,
+        AllocationRow.facts,
+        AllocationRow.is_node_at_fault,
+    )
+    .join(AttemptRow, AttemptRow.id == AllocationRow.attempt_id)
+    .join(TrialRow, _CURRENT)
+    .where(TrialRow.state.in_(ACTIVE))
+    .order_by(AllocationRow.node_rank)
+)
+_ATTEMPTS = (
+    select(
+        AttemptRow.trial_id,
+        AttemptRow.id,
+        AttemptRow.no,
+        AttemptRow.state,
+        AttemptRow.num_nodes,
+        AttemptRow.created_at,
+        AttemptRow.started_at,
+        AttemptRow.ended_at,
+        AttemptRow.resume_step,
+        AttemptRow.rendezvous_port,
+        AttemptRow.termination,
+        AttemptRow.reason,
+        AttemptRow.root_rank,
+        AttemptRow.yield_kind,
+        AttemptRow.yield_reason,
+        AttemptRow.yield_slots,
+        AttemptRow.yield_at,
+    )
+    .join(TrialRow, _CURRENT)
+    .where(TrialRow.state.in_(ACTIVE))
+)
+_PREFLIGHTS = (
+    select(PreflightRow)
+    .join(
+        TrialRow,
+        and_(
+            TrialRow.id == PreflightRow.trial_id,
+            TrialRow.attempt_no == PreflightRow.attempt_no,
+        ),
+    )
+    .where(TrialRow.state.in_(ACTIVE))
+)
+_IS_OPEN = ExperimentRow.state.not_in(TERMINAL_EXPERIMENT)
+_NUM_TRIALS = (
+    select(TrialRow.experiment_id, TrialRow.state, func.count())
+    .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+    .where(_IS_OPEN)
+    .group_by(TrialRow.experiment_id, TrialRow.state)
+)
+_EXPERIMENTS = (
+    select(
+        ExperimentRow.id,
+        ExperimentRow.state,
+        ExperimentRow.desired,
+        ExperimentRow.exhausted_reason,
+        ExperimentRow.search_state["finished"].as_boolean().label("finished"),
+        ExperimentRow.search_state["spec"]["trials"].as_integer().label("planned"),
+    )
+    .where(_IS_OPEN)
+    .order_by(ExperimentRow.id)
+)
+
 
 def load_lifecycle_snapshot(
     session: Session, *, leader_since: dt.datetime, now: dt.datetime
 ) -> LifecycleSnapshot:
     """Everything the lifecycle decides on. Waiting trials only where something is due."""
+    connection = session.connection()
     experiments = _load_experiments(session)
     return LifecycleSnapshot(
         leader_since=leader_since,
@@ -72,27 +198,11 @@ def load_lifecycle_snapshot(
                 health=node.health,
                 scheduling=node.scheduling,
             )
-            for node in session.execute(
-                select(
-                    NodeRow.id,
-                    NodeRow.name,
-                    NodeRow.state,
-                    NodeRow.last_seen_at,
-                    NodeRow.registered_at,
-                    NodeRow.lease_expires_at,
-                    NodeRow.health,
-                    NodeRow.scheduling,
-                ).order_by(NodeRow.name)
-            )
+            for node in connection.execute(_NODES)
         ),
         trials=tuple(_load_trials(session, now)),
         lost=tuple(
-            LostAllocation(id=row.id, node_id=row.node_id)
-            for row in session.execute(
-                select(AllocationRow.id, AllocationRow.node_id)
-                .where(AllocationRow.observed == "LOST")
-                .order_by(AllocationRow.id)
-            )
+            LostAllocation(id=row.id, node_id=row.node_id) for row in connection.execute(_LOST)
         ),
         experiments=tuple(experiments),
         preflights=preflights.load_open(session),
@@ -101,35 +211,7 @@ def load_lifecycle_snapshot(
 
 def _load_trials(session: Session, now: dt.datetime) -> list[TrialView]:
     attempts = _load_attempts(session)
-    due = and_(
-        TrialRow.state.in_(WAITING),
-        or_(
-            TrialRow.desired.in_(("stop", "kill", "early")),
-            ExperimentRow.desired.in_(("stop", "kill")),
-            ExperimentRow.exhausted_reason != "",
-            and_(
-                TrialRow.state != "PAUSED",
-                or_(ExperimentRow.desired == "pause", TrialRow.desired == "pause"),
-            ),
-            and_(
-                TrialRow.state == "PAUSED",
-                ExperimentRow.desired == "run",
-                TrialRow.desired == "run",
-            ),
-            and_(
-                TrialRow.state == "RETRY_WAIT",
-                or_(TrialRow.not_before.is_(None), TrialRow.not_before <= now),
-            ),
-        ),
-    )
-    rows = session.execute(
-        select(TrialRow, ExperimentRow, CheckpointRow.step)
-        .options(_OF_TRIAL, _OF_EXPERIMENT)
-        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-        .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
-        .where(or_(TrialRow.state.in_(ACTIVE), due))
-        .order_by(TrialRow.id)
-    )
+    rows = session.execute(_TRIALS, {"now": now})
     return [
         _trial_view(trial, experiment, checkpoint_step, attempts.get(trial.id))
         for trial, experiment, checkpoint_step in rows
@@ -172,28 +254,7 @@ def _trial_view(
 def _load_attempts(session: Session) -> dict[int, AttemptView]:
     """Trial id → its current attempt, of trials that have one under way."""
     members: dict[int, list[AllocationView]] = defaultdict(list)
-    current = and_(TrialRow.id == AttemptRow.trial_id, TrialRow.attempt_no == AttemptRow.no)
-    allocations = session.execute(
-        select(
-            AllocationRow.id,
-            AllocationRow.attempt_id,
-            AllocationRow.node_id,
-            AllocationRow.node_name,
-            AllocationRow.node_rank,
-            AllocationRow.observed,
-            AllocationRow.desired,
-            AllocationRow.state_since,
-            AllocationRow.message,
-            AllocationRow.exit,
-            AllocationRow.facts,
-            AllocationRow.is_node_at_fault,
-        )
-        .join(AttemptRow, AttemptRow.id == AllocationRow.attempt_id)
-        .join(TrialRow, current)
-        .where(TrialRow.state.in_(ACTIVE))
-        .order_by(AllocationRow.node_rank)
-    )
-    for row in allocations:
+    for row in session.connection().execute(_MEMBERS):
         members[row.attempt_id].append(
             AllocationView(
                 id=row.id,
@@ -209,26 +270,13 @@ def _load_attempts(session: Session) -> dict[int, AttemptView]:
                 is_node_at_fault=row.is_node_at_fault,
             )
         )
-    attempts = session.scalars(
-        select(AttemptRow).join(TrialRow, current).where(TrialRow.state.in_(ACTIVE))
-    )
     tried = {
         row.trial_id: GangPreflight(
             state=row.state,
             message=row.message,
             misfits=preflights.misfits_of(row) if row.state == "failed" else (),
         )
-        for row in session.scalars(
-            select(PreflightRow)
-            .join(
-                TrialRow,
-                and_(
-                    TrialRow.id == PreflightRow.trial_id,
-                    TrialRow.attempt_no == PreflightRow.attempt_no,
-                ),
-            )
-            .where(TrialRow.state.in_(ACTIVE))
-        )
+        for row in session.scalars(_PREFLIGHTS)
     }
     return {
         row.trial_id: AttemptView(
@@ -251,33 +299,17 @@ def _load_attempts(session: Session) -> dict[int, AttemptView]:
             preflight=tried.get(row.trial_id),
             allocations=tuple(members[row.id]),
         )
-        for row in attempts
+        for row in session.connection().execute(_ATTEMPTS)
     }
 
 
 def _load_experiments(session: Session) -> list[ExperimentView]:
-    is_open = ExperimentRow.state.not_in(TERMINAL_EXPERIMENT)
+    connection = session.connection()
     counts: dict[int, dict[str, int]] = defaultdict(dict)
-    grouped = session.execute(
-        select(TrialRow.experiment_id, TrialRow.state, func.count())
-        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
-        .where(is_open)
-        .group_by(TrialRow.experiment_id, TrialRow.state)
-    )
+    grouped = connection.execute(_NUM_TRIALS)
     for experiment_id, state, num in grouped:
         counts[experiment_id][state] = num
-    rows = session.execute(
-        select(
-            ExperimentRow.id,
-            ExperimentRow.state,
-            ExperimentRow.desired,
-            ExperimentRow.exhausted_reason,
-            ExperimentRow.search_state["finished"].as_boolean().label("finished"),
-            ExperimentRow.search_state["spec"]["trials"].as_integer().label("planned"),
-        )
-        .where(is_open)
-        .order_by(ExperimentRow.id)
-    ).all()
+    rows = connection.execute(_EXPERIMENTS)
     return [
         ExperimentView(
             id=row.id,
