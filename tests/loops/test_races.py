@@ -390,7 +390,9 @@ def test_a_rebooted_node_ends_what_it_ran(controller, agent, submit, show, datab
     controller.tick()
     (trial,) = show("/experiments/1/trials")["items"]
     detail = show(f"/trials/{trial['id']}")
-    assert detail["attempts"][0]["termination"] == "node_rebooted"
+    # Where the machine is slow enough the next attempt is there already.
+    (first,) = (attempt for attempt in detail["attempts"] if attempt["no"] == 1)
+    assert first["termination"] == "node_rebooted"
     assert detail["state"] in ("RETRY_WAIT", "STARTING")
 
 
