@@ -33,6 +33,7 @@ PAGES = [
     "/trials/{trial}?tab=evaluation",
     "/trials/{trial}?tab=config",
     "/trials/{trial}?tab=events",
+    "/trials/{trial}/diagnosis",
     "/trials/{failed}",
     "/compare",
     "/compare?trials={trial},{failed}",

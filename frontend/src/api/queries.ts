@@ -26,6 +26,7 @@ export type Preflight = Schemas["PreflightOut"];
 export type TrialPerformance = Schemas["PerformanceOut"];
 export type TrialProgress = Schemas["ProgressOut"];
 export type SystemMetrics = Schemas["SystemMetricsOut"];
+export type Diagnosis = Schemas["DiagnosisOut"];
 export type TrialStacks = Schemas["StacksOut"];
 export type RankSteps = Schemas["RankStepsOut"];
 
@@ -320,6 +321,18 @@ export const trialPerformance = (id: number, running: boolean, attempt?: number)
       unwrap(client.GET("/api/v1/trials/{trial_id}/performance", { params: { path: { trial_id: id }, query: { attempt } }, signal })),
     refetchInterval: running ? 5000 : false,
     placeholderData: keepPreviousData,
+  });
+
+/** Its diagnoses, the newest first; asked for again while one runs, or while an advice is tried. */
+export const trialDiagnoses = (id: number) =>
+  queryOptions({
+    queryKey: ["trial-diagnoses", id],
+    queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/trials/{trial_id}/diagnoses", { params: { path: { trial_id: id } }, signal }))).items,
+    refetchInterval: (query) => {
+      const all = query.state.data ?? [];
+      if (all.some((one) => one.state === "running")) return 2_000;
+      return all.some((one) => one.advice.some((advice) => advice.applied.some((a) => a.state === "QUEUED" || a.state === "RUNNING"))) ? 5_000 : false;
+    },
   });
 
 /** How far its ranks are. Asked for every few seconds while it runs: what matters is what does not change. */

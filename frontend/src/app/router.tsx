@@ -184,6 +184,14 @@ const trialRoute = createRoute({
   component: lazyPage(() => import("../features/trials/TrialPage"), "TrialPage"),
 });
 
+const diagnosisRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/trials/$trialId/diagnosis",
+  beforeLoad: ({ params }) => numeric(params.trialId),
+  validateSearch: (search: Record<string, unknown>): { diagnosis?: number } => ({ diagnosis: positive(search["diagnosis"]) }),
+  component: lazyPage(() => import("../features/diagnosis/DiagnosisPage"), "DiagnosisPage"),
+});
+
 export interface CompareSearch extends ChartSearch {
   tab?: string;
   /** Ids, by comma, in the order in which they were chosen. */
@@ -240,7 +248,7 @@ const routeTree = rootRoute.addChildren([
     queueRoute,
     experimentsRoute,
     experimentRoute,
-    trialRoute,
+    trialRoute, diagnosisRoute,
     compareRoute,
     submitRoute,
     settingsRoute,

@@ -6,6 +6,7 @@ import { en } from "./en";
 import { charts } from "./en/charts";
 import { cluster } from "./en/cluster";
 import { compare } from "./en/compare";
+import { diagnosis } from "./en/diagnosis";
 import { experiments } from "./en/experiments";
 import { keys } from "./en/keys";
 import { overview } from "./en/overview";
@@ -23,7 +24,7 @@ function flatten(node: object, prefix = ""): Map<string, string> {
   }
   return out;
 }
-const late = { charts, cluster, compare, experiments, keys, overview, search, settings, submit, trials };
+const late = { charts, cluster, compare, diagnosis, experiments, keys, overview, search, settings, submit, trials };
 const english = flatten(Object.values(late).reduce((all, texts) => ({ ...all, ...texts }), { ...en }));
 const chinese = flatten(zhCN);
 

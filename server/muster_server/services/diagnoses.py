@@ -43,6 +43,8 @@ from .throughput import samples_per_s
 from .trials import get_trial
 
 ROWS_MAX = 1000
+UNCOUPLED = frozenset({"no_sync", "alone"})
+"""Probes whose ranks do not wait for each other."""
 OBSERVED_ROWS = 200
 """The newest rows of a training that is not probed."""
 OBSERVED_BLOCKS = 10
@@ -341,7 +343,7 @@ def _runs(session: Session, row: DiagnosisRow) -> list[ProbeRun]:
             diagnosis.breakdown(
                 rows.ranks, groups, skip=WARM_UP_STEPS, bucket_steps=rows.bucket_steps
             )
-            if probe == "as_is"
+            if probe not in UNCOUPLED
             else None
         )
         found.append(ProbeRun(probe=probe, step_ms=times, breakdown=parts))

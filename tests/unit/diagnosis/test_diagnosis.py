@@ -21,7 +21,7 @@ from muster_server.domain.diagnosis import (
     step_times,
 )
 from muster_server.domain.diagnosis.advice import accumulated
-from muster_server.domain.diagnosis.estimates import Times, mean_of, t_975
+from muster_server.domain.diagnosis.estimates import Times, mean_of, pooled_mean, t_975
 from muster_server.domain.steps import Group, Rows
 
 DDP = {"kind": "ddp", "accumulate": 1, "bucket_mb": 25.0}
@@ -339,6 +339,18 @@ def test_intervals_are_student_s() -> None:
     assert t_975(30) == t_975(60) == 2.042
     with pytest.raises(ValueError, match="0 degrees"):
         t_975(0)
+
+
+def test_other_probes_tell_how_much_the_lateness_of_a_rank_differs() -> None:
+    alone, more = (
+        mean_of([0.19, 0.21]),
+        pooled_mean([0.19, 0.21], [[0.0, 0.02], [0.01, 0.03], [9.0]]),
+    )
+    assert alone is not None
+    assert more is not None
+    assert more.value == alone.value == pytest.approx(0.2)
+    assert more.high - more.value == pytest.approx(3.182 * 0.01)
+    assert alone.high - alone.value == pytest.approx(12.706 * 0.01)
 
 
 def test_the_spread_is_pooled_over_probes() -> None:

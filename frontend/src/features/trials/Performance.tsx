@@ -1,3 +1,4 @@
+import "../../i18n/en/diagnosis";
 import "../../i18n/en/trials";
 
 import { Select } from "@mantine/core";
@@ -11,6 +12,7 @@ import { SeriesChart } from "../../charts/SeriesChart";
 import type { SeriesStore } from "../../charts/SeriesStore";
 import { StackedSteps } from "../../charts/StackedSteps";
 import { Empty, Notice, Section } from "../../components/basics";
+import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
 import { diagnose, type Diagnosis as DiagnosisResult, STEP_PARTS, type StepPart } from "../../lib/perf";
@@ -48,12 +50,22 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   const [rank, setRank] = useState("0");
   useEffect(() => bars.configure({}, [Number(rank)]), [bars, rank]);
   const hasParts = "time/step_ms" in trial.summary;
+  const diagnose = (
+    <LinkButton to="/trials/$trialId/diagnosis" params={{ trialId: String(trial.id) }} variant="default" size="xs" data-testid="diagnose">
+      {t("diagnosis.run")}
+    </LinkButton>
+  );
   if (!hasParts) {
-    return <Empty title={t("perf.none")}>{t("perf.noneHint")}</Empty>;
+    return (
+      <Empty title={t("perf.none")} action={diagnose}>
+        {t("perf.noneHint")}
+      </Empty>
+    );
   }
   const ranks = measured.data?.ranks ?? [];
   return (
     <>
+      <div style={{ marginBottom: 12 }}>{diagnose}</div>
       <Diagnosis store={bars} blamed={Boolean(measured.data?.culprit)} />
       {measured.data?.culprit ? <Culprit culprit={measured.data.culprit} /> : null}
       <Section

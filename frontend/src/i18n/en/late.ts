@@ -5,6 +5,7 @@
 import type { charts } from "./charts";
 import type { cluster } from "./cluster";
 import type { compare } from "./compare";
+import type { diagnosis } from "./diagnosis";
 import type { experiments } from "./experiments";
 import type { keys } from "./keys";
 import type { overview } from "./overview";
@@ -13,4 +14,4 @@ import type { settings } from "./settings";
 import type { submit } from "./submit";
 import type { trials } from "./trials";
 
-export type Late = typeof charts & typeof cluster & typeof compare & typeof experiments & typeof keys & typeof overview & typeof search & typeof settings & typeof submit & typeof trials;
+export type Late = typeof charts & typeof cluster & typeof compare & typeof diagnosis & typeof experiments & typeof keys & typeof overview & typeof search & typeof settings & typeof submit & typeof trials;

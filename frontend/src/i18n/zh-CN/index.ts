@@ -6,6 +6,7 @@ import { app } from "./app";
 import { charts } from "./charts";
 import { cluster } from "./cluster";
 import { compare } from "./compare";
+import { diagnosis } from "./diagnosis";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { overview } from "./overview";
@@ -25,6 +26,7 @@ export const zhCN: Same<typeof en & Late> = {
   ...trials,
   ...charts,
   ...compare,
+  ...diagnosis,
   ...keys,
   ...search,
   ...submit,

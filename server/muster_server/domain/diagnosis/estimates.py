@@ -51,10 +51,18 @@ def t_975(df: int) -> float:
 
 def mean_of(values: Sequence[float]) -> Estimate | None:
     """The mean of repeats by their own variance. None of fewer than two."""
+    return pooled_mean(values, ())
+
+
+def pooled_mean(values: Sequence[float], others: Sequence[Sequence[float]]) -> Estimate | None:
+    """The mean of repeats, by the variance that they and those of other kinds have within their
+    kind. None of fewer than two."""
     if len(values) < 2:
         return None
-    mean = statistics.fmean(values)
-    half = t_975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    groups = [g for g in (values, *others) if len(g) > 1]
+    df = sum(len(g) - 1 for g in groups)
+    spread = math.sqrt(sum((x - statistics.fmean(g)) ** 2 for g in groups for x in g) / df)
+    mean, half = statistics.fmean(values), t_975(df) * spread / math.sqrt(len(values))
     return Estimate(value=mean, low=mean - half, high=mean + half, num=len(values))
 
 

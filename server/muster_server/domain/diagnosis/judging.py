@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .advice import Advice, advise
-from .estimates import Estimate, Times, mean_of
+from .estimates import Estimate, Times, mean_of, pooled_mean
 from .planning import LeftOut
 
 Verdict = Literal["compute", "communication", "data", "straggler", "inconclusive"]
@@ -53,6 +53,7 @@ class ProbeRun:
     step_ms: Mapping[int, float]
     """Rank → its step time; not empty."""
     breakdown: Breakdown | None = None
+    """Of probes whose ranks do a step together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +126,7 @@ def judge(
         times.setdefault(run.probe, []).append(max(run.step_ms.values()))
     compared = Times(times)
     parts = [r.breakdown for r in runs if r.probe == "as_is" and r.breakdown is not None]
-    late = _late(parts)
+    late = _late(parts, _others(runs))
     found = _Found()
     _communication(found, compared, parts, left_out, slots)
     without = compared.ratio("synthetic", "as_is")
@@ -249,13 +250,28 @@ def _communication(
         found.shares["communication"] = estimate
 
 
-def _late(parts: Sequence[Breakdown]) -> _Late:
-    """The rank that the others wait for most over all repeats, and by how much of their step."""
+def _others(runs: Sequence[ProbeRun]) -> list[list[Breakdown]]:
+    """Breakdowns of the probes that are not as it is, by kind."""
+    kinds: dict[str, list[Breakdown]] = {}
+    for run in runs:
+        if run.probe != "as_is" and run.breakdown is not None:
+            kinds.setdefault(run.probe, []).append(run.breakdown)
+    return list(kinds.values())
+
+
+def _late(parts: Sequence[Breakdown], others: Sequence[Sequence[Breakdown]] = ()) -> _Late:
+    """The rank that the others wait for most over all repeats, and by how much of their step.
+
+    others: of other kinds of probes, which tell how much repeats differ.
+    """
     ranks = set.intersection(*(set(p.late) for p in parts)) if parts else set()
     if not ranks or len(parts) < 2:
         return _Late()
     rank = max(sorted(ranks), key=lambda r: statistics.fmean(p.late[r] for p in parts))
-    share = mean_of([p.late[rank] for p in parts])
+    share = pooled_mean(
+        [p.late[rank] for p in parts],
+        [[p.late[rank] for p in kind if rank in p.late] for kind in others],
+    )
     if share is None or share.value < NOTABLE:
         return _Late(share=share)
     causes = [p.cause for p in parts]

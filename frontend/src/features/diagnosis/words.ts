@@ -1,0 +1,30 @@
+import "../../i18n/en/diagnosis";
+
+import type { TFunction } from "i18next";
+
+import type { Diagnosis } from "../../api/queries";
+import * as format from "../../lib/format";
+
+type Estimate = Diagnosis["shares"][string];
+
+/** A share with its interval, for texts. */
+export function interval(share: Estimate): { share: string; low: string; high: string; n: number } {
+  return { share: format.pct(share.value), low: format.pct(share.low), high: format.pct(share.high), n: share.num };
+}
+
+const signed = (value: number): string => (value >= 0 ? "+" : "") + format.pct(value);
+
+/** A gain with its interval, for texts. */
+export function gainOf(gain: Estimate): { value: string; low: string; high: string; n: number } {
+  return { value: signed(gain.value), low: signed(gain.low), high: signed(gain.high), n: gain.num };
+}
+
+export { signed };
+
+const KINDS = ["as_is", "no_sync", "synthetic", "alone"] as const;
+
+/** "bucket:4" and the like as people say it. */
+export function probeName(t: TFunction, probe: string): string {
+  const kind = KINDS.find((name) => name === probe);
+  return kind ? t(`diagnosis.probe.${kind}`) : t("diagnosis.probe.bucket", { mb: probe.split(":")[1] ?? "…" });
+}
