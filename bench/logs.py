@@ -13,13 +13,12 @@ import argparse
 import os
 import platform
 import random
-import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import func, select
+from timing import timed
 
 from muster_server import clock
 from muster_server.db.engine import Database
@@ -68,16 +67,6 @@ def fill(database: Database, text: bytes) -> tuple[int, float]:
                     now=clock.now(),
                 )
     return trial.id, time.perf_counter() - start
-
-
-def timed(call: Callable[[], object], repeat: int) -> tuple[float, float]:
-    """(median, 95th percentile) in ms"""
-    seconds = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(seconds), 1e3 * statistics.quantiles(seconds, n=20)[-1]
 
 
 def main() -> None:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import argparse
 import gzip
 import platform
-import statistics
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from sqlalchemy import text
+from timing import timed
 
 from muster_server import clock
 from muster_server.api.series import _columns, _json
@@ -57,16 +55,6 @@ def fill(database: Database, num_points: int) -> int:
         if at == num_points:
             metrics_compaction.compact_trial(database, trial.id, clock.now())
     return trial.id
-
-
-def timed(call: Callable[[], object], repeat: int) -> tuple[float, float]:
-    """(median, 95th percentile) in ms"""
-    seconds = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(seconds), 1e3 * statistics.quantiles(seconds, n=20)[-1]
 
 
 def main() -> None:

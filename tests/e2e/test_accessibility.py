@@ -164,6 +164,8 @@ DIALOGS = {
     "budget": ("/experiments/{waits}", ["edit-budget"]),
     "bulk": ("/experiments", ["select-all", "bulk-actions", "bulk-delete"]),
     "columns": ("/experiments", ["columns"]),
+    "conditions": ("/experiments", ["add-condition"]),
+    "views": ("/experiments", ["views"]),
     "fork": ("/submit?from={search}&start=latest", []),
     "drain": ("/nodes/{node}", ["node-draining"]),
     "preflight": ("/nodes/{node}", ["preflight"]),

@@ -148,11 +148,19 @@ export interface ExperimentFilter {
   /** name=value, or the name alone for any value; all of them hold. */
   label?: string[];
   archived?: boolean;
+  /** Conditions on columns: "metric.last.loss < 0.5". */
+  where?: string[];
 }
 
-export const experiments = (filter: ExperimentFilter, limit = PAGE) =>
+/** The order of a list, and the columns whose values come with its rows. */
+export interface TableShape {
+  sort?: string;
+  column?: string[];
+}
+
+export const experiments = (filter: ExperimentFilter, limit = PAGE, shape: TableShape = {}) =>
   infiniteQueryOptions({
-    queryKey: ["experiments", filter, limit],
+    queryKey: ["experiments", filter, limit, shape],
     queryFn: ({ signal, pageParam }) =>
       unwrap(
         client.GET("/api/v1/experiments", {
@@ -163,8 +171,12 @@ export const experiments = (filter: ExperimentFilter, limit = PAGE) =>
               q: filter.q || undefined,
               label: filter.label,
               archived: filter.archived ? "include" : undefined,
+              where: filter.where,
+              sort: shape.sort,
+              column: shape.column,
               cursor: pageParam,
-              limit,
+              // Who scrolls on reads longer pages.
+              limit: pageParam === undefined ? limit : limit * 4,
             },
           },
           signal,
@@ -174,6 +186,23 @@ export const experiments = (filter: ExperimentFilter, limit = PAGE) =>
     getNextPageParam: (page) => page.next ?? undefined,
     placeholderData: keepPreviousData,
   });
+
+/** Columns that the newest experiments have values for. */
+export const experimentColumns = (project?: string) =>
+  queryOptions({
+    queryKey: ["experiment-columns", project ?? null],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/experiments:columns", { params: { query: { project } }, signal })),
+    staleTime: 30_000,
+  });
+
+export type SavedView = Schemas["SavedViewOut"];
+
+/** One's own views and the shared ones. */
+export const savedViews = queryOptions({
+  queryKey: ["views"],
+  queryFn: async ({ signal }) => (await allPages((cursor) => unwrap(client.GET("/api/v1/views", { params: { query: { cursor, limit: 200 } }, signal })))).items,
+  staleTime: 60_000,
+});
 
 export const experiment = (id: number) =>
   queryOptions({

@@ -1,14 +1,14 @@
 import "@mantine/spotlight/styles.css";
 
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
-import { IconChartLine, IconFlask2, IconKeyboard, IconLayoutDashboard, IconPlus, IconSearch, IconServer2, IconStack2, IconAdjustmentsHorizontal } from "@tabler/icons-react";
+import { IconChartLine, IconFlask2, IconKeyboard, IconLayoutDashboard, IconPlus, IconSearch, IconServer2, IconStack2, IconAdjustmentsHorizontal, IconBookmark } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../api/client";
-import { nodes } from "../api/queries";
+import { nodes, savedViews } from "../api/queries";
 import { stateWord } from "../components/StateBadge";
 import { keyMap } from "./keyMap";
 import { openFirst } from "./openFirst";
@@ -27,6 +27,7 @@ export default function CommandMenu() {
     enabled: opened,
     placeholderData: (previous) => previous,
   }).data;
+  const views = useQuery({ ...savedViews, enabled: opened }).data ?? [];
   const go = (to: string) => () => void router.navigate({ to });
   const pages: SpotlightActionData[] = [
     { id: "overview", label: t("nav.overview"), leftSection: <IconLayoutDashboard size={16} />, onClick: go("/") },
@@ -66,6 +67,16 @@ export default function CommandMenu() {
             description: `#${item.id} · ${stateWord(t, item.state)}`,
             leftSection: <IconFlask2 size={16} />,
             onClick: go(item.only_trial_id ? `/trials/${item.only_trial_id}` : `/experiments/${item.id}`),
+          })),
+        },
+        {
+          group: t("command.views"),
+          actions: views.map((view) => ({
+            id: `v${view.id}`,
+            label: view.name,
+            description: view.project ?? "",
+            leftSection: <IconBookmark size={16} />,
+            onClick: () => router.history.push(`/${view.page}?${view.query}`),
           })),
         },
         {

@@ -99,8 +99,14 @@ export interface ExperimentsSearch {
   q?: string;
   /** By comma: name=value, or the name alone. */
   label?: string;
-  /** Columns that are left out, by comma. */
-  hide?: string;
+  /** Columns by comma, with their widths; features/experiments/tableColumns. */
+  cols?: string;
+  /** A column, with "-" before it the largest first. */
+  sort?: string;
+  /** Conditions on columns, one per line. */
+  where?: string;
+  /** The experiment that is shown beside the table. */
+  peek?: number;
   archived?: boolean;
 }
 const experimentsRoute = createRoute({
@@ -115,7 +121,10 @@ const experimentsRoute = createRoute({
       project: text(search["project"]),
       q: text(search["q"]),
       label: text(search["label"]),
-      hide: text(search["hide"]),
+      cols: text(search["cols"]),
+      sort: text(search["sort"]),
+      where: text(search["where"]),
+      peek: positive(search["peek"]),
       archived: search["archived"] === true || search["archived"] === "true" ? true : undefined,
     };
   },

@@ -13,6 +13,7 @@ import { overview } from "./en/overview";
 import { search } from "./en/search";
 import { settings } from "./en/settings";
 import { submit } from "./en/submit";
+import { table } from "./en/table";
 import { trials } from "./en/trials";
 import { zhCN } from "./zh-CN";
 
@@ -24,7 +25,7 @@ function flatten(node: object, prefix = ""): Map<string, string> {
   }
   return out;
 }
-const late = { charts, cluster, compare, diagnosis, experiments, keys, overview, search, settings, submit, trials };
+const late = { charts, cluster, compare, diagnosis, experiments, keys, overview, search, settings, submit, table, trials };
 const english = flatten(Object.values(late).reduce((all, texts) => ({ ...all, ...texts }), { ...en }));
 const chinese = flatten(zhCN);
 

@@ -1,54 +1,73 @@
 import "../../i18n/en/experiments";
 import "../../i18n/en/overview";
+import "../../i18n/en/table";
 
-import { Button, Checkbox, Popover, Switch, TextInput } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
-import { IconColumns3, IconPlus, IconSearch } from "@tabler/icons-react";
+import { Button, Switch, TextInput } from "@mantine/core";
+import { useDebouncedValue, useMediaQuery } from "@mantine/hooks";
+import { IconPlus, IconSearch } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useNavigate, useRouter, useSearch } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
-import { type Experiment, type ExperimentFilter, experiments, me } from "../../api/queries";
-import { Empty, LoadMore, Meter, PageHead, TrialsBar } from "../../components/basics";
-import { type Column, DataTable, type Ticks } from "../../components/DataTable";
-import { ExperimentLink } from "../../components/ExperimentLink";
+import { type ExperimentFilter, experiments, PAGE, savedViews, type TableShape } from "../../api/queries";
+import type { ExperimentsSearch } from "../../app/router";
+import { Empty, PageHead } from "../../components/basics";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
-import { StateBadge, stateWord } from "../../components/StateBadge";
-import { Ago, Elapsed } from "../../components/Time";
+import { stateWord } from "../../components/StateBadge";
 import uiCss from "../../components/ui.module.css";
-import * as format from "../../lib/format";
 import { EXPERIMENT_STATES, pickStates } from "../../lib/states";
-import type { Selection } from "./bulk";
-import { BulkBar } from "./BulkBar";
-import { hiddenOf, labelsOf, labelText, OPTIONAL, toggled } from "./columns";
+import { ColumnPicker } from "./ColumnPicker";
+import { AddCondition, MAX_CONDITIONS } from "./Conditions";
+import { ExperimentList } from "./ExperimentList";
+import { Peek } from "./Peek";
+import css from "./table.module.css";
+import { labelsOf, readColumns, readConditions, resized, toggled, valuesOf, writeColumns, writeConditions } from "./tableColumns";
+import { Views } from "./Views";
+
+/** Beyond so many pages a hint does not have all of them read anew. */
+const LIVE_PAGES = 4;
 
 export function Experiments() {
   const { t } = useTranslation();
+  const router = useRouter();
   const search = useSearch({ from: "/app/experiments" });
   const navigate = useNavigate({ from: "/experiments" });
+  const isPhone = useMediaQuery("(max-width: 720px)", undefined, { getInitialValueInEffect: false });
   const states = pickStates(EXPERIMENT_STATES, search.state);
   const labels = labelsOf(search.label);
-  const hidden = hiddenOf(search.hide);
-  const filter: ExperimentFilter = { state: states.length > 0 ? states : undefined, project: search.project, q: search.q, label: labels.length > 0 ? labels : undefined, archived: search.archived };
-  const query = useInfiniteQuery(experiments(filter));
-  useLiveQueries("experiments", ["experiments"]);
+  const where = readConditions(search.where);
+  const columns = readColumns(search.cols);
+  const filter: ExperimentFilter = { state: states.length > 0 ? states : undefined, project: search.project, q: search.q, label: labels.length > 0 ? labels : undefined, archived: search.archived, where: where.length > 0 ? where : undefined };
+  const values = valuesOf(columns);
+  const shape: TableShape = { sort: search.sort, column: values.length > 0 ? values : undefined };
+  const query = useInfiniteQuery(experiments(filter, PAGE, shape));
+  const numPages = query.data?.pages.length ?? 0;
+  const isStill = numPages > LIVE_PAGES;
+  useLiveQueries(isStill ? null : "experiments", ["experiments"]);
   const [text, setText] = useState(search.q ?? "");
   const [debounced] = useDebouncedValue(text, 250);
-  const set = (change: Partial<typeof search>): void => {
+  const set = (change: Partial<ExperimentsSearch>): void => {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
   };
   useEffect(() => {
     if ((search.q ?? "") !== debounced) set({ q: debounced || undefined });
     // oxlint-disable-next-line react/exhaustive-deps -- only typing moves the filter into the URL
   }, [debounced]);
+  const address = router.buildLocation({ to: "/experiments", search: { ...search, peek: undefined } }).searchStr.replace(/^\?/, "");
+  const openView = (wanted: string): void => {
+    const next = router.options.parseSearch?.(wanted) as ExperimentsSearch;
+    setText(next.q ?? "");
+    void navigate({ search: next, replace: false });
+  };
+  useDefaultView(address === "" && search.peek === undefined, openView);
   const clear = (): void => {
     setText("");
-    void navigate({ search: { hide: search.hide }, replace: true });
+    void navigate({ search: { cols: search.cols, sort: search.sort }, replace: true });
   };
-  const filtered = states.length > 0 || search.q !== undefined || search.project !== undefined || labels.length > 0 || search.archived === true;
+  const filtered = states.length > 0 || search.q !== undefined || search.project !== undefined || labels.length > 0 || where.length > 0 || search.archived === true;
   const toggle = (state: (typeof EXPERIMENT_STATES)[number]): void => {
     const next = states.includes(state) ? states.filter((s) => s !== state) : [...states, state];
     set({ state: next.length > 0 ? next.join(",") : undefined });
@@ -58,9 +77,12 @@ export function Experiments() {
       <PageHead
         title={t("nav.experiments")}
         actions={
-          <LinkButton to="/submit" leftSection={<IconPlus size={14} />}>
-            {t("nav.submit")}
-          </LinkButton>
+          <>
+            <Views query={address} onOpen={openView} />
+            <LinkButton to="/submit" leftSection={<IconPlus size={14} />}>
+              {t("nav.submit")}
+            </LinkButton>
+          </>
         }
       />
       <div className={uiCss["filters"]} role="search">
@@ -81,150 +103,68 @@ export function Experiments() {
             {label} ×
           </button>
         ))}
+        {where.map((condition) => (
+          <button key={condition} type="button" className={uiCss["chip"]} aria-pressed aria-label={t("table.where.remove", { condition })} onClick={() => set({ where: writeConditions(where.filter((one) => one !== condition)) })} data-testid="condition">
+            {condition} ×
+          </button>
+        ))}
         {filtered ? (
           <Button variant="subtle" size="compact-xs" onClick={clear}>
             {t("common.clearFilters")}
           </Button>
         ) : null}
-        <Popover position="bottom-end" withinPortal={false} shadow="md">
-          <Popover.Target>
-            <Button variant="subtle" color="gray" size="compact-xs" leftSection={<IconColumns3 size={14} aria-hidden />} data-testid="columns">
-              {t("experiments.columns")}
-            </Button>
-          </Popover.Target>
-          <Popover.Dropdown>
-            {OPTIONAL.map((name) => (
-              <Checkbox key={name} my={6} label={t(`experiments.${name}`)} checked={!hidden.includes(name)} onChange={() => set({ hide: toggled(hidden, name) })} data-testid={`column-${name}`} />
-            ))}
-          </Popover.Dropdown>
-        </Popover>
+        {where.length < MAX_CONDITIONS ? <AddCondition project={search.project} onAdd={(condition) => set({ where: writeConditions([...where.filter((one) => one !== condition), condition]) })} /> : null}
+        <ColumnPicker columns={columns} project={search.project} onChange={(next) => set({ cols: next === null ? undefined : writeColumns(next) })} />
       </div>
-      <QueryView query={query}>
-        {(data) => {
-          const items = data.pages.flatMap((page) => page.items);
-          if (items.length === 0) {
-            return filtered ? (
-              <Empty title={t("experiments.noMatch")} action={<Button variant="default" onClick={clear}>{t("common.clearFilters")}</Button>} />
-            ) : (
-              <Empty title={t("experiments.empty")} action={<LinkButton to="/submit" search={{ template: "ddp" }}>{t("first.example")}</LinkButton>}>
-                {t("experiments.emptyHint")}
-              </Empty>
+      <div className={css["with"]}>
+        <div>
+        <QueryView query={query}>
+          {(data) => {
+            const items = data.pages.flatMap((page) => page.items);
+            if (items.length === 0) {
+              return filtered ? (
+                <Empty title={t("experiments.noMatch")} action={<Button variant="default" onClick={clear}>{t("common.clearFilters")}</Button>} />
+              ) : (
+                <Empty title={t("experiments.empty")} action={<LinkButton to="/submit" search={{ template: "ddp" }}>{t("first.example")}</LinkButton>}>
+                  {t("experiments.emptyHint")}
+                </Empty>
+              );
+            }
+            return (
+              <ExperimentList
+                key={JSON.stringify(filter)}
+                items={items}
+                filter={filter}
+                columns={columns}
+                sort={search.sort}
+                peek={search.peek}
+                isPhone={isPhone ?? false}
+                isStill={isStill}
+                query={query}
+                onSort={(sort) => set({ sort })}
+                onWidth={(id, width) => set({ cols: writeColumns(resized(columns, id, width)) })}
+                onPeek={(peek) => set({ peek })}
+                narrow={{ onProject: (project) => set({ project }), onLabel: (label) => set({ label: labels.includes(label) ? search.label : toggled(labels, label) }) }}
+              />
             );
-          }
-          return (
-            <>
-              <ExperimentTable key={JSON.stringify(filter)} items={items} filter={filter} hasMore={query.hasNextPage} hidden={hidden} onProject={(project) => set({ project })} onLabel={(label) => set({ label: labels.includes(label) ? search.label : toggled(labels, label) })} />
-              <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
-            </>
-          );
-        }}
-      </QueryView>
+          }}
+        </QueryView>
+        </div>
+        {search.peek ? <Peek id={search.peek} onClose={() => set({ peek: undefined })} /> : null}
+      </div>
     </>
   );
 }
 
-function ExperimentTable({ items, filter, hasMore, hidden, onProject, onLabel }: { items: Experiment[]; filter: ExperimentFilter; hasMore: boolean; hidden: readonly string[]; onProject: (project: string) => void; onLabel: (label: string) => void }) {
-  const { t } = useTranslation();
-  const user = useQuery(me).data;
-  const [selection, setSelection] = useState<Selection | null>(null);
-  const ids = new Set(selection?.kind === "ids" ? selection.ids : []);
-  const select = (next: Iterable<number>): void => {
-    const chosen = [...next];
-    setSelection(chosen.length > 0 ? { kind: "ids", ids: chosen } : null);
-  };
-  const ticks: Ticks<Experiment> = {
-    has: (item) => selection?.kind === "filter" || ids.has(item.id),
-    // With all that match selected, a box leaves only the rows that are shown, without this one.
-    onToggle: (item) => {
-      const before = selection?.kind === "filter" ? items.map(({ id }) => id) : [...ids];
-      select(before.includes(item.id) ? before.filter((id) => id !== item.id) : [...before, item.id]);
-    },
-    onAll: (on) => select(on ? items.map((item) => item.id) : []),
-    label: (item) => t("bulk.select", { name: item.name, id: item.id }),
-    labelAll: t("bulk.selectShown", { count: items.length }),
-  };
-  const columns: Column<Experiment>[] = [
-    {
-      id: "name",
-      header: t("experiments.name"),
-      lead: true,
-      cell: (item) => (
-        <span className={uiCss["named"]}>
-          <ExperimentLink item={item} />
-          <span className="dim num">#{item.id}</span>
-        </span>
-      ),
-    },
-    { id: "state", header: t("experiments.state"), cell: (item) => <span title={item.reason}><StateBadge state={item.state} /></span> },
-    ...(items.some((item) => Object.keys(item.labels).length > 0)
-      ? [
-          {
-            id: "labels",
-            header: t("experiments.labels"),
-            phone: false as const,
-            cell: (item: Experiment) => (
-              <span className={uiCss["tags"]}>
-                {Object.entries(item.labels).map(([name, value]) => (
-                  <button key={name} type="button" className={uiCss["tag"]} title={t("experiments.onlyLabel", { label: labelText(name, value) })} onClick={() => onLabel(labelText(name, value))}>
-                    {labelText(name, value)}
-                  </button>
-                ))}
-              </span>
-            ),
-          },
-        ]
-      : []),
-    { id: "searcher", header: t("experiments.searcher"), phone: false, cell: (item) => <span className={uiCss["tight"]}>{t(`searcher.${item.searcher}` as "searcher.asha", { defaultValue: item.searcher })}</span> },
-    {
-      id: "trials",
-      header: t("experiments.trials"),
-      width: 150,
-      cell: (item) => item.only_trial_id ? <span className="num">1</span> : (
-        <span style={{ display: "inline-flex", gap: 8, alignItems: "center", width: "100%", minWidth: 110 }}>
-          <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />
-          <span className="num dim" style={{ whiteSpace: "nowrap" }}>
-            {item.num_trials}
-            {item.num_trials_planned !== null && item.num_trials_planned > item.num_trials ? `/${item.num_trials_planned}` : ""}
-          </span>
-        </span>
-      ),
-    },
-    {
-      id: "best",
-      header: t("experiments.best"),
-      align: "right",
-      cell: (item) =>
-        item.best_metric === null ? (
-          format.MISSING
-        ) : (
-          <span title={item.metric_name ?? ""}>
-            {format.num(item.best_metric)} <span className="dim mono">{item.metric_name ?? ""}</span>
-          </span>
-        ),
-    },
-    { id: "progress", header: t("experiments.progress"), width: 130, cell: (item) => <Meter value={item.progress} tone={item.state === "COMPLETED" ? "ok" : item.state === "FAILED" ? "bad" : "run"} label={t("experiments.progress")} /> },
-    { id: "slots", header: t("experiments.slots"), phone: false, align: "right", cell: (item) => `${item.slots_per_trial} ${item.slot_type}` },
-    {
-      id: "project",
-      header: t("experiments.project"),
-      phone: false,
-      cell: (item) => (
-        <button type="button" className={uiCss["sort"]} onClick={() => onProject(item.project)} title={t("experiments.onlyProject", { project: item.project })}>
-          {item.project}
-        </button>
-      ),
-    },
-    { id: "owner", header: t("experiments.owner"), phone: false, cell: (item) => item.owner ?? format.MISSING },
-    { id: "elapsed", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
-    { id: "created", header: t("experiments.created"), align: "right", cell: (item) => <Ago at={item.created_at} /> },
-  ];
-  // What has not begun has no trial to show.
-  const trials = items.flatMap((item) => (ticks.has(item) ? (item.only_trial_id ?? item.best_trial_id ?? []) : []));
-  const isWhole = items.every((item) => ids.has(item.id));
-  return (
-    <>
-      {selection ? <BulkBar selection={selection} filter={filter} hasMore={hasMore && isWhole} compare={trials} onSelect={setSelection} /> : null}
-      <DataTable rows={items} selection={user && user.role !== "viewer" ? ticks : undefined} columns={columns.filter((column) => !hidden.includes(column.id))} rowKey={(item) => item.id} label={t("nav.experiments")} testId="experiments" />
-    </>
-  );
+/** A page that is opened without anything in its address opens with the view that was chosen for that. */
+function useDefaultView(isPlain: boolean, open: (query: string) => void): void {
+  const views = useQuery({ ...savedViews, enabled: isPlain }).data;
+  const isDecided = useRef(!isPlain);
+  useEffect(() => {
+    if (isDecided.current || views === undefined) return;
+    isDecided.current = true;
+    const view = views.find((one) => one.page === "experiments" && one.is_mine && one.is_default);
+    if (isPlain && view && view.query !== "") open(view.query);
+    // oxlint-disable-next-line react/exhaustive-deps -- once, when the views are known
+  }, [views]);
 }

@@ -18,7 +18,7 @@ test("what happens comes first, refusals by reason, the commonest first", () => 
 test("a selection is sent as the ids or as the filter of the list, never as both", () => {
   expect(bulkBody("stop", { kind: "ids", ids: [3, 1] })).toEqual({ action: "stop", ids: [3, 1], keep_files: false, set_labels: {}, remove_labels: [] });
   const all = bulkBody("delete", { kind: "filter", filter: { state: ["FAILED"], q: "", archived: true }, num: 9 }, { keepFiles: true });
-  expect(all).toEqual({ action: "delete", filter: { state: ["FAILED"], project: undefined, q: undefined, label: [], archived: "include" }, keep_files: true, set_labels: {}, remove_labels: [] });
+  expect(all).toEqual({ action: "delete", filter: { state: ["FAILED"], project: undefined, q: undefined, label: [], archived: "include", where: [] }, keep_files: true, set_labels: {}, remove_labels: [] });
   expect(leavesOut({ archived: true })).toBe(false);
   expect(leavesOut({ q: "digits" })).toBe(true);
   expect(leavesOut({ label: ["team=vision"] })).toBe(true);

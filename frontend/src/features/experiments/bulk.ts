@@ -19,13 +19,13 @@ export interface Extra {
 export function bulkBody(action: BulkAction, selection: Selection, extra: Extra = {}): Omit<Schemas["BulkIn"], "digest"> {
   const what = { action, keep_files: extra.keepFiles ?? false, set_labels: extra.setLabels ?? {}, remove_labels: extra.removeLabels ?? [] };
   if (selection.kind === "ids") return { ...what, ids: [...selection.ids] };
-  const { state, project, q, label, archived } = selection.filter;
-  return { ...what, filter: { state: state ?? [], project: project || undefined, q: q || undefined, label: label ?? [], archived: archived ? "include" : "exclude" } };
+  const { state, project, q, label, archived, where } = selection.filter;
+  return { ...what, filter: { state: state ?? [], project: project || undefined, q: q || undefined, label: label ?? [], archived: archived ? "include" : "exclude", where: where ?? [] } };
 }
 
 /** The API refuses a filter that leaves nothing out. */
 export function leavesOut(filter: ExperimentFilter): boolean {
-  return (filter.state?.length ?? 0) > 0 || Boolean(filter.project) || Boolean(filter.q) || (filter.label?.length ?? 0) > 0;
+  return (filter.state?.length ?? 0) > 0 || Boolean(filter.project) || Boolean(filter.q) || (filter.label?.length ?? 0) > 0 || (filter.where?.length ?? 0) > 0;
 }
 
 export interface Group {

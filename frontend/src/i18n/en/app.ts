@@ -36,7 +36,7 @@ export const app = {
   },
   theme: { label: "Theme", light: "Light", dark: "Dark", auto: "System" },
   language: { label: "Language" },
-  command: { keys: "Keyboard shortcuts", open: "Search (Ctrl K)", placeholder: "Go to a page, experiment or node", none: "Nothing found", pages: "Pages" },
+  command: { views: "Views", keys: "Keyboard shortcuts", open: "Search (Ctrl K)", placeholder: "Go to a page, experiment or node", none: "Nothing found", pages: "Pages" },
   live: {
     connecting: "Connecting",
     live: "Live",

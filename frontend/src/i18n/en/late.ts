@@ -12,6 +12,7 @@ import type { overview } from "./overview";
 import type { search } from "./search";
 import type { settings } from "./settings";
 import type { submit } from "./submit";
+import type { table } from "./table";
 import type { trials } from "./trials";
 
-export type Late = typeof charts & typeof cluster & typeof compare & typeof diagnosis & typeof experiments & typeof keys & typeof overview & typeof search & typeof settings & typeof submit & typeof trials;
+export type Late = typeof charts & typeof cluster & typeof compare & typeof diagnosis & typeof experiments & typeof keys & typeof overview & typeof search & typeof settings & typeof submit & typeof table & typeof trials;

@@ -38,7 +38,7 @@ export const app: Same<typeof english> = {
   },
   theme: { label: "主题", light: "浅色", dark: "深色", auto: "跟随系统" },
   language: { label: "语言" },
-  command: { keys: "键盘快捷键", open: "搜索（Ctrl K）", placeholder: "前往页面、实验或节点", none: "没有结果", pages: "页面" },
+  command: { views: "视图", keys: "键盘快捷键", open: "搜索（Ctrl K）", placeholder: "前往页面、实验或节点", none: "没有结果", pages: "页面" },
   live: {
     connecting: "连接中",
     live: "实时",

@@ -14,6 +14,7 @@ import { search } from "./search";
 import { settings } from "./settings";
 import { states } from "./states";
 import { submit } from "./submit";
+import { table } from "./table";
 import { trials } from "./trials";
 
 export const zhCN: Same<typeof en & Late> = {
@@ -30,5 +31,6 @@ export const zhCN: Same<typeof en & Late> = {
   ...keys,
   ...search,
   ...submit,
+  ...table,
   ...settings,
 };

@@ -1,0 +1,303 @@
+"""How soon pages of the dashboard can be used, in a headless browser on a real server and database.
+
+    python bench/dashboard.py [--only table,metrics,charts,logs,entry] [--experiments N] [--points N]
+                              [--lines N] [--repeat N] [--chrome PATH]
+
+Each time is from the navigation to the moment the page shows what is named, seen by the browser in
+a frame of its own: table, the first rows of N experiments that a click then selects; metrics, a
+trial with 2,000 metrics whose first chart is drawn and whose filter takes text; charts, 12 charts
+of N points each, painted on one screen; logs, the last lines of a log of N lines. Code of the page
+is in the browser's cache, as it is for everybody who has been there before; entry says how much
+that is. The data are put into the database beforehand and are not part of a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import gzip
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from playwright.sync_api import BrowserContext, Page, sync_playwright
+from sqlalchemy import insert
+from timing import of
+
+from muster_server import clock
+from muster_server.db.engine import Database
+from muster_server.db.models import AllocationRow, ExperimentRow, TrialRow
+from muster_server.services import logs, metrics, metrics_compaction
+from muster_server.testing.data import add_attempt, add_experiment, add_trial, metrics_record
+from muster_server.testing.processes import ControlPlane, control_plane
+
+ROOT = Path(__file__).resolve().parents[1]
+STATIC = ROOT / "server" / "muster_server" / "static"
+NUM_METRICS = 2_000
+NUM_CHARTS = 12
+GOALS_MS = {"table": 300, "metrics": 1000, "charts": 1000, "logs": 500}
+
+
+# ---------------------------------------------------------------- data
+
+
+def fill_table(database: Database, num: int) -> str:
+    """Experiments with a trial each, ten metrics and a hyperparameter; the page's address."""
+    chance = np.random.default_rng(1)
+    with database.transaction() as session:
+        first = add_experiment(session, metric_name="val/loss")
+        shared = {
+            column.key: getattr(first, column.key)
+            for column in ExperimentRow.__table__.columns
+            if column.key not in ("id", "name", "labels", "state", "best_metric", "best_trial_id")
+        }
+        config = copy.deepcopy(first.config)
+        base = first.id
+    states = ["COMPLETED", "COMPLETED", "COMPLETED", "FAILED", "CANCELED", "RUNNING", "QUEUED"]
+    experiments, trials = [], []
+    for no in range(1, num):
+        loss = float(np.round(chance.lognormal(), 4))
+        summary = {
+            f"{group}/{name}": {
+                "last": loss,
+                "min": loss / 2,
+                "max": 2 * loss,
+                "count": 9,
+                "step": 9,
+            }
+            for group in ("train", "val")
+            for name in ("loss", "accuracy", "f1", "recall", "precision")
+        }
+        state = states[no % len(states)]
+        experiments.append(
+            shared
+            | {
+                "id": base + no,
+                "name": f"resnet-{no % 97}-sweep-over-learning-rates-{no}",
+                "labels": {"team": f"vision-{no % 7}", "phase": str(no % 3), "urgent": ""},
+                "state": state,
+                "best_metric": loss,
+                "config": config | {"name": f"e{no}"},
+            }
+        )
+        trials.append(
+            {
+                "experiment_id": base + no,
+                "no": 1,
+                "hparams": {"lr": float(np.round(chance.random(), 5))},
+                "seed": no,
+                "state": state,
+                "queued_at": clock.now(),
+                "created_at": clock.now(),
+                "summary": summary,
+            }
+        )
+    for at in range(0, num, 1_000):
+        with database.transaction() as session:
+            session.execute(insert(ExperimentRow), experiments[at : at + 1_000])
+            session.execute(insert(TrialRow), trials[at : at + 1_000])
+    return "/experiments?cols=name%2Cstate%2Cbest%2Chparam.lr%2Cmetric.last.train%2Floss%2Cowner"
+
+
+def _trial(database: Database) -> tuple[int, str]:
+    with database.transaction() as session:
+        trial = add_trial(session, add_experiment(session))
+        (allocation,) = add_attempt(session, trial)
+        return trial.id, allocation.id
+
+
+def _report(database: Database, allocation_id: str, seq: int, points: dict[str, list]) -> None:  # type: ignore[type-arg]
+    with database.transaction() as session:
+        metrics.ingest(
+            session,
+            allocation=session.get_one(AllocationRow, allocation_id),
+            seq=seq,
+            record=metrics_record(points),
+            at=clock.now(),
+        )
+
+
+def fill_metrics(database: Database) -> str:
+    """A trial with NUM_METRICS metrics of 50 points in 40 groups."""
+    trial_id, allocation_id = _trial(database)
+    for at in range(0, NUM_METRICS, 100):
+        names = [f"group{no // 50}/metric_{no}" for no in range(at, at + 100)]
+        points = {name: [(step, 1.0 / step) for step in range(1, 51)] for name in names}
+        _report(database, allocation_id, at // 100 + 1, points)
+    return f"/trials/{trial_id}"
+
+
+def fill_charts(database: Database, num_points: int) -> str:
+    """A trial with NUM_CHARTS metrics of num_points points each."""
+    trial_id, allocation_id = _trial(database)
+    chance = np.random.default_rng(1)
+    size = 5_000
+    for seq, at in enumerate(range(0, num_points, size), start=1):
+        steps = range(at + 1, min(at + size, num_points) + 1)
+        points = {
+            f"layers/norm_{no}": list(
+                zip(steps, chance.normal(no, 1, len(steps)).tolist(), strict=True)
+            )
+            for no in range(NUM_CHARTS)
+        }
+        _report(database, allocation_id, seq, points)
+        if seq % 20 == 0:
+            metrics_compaction.compact_trial(database, trial_id, clock.now())
+    metrics_compaction.compact_trial(database, trial_id, clock.now())
+    return f"/trials/{trial_id}"
+
+
+def fill_logs(database: Database, num_lines: int) -> str:
+    trial_id, allocation_id = _trial(database)
+    text = "".join(
+        f"step {no:>8} loss {1 / (no + 1):.4f} tokens/s 1234.5\n" for no in range(num_lines)
+    )
+    raw = text.encode()
+    for at in range(0, len(raw), 65_536):
+        with database.transaction() as session:
+            logs.append(
+                session,
+                allocation=session.get_one(AllocationRow, allocation_id),
+                local_rank=0,
+                stream="stdout",
+                offset=at,
+                data=raw[at : at + 65_536],
+                now=clock.now(),
+            )
+    return f"/trials/{trial_id}?tab=logs"
+
+
+# ---------------------------------------------------------------- pages
+
+READY: dict[str, str] = {
+    # Rows that hold values, and a table that answers: a click has selected one.
+    "table": """() => {
+        const box = document.querySelector('[data-testid=experiments] tbody input[type=checkbox]');
+        if (!box) return false;
+        if (!box.checked) box.click();
+        return document.querySelector('[data-testid=bulk-bar]') !== null;
+    }""",
+    "metrics": "() => document.querySelector('canvas[data-painted], .uplot canvas') !== null",
+    "charts": """() => {
+        const drawn = [...document.querySelectorAll('.uplot canvas')].filter((c) => c.width > 0);
+        return drawn.length >= 12;
+    }""",
+    "logs": "() => /step/.test(document.querySelector('[data-testid=log]')?.textContent ?? '')",
+}
+
+
+WATCH = """(() => {
+    const look = () => {
+        let done = false;
+        try { done = eval(READY)(); } catch { /* the page is not there yet */ }
+        if (done) requestAnimationFrame(() => { window.__readyAt = performance.now(); });
+        else requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+})()"""
+
+
+def opened(context: BrowserContext, url: str, ready: str) -> float:
+    """Seconds from the navigation until `ready` holds in a frame, and that frame is painted."""
+    page = context.new_page()
+    page.set_viewport_size({"width": 1440, "height": 2200 if "charts" in url else 900})
+    page.add_init_script(WATCH.replace("READY", json.dumps(f"({ready})")))
+    page.goto(url, wait_until="commit")
+    page.wait_for_function("window.__readyAt !== undefined", timeout=120_000)
+    seconds = float(page.evaluate("window.__readyAt")) / 1e3
+    page.close()
+    return seconds
+
+
+def measure(context: BrowserContext, name: str, url: str, repeat: int) -> None:
+    opened(context, url, READY[name])  # brings the code into the cache
+    seconds = [opened(context, url, READY[name]) for _ in range(repeat)]
+    median, p95 = of(seconds)
+    goal = GOALS_MS[name]
+    print(f"{name:8} {median:7.0f} ms (median), {p95:.0f} ms (95th), n {repeat}, goal {goal} ms")
+
+
+def entry() -> None:
+    """What a first visit fetches before any page is drawn."""
+    manifest = json.loads((STATIC / "manifest.json").read_text())
+    seen: set[str] = set()
+
+    def add(key: str) -> None:
+        chunk = manifest[key]
+        if chunk["file"] in seen:
+            return
+        seen.update([chunk["file"], *chunk.get("css", ())])
+        for other in chunk.get("imports", ()):
+            add(other)
+
+    add(next(key for key, chunk in manifest.items() if chunk.get("isEntry")))
+    size = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in seen)
+    print(f"entry    {size / 1024:7.1f} KB gzip in {len(seen)} files, goal 250 KB")
+
+
+def browse(plane: ControlPlane, chrome: str, visit: Callable[[BrowserContext, str], None]) -> None:
+    token = plane.make_user_token()
+    (url,) = plane.urls.values()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chrome, args=["--no-sandbox", "--disable-gpu"]
+        )
+        context = browser.new_context(
+            viewport={"width": 1440, "height": 900},
+            extra_http_headers={"Authorization": f"Bearer {token}"},
+            bypass_csp=True,
+        )
+        visit(context, url)
+        browser.close()
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--only", default="table,metrics,charts,logs,entry")
+    arguments.add_argument("--experiments", type=int, default=10_000)
+    arguments.add_argument("--points", type=int, default=1_000_000)
+    arguments.add_argument("--lines", type=int, default=1_000_000)
+    arguments.add_argument("--repeat", type=int, default=10)
+    arguments.add_argument("--chrome", default=shutil.which("chromium") or "")
+    arguments.add_argument("--shots", type=Path, help="keep a picture of each page in this folder")
+    given = arguments.parse_args()
+    wanted = given.only.split(",")
+    if not given.chrome:
+        sys.exit("dashboard.py needs Chromium: apt-get install chromium, or --chrome PATH")
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    print(f"{platform.machine()}, Python {platform.python_version()}, SQLite, {load}")
+    if "entry" in wanted:
+        entry()
+    fillers: dict[str, Callable[[Database], str]] = {
+        "table": lambda database: fill_table(database, given.experiments),
+        "metrics": fill_metrics,
+        "charts": lambda database: fill_charts(database, given.points),
+        "logs": lambda database: fill_logs(database, given.lines),
+    }
+    with control_plane("sqlite", controllers=0) as plane:
+        paths = {name: fill(plane.database) for name, fill in fillers.items() if name in wanted}
+
+        def visit(context: BrowserContext, url: str) -> None:
+            for name, path in paths.items():
+                measure(context, name, url + path, given.repeat)
+                if given.shots:
+                    keep(context.new_page(), url + path, given.shots / f"{name}.png")
+
+        browse(plane, given.chrome, visit)
+    print(f"at the end: load {os.getloadavg()[0]:.1f}")
+
+
+def keep(page: Page, url: str, path: Path) -> None:
+    page.goto(url)
+    page.wait_for_load_state("networkidle")
+    page.screenshot(path=path)
+    page.close()
+
+
+if __name__ == "__main__":
+    main()

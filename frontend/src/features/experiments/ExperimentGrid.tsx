@@ -1,0 +1,242 @@
+import "../../i18n/en/table";
+
+import { IconArrowDown, IconArrowUp, IconLayoutSidebarRight } from "@tabler/icons-react";
+import { Link, useRouter } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type KeyboardEvent, type PointerEvent, useEffect, useRef, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import type { Experiment } from "../../api/queries";
+import type { Ticks } from "../../components/DataTable";
+import uiCss from "../../components/ui.module.css";
+import { cell, headText, type Narrow } from "./cells";
+import css from "./table.module.css";
+import { BUILT_IN, isBuiltIn, nextSort, sortOf, type TableColumn } from "./tableColumns";
+
+const ROW_PX = 35;
+const HEAD_PX = 35;
+const TICK_PX = 30;
+/** So many rows before the end the next page is read. */
+const NEAR_ROWS = 15;
+const STEP_PX = 16;
+
+interface Props {
+  items: Experiment[];
+  columns: TableColumn[];
+  sort: string | undefined;
+  ticks: Ticks<Experiment> | undefined;
+  peek: number | undefined;
+  hasMore: boolean;
+  onMore: () => void;
+  onSort: (sort: string | undefined) => void;
+  onWidth: (id: string, width: number) => void;
+  onPeek: (id: number | undefined) => void;
+  narrow: Narrow;
+}
+
+const isRight = (id: string, item: Experiment | undefined): boolean => {
+  if (isBuiltIn(id)) return "right" in BUILT_IN[id];
+  return id.startsWith("metric.") || typeof item?.values?.[id] === "number";
+};
+
+/** Only the rows in view are drawn; the box scrolls, the heads and the names stay. */
+export function ExperimentGrid({ items, columns, sort, ticks, peek, hasMore, onMore, onSort, onWidth, onPeek, narrow }: Props) {
+  const { t } = useTranslation();
+  const router = useRouter();
+  const box = useRef<HTMLDivElement>(null);
+  const [at, setAt] = useState(0);
+  // oxlint-disable-next-line react/incompatible-library -- what it returns is used here alone
+  const virtual = useVirtualizer({
+    count: items.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW_PX,
+    overscan: 8,
+    scrollPaddingStart: HEAD_PX,
+    getItemKey: (index) => items[index]?.id ?? index,
+  });
+  const rows = virtual.getVirtualItems();
+  const last = rows.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (hasMore && last >= items.length - NEAR_ROWS) onMore();
+  }, [hasMore, last, items.length, onMore]);
+
+  const focusRow = (index: number): void => {
+    const to = Math.min(items.length - 1, Math.max(0, index));
+    setAt(to);
+    virtual.scrollToIndex(to);
+    // The row may only be drawn once the box has scrolled.
+    requestAnimationFrame(() => requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`tr[data-index="${to}"]`)?.focus({ preventScroll: true })));
+  };
+  const open = (item: Experiment): void => {
+    void router.navigate(item.only_trial_id ? { to: "/trials/$trialId", params: { trialId: String(item.only_trial_id) } } : { to: "/experiments/$experimentId", params: { experimentId: String(item.id) } });
+  };
+  const onKey = (event: KeyboardEvent, index: number): void => {
+    const item = items[index];
+    if (!item || event.target !== event.currentTarget || event.ctrlKey || event.metaKey || event.altKey) return;
+    const to: Record<string, () => void> = {
+      ArrowDown: () => focusRow(index + 1),
+      j: () => focusRow(index + 1),
+      ArrowUp: () => focusRow(index - 1),
+      k: () => focusRow(index - 1),
+      Home: () => focusRow(0),
+      End: () => focusRow(items.length - 1),
+      Enter: () => open(item),
+      " ": () => onPeek(peek === item.id ? undefined : item.id),
+      x: () => ticks?.onToggle(item),
+    };
+    const action = to[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  };
+
+  const width = columns.reduce((sum, column) => sum + column.width, ticks ? TICK_PX : 0);
+  return (
+    <div ref={box} className={css["box"]} data-testid="experiments-box">
+      <div className={css["sizer"]} style={{ height: HEAD_PX + virtual.getTotalSize() }}>
+        <table className={css["grid"]} style={{ minWidth: width }} aria-label={t("nav.experiments")} aria-rowcount={hasMore ? -1 : items.length + 1} data-testid="experiments" data-rows={items.length}>
+          <colgroup>
+            {ticks ? <col style={{ width: TICK_PX }} /> : null}
+            {/* The name takes what the others leave, and never less than its width. */}
+            {columns.map((column) => (
+              <col key={column.id} style={column.id === "name" ? undefined : { width: column.width }} />
+            ))}
+          </colgroup>
+          <thead>
+            <tr aria-rowindex={1}>
+              {ticks ? (
+                <th className={css["tick"]} scope="col">
+                  <input
+                    type="checkbox"
+                    aria-label={ticks.labelAll}
+                    checked={items.length > 0 && items.every((row) => ticks.has(row))}
+                    ref={(input) => {
+                      if (input) input.indeterminate = items.some((row) => ticks.has(row)) && !items.every((row) => ticks.has(row));
+                    }}
+                    onChange={(event) => ticks.onAll(event.currentTarget.checked)}
+                    data-testid="select-all"
+                  />
+                </th>
+              ) : null}
+              {columns.map((column) => (
+                <Head key={column.id} column={column} sort={sort} right={isRight(column.id, items[0])} onSort={onSort} onWidth={onWidth} />
+              ))}
+            </tr>
+          </thead>
+          <tbody style={{ transform: `translateY(${rows[0]?.start ?? 0}px)` }}>
+            {rows.map((row) => {
+              const item = items[row.index];
+              if (!item) return null;
+              return (
+                <tr
+                  key={item.id}
+                  data-index={row.index}
+                  aria-rowindex={row.index + 2}
+                  data-selected={ticks?.has(item) || undefined}
+                  data-peek={peek === item.id || undefined}
+                  tabIndex={row.index === Math.min(at, items.length - 1) ? 0 : -1}
+                  onFocus={() => setAt(row.index)}
+                  onKeyDown={(event) => onKey(event, row.index)}
+                >
+                  {ticks ? (
+                    <td className={css["tick"]}>
+                      <input type="checkbox" aria-label={ticks.label(item)} checked={ticks.has(item)} onChange={() => ticks.onToggle(item)} />
+                    </td>
+                  ) : null}
+                  {columns.map(({ id }) =>
+                    id === "name" ? (
+                      <td key={id} className={css["lead"]}>
+                        <span className={css["named"]}>
+                          <Name item={item} />
+                          <span className="dim num">#{item.id}</span>
+                          <button type="button" className={css["beside"]} aria-label={t("table.peek.open", { name: item.name })} aria-pressed={peek === item.id} onClick={() => onPeek(peek === item.id ? undefined : item.id)} data-testid="peek-open">
+                            <IconLayoutSidebarRight size={15} aria-hidden />
+                          </button>
+                        </span>
+                      </td>
+                    ) : (
+                      <td key={id} className={isRight(id, item) ? css["right"] : undefined}>
+                        {cell(t, id, item, narrow)}
+                      </td>
+                    ),
+                  )}
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </div>
+  );
+}
+
+function Name({ item }: { item: Experiment }) {
+  return item.only_trial_id ? (
+    <Link to="/trials/$trialId" params={{ trialId: String(item.only_trial_id) }} title={item.name}>
+      {item.name}
+    </Link>
+  ) : (
+    <Link to="/experiments/$experimentId" params={{ experimentId: String(item.id) }} title={item.name}>
+      {item.name}
+    </Link>
+  );
+}
+
+function Head({ column, sort, right, onSort, onWidth }: { column: TableColumn; sort: string | undefined; right: boolean; onSort: Props["onSort"]; onWidth: Props["onWidth"] }) {
+  const { t } = useTranslation();
+  const by = sortOf(column.id);
+  const down = by !== null && sort === `-${by}`;
+  const up = by !== null && sort === by;
+  const { name, of } = headText(t, column.id);
+  const label = (
+    <>
+      {name} {of ? <small>{of}</small> : null}
+    </>
+  );
+  const drag = (event: PointerEvent<HTMLSpanElement>): void => {
+    event.preventDefault();
+    const grip = event.currentTarget;
+    const from = event.clientX;
+    const before = grip.parentElement?.offsetWidth ?? column.width;
+    let to = before;
+    grip.setPointerCapture(event.pointerId);
+    const move = (moved: globalThis.PointerEvent): void => {
+      to = before + moved.clientX - from;
+    };
+    const end = (): void => {
+      grip.removeEventListener("pointermove", move);
+      if (to !== before) onWidth(column.id, to);
+    };
+    grip.addEventListener("pointermove", move);
+    grip.addEventListener("pointerup", end, { once: true });
+    grip.addEventListener("pointercancel", end, { once: true });
+  };
+  return (
+    <th scope="col" className={`${column.id === "name" ? css["lead"] : ""} ${right ? css["right"] : ""}`} aria-sort={by === null ? undefined : up ? "ascending" : down ? "descending" : "none"} title={of ? `${name} (${of})` : name} data-testid={`head-${column.id}`}>
+      {by === null ? (
+        label
+      ) : (
+        <button type="button" className={uiCss["sort"]} onClick={() => onSort(nextSort(sort, by, right || column.id === "created"))}>
+          {label}
+          {up ? <IconArrowUp size={12} aria-hidden /> : down ? <IconArrowDown size={12} aria-hidden /> : null}
+        </button>
+      )}
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions, jsx-a11y/no-noninteractive-tabindex -- a separator with the focus is a control */}
+      <span
+        role="separator"
+        tabIndex={0}
+        aria-orientation="vertical"
+        aria-label={t("table.resize", { name })}
+        aria-valuenow={column.width}
+        aria-valuemin={60}
+        aria-valuemax={900}
+        className={css["grip"]}
+        onPointerDown={drag}
+        onKeyDown={(event) => {
+          const by = event.key === "ArrowRight" ? STEP_PX : event.key === "ArrowLeft" ? -STEP_PX : 0;
+          if (by !== 0) onWidth(column.id, column.width + by);
+        }}
+      />
+    </th>
+  );
+}

@@ -1,0 +1,125 @@
+import "../../i18n/en/experiments";
+import "../../i18n/en/table";
+
+import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useCallback, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { type Experiment, type ExperimentFilter, me } from "../../api/queries";
+import { LoadMore } from "../../components/basics";
+import { type Column, DataTable, type Ticks } from "../../components/DataTable";
+import { ExperimentLink } from "../../components/ExperimentLink";
+import uiCss from "../../components/ui.module.css";
+import type { Selection } from "./bulk";
+import { BulkBar } from "./BulkBar";
+import { cell, headText, type Narrow } from "./cells";
+import { ExperimentGrid } from "./ExperimentGrid";
+import css from "./table.module.css";
+import { BUILT_IN, isBuiltIn, type TableColumn } from "./tableColumns";
+
+interface Pages {
+  hasNextPage: boolean;
+  isFetchingNextPage: boolean;
+  fetchNextPage: () => unknown;
+  refetch: () => unknown;
+}
+
+interface Props {
+  items: Experiment[];
+  filter: ExperimentFilter;
+  columns: TableColumn[];
+  sort: string | undefined;
+  peek: number | undefined;
+  isPhone: boolean;
+  /** It is not refreshed by hints. */
+  isStill: boolean;
+  query: Pages;
+  onSort: (sort: string | undefined) => void;
+  onWidth: (id: string, width: number) => void;
+  onPeek: (id: number | undefined) => void;
+  narrow: Narrow;
+}
+
+/** Left out of a card on a phone. */
+const WIDE = new Set(["labels", "searcher", "slots", "project", "owner", "notes"]);
+
+/** The rows with what can be done to many of them: a grid, or cards on a phone. */
+export function ExperimentList({ items, filter, columns, sort, peek, isPhone, isStill, query, onSort, onWidth, onPeek, narrow }: Props) {
+  const { t } = useTranslation();
+  const user = useQuery(me).data;
+  const [selection, setSelection] = useState<Selection | null>(null);
+  const ids = new Set(selection?.kind === "ids" ? selection.ids : []);
+  const select = (next: Iterable<number>): void => {
+    const chosen = [...next];
+    setSelection(chosen.length > 0 ? { kind: "ids", ids: chosen } : null);
+  };
+  const ticks: Ticks<Experiment> = {
+    has: (item) => selection?.kind === "filter" || ids.has(item.id),
+    // With all that match selected, a box leaves only the rows that are shown, without this one.
+    onToggle: (item) => {
+      const before = selection?.kind === "filter" ? items.map(({ id }) => id) : [...ids];
+      select(before.includes(item.id) ? before.filter((id) => id !== item.id) : [...before, item.id]);
+    },
+    onAll: (on) => select(on ? items.map((item) => item.id) : []),
+    label: (item) => t("bulk.select", { name: item.name, id: item.id }),
+    labelAll: t("bulk.selectShown", { count: items.length }),
+  };
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
+  const more = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  // What has not begun has no trial to show.
+  const trials = items.flatMap((item) => (ticks.has(item) ? (item.only_trial_id ?? item.best_trial_id ?? []) : []));
+  const isWhole = items.every((item) => ids.has(item.id));
+  return (
+    <div>
+      {selection ? <BulkBar selection={selection} filter={filter} hasMore={hasNextPage && isWhole} compare={trials} onSelect={setSelection} /> : null}
+      {isPhone ? (
+        <>
+          <DataTable rows={items} columns={columns.map((column) => cardColumn(t, column, narrow))} rowKey={(item) => item.id} label={t("nav.experiments")} testId="experiments" />
+          <LoadMore shown={items.length} hasMore={hasNextPage} loading={isFetchingNextPage} onMore={more} />
+        </>
+      ) : (
+        <>
+          <ExperimentGrid items={items} columns={columns} sort={sort} ticks={user && user.role !== "viewer" ? ticks : undefined} peek={peek} hasMore={hasNextPage} onMore={more} onSort={onSort} onWidth={onWidth} onPeek={onPeek} narrow={narrow} />
+          <div className={css["foot"]}>
+            <span className="num">{hasNextPage ? t("table.shown", { n: items.length }) : t("table.all", { count: items.length })}</span>
+            {isStill ? (
+              <>
+                <span>{t("table.still")}</span>
+                <Button size="compact-xs" variant="default" onClick={() => query.refetch()}>
+                  {t("table.refresh")}
+                </Button>
+              </>
+            ) : null}
+          </div>
+        </>
+      )}
+    </div>
+  );
+}
+
+function cardColumn(t: ReturnType<typeof useTranslation>["t"], { id }: TableColumn, narrow: Narrow): Column<Experiment> {
+  const { name, of } = headText(t, id);
+  if (id === "name") {
+    return {
+      id,
+      header: name,
+      lead: true,
+      cell: (item) => (
+        <span className={uiCss["named"]}>
+          <ExperimentLink item={item} />
+          <span className="dim num">#{item.id}</span>
+        </span>
+      ),
+    };
+  }
+  return {
+    id,
+    header: of ? `${name} (${of})` : name,
+    align: isBuiltIn(id) && !("right" in BUILT_IN[id]) ? undefined : "right",
+    phone: WIDE.has(id) ? false : undefined,
+    cell: (item) => cell(t, id, item, narrow),
+  };
+}

@@ -1,0 +1,119 @@
+/** Columns of the experiments table as they stand in the address: which, in what order, how wide. Pure. */
+
+/** What every experiment has. Those with a sort are put in order by the server under that name. */
+export const BUILT_IN = {
+  name: { width: 260, sort: "name" },
+  state: { width: 112, sort: "state" },
+  labels: { width: 120 },
+  searcher: { width: 110, sort: "config.search.method" },
+  trials: { width: 140 },
+  best: { width: 136, sort: "best", right: true },
+  progress: { width: 116 },
+  slots: { width: 90, sort: "slots", right: true },
+  project: { width: 120, sort: "project" },
+  owner: { width: 80, sort: "owner" },
+  elapsed: { width: 76, right: true },
+  created: { width: 96, sort: "created", right: true },
+  started: { width: 120, sort: "started", right: true },
+  ended: { width: 120, sort: "ended", right: true },
+  priority: { width: 90, sort: "priority", right: true },
+  notes: { width: 220 },
+} as const satisfies Record<string, { width: number; sort?: string; right?: true }>;
+
+export type BuiltIn = keyof typeof BUILT_IN;
+export const BUILT_INS = Object.keys(BUILT_IN) as BuiltIn[];
+const FIRST: readonly BuiltIn[] = ["name", "state", "labels", "trials", "best", "progress", "owner", "elapsed", "created"];
+const VALUE_WIDTH = 130;
+const MIN_WIDTH = 60;
+const MAX_WIDTH = 900;
+/** The server answers with so many values. */
+export const MAX_VALUES = 40;
+
+export interface TableColumn {
+  /** A name of BUILT_IN, or config.<path>, hparam.<name>, metric.<last|min|max|best>.<name>. */
+  id: string;
+  width: number;
+}
+
+export const isBuiltIn = (id: string): id is BuiltIn => Object.hasOwn(BUILT_IN, id);
+const isValue = (id: string): boolean => /^(config|hparam)\..+|^metric\.(last|min|max|best)\..+/s.test(id);
+const widthOf = (id: string): number => (isBuiltIn(id) ? BUILT_IN[id].width : VALUE_WIDTH);
+/** What the server sorts by, null when it does not. */
+export function sortOf(id: string): string | null {
+  if (!isBuiltIn(id)) return id;
+  const column: { width: number; sort?: string } = BUILT_IN[id];
+  return column.sort ?? null;
+}
+
+// A comma and a colon have a meaning between columns, and a metric's name may hold them.
+const escape = (text: string): string => text.replace(/[%,:]/g, encodeURIComponent).replaceAll(",", "%2C").replaceAll(":", "%3A");
+const unescape = (text: string): string => text.replace(/%(25|2C|3A)/gi, (found) => decodeURIComponent(found));
+
+/** "name,metric.last.loss:200" → columns; the first ones when there is none. The name is always there. */
+export function readColumns(text: string | undefined): TableColumn[] {
+  const found = new Map<string, TableColumn>();
+  for (const part of (text ?? "").split(",")) {
+    const [name = "", width = ""] = part.split(":");
+    const id = unescape(name);
+    if ((!isBuiltIn(id) && !isValue(id)) || found.has(id)) continue;
+    const wide = Number(width);
+    found.set(id, { id, width: width !== "" && Number.isFinite(wide) ? clampWidth(wide) : widthOf(id) });
+  }
+  if (found.size === 0) return FIRST.map((id) => ({ id, width: widthOf(id) }));
+  const list = [...found.values()];
+  return found.has("name") ? list : [{ id: "name", width: widthOf("name") }, ...list];
+}
+
+export const clampWidth = (width: number): number => Math.round(Math.min(MAX_WIDTH, Math.max(MIN_WIDTH, width)));
+
+/** The other way round; undefined for the first columns at their own widths. */
+export function writeColumns(columns: readonly TableColumn[]): string | undefined {
+  const text = columns.map(({ id, width }) => escape(id) + (width === widthOf(id) ? "" : `:${width}`)).join(",");
+  return text === FIRST.join(",") ? undefined : text;
+}
+
+export const added = (columns: readonly TableColumn[], id: string): TableColumn[] => (columns.some((one) => one.id === id) ? [...columns] : [...columns, { id, width: widthOf(id) }]);
+export const removed = (columns: readonly TableColumn[], id: string): TableColumn[] => columns.filter((one) => one.id !== id || id === "name");
+export const resized = (columns: readonly TableColumn[], id: string, width: number): TableColumn[] => columns.map((one) => (one.id === id ? { id, width: clampWidth(width) } : one));
+
+/** One place towards the beginning (-1) or the end (1). */
+export function moved(columns: readonly TableColumn[], id: string, by: -1 | 1): TableColumn[] {
+  const at = columns.findIndex((one) => one.id === id);
+  const to = at + by;
+  if (at < 0 || to < 0 || to >= columns.length) return [...columns];
+  const list = [...columns];
+  const [one] = list.splice(at, 1);
+  if (one) list.splice(to, 0, one);
+  return list;
+}
+
+/** The values that must be asked for. */
+export const valuesOf = (columns: readonly TableColumn[]): string[] => columns.map(({ id }) => id).filter((id) => !isBuiltIn(id)).slice(0, MAX_VALUES);
+
+/** A first choice sorts what is a number the largest first, as one looks for it; a third one not at all. */
+export function nextSort(current: string | undefined, by: string, isNumber: boolean): string | undefined {
+  const [first, second] = isNumber ? [`-${by}`, by] : [by, `-${by}`];
+  if (current === first) return second;
+  return current === second ? undefined : first;
+}
+
+/** How a column of values is called in its head: the last part tells it apart. */
+export function valueLabel(id: string): { what: string; of: string } {
+  const [kind = "", ...rest] = id.split(".");
+  if (kind === "metric") return { what: rest.slice(1).join("."), of: rest[0] ?? "" };
+  return { what: rest.join("."), of: kind };
+}
+
+/** Conditions on columns, one per line of the address's text. */
+export const readConditions = (text: string | undefined): string[] => (text ?? "").split("\n").filter((line) => line !== "");
+export const writeConditions = (conditions: readonly string[]): string | undefined => (conditions.length > 0 ? conditions.join("\n") : undefined);
+
+/** Labels that must be there, by comma: "team=vision,urgent". */
+export const labelsOf = (text: string | undefined): string[] => (text ?? "").split(",").filter((label) => label !== "");
+/** A label as it is looked for: name=value, or the name alone when it has no value. */
+export const labelText = (name: string, value: string): string => (value === "" ? name : `${name}=${value}`);
+/** The list with an entry more or, when it has it, less; undefined when nothing is left. */
+export function toggled(list: readonly string[], entry: string): string | undefined {
+  const next = list.includes(entry) ? list.filter((one) => one !== entry) : [...list, entry];
+  return next.length > 0 ? next.join(",") : undefined;
+}
