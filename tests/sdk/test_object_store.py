@@ -180,3 +180,23 @@ def test_a_script_saves_and_goes_on_without_knowing_where(
     assert second.resume_from is not None
     assert (second.resume_from / "model.pt").read_bytes() == b"mine"
     second.close()
+
+
+def test_a_model_in_a_bucket_becomes_one_file(store: ObjectStore, tmp_path: Path) -> None:
+    from muster import shards
+    from muster.cli.checkpoints import export
+    from muster.cli.output import Failure
+    from muster.shards import Chunk, Stored
+
+    draft = store.begin(2)
+    head = b'{"w":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}  '
+    (draft / "shard").write_bytes(len(head).to_bytes(8, "little") + head + b"abc")
+    shards.write_index(draft, {"model/w": Stored("U8", (3,), (Chunk((0,), (3,), "shard", "w"),))})
+    store.commit(draft, step=2)
+    out = tmp_path / "out" / "model.safetensors"
+    out.parent.mkdir()
+    export(store.place_of("step-00000002"), out)
+    assert out.read_bytes().endswith(b"abc")
+    with pytest.raises(Failure, match="no readable manifest"):
+        export("s3://nowhere/x", out, force=True)
+    assert [path.name for path in out.parent.iterdir()] == ["model.safetensors"]

@@ -267,6 +267,9 @@ class Strategy(Section):
     recompute: bool = False
     """Activation checkpointing: keep only the inputs of each block and compute the rest again in
     backward."""
+    compile: bool = False
+    """Compile each block of the model with torch.compile (not with `tp`, `pp`, `mesh`). The first step
+    waits for the compiler, on a CPU for a minute or more; it needs g++ there."""
     compression: Literal["none", "fp16", "powersgd"] = "none"
     """How gradients are compressed before they are sent (`ddp`). `powersgd` is lossy."""
     powersgd_rank: Annotated[int, Field(ge=1, le=1024)] = 4

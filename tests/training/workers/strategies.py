@@ -34,6 +34,10 @@ from muster.testing.forked import fork
 from muster.testing.strategies import RESUME_AT
 from muster.training import loop
 from muster.training.config import resolve
+from muster.training.strategies import layers
+
+layers.COMPILER = "aot_eager"
+"""Traces and takes apart as `inductor` does, which would then take a minute for the processor's code."""
 
 
 def train(

@@ -97,6 +97,14 @@ def test_the_last_axis_varies_fastest() -> None:
             "fewer",
             "fsdp",
         ),
+        ({"kind": "pp", "compile": True}, {}, "strategy.compile", "into pieces", "fsdp"),
+        (
+            {"kind": "ddp", "compile": True, "recompute": True},
+            {},
+            "strategy.recompute",
+            "the wrapper",
+            "one of the two",
+        ),
         (
             {"kind": "pp", "schedule": "async", "recompute": True},
             {},

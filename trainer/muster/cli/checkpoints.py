@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,23 +119,31 @@ def _print_plan(plan: dict[str, Any]) -> None:
 
 @app.command("export")
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A checkpoint's folder.")],
+    place: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="A checkpoint's folder, or its URL.")
+    ],
     output: Annotated[Path, typer.Argument(metavar="FILE", help="Such as model.safetensors.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
 ) -> None:
     """Make one safetensors file of the model of a checkpoint of the built-in trainer.
 
-    Needs the folder, as the list and the trial's page name it, and neither a server nor torch. Its
-    files are verified first.
+    Needs the folder, as the list and the trial's page name it, and neither a server nor torch; of one in
+    an object store the credentials, as the workers do, and room for a copy. Its files are verified
+    first.
     """
-    from .. import shards
+    from .. import object_store, shards
     from ..checkpoints import CheckpointDamaged, verify_checkpoint
 
     if output.exists() and not force:
         raise Failure(f"{output} exists.", "--force replaces it", exit_code=EXIT_USAGE)
     draft = output.with_name(f".{output.name}.{os.getpid()}")
+    copy = output.with_name(f".{output.name}.{os.getpid()}-fetched")
     try:
-        manifest = verify_checkpoint(folder)
+        if object_store.is_url(place):
+            folder, manifest = object_store.fetch(place, copy)
+        else:
+            folder = Path(place)
+            manifest = verify_checkpoint(folder)
         num_bytes, pieces = shards.exported(folder)
         with draft.open("wb") as file:
             for piece in pieces:
@@ -142,10 +151,13 @@ def export(
         draft.replace(output)
     except FileNotFoundError as error:
         raise Failure(
-            f"{folder} holds no {shards.INDEX}: another program than the built-in trainer made it."
+            f"{place} holds no {shards.INDEX}: another program than the built-in trainer made it."
         ) from error
     except CheckpointDamaged as error:
         raise Failure(str(error)) from error
+    except object_store.StoreRefused as error:
+        raise Failure(str(error.strerror)) from error
     finally:
         draft.unlink(missing_ok=True)
+        shutil.rmtree(copy, ignore_errors=True)
     say(f"{output}: the model of step {manifest.step}, {size(num_bytes)}.")

@@ -57,6 +57,7 @@ CASES = [
         {"kind": "fsdp", "clip_norm": 0.5, "recompute": True},
         reference="single-clipped",
     ),
+    Case("fsdp-compiled", 2, {"kind": "fsdp", "compile": True}),
     Case("fsdp-bf16", 2, {"kind": "fsdp", "precision": "bf16"}, 2e-2),
     Case("fsdp-fp16", 2, {"kind": "fsdp", "precision": "fp16"}, 5e-2),
     Case(

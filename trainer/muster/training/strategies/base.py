@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from muster.timing import StepTimer
 from muster.training.saving.files import Saved
 from muster.training.strategies import gradients, parts
-from muster.training.strategies.layers import recompute
+from muster.training.strategies.layers import compile_layers, recompute
 from muster.training.strategies.precision import DTYPES, LossScale
 from muster.training.strategies.rules import Options, axes, coordinates
 
@@ -141,6 +141,8 @@ class Strategy:
         self.names = set(model.state_dict())
         if self.options.recompute:
             recompute(model)
+        if self.options.compile:
+            compile_layers(model, self.place.device)
         self.module = model
         self.share()
 

@@ -56,6 +56,8 @@ class Options:
     """Gradients are scaled down to this norm, that of the whole model's gradient."""
     recompute: bool = False
     """Keep only the inputs of each block and compute the rest again in backward."""
+    compile: bool = False
+    """Compile each block with torch.compile."""
     compression: Compression = "none"
     """How gradients are compressed before they are sent (ddp)."""
     powersgd_rank: int = 4
@@ -205,6 +207,19 @@ def _misplaced(options: Options) -> Iterator[Problem]:
                 message=f"has no effect with strategy.kind {options.kind}",
                 hint=f"leave it out, or use {' or '.join(kinds)}",
             )
+    if options.compile and options.kind in ("tp", "pp", "mesh"):
+        yield Problem(
+            path="strategy.compile",
+            message=f"compiles blocks that are whole on a worker, and {options.kind} cuts the model "
+            "or its matrices into pieces that torch 2.13 was not found to compile alike",
+            hint="leave it out, or use fsdp",
+        )
+    if options.compile and options.recompute:
+        yield Problem(
+            path="strategy.recompute",
+            message="puts blocks into a wrapper, and compile would compile the wrapper",
+            hint="keep one of the two",
+        )
     if options.powersgd_rank != default.powersgd_rank and options.compression != "powersgd":
         yield Problem(
             path="strategy.powersgd_rank",
