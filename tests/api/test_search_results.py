@@ -19,8 +19,10 @@ search: {method: random, metric: val/loss, goal: min, trials: 40, concurrent: 40
 """
 
 
-def submit(client):
-    reply = client.post("/api/v1/experiments", json={"document": DOCUMENT})
+def submit(client, *overrides):
+    reply = client.post(
+        "/api/v1/experiments", json={"document": DOCUMENT, "overrides": list(overrides)}
+    )
     assert reply.status_code == 201, reply.text
     return reply.json()["id"]
 
@@ -52,3 +54,26 @@ def test_importance_says_from_how_many_trials_and_none_from_too_few(member_clien
     assert next(iter(found["shares"])) == "weight_decay"
     assert abs(sum(found["shares"].values()) - 1) < 1e-6
     assert "momentum" not in found["shares"]
+
+
+def test_the_front_is_made_of_trials_that_have_ended_well(member_client, database):
+    experiment_id = submit(
+        member_client,
+        "search.metric=null",
+        "search.goal=null",
+        "search.trials=5",
+        "search.objectives=[{metric: loss, goal: min}, {metric: accuracy, goal: max}]",
+    )
+    values = [(0.5, 0.9), (0.4, 0.8), (0.6, 0.8), (0.1, 1.0), (0.3, "NaN")]
+    with database.transaction() as session:
+        for trial, (loss, accuracy) in zip(session.scalars(select(TrialRow)), values, strict=True):
+            trial.state = "FAILED" if loss == 0.1 else "COMPLETED"
+            trial.summary = {"loss": {"last": loss}, "accuracy": {"last": accuracy}}
+    found = member_client.get(f"/api/v1/experiments/{experiment_id}/search/results").json()
+    assert (found["metric_name"], found["metric_goal"]) == ("loss", "min")
+    assert found["objectives"][1] == {
+        "metric": "accuracy",
+        "goal": "max",
+        "values": [0.9, 0.8, 0.8, 1.0, "NaN"],
+    }
+    assert found["front"] == [0, 1]

@@ -4319,6 +4319,15 @@ export interface components {
             /** Seq */
             seq: number;
         };
+        /** ObjectiveOut */
+        ObjectiveOut: {
+            /** Goal */
+            goal: string;
+            /** Metric */
+            metric: string;
+            /** Values */
+            values: (number | ("NaN" | "Infinity" | "-Infinity") | null)[];
+        };
         /** OneTimeIn */
         OneTimeIn: {
             /** Token */
@@ -5547,6 +5556,8 @@ export interface components {
         SearchResultsOut: {
             /** Ended At */
             ended_at: (string | null)[];
+            /** Front */
+            front: number[];
             /** Generation */
             generation: number[];
             /** Id */
@@ -5559,6 +5570,8 @@ export interface components {
             metric_name: string | null;
             /** No */
             no: number[];
+            /** Objectives */
+            objectives: components["schemas"]["ObjectiveOut"][];
             /** Parameters */
             parameters: components["schemas"]["ParameterOut"][];
             /** Parent No */

@@ -346,6 +346,15 @@ class From(Section):
     finds as `muster.weights_from()`."""
 
 
+class Objective(Section):
+    """One of several metrics by which trials are compared."""
+
+    metric: Annotated[SafeStr, Field(min_length=1, max_length=200)]
+    """Reported metric; a trial's last value of it counts."""
+    goal: Literal["min", "max"]
+    """Whether less (`min`) or more (`max`) is better."""
+
+
 class Search(Section):
     """How trials are chosen from `hyperparameters`."""
 
@@ -355,15 +364,19 @@ class Search(Section):
     `hyperband`: the same in several brackets, in which everybody waits for everybody. `median`:
     trials worse than the median of the others are stopped. `pbt`: a population of which the worst
     are replaced by clones of the best."""
-    sampler: Literal["random", "sobol", "halton", "tpe", "cmaes"] = "random"
+    sampler: Literal["random", "sobol", "halton", "tpe", "cmaes", "gp", "nsga2"] = "random"
     """Where the points come from, whatever the method (but `single` and `grid`). `random`:
-    independent draws. `sobol`, `halton`: sequences that fill the space evenly. `tpe`, `cmaes`: learn
-    from the trials so far, and need a metric."""
+    independent draws. `sobol`, `halton`: sequences that fill the space evenly. `tpe`, `cmaes`,
+    `gp`: learn from the trials so far, and need a metric; `gp`, a Gaussian process, also needs torch
+    on the server. `nsga2` breeds from the best, for several `objectives`."""
     metric: Annotated[SafeStr, Field(min_length=1, max_length=200)] | None = None
     """Reported metric by which trials are compared (`val/loss`). Needed by every method that stops
     trials and every sampler that learns."""
     goal: Literal["min", "max"] | None = None
     """Whether less (`min`) or more (`max`) of the metric is better. Needed with `metric`."""
+    objectives: Annotated[list[Objective], Field(min_length=2, max_length=4)] | None = None
+    """Two to four metrics to compare trials by, instead of `metric` and `goal`: the first of them is
+    shown as the best. With `random` and `grid`, which train all trials to their end."""
     trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None
     """Trials to create. Needed by `random`, `asha` and `median`; a grid's number follows from the
     space, that of `hyperband` from `max_length` and `divisor`, and that of `pbt` from `population`."""

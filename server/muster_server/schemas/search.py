@@ -18,6 +18,13 @@ class ParameterOut(Output):
     """As text, in the document's order; empty for numbers."""
 
 
+class ObjectiveOut(Output):
+    metric: str
+    goal: str
+    values: list[WireFloat | None]
+    """Last value in each trial; null: not reported."""
+
+
 class SearchResultsOut(Output):
     """Columns over all trials, in order of trial number."""
 
@@ -37,6 +44,11 @@ class SearchResultsOut(Output):
     """The trial it is a clone of, by number."""
     generation: list[int]
     """How many rungs its ancestors had passed when it was cloned; 0: it is no clone."""
+    objectives: list[ObjectiveOut]
+    """Empty where there is one metric."""
+    front: list[int]
+    """Indices of the trials that no other one beats in all objectives, ascending. Trials that have
+    ended well take part."""
     values: list[list[float | str | None]]
     """Per parameter, its value in each trial; null where it is not there."""
 

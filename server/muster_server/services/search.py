@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from sqlalchemy import ScalarResult, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from muster.wire import decode_number
 from muster_server.db.engine import touch
 from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, TrialRow
 from muster_server.db.queries.metrics import insert_or_ignore
@@ -118,9 +119,24 @@ def on_trial_terminal(session: Session, trial: TrialRow, now: dt.datetime) -> No
     # One that was continued ends once more.
     key = f"ended:{trial.no}" + (f":{trial.num_continued}" if trial.num_continued else "")
     event = TrialEnded(
-        trial_no=trial.no, outcome=_OUTCOMES[trial.state], value=trial.metric, key=key
+        trial_no=trial.no,
+        outcome=_OUTCOMES[trial.state],
+        value=trial.metric,
+        values=_objectives(session, trial),
+        key=key,
     )
     append(session, trial.experiment_id, key, event, now)
+
+
+def _objectives(session: Session, trial: TrialRow) -> tuple[float, ...] | None:
+    """The last value of each objective, where there are several and all were reported."""
+    config = session.scalar(
+        select(ExperimentRow.config).where(ExperimentRow.id == trial.experiment_id)
+    )
+    names = [o["metric"] for o in (config or {})["search"].get("objectives") or ()]
+    if not names or any(name not in trial.summary for name in names):
+        return None
+    return tuple(decode_number(trial.summary[name]["last"]) for name in names)
 
 
 def on_trial_paused(

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import TrialRow
+from muster.wire import decode_number
+from muster_server.db.models import ExperimentRow, TrialRow
 from muster_server.domain.search import sampling
 from muster_server.domain.search.importance import MIN_TRIALS, importance
-from muster_server.schemas.search import ImportanceOut, ParameterOut, SearchResultsOut
+from muster_server.domain.search.pareto import front
+from muster_server.domain.states import TrialState
+from muster_server.schemas.search import (
+    ImportanceOut,
+    ObjectiveOut,
+    ParameterOut,
+    SearchResultsOut,
+)
 
 from .experiments import get_experiment
 
@@ -43,6 +51,7 @@ def results_out(session: Session, experiment_id: int) -> SearchResultsOut:
         .where(TrialRow.experiment_id == experiment_id)
         .order_by(TrialRow.no)
     ).all()
+    objectives = _objectives(session, experiment)
     return SearchResultsOut(
         metric_name=experiment.metric_name,
         metric_goal=experiment.metric_goal,
@@ -64,8 +73,44 @@ def results_out(session: Session, experiment_id: int) -> SearchResultsOut:
         ended_at=[row.ended_at for row in rows],
         parent_no=[row.parent_no for row in rows],
         generation=[row.generation for row in rows],
+        objectives=objectives,
+        front=_front(objectives, [row.state for row in rows]),
         values=[[_shown(p, row.hparams) for row in rows] for p in searched],
     )
+
+
+def _objectives(session: Session, experiment: ExperimentRow) -> list[ObjectiveOut]:
+    wanted = experiment.config["search"].get("objectives") or []
+    if not wanted:
+        return []
+    summaries = session.scalars(
+        select(TrialRow.summary)
+        .where(TrialRow.experiment_id == experiment.id)
+        .order_by(TrialRow.no)
+    ).all()
+    return [
+        ObjectiveOut(
+            metric=o["metric"],
+            goal=o["goal"],
+            values=[
+                decode_number(s[o["metric"]]["last"]) if o["metric"] in s else None
+                for s in summaries
+            ],
+        )
+        for o in wanted
+    ]
+
+
+def _front(objectives: Sequence[ObjectiveOut], states: Sequence[str]) -> list[int]:
+    if not objectives:
+        return []
+    rows = [
+        row if state == TrialState.COMPLETED else (None,) * len(objectives)
+        for state, row in zip(
+            states, zip(*(o.values for o in objectives), strict=True), strict=True
+        )
+    ]
+    return front(rows, [o.goal for o in objectives])
 
 
 def importance_out(session: Session, experiment_id: int) -> ImportanceOut:

@@ -19,6 +19,11 @@ from muster_server.services.documents import reference, resolve, search_spec
 
 BASE = "name: x\nentrypoint: train.py\n"
 TRAINER = "name: x\ntrainer: {}\n"
+SEVERAL = (
+    "hyperparameters: {lr: {log: [1e-4, 0.1]}, wd: {log: [1e-4, 0.1]}}\n"
+    "search: {method: random, trials: 8, objectives: "
+    "[{metric: loss, goal: min}, {metric: size, goal: min}]"
+)
 PBT = (
     "hyperparameters: {lr: {log: [1e-4, 0.1]}}\n"
     "search: {method: pbt, metric: val/loss, goal: min, max_length: {epochs: 20}, population: 4"
@@ -234,6 +239,26 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
         ),
         (BASE + ASHA.replace("metric: val/loss, ", ""), "search.metric", "needed by asha", None),
         (BASE + PBT.replace(", population: 4", "}"), "search.population", "needed by pbt", None),
+        (
+            BASE + SEVERAL.replace("random", "asha, max_length: {epochs: 9}") + "}",
+            "search.objectives",
+            "run to their end",
+            None,
+        ),
+        (BASE + SEVERAL + ", metric: a}", "search.metric", "beside objectives", None),
+        (
+            BASE + SEVERAL.replace("metric: size", "metric: loss") + "}",
+            "search.objectives.1.metric",
+            "already",
+            None,
+        ),
+        (BASE + SEVERAL + ", sampler: cmaes}", "search.sampler", "knows one objective", "nsga2"),
+        (
+            BASE + "search: {method: random, trials: 3, sampler: nsga2, metric: a, goal: min}",
+            "search.objectives",
+            "needed by nsga2",
+            None,
+        ),
         (BASE + PBT + ", trials: 9}", "search.trials", "but pbt makes as many", None),
         (BASE + PBT + ", sampler: tpe}", "search.sampler", "draws only its first members", None),
         (BASE + PBT + ", explore: [lrs]}", "search.explore.0", "lrs is not searched", "mean lr?"),
@@ -464,3 +489,9 @@ def test_the_trials_of_a_population_are_its_members_and_their_clones() -> None:
     # Compared every 2 of 20 epochs: at nine of ten rungs one of four is replaced.
     assert (search["interval"], search["trials"]) == (2, 13)
     assert search_spec(config(BASE + PBT + "}")).rungs == tuple(range(2, 21, 2))
+
+
+def test_the_first_of_several_objectives_is_shown_as_the_best() -> None:
+    resolved = config(BASE + SEVERAL + ", sampler: nsga2}")
+    assert (resolved["search"]["metric"], resolved["search"]["goal"]) == ("loss", "min")
+    assert search_spec(resolved).objectives == (("loss", "min"), ("size", "min"))

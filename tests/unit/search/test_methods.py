@@ -166,12 +166,19 @@ def test_a_model_is_fitted_to_one_rung_and_failures_are_its_worst() -> None:
     history.report(1, 3, 0.5)
     history.end(6, None, "failed")
     seen = lesson(history, spec, 2)
-    assert [(p["x"], s) for p, s in seen.known] == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 5)]
+    assert [(p["x"], s) for p, (s,) in seen.known] == [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (4, 4),
+        (5, 5),
+        (6, 5),
+    ]
     assert [p["x"] for p in seen.pending] == [7]
     for no in (2, 3, 4):
         history.report(no, 3, float(-no))
     # Four of two parameters + 2: enough for the higher rung.
-    assert [s for _, s in lesson(history, spec, 2).known] == [0.5, -2, -3, -4, 0.5]
+    assert [s for _, (s,) in lesson(history, spec, 2).known] == [0.5, -2, -3, -4, 0.5]
 
 
 def test_a_model_feeds_the_rungs_of_asha() -> None:

@@ -4,7 +4,9 @@ import { useTranslation } from "react-i18next";
 import { Notice, Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { StateBadge } from "../../components/StateBadge";
+import "../../i18n/en/experiments";
 import "../../i18n/en/search";
+import "../../i18n/en/trials";
 import * as format from "../../lib/format";
 import { ancestry, bestOf, type Results } from "./searchData";
 

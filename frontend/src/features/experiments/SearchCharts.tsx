@@ -1,7 +1,7 @@
 import "../../i18n/en/experiments";
 import "../../i18n/en/trials";
 
-import { Button, Select } from "@mantine/core";
+import { Button, Group, Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -14,11 +14,13 @@ import { Empty, Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
+import "../../i18n/en/search";
 import * as format from "../../lib/format";
+import { fromWire } from "../../lib/format";
 import { ParallelCoordinates } from "./ParallelCoordinates";
 import { Population } from "./Population";
 import { roundTicks } from "./rungs";
-import { type Axis, axes, bestSoFar, byMetric, extremes, matching, metrics, place, type Range, type Results, scaled } from "./searchData";
+import { type Axis, axes, bestSoFar, byMetric, extremes, matching, metrics, objectiveAxis, objectiveDots, place, type Range, type Results, scaled } from "./searchData";
 
 const TABLE_ROWS = 20;
 const HEIGHT = 260;
@@ -42,6 +44,7 @@ function Charts({ results, experiment }: { results: Results; experiment: Experim
   if (num === 0) return <Empty title={t("search.noResult")}>{t("search.noResultHint")}</Empty>;
   return (
     <>
+      {results.objectives.length > 0 ? <Objectives results={results} metric={metric} /> : null}
       <Section title={t("search.history")} note={t("search.withValue", { num, all: results.no.length })}>
         <History results={results} metric={metric} />
       </Section>
@@ -134,6 +137,38 @@ function History({ results, metric }: { results: Results; metric: (number | null
   );
 }
 
+/** Two objectives against each other, and the trials that no other one beats in all of them. */
+function Objectives({ results, metric }: { results: Results; metric: (number | null)[] }) {
+  const { t } = useTranslation();
+  const [across, setAcross] = useState(0);
+  const [up, setUp] = useState(1);
+  const xAxis = objectiveAxis(results, across);
+  const yAxis = objectiveAxis(results, up);
+  const names = results.objectives.map((one, i) => ({ value: String(i), label: one.metric }));
+  if (!xAxis || !yAxis) return <Empty title={t("objectives.none")} />;
+  const dots = objectiveDots(results, across, up);
+  const line = dots.filter((dot) => !dot.faint).toSorted((a, b) => a.at - b.at);
+  const draw = (pen: Pen) => scatter(pen, yAxis, dots, (mark) => format.num(mark === 0 ? xAxis.low : xAxis.high), [0, 1], line);
+  return (
+    <Section title={t("objectives.title")} note={t("objectives.note", { count: results.front.length, all: results.no.length })}>
+      {results.objectives.length > 2 ? (
+        <Group mb="xs">
+          <Select label={t("objectives.across")} w={220} allowDeselect={false} value={String(across)} data={names} onChange={(value) => setAcross(Number(value))} />
+          <Select label={t("objectives.up")} w={220} allowDeselect={false} value={String(up)} data={names} onChange={(value) => setUp(Number(value))} />
+        </Group>
+      ) : null}
+      <p className="dim" style={{ fontSize: "0.75rem", margin: "0 0 4px" }}>
+        {yAxis.name} ↑ · {xAxis.name} →
+      </p>
+      <Canvas height={HEIGHT} label={t("objectives.label", { x: xAxis.name, y: yAxis.name, count: dots.length })} draw={draw} />
+      <p className="dim" style={{ fontSize: "0.75rem", margin: "4px 0 8px" }}>
+        {t("objectives.key")}
+      </p>
+      <TrialTable results={results} metric={metric} shown={results.front} label={t("objectives.table")} />
+    </Section>
+  );
+}
+
 function BestTable({ results, metric, inside }: { results: Results; metric: (number | null)[]; inside: number[] }) {
   const { t } = useTranslation();
   const shown = byMetric(inside, metric, results.metric_goal).slice(0, TABLE_ROWS);
@@ -142,15 +177,31 @@ function BestTable({ results, metric, inside }: { results: Results; metric: (num
       <p className="dim" style={{ fontSize: "0.75rem", margin: "8px 0 4px" }}>
         {t("search.bestOf", { shown: shown.length, count: inside.length })}
       </p>
+      <TrialTable results={results} metric={metric} shown={shown} label={t("search.parallel")} />
+    </>
+  );
+}
+
+/** Trials by index, with their state, their results and their hyperparameters. */
+function TrialTable({ results, metric, shown, label }: { results: Results; metric: (number | null)[]; shown: number[]; label: string }) {
+  const { t } = useTranslation();
+  return (
       <DataTable
         rows={shown}
         rowKey={(i) => String(results.id[i])}
-        label={t("search.parallel")}
+        label={label}
         cards={false}
         columns={[
           { id: "no", header: t("trials.trial"), align: "right", cell: (i) => <Link to="/trials/$trialId" params={{ trialId: String(results.id[i]) }}>{results.no[i]}</Link> },
           { id: "state", header: t("experiments.state"), cell: (i) => <StateBadge state={results.state[i] ?? ""} /> },
-          { id: "metric", header: results.metric_name ?? t("experiment.metric"), align: "right", cell: (i) => format.num(metric[i] ?? null) },
+          ...(results.objectives.length === 0
+            ? [{ id: "metric", header: results.metric_name ?? t("experiment.metric"), align: "right" as const, cell: (i: number) => format.num(metric[i] ?? null) }]
+            : results.objectives.map((one, column) => ({
+                id: `objective.${column}`,
+                header: one.metric,
+                align: "right" as const,
+                cell: (i: number) => format.num(fromWire(one.values[i] ?? null)),
+              }))),
           ...results.parameters.map((parameter, column) => ({
             id: parameter.name,
             header: parameter.name,
@@ -162,7 +213,6 @@ function BestTable({ results, metric, inside }: { results: Results; metric: (num
           })),
         ]}
       />
-    </>
   );
 }
 

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import { ancestry, axes, bestOf, bestSoFar, byMetric, matching, metrics, place, type Results, valueAt } from "./searchData";
+import { ancestry, axes, bestOf, bestSoFar, byMetric, matching, metrics, objectiveAxis, objectiveDots, place, type Results, valueAt } from "./searchData";
 
 const results: Results = {
   metric_name: "val/loss",
@@ -20,6 +20,11 @@ const results: Results = {
   ended_at: [null, null, null, null],
   parent_no: [null, null, 1, 3],
   generation: [0, 0, 1, 2],
+  objectives: [
+    { metric: "loss", goal: "min", values: [1, 2, "NaN", 3] },
+    { metric: "size", goal: "min", values: [5, 4, 1, null] },
+  ],
+  front: [0, 1],
   values: [
     [0.001, 0.01, 0.1, 0.1],
     ["sgd", "adam", null, "adam"],
@@ -59,4 +64,14 @@ test("the line of a clone leads back to the member that began from nothing", () 
   expect(ancestry(results, 1)).toEqual([1]);
   expect(bestOf(metrics(results), "min")).toBe(3);
   expect(bestOf([null], "min")).toBe(-1);
+});
+
+test("objectives are drawn where a trial has both, and faint where it is beaten", () => {
+  expect(objectiveDots(results, 0, 1)).toEqual([
+    { at: 0, y: 5, faint: false, index: 0 },
+    { at: 0.5, y: 4, faint: false, index: 1 },
+  ]);
+  expect(objectiveDots({ ...results, front: [1] }, 0, 1)[0]?.faint).toBe(true);
+  expect(objectiveAxis(results, 1)).toMatchObject({ name: "size", low: 1, high: 5 });
+  expect(objectiveAxis(results, 2)).toBeNull();
 });

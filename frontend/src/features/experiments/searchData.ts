@@ -107,6 +107,26 @@ export function matching(results: Results, all: Axis[], metric: (number | null)[
   return found;
 }
 
+/** An axis for one of several objectives; null where nothing finite was reported. */
+export function objectiveAxis(results: Results, index: number): Axis | null {
+  const one = results.objectives[index];
+  const finite = (one?.values ?? []).map(fromWire).filter((value): value is number => value !== null && Number.isFinite(value));
+  const [low, high] = extremes(finite);
+  return one === undefined || low === undefined || high === undefined ? null : { name: one.metric, column: -1, log: isLog(low, high), choices: [], low, high };
+}
+
+/** Where trials stand on two axes of objectives, 0 to 1 across and in values up. Without those that lack one. */
+export function objectiveDots(results: Results, across: number, up: number): { at: number; y: number; faint: boolean; index: number }[] {
+  const axis = objectiveAxis(results, across);
+  if (axis === null) return [];
+  const front = new Set(results.front);
+  return results.no.flatMap((_, index) => {
+    const x = fromWire(results.objectives[across]?.values[index] ?? null);
+    const y = fromWire(results.objectives[up]?.values[index] ?? null);
+    return x === null || y === null || !Number.isFinite(x) || !Number.isFinite(y) ? [] : [{ at: scaled(axis, x), y, faint: !front.has(index), index }];
+  });
+}
+
 /** Index of the best trial; of equal ones the lower number. -1: none has a value. */
 export const bestOf = (metric: (number | null)[], goal: string | null): number =>
   byMetric(

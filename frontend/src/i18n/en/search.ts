@@ -2,6 +2,17 @@
 import { addEnglish } from "..";
 
 export const search = {
+  objectives: {
+    title: "Objectives",
+    note_one: "{{count}} trial of {{all}} that no other one beats in all of them",
+    note_other: "{{count}} trials of {{all}} that no other one beats in all of them",
+    label: "{{y}} against {{x}}, {{count}} trials",
+    key: "Each dot is a trial's last values, faint where another trial beats it; the line joins the others.",
+    across: "Across",
+    up: "Up",
+    none: "No trial has ended with a value of every objective.",
+    table: "Trials that are not beaten",
+  },
   population: {
     schedule: "How the best trial came about",
     scheduleNote_one: "{{count}} trial, one after the other",

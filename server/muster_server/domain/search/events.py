@@ -41,6 +41,8 @@ class TrialEnded:
     outcome: Outcome
     value: float | None = None
     """Its best finite value of the search metric; None: it reported none."""
+    values: tuple[float, ...] | None = None
+    """Its last value of each objective, where there are several; None: it did not report all."""
     key: str = ""
 
 
@@ -164,6 +166,8 @@ def event_to_json(event: Event) -> dict[str, Any]:
     plain = {"type": _EVENT_NAMES[type(event)], **dataclasses.asdict(event)}
     if isinstance(event, Validated):
         plain["value"] = encode_number(event.value)
+    if isinstance(event, TrialEnded) and event.values is not None:
+        plain["values"] = [encode_number(value) for value in event.values]
     return plain
 
 
@@ -173,6 +177,8 @@ def event_from_json(plain: dict[str, Any]) -> Event:
     cls = _EVENTS[fields.pop("type")]
     if cls is Validated:
         fields["value"] = decode_number(fields["value"])
+    if fields.get("values") is not None:
+        fields["values"] = tuple(decode_number(value) for value in fields["values"])
     return cls(**fields)
 
 

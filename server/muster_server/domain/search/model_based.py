@@ -1,15 +1,18 @@
-"""Points proposed by a model of what is known: TPE from optuna, CMA-ES from cmaes.
+"""Points proposed by a model of what is known: TPE, GP and NSGA-II from optuna, CMA-ES from cmaes.
 
 Nothing of a model is kept between two trials. It is built from the history each time, with a seed
 of its own per trial, so that the same history gives the same point after any restart.
 
 Trials without a result yet count: TPE places itself away from them (optuna's constant liar), and
 CMA-ES draws each trial with a seed of its own from the distribution after the last full generation.
+The Gaussian process is told the worst known score of them. NSGA-II breeds from whole generations and
+needs none.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,9 @@ _STEP_SIZE = 0.3
 _STARTUP = 10
 """TPE: so many trials are drawn at random before it learns (Optuna's own)."""
 
+GENERATION = 20
+"""NSGA-II: trials of a generation. Optuna's own 50 would be most of a search of a hundred."""
+
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
@@ -41,9 +47,43 @@ def propose(
 ) -> dict[str, Any]:
     """Trial `no`'s hyperparameters."""
     seed = int(sampling.uniform(spec.seed, no, "sampler") * 2**31)
-    if spec.sampler == "tpe":
-        return _tpe(parameters, lesson, seed)
-    return _cmaes(spec, parameters, lesson, no, seed)
+    if spec.sampler == "cmaes":
+        return _cmaes(spec, parameters, lesson, no, seed)
+    return _optuna(spec, parameters, lesson, seed)
+
+
+def _optuna(
+    spec: SearchSpec, parameters: list[Parameter], lesson: Lesson, seed: int
+) -> dict[str, Any]:
+    num_objectives = max(len(spec.objectives), 1)
+    known: list[FrozenTrial] = []
+    sampler: optuna.samplers.BaseSampler
+    if spec.sampler == "nsga2":
+        sampler = optuna.samplers.NSGAIISampler(population_size=GENERATION, seed=seed)
+        for i, (hparams, scores) in enumerate(lesson.known):
+            known.append(frozen(parameters, hparams, scores, generation=i // GENERATION))
+    else:
+        known = [frozen(parameters, hparams, scores) for hparams, scores in lesson.known]
+        if spec.sampler == "gp":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                sampler = optuna.samplers.GPSampler(n_startup_trials=_STARTUP, seed=seed)
+        else:
+            sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP, seed=seed)
+        liar = None
+        if spec.sampler == "gp" and known:
+            columns = zip(*(scores for _, scores in lesson.known), strict=True)
+            liar = tuple(max(column) for column in columns)
+        if spec.sampler != "gp" or known:
+            known += [frozen(parameters, hparams, liar) for hparams in lesson.pending]
+    study = optuna.create_study(sampler=sampler, directions=["minimize"] * num_objectives)
+    study.add_trials(known)
+    trial = study.ask()
+    values: dict[tuple[str, ...], Any] = {}
+    for parameter in _parents_first(parameters):
+        if _is_met(parameter, values):
+            values[parameter.path] = _suggest(trial, parameter)
+    return sampling.active([p for p in parameters if p.path in values], values)
 
 
 def cmaes_parameters(parameters: list[Parameter]) -> list[Parameter]:
@@ -51,31 +91,17 @@ def cmaes_parameters(parameters: list[Parameter]) -> list[Parameter]:
     return [p for p in parameters if p.kind in ("int", "uniform", "log") and not p.when]
 
 
-# ---------------------------------------------------------------- TPE (Bergstra et al. 2011)
-
-
-def _tpe(parameters: list[Parameter], lesson: Lesson, seed: int) -> dict[str, Any]:
-    sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP, seed=seed)
-    study = optuna.create_study(sampler=sampler)
-    study.add_trials(
-        [
-            *(frozen(parameters, hparams, score) for hparams, score in lesson.known),
-            *(frozen(parameters, hparams, None) for hparams in lesson.pending),
-        ]
-    )
-    trial = study.ask()
-    values: dict[tuple[str, ...], Any] = {}
-    for parameter in _parents_first(parameters):
-        if not _is_met(parameter, values):
-            continue
-        values[parameter.path] = _suggest(trial, parameter)
-    return sampling.active([p for p in parameters if p.path in values], values)
+# ---------------------------------------------------------------- optuna's words
 
 
 def frozen(
-    parameters: list[Parameter], hparams: dict[str, Any], score: float | None
+    parameters: list[Parameter],
+    hparams: dict[str, Any],
+    scores: tuple[float, ...] | None,
+    *,
+    generation: int | None = None,
 ) -> FrozenTrial:
-    """A point as optuna knows it: still running where `score` is None."""
+    """A point as optuna knows it: still running where `scores` is None."""
     params: dict[str, Any] = {}
     distributions: dict[str, BaseDistribution] = {}
     for parameter in parameters:
@@ -86,8 +112,9 @@ def frozen(
             params[parameter.name] = value
             distributions[parameter.name] = distribution
     return optuna.trial.create_trial(
-        state=TrialState.RUNNING if score is None else TrialState.COMPLETE,
-        value=score,
+        state=TrialState.RUNNING if scores is None else TrialState.COMPLETE,
+        values=scores,
+        system_attrs={} if generation is None else {"NSGAIISampler:generation": generation},
         params=params,
         distributions=distributions,
     )
@@ -161,7 +188,7 @@ def _cmaes(
         seed=seed,
     )
     generation: list[tuple[np.ndarray, float]] = []
-    for hparams, score in lesson.known:
+    for hparams, (score,) in lesson.known:
         place = _place(searched, hparams)
         if place is None:
             continue

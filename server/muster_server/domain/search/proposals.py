@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ REDRAWS_MAX = 10_000
 LEARNED_FROM_BEST = 200
 LEARNED_FROM_LATEST = 800
 """A model is fitted to so many trials at most: asking takes longer with each."""
-LEARNING = ("tpe", "cmaes")
+LEARNING = ("tpe", "cmaes", "gp", "nsga2")
 
 
 @dataclass
@@ -33,6 +33,8 @@ class History:
     """Units → (trial number, value), in order of arrival."""
     finals: list[tuple[int, float | None]] = field(default_factory=list)
     """(trial number, best value) of trials that have ended; None: it failed without one."""
+    ends: list[tuple[int, tuple[float, ...] | None]] = field(default_factory=list)
+    """(trial number, its objectives) where there are several; None: it failed without."""
     gone: set[int] = field(default_factory=set)
     """Trials that have ended, canceled ones included."""
 
@@ -42,10 +44,14 @@ class History:
     def report(self, no: int, units: int, value: float) -> None:
         self.reports.setdefault(units, []).append((no, value))
 
-    def end(self, no: int, value: float | None, outcome: str) -> None:
+    def end(
+        self, no: int, value: float | None, outcome: str, values: tuple[float, ...] | None = None
+    ) -> None:
         self.gone.add(no)
         if value is not None or outcome == "failed":
             self.finals.append((no, value))
+        if values is not None or outcome == "failed":
+            self.ends.append((no, values))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -55,6 +61,10 @@ class History:
                 for units, pairs in self.reports.items()
             ],
             "finals": [[no, _number(v)] for no, v in self.finals],
+            "ends": [
+                [no, None if values is None else [encode_number(v) for v in values]]
+                for no, values in self.ends
+            ],
             "gone": sorted(self.gone),
         }
 
@@ -67,6 +77,10 @@ class History:
                 for units, pairs in plain["reports"]
             },
             finals=[(no, None if v is None else decode_number(v)) for no, v in plain["finals"]],
+            ends=[
+                (no, None if values is None else tuple(decode_number(v) for v in values))
+                for no, values in plain.get("ends", ())
+            ],
             gone=set(plain["gone"]),
         )
 
@@ -75,8 +89,8 @@ class History:
 class Lesson:
     """What is known when a trial is to be proposed."""
 
-    known: tuple[tuple[dict[str, Any], float], ...]
-    """(hyperparameters, score), lower is better, finite; in order of arrival."""
+    known: tuple[tuple[dict[str, Any], tuple[float, ...]], ...]
+    """(hyperparameters, score per objective), lower is better, finite; in order of arrival."""
     pending: tuple[dict[str, Any], ...]
     """Hyperparameters of trials without a result yet."""
 
@@ -89,6 +103,8 @@ def lesson(history: History, spec: SearchSpec, num_parameters: int) -> Lesson:
     failed, and values that are not finite, count as the worst finite one.
     """
     values: Sequence[tuple[int, float | None]] = history.finals
+    if spec.objectives:
+        return _lesson_of_several(history, spec)
     if spec.rungs and spec.rule != "median":
         enough = [u for u, r in history.reports.items() if len(r) >= num_parameters + 2]
         fullest = max(history.reports, key=lambda u: (len(history.reports[u]), -u), default=None)
@@ -106,12 +122,44 @@ def lesson(history: History, spec: SearchSpec, num_parameters: int) -> Lesson:
         kept = {*best, *ordered[-LEARNED_FROM_LATEST:]}
         ordered = [no for no in ordered if no in kept]
     return Lesson(
-        known=tuple((history.points[no], min(scores[no], worst)) for no in ordered),
-        pending=tuple(
-            hparams
-            for no, hparams in history.points.items()
-            if no not in scores and no not in history.gone
+        known=tuple((history.points[no], (min(scores[no], worst),)) for no in ordered),
+        pending=_pending(history, scores),
+    )
+
+
+def _lesson_of_several(history: History, spec: SearchSpec) -> Lesson:
+    """The latest trials that have ended, with a score for each objective."""
+    latest = history.ends[-(LEARNED_FROM_BEST + LEARNED_FROM_LATEST) :]
+    goals = [goal for _, goal in spec.objectives]
+    rows = [
+        (
+            no,
+            tuple(
+                score(v, goal) for v, goal in zip(values or [None] * len(goals), goals, strict=True)
+            ),
+        )
+        for no, values in latest
+    ]
+    worst: list[float] = []
+    for column in range(len(goals)):
+        finite = [scores[column] for _, scores in rows if math.isfinite(scores[column])]
+        if not finite:
+            rows = []
+        worst.append(max(finite, default=0.0))
+    return Lesson(
+        known=tuple(
+            (history.points[no], tuple(min(s, w) for s, w in zip(scores, worst, strict=True)))
+            for no, scores in rows
         ),
+        pending=_pending(history, ()),
+    )
+
+
+def _pending(history: History, scored: Collection[int]) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        hparams
+        for no, hparams in history.points.items()
+        if no not in scored and no not in history.gone
     )
 
 

@@ -341,7 +341,7 @@ class Searcher:
         else:
             return []
         if self._proposer.learns:
-            self._history.end(no, event.value, event.outcome)
+            self._history.end(no, event.value, event.outcome, event.values)
         over = self._ends.ended(self.spec, event)
         if over is not None:
             return self._stop_all(over)

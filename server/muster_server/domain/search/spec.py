@@ -14,8 +14,7 @@ Rule = Literal["none", "stopping", "promotion", "synchronous", "median", "popula
 """What follows when a trial reaches a rung."""
 Goal = Literal["min", "max"]
 Unit = Literal["steps", "epochs"]
-SamplerName = Literal["random", "sobol", "halton", "tpe", "cmaes"]
-SAMPLERS: tuple[SamplerName, ...] = ("random", "sobol", "halton", "tpe", "cmaes")
+SamplerName = Literal["random", "sobol", "halton", "tpe", "cmaes", "gp", "nsga2"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +47,8 @@ class SearchSpec:
     min_trials: int = 3
     """median: how many others must have reached a rung before anybody is stopped there."""
 
+    objectives: tuple[tuple[str, Goal], ...] = ()
+    """(metric, goal) of each, where there are several; `metric` is the first of them."""
     explore: Explore | None = None
     """population: how it renews itself."""
 
@@ -66,6 +67,7 @@ class SearchSpec:
             **dataclasses.asdict(self),
             "brackets": [[b.trials, list(b.rungs)] for b in self.brackets],
             "constraints": list(self.constraints),
+            "objectives": [list(objective) for objective in self.objectives],
             "explore": None if self.explore is None else _explore_to_json(self.explore),
         }
 
@@ -79,6 +81,7 @@ class SearchSpec:
             fields["rule"] = "stopping" if rungs else "none"
         brackets = tuple(Bracket(trials=n, rungs=tuple(rungs)) for n, rungs in fields["brackets"])
         constraints = tuple(fields.get("constraints", ()))
+        fields["objectives"] = tuple((name, goal) for name, goal in fields.get("objectives", ()))
         if (explore := fields.get("explore")) is not None:
             names = explore["names"]
             fields["explore"] = Explore(

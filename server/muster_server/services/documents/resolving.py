@@ -84,6 +84,7 @@ def search_spec(config: dict[str, Any]) -> SearchSpec:
         patience=search.get("patience"),
         max_failures=search.get("max_failures"),
         explore=_explore(search),
+        objectives=tuple((o["metric"], o["goal"]) for o in search.get("objectives") or ()),
     )
 
 
@@ -160,6 +161,8 @@ def _space(raw: Any, problems: list[FieldProblem]) -> list[sampling.Parameter] |
 def _fill_in(config: dict[str, Any], parameters: list[sampling.Parameter]) -> None:
     """Defaults that depend on other values."""
     search, trainer = config["search"], config["trainer"]
+    if search["objectives"]:
+        search.update(search["objectives"][0])
     if config["entrypoint"] is not None and config["code"] is None:
         config["code"] = {"path": ".", "installed": None}
     if search["method"] == "single":

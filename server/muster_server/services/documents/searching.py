@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 from collections.abc import Iterator
 
 from muster_server.domain.search import sampling
@@ -33,11 +34,14 @@ def check_search(
         "max_length": "say how long a trial trains at most, for example {epochs: 9}",
     }
     for field, hint in needed.items():
-        if stops and getattr(search, field) is None:
+        is_said = field == "metric" and search.objectives is not None
+        if stops and getattr(search, field) is None and not is_said:
             yield FieldProblem(f"search.{field}", f"is needed by {search.method}", hint)
-    if learns and not stops and search.metric is None:
+    yield from _objectives(search)
+    if learns and not stops and search.metric is None and search.objectives is None:
         yield FieldProblem("search.metric", f"is needed by {search.sampler}", needed["metric"])
-    if search.goal is None and (search.metric is not None or stops or learns):
+    has_goal = search.goal is not None or search.objectives is not None
+    if not has_goal and (search.metric is not None or stops or learns):
         yield FieldProblem(
             "search.goal", "is needed to compare trials", "write `goal: min` or `goal: max`"
         )
@@ -87,6 +91,45 @@ def _sampler(search: Search, parameters: list[sampling.Parameter]) -> Iterator[F
             "search.sampler",
             f"is cmaes, which needs two hyperparameters that are numbers, and there are {len(numbers)}",
             "use tpe",
+        )
+
+
+def _objectives(search: Search) -> Iterator[FieldProblem]:
+    if search.sampler == "gp" and importlib.util.find_spec("torch") is None:
+        yield FieldProblem(
+            "search.sampler",
+            "is gp, whose Gaussian process needs torch, and the server has none",
+            "use tpe, or install torch beside the server",
+        )
+    objectives = search.objectives
+    if objectives is None:
+        if search.sampler == "nsga2":
+            yield FieldProblem(
+                "search.objectives",
+                "is needed by nsga2",
+                "for example [{metric: val/loss, goal: min}, {metric: size, goal: min}]",
+            )
+        return
+    if search.method not in ("random", "grid"):
+        yield FieldProblem(
+            "search.objectives",
+            f"is for trials that run to their end, and {search.method} compares by one metric",
+            "choose method random or grid, or one metric",
+        )
+    for field in ("metric", "goal"):
+        if getattr(search, field) is not None:
+            yield FieldProblem(
+                f"search.{field}", "stands beside objectives, which say it", "leave it out"
+            )
+    names = [objective.metric for objective in objectives]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            yield FieldProblem(
+                f"search.objectives.{index}.metric", f"{name} is an objective already", None
+            )
+    if search.sampler == "cmaes":
+        yield FieldProblem(
+            "search.sampler", "is cmaes, which knows one objective", "use nsga2, tpe or gp"
         )
 
 
