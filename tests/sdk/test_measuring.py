@@ -342,3 +342,23 @@ def test_a_metric_that_is_no_number_does_not_stop_the_step(
     timer = StepTimer(run=run)
     timer.end_step(1, metrics={"weird/thing": object()})
     assert "metric 'weird/thing' is not one number" in capfd.readouterr().err
+
+
+def test_what_recording_costs_is_told_by_one_collective_in_so_many() -> None:
+    log = collectives.CollectiveLog()
+    num_timed = 0
+    for _ in range(3 * collectives.TIMED_EVERY):
+        if log.is_timing:
+            num_timed += 1
+            log.add_cost(1_000)
+        log.new("all_reduce", 8, "world")
+    assert num_timed == 3
+    records, overhead_ns = log.take()
+    assert overhead_ns == len(records) * 1_000
+    log.new("all_reduce", 8, "world")
+    assert log.take()[1] == 1_000  # as those before
+    assert log.take()[1] == 0
+    for _ in range(1_000):  # what was long ago is forgotten
+        log.add_cost(3_000)
+    log.new("all_reduce", 8, "world")
+    assert log.take()[1] == pytest.approx(3_000, rel=0.01)

@@ -11,6 +11,11 @@ cpu_ns = time.thread_time_ns
 
 MAX_RECORDS = 20_000
 """Collectives kept of one step: about 5 MB. A step with more is reported without its parts."""
+TIMED_EVERY = 16
+"""One collective in so many is timed for what recording it costs: reading the thread's processor
+clock is a call of the kernel, and four of them took longer than all the rest of the recording."""
+_TIMED_KEPT = 64
+"""Timed ones after which the older half counts no more."""
 MAX_TRANSFER_SIZES = 256
 """Sizes of point-to-point messages whose fastest transfer is remembered, per process."""
 
@@ -58,8 +63,6 @@ class CollectiveLog:
     def __init__(self) -> None:
         self.enabled = False
         """Off: nothing is recorded and a collective costs one attribute test."""
-        self.overhead_ns = 0
-        """Time spent recording since the last `take`."""
         self.in_pipeline = False
         """Whether point-to-point messages are now those between stages."""
         self.point_to_point_name = ""
@@ -68,6 +71,22 @@ class CollectiveLog:
         """Collectives that did not fit, of those that the last `take` was about."""
         self._num_not_kept = 0
         self._records: list[Collective] = []
+        self._num_new = 0
+        self._num_taken = 0
+        self._cost_ns = self._num_timed = 0
+
+    @property
+    def is_timing(self) -> bool:
+        """Whether what recording the next collective costs is to be told."""
+        return self._num_new % TIMED_EVERY == 0
+
+    def add_cost(self, ns: int) -> None:
+        """What recording a collective has cost."""
+        if self._num_timed >= _TIMED_KEPT:
+            self._cost_ns //= 2
+            self._num_timed //= 2
+        self._cost_ns += ns
+        self._num_timed += 1
 
     def new(self, kind: str, num_bytes: int, group: str) -> Collective:
         """A record that begins now, and is kept unless there are too many."""
@@ -75,6 +94,7 @@ class CollectiveLog:
         if kind in POINT_TO_POINT:
             is_pipeline = self.in_pipeline
             kind = self.point_to_point_name or kind
+        self._num_new += 1
         record = Collective(kind, num_bytes, group, now_ns(), is_pipeline=is_pipeline)
         if len(self._records) < MAX_RECORDS:
             self._records.append(record)  # one bytecode: safe between threads under the GIL
@@ -83,9 +103,11 @@ class CollectiveLog:
         return record
 
     def take(self) -> tuple[list[Collective], int]:
-        """Everything recorded since the last call, and what recording it cost in ns."""
+        """Everything recorded since the last call, and what recording it cost in ns: their number
+        times the mean of those that were timed."""
         records, self._records = self._records, []
-        overhead_ns, self.overhead_ns = self.overhead_ns, 0
+        num, self._num_taken = self._num_new - self._num_taken, self._num_new
+        overhead_ns = num * self._cost_ns // max(self._num_timed, 1)
         self.num_lost, self._num_not_kept = self._num_not_kept, 0
         return records, overhead_ns
 

@@ -280,11 +280,12 @@ class MeasuredGroup(dist.ProcessGroup):
             return work
         # CPU time, not wall time: on a busy machine the thread may be put aside in between, which
         # is no cost of measuring.
-        began = cpu_ns()
+        is_timed = log.is_timing
+        began = cpu_ns() if is_timed else 0
         record = log.new(kind, _num_bytes(payload), self._label)
-        prepared_ns = cpu_ns() - began
+        prepared_ns = cpu_ns() - began if is_timed else 0
         work = call(*args)
-        began = cpu_ns()
+        began = cpu_ns() if is_timed else 0
         # reduce_scatter and p2p have no future on gloo: those are over when waited for.
         with contextlib.suppress(RuntimeError):
             work.get_future().add_done_callback(lambda _: setattr(record, "done", now_ns()))
@@ -292,7 +293,8 @@ class MeasuredGroup(dist.ProcessGroup):
             self._count.begin(kind, work)
         other = self._global_ranks[peer] if peer is not None else None
         measured = MeasuredWork(work, record, other)
-        log.overhead_ns += prepared_ns + cpu_ns() - began
+        if is_timed:
+            log.add_cost(prepared_ns + cpu_ns() - began)
         return measured
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
