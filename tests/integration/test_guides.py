@@ -74,6 +74,7 @@ GUIDES_RUN = {
     "experiments.md": check_experiments,
     "training.md": check_training,
     "agents.md": None,
+    "planning.md": None,
     "scaling.md": check_scaling,
 }
 

@@ -1222,6 +1222,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/plans": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create Plan
+         * @description What the training of a document will take: memory, bytes and time. Nothing is stored.
+         */
+        post: operations["create_plan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/pools": {
         parameters: {
             query?: never;
@@ -4009,6 +4029,25 @@ export interface components {
             step_ms: components["schemas"]["muster_server__schemas__diagnoses__EstimateOut"] | null;
         };
         /**
+         * MemoryOut
+         * @description Bytes of the slot that needs most, at the moment when it does. Tensors only: interpreter,
+         *     libraries and the allocator's waste are not in it.
+         */
+        MemoryOut: {
+            /** Activations */
+            activations: number;
+            /** Buffers */
+            buffers: number;
+            /** Gradients */
+            gradients: number;
+            /** Optimizer */
+            optimizer: number;
+            /** Parameters */
+            parameters: number;
+            /** Total */
+            total: number;
+        };
+        /**
          * MessageRecord
          * @description Something a user should read in the trial's events.
          */
@@ -4556,6 +4595,45 @@ export interface components {
             /** Trial Id */
             trial_id: number;
         };
+        /** PlanIn */
+        PlanIn: {
+            /** Document */
+            document: string;
+            /**
+             * Overrides
+             * @default []
+             */
+            overrides: string[];
+            /** Slot Memory Bytes */
+            slot_memory_bytes?: number | null;
+        };
+        /** PlanOut */
+        PlanOut: {
+            /** Global Batch */
+            global_batch: number | null;
+            /** Known */
+            known: boolean;
+            /** Num Params */
+            num_params: number | null;
+            /** Reason */
+            reason: string;
+            /** Recommendation */
+            recommendation: string;
+            /** Recommended */
+            recommended: string | null;
+            /** Recommended Batch Size */
+            recommended_batch_size: number | null;
+            /** Slot Memory Bytes */
+            slot_memory_bytes: number | null;
+            /** Slot Memory Source */
+            slot_memory_source: string;
+            /** Slots */
+            slots: number;
+            /** Strategies */
+            strategies: components["schemas"]["PlannedStrategyOut"][];
+            /** Time Source */
+            time_source: string;
+        };
         /** PlannedNode */
         PlannedNode: {
             /** Command */
@@ -4564,6 +4642,39 @@ export interface components {
             node_name: string;
             /** Num Slots */
             num_slots: number;
+        };
+        /** PlannedStrategyOut */
+        PlannedStrategyOut: {
+            /** Fits */
+            fits: boolean | null;
+            /** Is Chosen */
+            is_chosen: boolean;
+            /** Kind */
+            kind: string;
+            /** Link Bytes */
+            link_bytes: number;
+            memory: components["schemas"]["MemoryOut"] | null;
+            /** Problem */
+            problem: string;
+            step_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"] | null;
+            /** Traffic */
+            traffic: components["schemas"]["PlannedTrafficOut"][];
+        };
+        /**
+         * PlannedTrafficOut
+         * @description Per step of the worker that sends most.
+         */
+        PlannedTrafficOut: {
+            /** Count */
+            count: number;
+            /** Group */
+            group: string;
+            /** Kind */
+            kind: string;
+            /** Num Bytes */
+            num_bytes: number;
+            /** Size */
+            size: number;
         };
         /** PlannedTrial */
         PlannedTrial: {
@@ -11607,6 +11718,84 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NodeOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_plan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlanIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanOut"];
                 };
             };
             /** @description Not signed in */

@@ -66,6 +66,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     # experiments
     "create_experiment": "submit",
     "preview_experiment": "submit",
+    "create_plan": "submit",
     "list_experiments": "view",
     "list_experiment_columns": "view",
     "get_experiment": "view",

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster_server.domain.cost_model.collectives import (
@@ -40,6 +40,7 @@ def test_the_link_of_a_parameter_server_carries_every_worker():
     assert num_messages("ps_pull", 5) == 4
 
 
+@settings(deadline=None, max_examples=50)
 @given(kind=st.sampled_from(KINDS), num_bytes=st.floats(0, 1e12))
 def test_alone_nothing_is_sent(kind, num_bytes):
     assert num_messages(kind, 1) == 0

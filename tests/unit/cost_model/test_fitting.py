@@ -41,7 +41,7 @@ networks = st.builds(
 )
 
 
-@settings(max_examples=50)
+@settings(deadline=None, max_examples=50)
 @given(network=networks)
 def test_exact_transfers_give_the_network_back(network):
     fit = fit_network(transfers(network))
@@ -50,7 +50,7 @@ def test_exact_transfers_give_the_network_back(network):
     assert fit.bandwidth_bytes_per_s.value == pytest.approx(network.bandwidth_bytes_per_s, rel=1e-6)
 
 
-@settings(max_examples=50)
+@settings(deadline=None, max_examples=50)
 @given(network=networks, seed=st.integers(0, 2**20))
 def test_noisy_transfers_give_it_back_about(network, seed):
     fit = fit_network(transfers(network, noise=0.03, seed=seed, repeats=4))
@@ -127,6 +127,7 @@ def test_nothing_measured_is_nothing_known():
     assert fit.reason
 
 
+@settings(deadline=None, max_examples=50)
 @given(fixed=st.floats(0.001, 0.1), per_sample=st.floats(1e-4, 1e-2), seed=st.integers(0, 2**20))
 def test_computing_is_a_fixed_part_and_a_part_per_sample(fixed, per_sample, seed):
     rng = np.random.default_rng(seed)

@@ -20,6 +20,7 @@ from . import (
     nodes,
     operations,
     performance,
+    plan,
     progress,
     projects,
     queue,
@@ -84,6 +85,7 @@ app.command("logs")(logs.logs)
 app.command("performance")(performance.performance)
 app.command("diagnose")(diagnose.diagnose)
 app.command("scaling")(scaling.scaling)
+app.command("plan")(plan.plan)
 app.command("progress")(progress.progress)
 app.command("stacks")(progress.stacks)
 app.command("pause")(operations.pause)

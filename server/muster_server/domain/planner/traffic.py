@@ -1,0 +1,151 @@
+"""What a worker sends in a step, by process group and kind of collective. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .memory import Job
+from .models import BYTES
+
+MB = 1024 * 1024
+FIRST_BUCKET_MB = 1.0
+"""DDP's first bucket is smaller, so that communication begins early."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """Of one kind of collective of one group, per step and worker; payload as the trainer measures
+    it: the tensor reduced, the output of a gather, the input of a scatter, the message."""
+
+    group: str
+    """world, or the axis of the mesh."""
+    kind: str
+    size: int
+    """Members of the group."""
+    count: float
+    num_bytes: float
+    is_hidden: bool
+    """Whether computing can go on meanwhile."""
+
+
+def traffic(job: Job) -> list[Traffic]:
+    """Of the worker that sends most; nothing with one slot. Collectives of a few bytes (norms, votes
+    on stopping) are left out."""
+    kind, params, world = job.kind, 4.0 * job.model.num_params, job.slots
+    if kind == "single":
+        return []
+    if kind in ("ddp", "zero1"):
+        found = [_gradients(job)]
+        if kind == "zero1":
+            count = float(len(job.model.tensors))
+            found.append(_traffic("world", "broadcast", world, count, params, hidden=False))
+        return found
+    if kind in ("local_sgd", "diloco"):
+        every = job.options.sync_every
+        return [_traffic("world", "all_reduce", world, 1 / every, params / every, hidden=False)]
+    if kind == "ps":
+        return [
+            _traffic("world", name, world, 1.0, params, hidden=False)
+            for name in ("ps_push", "ps_pull")
+        ]
+    return [*_sharded(job), *_tensor(job), *_pipeline(job)]
+
+
+def _gradients(job: Job) -> Traffic:
+    options = job.options
+    num_bytes = 4.0 * job.model.num_params
+    if options.compression == "fp16":
+        num_bytes /= 2
+    elif options.compression == "powersgd":
+        num_bytes = _powersgd_bytes(job)
+    first, rest = FIRST_BUCKET_MB * MB, options.bucket_mb * MB
+    count = 1 + math.ceil(max(4.0 * job.model.num_params - first, 0.0) / rest)
+    return _traffic("world", "all_reduce", job.slots, float(count), num_bytes, hidden=True)
+
+
+def _powersgd_bytes(job: Job) -> float:
+    """Two factors of each matrix where they are smaller than it, and the rest as it is."""
+    rank = job.options.powersgd_rank
+    matrices = [m for layer in job.model.layers for m in layer.matrices]
+    sent = 4.0 * job.model.num_params
+    for rows, columns in matrices:
+        factors = (rows + columns) * min(rank, rows, columns)
+        if factors * 2 < rows * columns:
+            sent += 4.0 * (factors - rows * columns)
+    return sent
+
+
+def _sharded(job: Job) -> list[Traffic]:
+    """Each layer is gathered before its forward and, where it was freed, before its backward."""
+    sizes, options = job.sizes, job.options
+    shard, replicate = sizes["shard"], sizes["replicate"]
+    if shard * replicate == 1:
+        return []
+    share = 1.0 / sizes["pp"] / sizes["tp"]
+    blocks = sum(job.model.layers[i].num_params for i in job.model.blocks) * share
+    rest = job.model.num_params * share - blocks
+    computes = BYTES[options.precision]
+    times = job.num_micro
+    gathers = (2.0 if options.reshard else 1.0) * blocks + rest
+    layers = len(job.model.blocks) + (1 if rest else 0)
+    found: list[Traffic] = []
+    if shard > 1:
+        found.append(
+            _traffic("shard", "all_gather", shard, times * (2.0 if options.reshard else 1.0) * layers,
+                     times * computes * gathers, hidden=True)
+        )  # fmt: skip
+        found.append(
+            _traffic("shard", "reduce_scatter", shard, layers, 4.0 * (blocks + rest), hidden=True)
+        )
+    if replicate > 1:
+        found.append(
+            _traffic("replicate", "all_reduce", replicate, layers, 4.0 * (blocks + rest) / shard,
+                     hidden=True)
+        )  # fmt: skip
+    return found
+
+
+def _tensor(job: Job) -> list[Traffic]:
+    """Of each block and micro-batch the sums after attention and after the perceptron in forward, and
+    their inputs' gradients in backward: those of query, key and value one by one."""
+    tp = job.sizes["tp"]
+    if tp == 1:
+        return []
+    blocks = math.ceil(len(job.model.blocks) / job.sizes["pp"])
+    whole = BYTES[job.options.precision] * job.model.hidden * job.micro_batch
+    times = blocks * job.num_micro
+    forward = 4.0 if job.options.recompute else 2.0
+    if job.options.sequence_parallel:
+        return [
+            _traffic("tp", "all_gather", tp, (forward + 2.0) * times,
+                     (forward + 2.0) * times * whole, hidden=False),
+            _traffic("tp", "reduce_scatter", tp, (forward + 2.0) * times,
+                     (forward + 2.0) * times * whole, hidden=False),
+        ]  # fmt: skip
+    count = (forward + 4.0) * times
+    return [_traffic("tp", "all_reduce", tp, count, count * whole, hidden=False)]
+
+
+def _pipeline(job: Job) -> list[Traffic]:
+    """Activations to the next stage and their gradients back, of a stage in the middle."""
+    pp = job.sizes["pp"]
+    if pp == 1:
+        return []
+    neighbours = 1 if pp == 2 else 2
+    per_message = 4.0 * job.model.hidden * job.micro_batch
+    count = float(neighbours * job.num_micro)
+    if job.options.schedule in ("interleaved", "zero_bubble"):
+        count *= 1.5 if pp == 2 else 2
+    return [
+        _traffic("pp", kind, 2, count, count * per_message, hidden=False)
+        for kind in ("send", "recv")
+    ]
+
+
+def _traffic(
+    group: str, kind: str, size: int, count: float, num_bytes: float, *, hidden: bool
+) -> Traffic:
+    return Traffic(
+        group=group, kind=kind, size=size, count=count, num_bytes=num_bytes, is_hidden=hidden
+    )

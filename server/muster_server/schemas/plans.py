@@ -1,0 +1,81 @@
+"""What a document's training will take, before it is launched."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from .base import Input, Output, SafeStr
+from .scaling import EstimateOut
+
+
+class PlanIn(Input):
+    document: Annotated[SafeStr, Field(min_length=1, max_length=262_144)]
+    overrides: Annotated[
+        list[Annotated[SafeStr, Field(max_length=1000)]], Field(max_length=100)
+    ] = []
+    slot_memory_bytes: Annotated[int, Field(ge=1, le=2**60)] | None = None
+    """null: the least of the pool's nodes, as they said when they joined."""
+
+
+class MemoryOut(Output):
+    """Bytes of the slot that needs most, at the moment when it does. Tensors only: interpreter,
+    libraries and the allocator's waste are not in it."""
+
+    parameters: float
+    gradients: float
+    optimizer: float
+    activations: float
+    buffers: float
+    """Of communication."""
+    total: float
+
+
+class PlannedTrafficOut(Output):
+    """Per step of the worker that sends most."""
+
+    group: str
+    """world, or the axis of the mesh."""
+    kind: str
+    size: int
+    """Members."""
+    count: float
+    num_bytes: float
+    """Payload, as the performance page counts it."""
+
+
+class PlannedStrategyOut(Output):
+    kind: str
+    is_chosen: bool
+    """It is the document's."""
+    problem: str
+    """Why it cannot be used; then the rest is empty."""
+    memory: MemoryOut | None
+    fits: bool | None
+    """null: not known how much memory a slot has."""
+    traffic: list[PlannedTrafficOut]
+    link_bytes: float
+    """On the busiest link, per step."""
+    step_ms: EstimateOut | None
+    """null: nothing was measured that it could be said from; see `time_source`."""
+
+
+class PlanOut(Output):
+    known: bool
+    """false: the model is the user's own; `reason` says what can be done."""
+    reason: str
+    num_params: int | None
+    slots: int
+    global_batch: int | None
+    slot_memory_bytes: int | None
+    slot_memory_source: str
+    strategies: list[PlannedStrategyOut]
+    """The document's first."""
+    recommended: str | None
+    recommended_batch_size: int | None
+    """The largest power of two that fits; null: not known."""
+    recommendation: str
+    """Why."""
+    time_source: str
+    """The scaling report that step times come from, or why there are none."""

@@ -1,0 +1,248 @@
+"""Planning a document: memory, bytes and time of its training under each strategy."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from muster.training.strategies.rules import Mesh, Options, Shape
+from muster_server.db.models import ExperimentRow, NodeRow, NodeSlotRow, ScalingReportRow
+from muster_server.domain.cost_model.fitting import Transfer
+from muster_server.domain.cost_model.steps import StepModel, fit_steps, predict
+from muster_server.domain.planner.choice import Candidate, advise, alternatives, candidate
+from muster_server.domain.planner.memory import Job
+from muster_server.domain.planner.models import Unknown, describe
+from muster_server.schemas.plans import (
+    MemoryOut,
+    PlanIn,
+    PlannedStrategyOut,
+    PlannedTrafficOut,
+    PlanOut,
+)
+from muster_server.schemas.scaling import EstimateOut
+
+from .documents import resolve
+from .experiments import invalid_document
+from .scaling import stored_points
+
+REPORTS_MAX = 50
+"""Finished scaling reports that are looked through, newest first."""
+SHAPE = ("model", "data", "width", "depth", "heads", "context", "patch")
+"""Settings of the trainer that a model's size follows from."""
+
+
+def plan(session: Session, body: PlanIn, *, now: dt.datetime) -> PlanOut:
+    """What the training of a document will take. Raises InvalidRequest for one that cannot work."""
+    resolved = resolve(body.document, body.overrides)
+    if resolved.config is None:
+        raise invalid_document(resolved.problems)
+    config = resolved.config
+    slot_bytes, source = _slot_memory(session, config)
+    if body.slot_memory_bytes is not None:
+        slot_bytes, source = body.slot_memory_bytes, "as given"
+    try:
+        job = job_of(config, _constants(config))
+    except Unknown as error:
+        return _unknown(config, str(error), slot_bytes, source)
+    trainer = _settings(config, _constants(config))
+    shape = Shape(model=trainer["model"], depth=trainer["depth"], heads=trainer["heads"])
+    jobs = alternatives(job)
+    slot_type = config["resources"]["slot_type"]
+    found = [candidate(j, slot_bytes=slot_bytes, shape=shape, slot_type=slot_type) for j in jobs]
+    figures, time_source = _figures(session, config, trainer)
+    steps = [_step(figures, j, c) for j, c in zip(jobs, found, strict=True)]
+    timed = [
+        replace(c, step_s=s.value / 1e3 if s is not None else None)
+        for c, s in zip(found, steps, strict=True)
+    ]
+    advice = advise(timed, job, slot_bytes=slot_bytes)
+    return PlanOut(
+        known=True,
+        reason="",
+        num_params=job.model.num_params,
+        slots=job.slots,
+        global_batch=job.batch_size * job.slots * job.options.accumulate,
+        slot_memory_bytes=slot_bytes,
+        slot_memory_source=source,
+        strategies=[
+            _strategy_out(c, s, is_chosen=i == 0)
+            for i, (c, s) in enumerate(zip(timed, steps, strict=True))
+        ],
+        recommended=advice.kind,
+        recommended_batch_size=advice.batch_size,
+        recommendation=advice.reason,
+        time_source=time_source,
+    )
+
+
+def job_of(config: Mapping[str, Any], hparams: Mapping[str, Any]) -> Job:
+    """Of a resolved document and the hyperparameters of a trial. Raises Unknown."""
+    if config["trainer"] is None:
+        raise Unknown("the entry point is a script of your own, which is known when it runs")
+    trainer = _settings(config, hparams)
+    mesh = Mesh(**config["strategy"]["mesh"])
+    return Job(
+        model=describe(
+            trainer["model"], trainer["data"],
+            **{k: trainer[k] for k in ("width", "depth", "heads", "context", "patch")},
+        ),
+        options=Options(**{**config["strategy"], "mesh": mesh}),
+        slots=config["resources"]["slots"],
+        batch_size=trainer["batch_size"],
+        optimizer=trainer["optimizer"],
+        momentum=trainer["momentum"],
+    )  # fmt: skip
+
+
+def _settings(config: Mapping[str, Any], hparams: Mapping[str, Any]) -> dict[str, Any]:
+    """A hyperparameter wins over the same key of `trainer`."""
+    trainer = dict(config["trainer"])
+    return {**trainer, **{k: v for k, v in hparams.items() if k in trainer}}
+
+
+def _constants(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Hyperparameters with one value; of a space the document's own setting counts."""
+    return {k: v for k, v in config["hyperparameters"].items() if not isinstance(v, Mapping)}
+
+
+def _slot_memory(session: Session, config: Mapping[str, Any]) -> tuple[int | None, str]:
+    resources = config["resources"]
+    query = (
+        select(NodeRow.name, NodeRow.inventory, NodeSlotRow.device)
+        .join(NodeSlotRow, NodeSlotRow.node_id == NodeRow.id)
+        .where(
+            NodeRow.pool == resources["pool"],
+            NodeRow.state != "REMOVED",
+            NodeSlotRow.slot_type == resources["slot_type"],
+        )
+    )
+    slots: dict[str, list[int]] = {}
+    whole: dict[str, int] = {}
+    for name, inventory, device in session.execute(query):
+        slots.setdefault(name, []).append(int((device or {}).get("memory_bytes") or 0))
+        whole[name] = int((inventory or {}).get("memory_bytes") or 0)
+    if resources["slot_type"] == "cpu":  # the slots of a machine share its memory
+        has = {name: whole[name] // len(found) for name, found in slots.items()}
+    else:
+        has = {name: min(found) for name, found in slots.items()}
+    known = {name: size for name, size in has.items() if size > 0}
+    if not known:
+        return None, (
+            f"no node of the pool {resources['pool']} says what memory its {resources['slot_type']} "
+            "slots have"
+        )
+    least = min(known, key=lambda name: (known[name], name))
+    how = "its memory over its slots" if resources["slot_type"] == "cpu" else "of its devices"
+    return known[least], f"node {least}, {how}"
+
+
+# ---------------------------------------------------------------- time
+
+
+def _figures(
+    session: Session, config: Mapping[str, Any], trainer: Mapping[str, Any]
+) -> tuple[StepModel | None, str]:
+    """The cost model of the newest scaling report of the same model on the same kind of slots."""
+    rows = session.execute(
+        select(ScalingReportRow, ExperimentRow)
+        .join(ExperimentRow, ExperimentRow.id == ScalingReportRow.experiment_id)
+        .where(ScalingReportRow.state == "done", ExperimentRow.deleting_at.is_(None))
+        .order_by(ScalingReportRow.id.desc())
+        .limit(REPORTS_MAX)
+    )
+    for report, experiment in rows:
+        theirs = experiment.config
+        if theirs["trainer"] is None:
+            continue
+        same_slots = all(
+            theirs["resources"][k] == config["resources"][k] for k in ("pool", "slot_type")
+        )
+        same_work = all(
+            theirs["strategy"][k] == config["strategy"][k] for k in ("precision", "recompute")
+        )
+        settings = _settings(theirs, _constants(theirs))
+        if same_slots and same_work and all(settings[k] == trainer[k] for k in SHAPE):
+            runs = [p.run for p in stored_points(report) if p.run is not None]
+            return fit_steps(runs), (
+                f"Step times are from scaling report {report.id} of experiment {experiment.id} "
+                f"({len(runs)} runs): its computing and its network, with the bytes of each strategy."
+            )
+    return None, (
+        "No scaling report of this model on such slots is there to say times from: "
+        "`muster scaling EXPERIMENT --slots 1,2` makes one."
+    )
+
+
+def _step(figures: StepModel | None, job: Job, found: Candidate) -> EstimateOut | None:
+    if figures is None or found.memory is None:
+        return None
+    pattern = tuple(
+        Transfer(kind=t.kind, size=t.size, count=t.count, num_bytes=t.num_bytes, transfer_s=0.0)
+        for t in found.traffic
+    )
+    hides = all(t.is_hidden for t in found.traffic)
+    at = replace(
+        figures,
+        pattern=pattern,
+        largest=job.slots,
+        hidden_share=figures.hidden_share if hides else 0.0,
+    )
+    samples = job.batch_size * job.options.accumulate
+    prediction = predict(at, size=job.slots, samples=samples)
+    if prediction is None:
+        return None
+    low, high = prediction.step_s.low, prediction.step_s.high
+    return EstimateOut(
+        value=prediction.step_s.value * 1e3,
+        low=None if math.isinf(low) else low * 1e3,
+        high=None if math.isinf(high) else high * 1e3,
+        n=prediction.step_s.n,
+    )
+
+
+# ---------------------------------------------------------------- answers
+
+
+def _strategy_out(
+    found: Candidate, step: EstimateOut | None, *, is_chosen: bool
+) -> PlannedStrategyOut:
+    memory = found.memory
+    return PlannedStrategyOut(
+        kind=found.kind,
+        is_chosen=is_chosen,
+        problem=found.problem,
+        memory=None if memory is None else MemoryOut(**asdict(memory), total=memory.total),
+        fits=found.fits,
+        traffic=[
+            PlannedTrafficOut(
+                group=t.group, kind=t.kind, size=t.size, count=t.count, num_bytes=t.num_bytes
+            )
+            for t in found.traffic
+        ],
+        link_bytes=found.link_bytes,
+        step_ms=step,
+    )
+
+
+def _unknown(config: Mapping[str, Any], why: str, slot_bytes: int | None, source: str) -> PlanOut:
+    return PlanOut(
+        known=False,
+        reason=f"Unknown: {why}. A run of a few steps shows it: memory and bytes are on the trial's "
+        "performance page.",
+        num_params=None,
+        slots=config["resources"]["slots"],
+        global_batch=None,
+        slot_memory_bytes=slot_bytes,
+        slot_memory_source=source,
+        strategies=[],
+        recommended=None,
+        recommended_batch_size=None,
+        recommendation="",
+        time_source="",
+    )
