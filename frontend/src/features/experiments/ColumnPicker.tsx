@@ -4,7 +4,7 @@ import "../../i18n/en/table";
 import { ActionIcon, Button, Popover, SegmentedControl, TextInput } from "@mantine/core";
 import { IconChevronDown, IconChevronUp, IconColumns3, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { experimentColumns } from "../../api/queries";
@@ -26,6 +26,12 @@ export function ColumnPicker({ columns, project, onChange }: { columns: TableCol
     const { name, of } = headText(t, id);
     return of ? `${name} · ${of}` : name;
   };
+  // The button that was pressed may be gone with its entry: the focus stays in the list of columns.
+  const input = useRef<HTMLInputElement>(null);
+  const change = (next: TableColumn[]): void => {
+    input.current?.focus();
+    onChange(next);
+  };
   const chosen = new Set(columns.map(({ id }) => id));
   const offered = [
     ...BUILT_INS.map((id) => ({ id: id as string, num: null as number | null })),
@@ -40,11 +46,11 @@ export function ColumnPicker({ columns, project, onChange }: { columns: TableCol
       </Popover.Target>
       <Popover.Dropdown>
         <div className={css["picker"]} data-testid="column-picker">
-          <TextInput aria-label={t("table.columns.find")} placeholder={t("table.columns.find")} value={text} onChange={(event) => setText(event.currentTarget.value)} data-autofocus />
+          <TextInput ref={input} aria-label={t("table.columns.find")} placeholder={t("table.columns.find")} value={text} onChange={(event) => setText(event.currentTarget.value)} data-autofocus />
           <ul className={css["list"]} data-testid="columns-offered">
             {offered.slice(0, SHOWN).map(({ id, num }) => (
               <li key={id}>
-                <button type="button" data-add onClick={() => onChange(added(columns, id))} title={t("table.columns.add", { name: id })}>
+                <button type="button" data-add onClick={() => change(added(columns, id))} title={t("table.columns.add", { name: id })}>
                   <span>{named(id)}</span>
                   <span className="dim num">{num ?? ""}</span>
                 </button>
@@ -67,7 +73,7 @@ export function ColumnPicker({ columns, project, onChange }: { columns: TableCol
                 <ActionIcon size="sm" variant="subtle" color="gray" disabled={at === columns.length - 1} aria-label={t("table.columns.down", { name: named(id) })} onClick={() => onChange(moved(columns, id, 1))}>
                   <IconChevronDown size={14} />
                 </ActionIcon>
-                <ActionIcon size="sm" variant="subtle" color="gray" disabled={id === "name"} aria-label={t("table.columns.remove", { name: named(id) })} onClick={() => onChange(removed(columns, id))}>
+                <ActionIcon size="sm" variant="subtle" color="gray" disabled={id === "name"} aria-label={t("table.columns.remove", { name: named(id) })} onClick={() => change(removed(columns, id))}>
                   <IconX size={14} />
                 </ActionIcon>
               </li>
