@@ -77,6 +77,7 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
         assert "1 running trial gets 20s for a last checkpoint and frees 1 slot." in said
         badge(page, "CANCELED")
 
+        see_which_checkpoints_would_go(page, stack, client, experiment_id)
         fork_id = fork_from_the_latest_checkpoint(page, stack, client, experiment_id)
         client.post(f"/experiments/{fork_id}:kill")
         client.wait(fork_id, timeout_s=60)
@@ -100,6 +101,24 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
         expect(page).to_have_url(re.compile(r"/experiments$"))
         page.goto(f"{stack.url}/experiments/{fork_id}")
         expect(page.get_by_test_id("origin")).to_contain_text("deleted since")
+
+
+def see_which_checkpoints_would_go(
+    page: Page, stack: Stack, client: Any, experiment_id: int
+) -> None:
+    before = page.url
+    plan = client.get(f"/experiments/{experiment_id}/checkpoints:plan", last=0)
+    trial_id = client.get(f"/experiments/{experiment_id}")["only_trial_id"]
+    page.goto(f"{stack.url}/trials/{trial_id}?tab=checkpoints")
+    page.get_by_test_id("cleaning-open").click()
+    expect(page.get_by_test_id("cleaning-policy")).to_contain_text("everything is kept")
+    page.get_by_label("Newest of each trial").fill("0")
+    rows = page.get_by_test_id("cleaning-plan").locator("tbody tr")
+    expect(rows).to_have_count(len(plan["checkpoints"]))
+    expect(page.get_by_test_id("cleaning-delete")).to_contain_text(f"Delete {plan['num_dropped']}")
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("cleaning-plan")).to_have_count(0)
+    page.goto(before)
 
 
 def fork_from_the_latest_checkpoint(

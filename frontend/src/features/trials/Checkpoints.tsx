@@ -1,8 +1,9 @@
 import "../../i18n/en/submit";
 import "../../i18n/en/trials";
 
-import { Badge } from "@mantine/core";
+import { Badge, Button, Group } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { me, trialCheckpoints, type TrialDetail } from "../../api/queries";
@@ -12,11 +13,13 @@ import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
+import { CleaningDialog } from "./CleaningDialog";
 
 export function Checkpoints({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
   const user = useQuery(me).data;
   const query = useInfiniteQuery(trialCheckpoints(trial.id));
+  const [cleaning, setCleaning] = useState(false);
   return (
     <QueryView query={query}>
       {(data) => {
@@ -24,6 +27,12 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
         if (items.length === 0) return <Empty title={t("checkpoints.none")}>{t("checkpoints.noneHint")}</Empty>;
         return (
           <>
+          <Group justify="flex-end" mb="xs">
+            <Button variant="default" size="xs" onClick={() => setCleaning(true)} data-testid="cleaning-open">
+              {t("cleaning.open")}
+            </Button>
+          </Group>
+          {cleaning ? <CleaningDialog experimentId={trial.experiment_id} mayClean={user !== undefined && user.role !== "viewer"} onClose={() => setCleaning(false)} /> : null}
           <DataTable
             rows={items}
             rowKey={(c) => c.id}
