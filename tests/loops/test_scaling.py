@@ -170,23 +170,22 @@ def test_canceling_ends_the_run_and_keeps_what_was_measured(
     assert again["ended_at"] == report["ended_at"]
 
 
-@pytest.mark.parametrize(
-    ("body", "field", "message"),
-    [
-        ({"slots": [3], "mode": "strong"}, "slots", "3: a global batch of 64"),
-        ({"slots": []}, "slots", "at least 1"),
-        ({"slots": [1], "steps": 3}, "steps", "10"),
-    ],
-)
-def test_what_cannot_run_is_refused_with_the_field(source, member_client, body, field, message):
-    reply = member_client.post(f"{API}/experiments/{source[0]}/scaling-reports", json=body)
-    assert reply.status_code == 422, reply.text
-    (problem,) = reply.json()["error"]["fields"]
-    assert problem["path"] == field
-    assert message in problem["message"]
+REFUSED = [
+    ({"slots": [3], "mode": "strong"}, "slots", "3: a global batch of 64"),
+    ({"slots": []}, "slots", "at least 1"),
+    ({"slots": [1], "steps": 3}, "steps", "10"),
+]
 
 
-def test_only_its_owner_or_an_administrator_starts_one(source, make_user_token, connect):
+def test_what_cannot_run_and_who_may_not_are_refused(
+    source, member_client, make_user_token, connect
+):
+    path = f"{API}/experiments/{source[0]}/scaling-reports"
+    for body, field, message in REFUSED:
+        reply = member_client.post(path, json=body)
+        assert reply.status_code == 422, reply.text
+        (problem,) = reply.json()["error"]["fields"]
+        assert problem["path"] == field
+        assert message in problem["message"]
     other = connect(token=make_user_token("member", username="mallory"))
-    reply = other.post(f"{API}/experiments/{source[0]}/scaling-reports", json={"slots": [1]})
-    assert reply.status_code == 403
+    assert other.post(path, json={"slots": [1]}).status_code == 403
