@@ -25,6 +25,8 @@ PAGES = [
     "/experiments/{search}?tab=search",
     "/experiments/{search}?tab=config",
     "/experiments/{search}?tab=events",
+    "/experiments/{search}/scaling",
+    "/experiments/{ended}/scaling",
     "/trials/{trial}",
     "/trials/{trial}?tab=performance",
     "/trials/{trial}?tab=ranks",
@@ -87,9 +89,14 @@ def ids(stack: Stack) -> Iterator[dict[str, Any]]:
         node = client.get("/nodes")["items"][0]
         names = [found["name"] for found in client.get("/nodes")["items"]]
         preflight = client.post("/preflights", {"nodes": names})
+        report = client.post(
+            f"/experiments/{ended['id']}/scaling-reports", {"slots": [1], "repeats": 1, "steps": 10}
+        )
+        client.post(f"/scaling-reports/{report['id']}:cancel")
         yield {
             "preflight": preflight["id"],
             "search": search["id"],
+            "ended": ended["id"],
             "trial": ended["only_trial_id"],
             "failed": failed["only_trial_id"],
             "node": node["id"],
@@ -169,6 +176,7 @@ DIALOGS = {
     "fork": ("/submit?from={search}&start=latest", []),
     "drain": ("/nodes/{node}", ["node-draining"]),
     "preflight": ("/nodes/{node}", ["preflight"]),
+    "scaling": ("/experiments/{search}/scaling", ["scaling-start"]),
     "share": ("/settings?tab=projects&project=default", ["project-share", "add-quota"]),
     "price": ("/settings?tab=pools", ["set-price"]),
 }

@@ -201,6 +201,32 @@ const diagnosisRoute = createRoute({
   component: lazyPage(() => import("../features/diagnosis/DiagnosisPage"), "DiagnosisPage"),
 });
 
+/** What of a scaling report is looked at: which one, and what it is to predict beside its sizes. */
+export interface ScalingSearch {
+  report?: number;
+  /** World sizes, by comma. */
+  slots?: string;
+  /** Of other networks, in Mbit/s, by comma. */
+  bandwidth?: string;
+  /** Of those networks, in microseconds. */
+  latency?: number;
+}
+const scalingRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/experiments/$experimentId/scaling",
+  beforeLoad: ({ params }) => numeric(params.experimentId),
+  validateSearch: (search: Record<string, unknown>): ScalingSearch => {
+    const latency = Number(search["latency"] ?? Number.NaN);
+    return {
+      report: positive(search["report"]),
+      slots: text(search["slots"]),
+      bandwidth: text(search["bandwidth"]),
+      latency: Number.isFinite(latency) && latency >= 0 ? latency : undefined,
+    };
+  },
+  component: lazyPage(() => import("../features/scaling/ScalingPage"), "ScalingPage"),
+});
+
 export interface CompareSearch extends ChartSearch {
   tab?: string;
   /** Ids, by comma, in the order in which they were chosen. */
@@ -256,7 +282,7 @@ const routeTree = rootRoute.addChildren([
     nodeRoute, preflightRoute,
     queueRoute,
     experimentsRoute,
-    experimentRoute,
+    experimentRoute, scalingRoute,
     trialRoute, diagnosisRoute,
     compareRoute,
     submitRoute,

@@ -1,22 +1,17 @@
-import "../i18n/en/charts";
-
-import { ActionIcon, Menu } from "@mantine/core";
-import { IconDotsVertical } from "@tabler/icons-react";
 import type { RefObject } from "react";
-import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
 
 import { useTimeZone } from "../components/Time";
 import { download, fileName, toCsv, toJson, toPng, toSvg } from "./export";
 import type { Line, View } from "./lines";
 import { readPalette } from "./palette";
+import { type FileKind, SaveMenu } from "./SaveMenu";
 
 /** A chart as a file. The picture is what stands on the screen, so it needs the chart, not the table. */
 export function ChartMenu({ title, metric, view, plot, lines }: { title: string; metric: string; view: View; plot: RefObject<uPlot | null>; lines: () => Line[] }) {
-  const { t } = useTranslation();
   const zone = useTimeZone();
   const name = fileName(title);
-  const save = async (kind: "png" | "svg" | "csv" | "json"): Promise<void> => {
+  const save = async (kind: FileKind): Promise<void> => {
     if (kind === "csv") return download(`${name}.csv`, toCsv(lines()), "text/csv");
     if (kind === "json") return download(`${name}.json`, toJson(title, lines()), "application/json");
     const u = plot.current;
@@ -28,26 +23,5 @@ export function ChartMenu({ title, metric, view, plot, lines }: { title: string;
     const blob = await toPng({ ...picture, canvas: u.ctx.canvas, ratio });
     return blob ? download(`${name}.png`, blob) : undefined;
   };
-  const item = (kind: "png" | "svg" | "csv" | "json") => (
-    <Menu.Item key={kind} onClick={() => void save(kind)} data-testid={`export-${kind}`}>
-      {kind.toUpperCase()}
-    </Menu.Item>
-  );
-  return (
-    <Menu position="bottom-end" withinPortal>
-      <Menu.Target>
-        <ActionIcon size="sm" variant="subtle" color="gray" aria-label={t("chart.menu", { title })}>
-          <IconDotsVertical size={14} />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Label>{t("chart.exportPicture")}</Menu.Label>
-        {item("png")}
-        {item("svg")}
-        <Menu.Label>{t("chart.exportShown")}</Menu.Label>
-        {item("csv")}
-        {item("json")}
-      </Menu.Dropdown>
-    </Menu>
-  );
+  return <SaveMenu title={title} data={["csv", "json"]} onSave={(kind) => void save(kind)} />;
 }

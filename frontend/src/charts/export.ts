@@ -12,7 +12,8 @@ const COLUMNS = ["step", "time_ms", "mean", "min", "max", "last", "count"] as co
 
 const wire = (value: number): number | string => (Number.isFinite(value) ? value : Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
 const cells = ({ columns }: Line): Record<(typeof COLUMNS)[number], Float64Array> => ({ step: columns.step, time_ms: columns.timeMs, mean: columns.mean, min: columns.min, max: columns.max, last: columns.last, count: columns.count });
-const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+/** A cell of a CSV file. */
+export const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 /** One line per entry: line, metric, rank (-1: of several), and the columns of the API. */
 export function toCsv(lines: readonly Line[]): string {

@@ -10,6 +10,8 @@ import { diagnosis } from "./en/diagnosis";
 import { experiments } from "./en/experiments";
 import { keys } from "./en/keys";
 import { overview } from "./en/overview";
+import { planner } from "./en/planner";
+import { scaling } from "./en/scaling";
 import { search } from "./en/search";
 import { settings } from "./en/settings";
 import { submit } from "./en/submit";
@@ -25,7 +27,7 @@ function flatten(node: object, prefix = ""): Map<string, string> {
   }
   return out;
 }
-const late = { charts, cluster, compare, diagnosis, experiments, keys, overview, search, settings, submit, table, trials };
+const late = { charts, cluster, compare, diagnosis, experiments, keys, overview, planner, scaling, search, settings, submit, table, trials };
 const english = flatten(Object.values(late).reduce((all, texts) => ({ ...all, ...texts }), { ...en }));
 const chinese = flatten(zhCN);
 

@@ -21,6 +21,7 @@ import { Ago, Elapsed, Stamp } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import { mayChange } from "../../lib/access";
 import * as format from "../../lib/format";
+import { ScalingSection } from "../scaling/ScalingSection";
 import { BudgetSection } from "./BudgetSection";
 import { ExperimentActions } from "./ExperimentActions";
 import { Lineage, Origin } from "./Lineage";
@@ -33,7 +34,7 @@ export function ExperimentPage() {
   const { experimentId } = useParams({ from: "/app/experiments/$experimentId" });
   const id = Number(experimentId);
   const query = useQuery(experiment(id));
-  useLiveQueries(`experiment:${id}`, ["experiment", id]);
+  useLiveQueries(`experiment:${id}`, ["experiment", id], ["scaling", id]);
   return <QueryView query={query}>{(data) => <ExperimentView experiment={data} />}</QueryView>;
 }
 
@@ -119,6 +120,7 @@ function OverviewTab({ experiment: data }: { experiment: ExperimentDetail }) {
             />
           </Section>
           <BudgetSection experiment={data} />
+          <ScalingSection experiment={data} />
           <Lineage experiment={data} />
           <Notes experiment={data} />
         </div>

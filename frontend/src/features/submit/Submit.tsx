@@ -23,6 +23,7 @@ import { useIdempotency } from "../../lib/idempotency";
 import { readPref, writePref } from "../../lib/prefs";
 import { asCli, asCurl, lineOfPath } from "../../lib/yaml";
 import { ForkBar } from "./ForkBar";
+import { PlanPanel } from "./PlanPanel";
 import css from "./submit.module.css";
 import { isTemplate, TEMPLATES, type TemplateName } from "./templates";
 
@@ -160,6 +161,7 @@ export function Submit() {
               <PreviewPane
                 preview={data}
                 errors={errors}
+                takes={<PlanPanel document={settled} overrides={overrides} config={data.config} behind={behind} onDocument={change} />}
                 onError={(path) => {
                   const line = lineOfPath(document, path);
                   if (line !== null) {
@@ -199,7 +201,7 @@ function RungPlan({ rungs, unit }: { rungs: Preview["rungs"]; unit: string }) {
   );
 }
 
-function PreviewPane({ preview, errors, onError }: { preview: Preview; errors: FieldError[]; onError: (path: string) => void }) {
+function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; errors: FieldError[]; takes: React.ReactNode; onError: (path: string) => void }) {
   const { t } = useTranslation();
   const names = [...new Set(preview.sampled_trials.flatMap((trial) => Object.keys(trial.hparams)))];
   return (
@@ -236,6 +238,7 @@ function PreviewPane({ preview, errors, onError }: { preview: Preview; errors: F
               ]}
             />
           </Section>
+          {takes}
           {preview.plan.length > 0 ? (
             <Section title={t("submit.commands")}>
               {preview.plan.map((node) => (

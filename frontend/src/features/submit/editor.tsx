@@ -10,6 +10,9 @@ import { useEffect, useRef } from "react";
 import type { FieldError } from "../../api/client";
 import { lineOfPath } from "../../lib/yaml";
 
+// Comes with the editor, which has the parser.
+export { FOR_ALL_STRATEGIES, withSetting } from "./setting";
+
 const theme = EditorView.theme({
   "&": { color: "var(--text)", backgroundColor: "transparent", fontSize: "13px", minHeight: "420px" },
   "&.cm-focused": { outline: "none" },

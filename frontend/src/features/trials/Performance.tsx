@@ -1,4 +1,5 @@
 import "../../i18n/en/diagnosis";
+import "../../i18n/en/scaling";
 import "../../i18n/en/trials";
 
 import { Select } from "@mantine/core";
@@ -51,9 +52,14 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   useEffect(() => bars.configure({}, [Number(rank)]), [bars, rank]);
   const hasParts = "time/step_ms" in trial.summary;
   const diagnose = (
-    <LinkButton to="/trials/$trialId/diagnosis" params={{ trialId: String(trial.id) }} variant="default" size="xs" data-testid="diagnose">
-      {t("diagnosis.run")}
-    </LinkButton>
+    <span style={{ display: "inline-flex", gap: 8, flexWrap: "wrap" }}>
+      <LinkButton to="/trials/$trialId/diagnosis" params={{ trialId: String(trial.id) }} variant="default" size="xs" data-testid="diagnose">
+        {t("diagnosis.run")}
+      </LinkButton>
+      <LinkButton to="/experiments/$experimentId/scaling" params={{ experimentId: String(trial.experiment_id) }} variant="default" size="xs" data-testid="scaling">
+        {t("scaling.look")}
+      </LinkButton>
+    </span>
   );
   if (!hasParts) {
     return (

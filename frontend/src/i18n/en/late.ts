@@ -9,10 +9,12 @@ import type { diagnosis } from "./diagnosis";
 import type { experiments } from "./experiments";
 import type { keys } from "./keys";
 import type { overview } from "./overview";
+import type { planner } from "./planner";
+import type { scaling } from "./scaling";
 import type { search } from "./search";
 import type { settings } from "./settings";
 import type { submit } from "./submit";
 import type { table } from "./table";
 import type { trials } from "./trials";
 
-export type Late = typeof charts & typeof cluster & typeof compare & typeof diagnosis & typeof experiments & typeof keys & typeof overview & typeof search & typeof settings & typeof submit & typeof table & typeof trials;
+export type Late = typeof charts & typeof cluster & typeof compare & typeof diagnosis & typeof experiments & typeof keys & typeof overview & typeof planner & typeof scaling & typeof search & typeof settings & typeof submit & typeof table & typeof trials;

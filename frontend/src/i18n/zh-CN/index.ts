@@ -10,6 +10,8 @@ import { diagnosis } from "./diagnosis";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { overview } from "./overview";
+import { planner } from "./planner";
+import { scaling } from "./scaling";
 import { search } from "./search";
 import { settings } from "./settings";
 import { states } from "./states";
@@ -29,6 +31,8 @@ export const zhCN: Same<typeof en & Late> = {
   ...compare,
   ...diagnosis,
   ...keys,
+  ...planner,
+  ...scaling,
   ...search,
   ...submit,
   ...table,

@@ -1,0 +1,117 @@
+import "../../i18n/en/experiments";
+import "../../i18n/en/scaling";
+
+import { Button } from "@mantine/core";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import type { ScalingReport } from "../../api/scaling";
+import chartCss from "../../charts/chart.module.css";
+import { Empty, Meter, Notice, Section } from "../../components/basics";
+import { stateWord } from "../../components/StateBadge";
+import { CurveFigure } from "./CurveFigure";
+import { NetworkFields, problemsOf, SizesField } from "./fields";
+import { PartsFigure } from "./PartsFigure";
+import { MeasuredTable, ModelWords, PredictionTable, RunTable } from "./ReportTables";
+import { askedAs, underway } from "./scalingData";
+
+/** One report: how far it is, what was measured, the model fitted to it, and what it predicts. */
+export function Report({ report, busy }: { report: ScalingReport; busy: boolean }) {
+  const { t } = useTranslation();
+  const { sizes, model } = report;
+  return (
+    <div aria-busy={busy} data-testid="scaling-report" data-state={report.state}>
+      <State report={report} />
+      {sizes.length === 0 ? (
+        <Empty title={report.state === "running" ? t("scaling.nothing") : t("scaling.nothingEnded")} />
+      ) : (
+        <Section title={t("scaling.measured")} note={t("scaling.measuredNote")}>
+          <div className={chartCss["grid"]} style={{ marginBottom: 12 }}>
+            <CurveFigure report={report} kind="speedup" />
+            <CurveFigure report={report} kind="efficiency" />
+            <PartsFigure sizes={sizes} />
+          </div>
+          <MeasuredTable sizes={sizes} />
+          <p className="dim" style={{ fontSize: "0.75rem", margin: "6px 0 0" }}>
+            {t("scaling.partsNote")}
+          </p>
+        </Section>
+      )}
+      {model ? (
+        <>
+          <Section title={t("scaling.predicted")}>
+            <p className="dim" style={{ margin: "0 0 8px" }}>
+              {t("scaling.predictedNote")}
+            </p>
+            <Ask />
+            {report.predictions.length > 0 ? <PredictionTable predictions={report.predictions} /> : <Empty title={t("scaling.noPrediction")} />}
+          </Section>
+          <Section title={t("scaling.model")} note={t("scaling.modelNote", { count: model.num_transfers })}>
+            <ModelWords model={model} />
+          </Section>
+        </>
+      ) : null}
+      <Section title={t("scaling.runsHead")}>
+        <RunTable points={report.points} />
+      </Section>
+    </div>
+  );
+}
+
+function State({ report }: { report: ScalingReport }) {
+  const { t } = useTranslation();
+  if (report.state === "canceled") return <Notice tone="warn" title={t("scaling.canceled")}>{report.reason}</Notice>;
+  if (report.state === "failed") return <Notice tone="bad" title={t("scaling.failed")}>{report.reason}</Notice>;
+  if (report.state === "done") return report.reason ? <Notice>{report.reason}</Notice> : null;
+  const next = underway(report);
+  const done = { done: report.num_over, all: report.num_runs };
+  return (
+    <Notice title={t("scaling.running", done)}>
+      <span data-testid="scaling-now">
+        {!next ? (
+          t("scaling.finishing")
+        ) : next.experiment_id === null ? (
+          t("scaling.launching", { slots: next.slots, repeat: next.repeat })
+        ) : (
+          <>
+            {t("scaling.now", { slots: next.slots, repeat: next.repeat })}{" "}
+            <Link to="/experiments/$experimentId" params={{ experimentId: String(next.experiment_id) }}>
+              {t("experiment.ref", { id: next.experiment_id })}
+            </Link>{" "}
+            {next.state === null ? null : t("scaling.nowState", { state: stateWord(t, next.state) })}
+          </>
+        )}
+      </span>
+      <div style={{ marginTop: 8, maxWidth: 360 }}>
+        <Meter value={done.done / Math.max(done.all, 1)} label={t("scaling.running", done)} />
+      </div>
+    </Notice>
+  );
+}
+
+/** Other sizes and other networks; what is asked is in the address. */
+function Ask() {
+  const { t } = useTranslation();
+  const search = useSearch({ from: "/app/experiments/$experimentId/scaling" });
+  const navigate = useNavigate({ from: "/experiments/$experimentId/scaling" });
+  const [sizes, setSizes] = useState(search.slots ?? "");
+  const [bandwidth, setBandwidth] = useState(search.bandwidth ?? "");
+  const [latency, setLatency] = useState<number | string>(search.latency ?? "");
+  const ready = problemsOf(t, sizes, bandwidth) === null;
+  return (
+    <form
+      style={{ display: "flex", flexWrap: "wrap", gap: 12, alignItems: "end", marginBottom: 12 }}
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (ready) void navigate({ search: (before) => ({ report: before.report, ...askedAs(sizes, bandwidth, latency) }), replace: true });
+      }}
+    >
+      <SizesField label={t("scaling.form.predict")} value={sizes} onChange={setSizes} kind="predicted" />
+      <NetworkFields bandwidth={bandwidth} onBandwidth={setBandwidth} latency={latency} onLatency={setLatency} />
+      <Button type="submit" variant="default" disabled={!ready} data-testid="scaling-predict">
+        {t("scaling.form.show")}
+      </Button>
+    </form>
+  );
+}

@@ -1,0 +1,84 @@
+import "../../i18n/en/planner";
+
+import type { TFunction } from "i18next";
+import { useTranslation } from "react-i18next";
+
+import type { Schemas } from "../../api/client";
+import { type Column, DataTable } from "../../components/DataTable";
+import * as format from "../../lib/format";
+import css from "./submit.module.css";
+
+type Strategy = Schemas["PlannedStrategyOut"];
+type Traffic = Schemas["PlannedTrafficOut"];
+type Memory = Schemas["MemoryOut"];
+
+const PARTS = ["parameters", "gradients", "optimizer", "activations", "buffers"] as const;
+const COLORS = { parameters: "var(--series-0)", gradients: "var(--series-1)", optimizer: "var(--series-5)", activations: "var(--series-3)", buffers: "var(--series-2)" } as const;
+
+/** A step's time with its interval, for texts. */
+export function stepText(t: TFunction, { value, low, high, n }: NonNullable<Strategy["step_ms"]>): string {
+  if (low === null || high === null) return t("planner.stepAlone", { value: format.ms(value), n });
+  return t("planner.stepValue", { value: format.ms(value), low: format.ms(low), high: format.ms(high), n });
+}
+
+/** Memory cut into its parts: a bar, and each part with its number. */
+export function MemoryParts({ memory }: { memory: Memory }) {
+  const { t } = useTranslation();
+  const there = PARTS.filter((part) => memory[part] > 0);
+  const text = there.map((part) => `${t(`planner.part.${part}`)} ${format.bytes(memory[part])}`).join(", ");
+  return (
+    <div data-testid="planner-memory">
+      <div className={css["memory"]} role="img" aria-label={text}>
+        {there.map((part) => (
+          <span key={part} style={{ width: `${memory.total > 0 ? (memory[part] / memory.total) * 100 : 0}%`, background: COLORS[part] }} />
+        ))}
+      </div>
+      <ul className={css["parts"]}>
+        {PARTS.map((part) => (
+          <li key={part}>
+            <i style={{ background: COLORS[part] }} />
+            {t(`planner.part.${part}`)} <b>{format.bytes(memory[part])}</b>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** What is sent, by process group and kind. */
+export function TrafficTable({ traffic }: { traffic: Traffic[] }) {
+  const { t } = useTranslation();
+  const columns: Column<Traffic>[] = [
+    { id: "group", header: t("planner.group"), lead: true, cell: (one) => <b>{one.group}</b> },
+    { id: "kind", header: t("planner.kind"), cell: (one) => <span className="mono">{one.kind}</span> },
+    { id: "members", header: t("planner.members"), align: "right", cell: (one) => one.size },
+    { id: "count", header: t("planner.count"), align: "right", cell: (one) => format.num(one.count, 3) },
+    { id: "bytes", header: t("planner.bytes"), align: "right", cell: (one) => format.bytes(one.num_bytes) },
+  ];
+  return <DataTable rows={traffic} columns={columns} rowKey={(one) => `${one.group} ${one.kind}`} label={t("planner.traffic")} testId="planner-traffic" />;
+}
+
+/** The document's strategy beside those that train the same curve. */
+export function StrategyTable({ strategies }: { strategies: Strategy[] }) {
+  const { t } = useTranslation();
+  const fits = (one: Strategy): string => (one.fits === null ? t("planner.maybe") : one.fits ? t("planner.yes") : t("planner.no"));
+  const columns: Column<Strategy>[] = [
+    {
+      id: "kind",
+      header: t("planner.strategy"),
+      lead: true,
+      cell: (one) => (
+        <>
+          <b className="mono">{one.kind}</b>
+          {one.is_chosen ? <div className="dim">{t("planner.chosen")}</div> : null}
+          {one.problem ? <div className="dim">{one.problem}</div> : null}
+        </>
+      ),
+    },
+    { id: "memory", header: t("planner.total"), align: "right", cell: (one) => (one.memory ? format.bytes(one.memory.total) : format.MISSING) },
+    { id: "fits", header: t("planner.doesFit"), cell: (one) => (one.memory ? fits(one) : format.MISSING) },
+    { id: "link", header: t("planner.link"), align: "right", cell: (one) => (one.memory ? format.bytes(one.link_bytes) : format.MISSING) },
+    { id: "step", header: t("planner.time"), align: "right", cell: (one) => (one.step_ms ? <span title={stepText(t, one.step_ms)}>{format.ms(one.step_ms.value)}</span> : one.memory ? t("planner.maybe") : format.MISSING) },
+  ];
+  return <DataTable rows={strategies} columns={columns} rowKey={(one) => one.kind} label={t("planner.strategies")} testId="planner-strategies" />;
+}
