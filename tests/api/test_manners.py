@@ -100,7 +100,8 @@ def test_a_join_token_names_a_pool_that_documents_can_name(admin_client, pool):
         (
             "offset=3",
             "offset",
-            "known here: archived, cursor, label, limit, owner, project, q, state",
+            "known here: archived, column, cursor, label, limit, owner, project, q, sort, state, "
+            "where",
         ),
     ],
 )
