@@ -135,10 +135,11 @@ class ApiServer:
 
     def lease(self, respond: Respond, request: wire.LeaseRequest, token: str) -> None:
         now = self.clock.wall()
+        is_shared = self.is_shared  # whenever it is done, and however often
 
         def do(session: Session) -> wire.LeaseReply:
             caller = self._caller(session, token)
-            if self.is_shared:
+            if is_shared:
                 beat = many_leases.Beat(agent=caller, request=request)
                 (reply,) = many_leases.renew(session, [beat], settings=self.settings, now=now)
                 if reply is not ALONE:
@@ -154,9 +155,11 @@ class ApiServer:
         return found
 
     def records(self, respond: Respond, allocation_id: str, request: wire.RecordsRequest) -> None:
+        is_shared = self.is_shared
+
         def do(session: Session) -> wire.RecordsReply:
             now = self.clock.wall()
-            if self.is_shared:
+            if is_shared:
                 sent = many_records.Sent(
                     agent=_agent_of(session, request.node_id),
                     allocation_id=allocation_id,

@@ -43,7 +43,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "no_attempt_fence",
         "records of a superseded attempt, or of an allocation given up as lost, are taken",
-        24,
+        12,
         records.apply_records,
         'if trial.attempt_no != allocation.attempt_no or allocation.observed in ("LOST", "CLEANED"):',
         "if False:",
@@ -94,8 +94,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "an attempt does not say from which step it goes on",
         28,
         placement.place,
-        "resume_step=start.step if start is not None else 0,",
-        "resume_step=0,",
+        '"resume_step": start.step if start is not None else 0,',
+        '"resume_step": 0,',
     ),
     Mutation(
         "restarts_not_charged",
@@ -118,8 +118,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "an allocation is cleaned, its slots stay taken",
         5,
         allocations.clean,
-        ".values(allocation_id=None, free_since=now)",
-        ".values(free_since=now)",
+        'connection.execute(_FREE, {"ids": ids, "now": now})',
+        "pass",
     ),
 )
 
