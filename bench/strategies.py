@@ -11,7 +11,8 @@ resampling them; the same of the processor's time of rank 0, which other program
 what comparing the plain script with itself gives (A/A).
 
 Goal: 0.99. Both read the same batches, update with the same AdamW, and look at the loss and the
-accuracy of each step. What Muster does besides: clocks, communication measured, a row of metrics
+accuracy of each step, and both keep the memory that a step frees, as the trainer asks of the process that
+they share. What Muster does besides: clocks, communication measured, a row of metrics
 every 50 ms, the vote about stopping.
 """
 
@@ -50,7 +51,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 import muster
 from muster import comm
 from muster.testing.forked import fork
-from muster.training import loop
+from muster.training import allocation, loop
 from muster.training.config import TrainConfig, resolve
 from muster.training.tasks import Task
 
@@ -294,6 +295,7 @@ def document(name: str, args: argparse.Namespace) -> dict[str, Any]:
 def work(name: str, folder: Path, args: argparse.Namespace, rank: int) -> None:
     workers, _ = CASES[name]
     torch.set_num_threads(1)
+    allocation.keep_freed_memory()
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     group = None
     if workers > 1:

@@ -18,7 +18,16 @@ from muster import comm, stops
 from muster.run import Run
 from muster.stops import StopNotice
 from muster.timing import StepTimer
-from muster.training import evaluation, flops, optimizers, schedules, state, strategies, tasks
+from muster.training import (
+    allocation,
+    evaluation,
+    flops,
+    optimizers,
+    schedules,
+    state,
+    strategies,
+    tasks,
+)
 from muster.training.config import Every, TrainConfig
 from muster.training.data.ahead import fetch_ahead
 from muster.training.saving.saver import Saver
@@ -32,6 +41,8 @@ def train(run: Run, config: TrainConfig) -> None:
     """Train until the planned length, or until Muster asks to stop. Every rank runs this."""
     rank, world_size = run.info.rank, run.info.world_size
     device = _device(run)
+    if device.type == "cpu":
+        allocation.keep_freed_memory()
     if world_size > 1:
         dist.init_process_group(comm.backend(measure=config.measure_comm))
     try:
