@@ -93,6 +93,8 @@ def test_nodes_try_each_other_and_the_result_is_shown(
     begin = page.get_by_test_id("preflight-begin")
     expect(begin).to_have_text("Try 2 nodes")
     begin.click()
+    # The address changes before the page does.
+    expect(page.locator("main h1")).to_have_text(re.compile(r"^Preflight \d+"))
     expect(page).to_have_url(re.compile(r"/preflights/\d+$"))
     state = page.get_by_test_id("preflight-state")
     expect(state).to_have_attribute("data-state", "passed", timeout=SLOW_MS)
@@ -103,6 +105,7 @@ def test_nodes_try_each_other_and_the_result_is_shown(
 
     # Each node's page begins with itself chosen.
     page.get_by_test_id("preflight-nodes").get_by_role("link", name="local-1").click()
+    expect(page.locator("main h1")).to_have_text(re.compile("^local-1"))
     page.get_by_test_id("preflight").click()
     expect(page.get_by_test_id("preflight-begin")).to_have_text("Try 1 node")
     page.goto(f"{stack.url}/nodes")
