@@ -88,13 +88,11 @@ class Population:
             "hparams": [[no, hparams] for no, hparams in self.hparams.items()],
         }
 
-    @classmethod
-    def from_json(cls, plain: dict[str, Any]) -> Population:
-        return cls(
-            rested=dict(plain["rested"]),
-            clones=[Clone.from_json(clone) for clone in plain["clones"]],
-            hparams=dict(plain["hparams"]),
-        )
+    def load(self, plain: dict[str, Any]) -> None:
+        """Take over what `to_json` gave."""
+        self.rested = dict(plain["rested"])
+        self.clones = [Clone.from_json(clone) for clone in plain["clones"]]
+        self.hparams = dict(plain["hparams"])
 
 
 def renew(

@@ -29,9 +29,10 @@ from .events import (
     Validated,
 )
 from .medians import Curve
-from .population import Clone, Population, renew
+from .population import Clone, Population
 from .promoting import Waiting
 from .proposals import History, Proposer
+from .renewing import Renewal
 from .rungs import score
 from .spec import SearchSpec
 from .standings import EPSILON, RungEntry, Standings, curve_from_json, curve_to_json
@@ -86,6 +87,7 @@ class Searcher:
         self._history = History()
         self._proposer = Proposer(spec)
         self._population = Population()
+        self._renewal = Renewal(self._population, self.standings, self._waiting)
 
     @property
     def num_live(self) -> int:
@@ -251,7 +253,7 @@ class Searcher:
         if state.get("history") is not None:
             searcher._history = History.from_json(state["history"])
         if state.get("population") is not None:
-            searcher._population = Population.from_json(state["population"])
+            searcher._population.load(state["population"])
         return searcher
 
     # ------------------------------------------------------------ reports
@@ -371,81 +373,22 @@ class Searcher:
         return [*self._renew(), *self._go_on()]
 
     @property
-    def _is_gathering(self) -> bool:
-        """Members are on their way to a rung or to their rest, or have not been created."""
-        population, at = self._population, self._waiting.at
-        return bool(
-            self._live
-            or self._again
-            or population.clones
-            or self.num_created < self._num_members
-            or any(no not in population.rested for no in at)
-        )
-
-    @property
     def _num_members(self) -> int:
         return self.spec.explore.size if self.spec.explore else self.spec.trials
 
     def _renew(self) -> list[Action]:
         """Replace the worst by clones of the best, once everybody rests at the rung."""
-        explore, standings, rested = self.spec.explore, self.standings, self._population.rested
-        if explore is None or self._is_gathering or not self._waiting.at:
+        on_their_way = self._live or self._again or self.num_created < self._num_members
+        if on_their_way or self._renewal.is_gathering:
             return []
-        rung = min(self._waiting.at.values())
-        if self._waiting.closed[rung] is not None:
-            return []  # those left there go on as soon as there is room
-        ranked = [
-            (entry.trial_no, score(entry.value, self.spec.goal))
-            for entry in standings.ranking(rung)
-            # A user took those away who had a value and do not wait.
-            if self._waiting.at.get(entry.trial_no) == rung
-            or not math.isfinite(score(entry.value, self.spec.goal))
-        ]
-        clones = renew(
-            explore,
-            ranked,
-            rested,
-            seed=self.spec.seed,
-            next_no=self.num_created + 1,
-            rung=rung,
-        )
-        self._population.clones = clones
-        losers = [c for c in clones if self._waiting.at.get(c.replaced_no) == rung]
-        self._waiting.close(rung, [c.replaced_no for c in losers])
-        actions: list[Action] = []
-        where, num = standings.where(rung), len(clones)
-        for clone in losers:
-            no = clone.replaced_no
-            standings.settle(rung, no, goes_on=False)
-            rested.pop(no, None)
-            self._held.pop(no, None)
-            reason = (
-                f"{self.spec.metric} of {standings.value(rung, no):.6g} at {where} was among the "
-                f"worst {num} of {len(ranked)}: a clone of trial {clone.parent_no} takes its place"
-            )
-            actions.append(StopTrial(no=no, reason=reason))
-        return actions
+        return self._renewal.close_rung(self._held, next_no=self.num_created + 1)
 
     def _clone(self, clone: Clone) -> CreateTrial:
         no = self.num_created = self.num_created + 1
-        population = self._population
-        hparams = self._proposer.perturb(population.hparams[clone.parent_no], no)
-        population.hparams[no] = hparams
-        population.hparams.pop(clone.replaced_no, None)
+        hparams = self._proposer.perturb(self._population.hparams[clone.parent_no], no)
         self._live[no] = self._new_live(0)
         self._live[no].next_rung = clone.rung + 1
-        self.standings.in_bracket[0] += 1
-        return CreateTrial(
-            no=no,
-            hparams=hparams,
-            seed=sampling.trial_seed(self.spec.seed, no),
-            max_units=self.spec.max_units,
-            reason=f"trial {no}, a clone of trial {clone.parent_no} at "
-            f"{self.standings.where(clone.rung)} in place of trial {clone.replaced_no}",
-            parent_no=clone.parent_no,
-            checkpoint_id=clone.checkpoint_id,
-            generation=clone.rung + 1,
-        )
+        return self._renewal.create(clone, no, hparams)
 
     # ------------------------------------------------------------ users
 
