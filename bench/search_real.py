@@ -1,6 +1,7 @@
 """A real search on the built-in classifier, an agent and its workers killed in the middle.
 
-    python bench/search_real.py [--trials 32] [--epochs 27] [--model resnet] [--without-full]
+    python bench/search_real.py [--method asha|pbt|random] [--trials 32] [--epochs 27]
+                                [--model resnet] [--without-full]
 
 On a `muster up` of its own with two agents of two slots: asynchronous successive halving by promotion,
 so trials wait at rungs without slots and go on from checkpoints. When a third of the trials have been
@@ -8,6 +9,9 @@ created, the second agent and everything that runs under it are killed. Afterwar
 same seed and space, method random) are trained in full, for the slot-hours and the accuracy that were
 spared or missed. The figures are of this machine. Starting a worker takes seconds, and a trial trains on
 until it hears of its pause: with a model whose epochs take milliseconds (mlp) little can be spared.
+
+`--method pbt` trains a population of a quarter of the trials (at least four) that is compared every third
+of its length, and nobody is killed; `--method random` trains in full alone.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ def document(method: dict[str, Any], trials: int, epochs: int, model: str) -> st
             "search": {
                 "metric": "val/accuracy",
                 "goal": "max",
-                "trials": trials,
+                **({} if method["method"] == "pbt" else {"trials": trials}),
                 "max_length": {"epochs": epochs},
                 "concurrent": 4,
                 "seed": 5,
@@ -58,6 +62,7 @@ def document(method: dict[str, Any], trials: int, epochs: int, model: str) -> st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--method", choices=["asha", "pbt", "random"], default="asha")
     parser.add_argument("--trials", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=27)
     parser.add_argument("--model", choices=["mlp", "cnn", "resnet"], default="resnet")
@@ -69,18 +74,21 @@ def main() -> None:
         try:
             stack.start()
             with stack.client() as client:
-                asha = {"method": "asha", "variant": "promotion", "divisor": 3}
-                found = run(
-                    stack,
-                    client,
-                    document(asha, given.trials, given.epochs, given.model),
-                    given,
-                    kill=True,
-                )
+                if given.method == "asha":
+                    asha = {"method": "asha", "variant": "promotion", "divisor": 3}
+                    found = run(stack, client, asha, given, kill=True)
+                elif given.method == "pbt":
+                    pbt = {
+                        "method": "pbt",
+                        "population": max(given.trials // 4, 4),
+                        "interval": max(given.epochs // 3, 1),
+                    }
+                    found = run(stack, client, pbt, given, kill=False)
                 if given.without_full:
                     return
-                text = document({"method": "random"}, given.trials, given.epochs, given.model)
-                full = run(stack, client, text, given, kill=False)
+                full = run(stack, client, {"method": "random"}, given, kill=False)
+                if given.method == "random":
+                    return
                 spared = 1 - found["slot_hours"] / full["slot_hours"]
                 print(
                     f"of the slot-hours of full training {spared:.0%} were spared; of its epochs "
@@ -92,9 +100,15 @@ def main() -> None:
 
 
 def run(
-    stack: Stack, client: Client, text: str, given: argparse.Namespace, *, kill: bool
+    stack: Stack,
+    client: Client,
+    method: dict[str, Any],
+    given: argparse.Namespace,
+    *,
+    kill: bool,
 ) -> dict[str, float]:
     began = time.monotonic()
+    text = document(method, given.trials, given.epochs, given.model)
     number = client.submit(text)["id"]
     if kill:
         wait_for(
@@ -116,7 +130,15 @@ def run(
         f"{experiment['best_metric']:.4f}, load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
-    if len(trials) != given.trials or experiment["state"] != "COMPLETED":
+    for trial in trials:
+        if trial["state"] == "FAILED":
+            print(f"  trial {trial['no']} {trial['hparams']}: {trial['reason']}", flush=True)
+    clones = [t for t in trials if t.get("parent_no") is not None]
+    if clones:
+        print(
+            f"  {len(clones)} of them are clones, of generation {sorted({t['generation'] for t in clones})}"
+        )
+    if len(trials) != experiment["num_trials_planned"] or experiment["state"] != "COMPLETED":
         raise SystemExit("the search did not complete with all of its trials")
     return {"epochs": epochs, "slot_hours": hours, "best": experiment["best_metric"]}
 

@@ -40,9 +40,11 @@ def upgrade() -> None:
     _add_diagnoses()
     _add_scaling()
     _add_lineage()
+    _add_external()
 
 
 def downgrade() -> None:
+    _drop_external()
     _drop_lineage()
     _drop_diagnoses()
     _drop_saved_views()
@@ -675,3 +677,19 @@ def _add_lineage() -> None:
 def _drop_lineage() -> None:
     op.drop_column("trials", "generation")
     op.drop_column("trials", "parent_no")
+
+
+# ---------------------------------------------------------------- searches driven from outside
+
+
+def _add_external() -> None:
+    op.add_column(
+        "trials",
+        sa.Column("is_external", sa.Boolean(), server_default=sa.false(), nullable=False),
+    )
+    op.add_column("trials", sa.Column("point", sa.String(length=64), nullable=True))
+
+
+def _drop_external() -> None:
+    op.drop_column("trials", "point")
+    op.drop_column("trials", "is_external")

@@ -289,7 +289,8 @@ def test_every_experiment_document_is_valid(where: str, text: str) -> None:
     whole = text
     if "name" not in parsed:
         whole += "\nname: a-fragment\n"
-    if not {"trainer", "entrypoint"} & set(parsed):
+    is_run_outside = parsed.get("search", {}).get("runner") == "external"
+    if not {"trainer", "entrypoint"} & set(parsed) and not is_run_outside:
         whole += "\ntrainer: {model: mlp, data: digits}\n"
     resolved = resolve(whole)
     assert [f"{p.path} {p.message}" for p in resolved.problems] == [], where

@@ -24,7 +24,6 @@ from muster_server.schemas.operations import (
     ContinueIn,
     DeletionOut,
     DeletionPlanOut,
-    EnqueueIn,
     FileDeletionOut,
     ForkIn,
     KeepIn,
@@ -81,17 +80,6 @@ def set_search_limits(experiment_id: Id, body: SearchLimitsIn, db: Db, by: By) -
     """Change how many trials a search makes in all, and how many at once, while it goes on."""
     with db.transaction() as session:
         steering.set_limits(session, experiment_id, body, by)
-        session.flush()
-        return experiment_views.search_out(session, experiment_id)
-
-
-@router.post(
-    "/experiments/{experiment_id}/search/points", status_code=202, operation_id="enqueue_trial"
-)
-def enqueue_trial(experiment_id: Id, body: EnqueueIn, db: Db, by: By) -> SearchOut:
-    """Try a point of your own before those the search draws; one more when all are planned."""
-    with db.transaction() as session:
-        steering.enqueue(session, experiment_id, body, by)
         session.flush()
         return experiment_views.search_out(session, experiment_id)
 

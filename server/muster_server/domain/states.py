@@ -174,6 +174,7 @@ EXPERIMENT_TRANSITIONS: Transitions = {
 
 TRIAL_TRANSITIONS: Transitions = {
     ("QUEUED", "STARTING"): "a gang was placed: an attempt exists",
+    ("QUEUED", "RUNNING"): "asked for by whoever runs it outside",
     ("QUEUED", "CANCELED"): "stopped by a user before it ran",
     ("QUEUED", "STOPPED_EARLY"): "stopped by the searcher before it ran",
     ("QUEUED", "PAUSED"): "paused by a user before it ran",

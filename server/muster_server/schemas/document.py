@@ -364,11 +364,20 @@ class Search(Section):
     `hyperband`: the same in several brackets, in which everybody waits for everybody. `median`:
     trials worse than the median of the others are stopped. `pbt`: a population of which the worst
     are replaced by clones of the best."""
-    sampler: Literal["random", "sobol", "halton", "tpe", "cmaes", "gp", "nsga2"] = "random"
+    sampler: Literal["random", "sobol", "halton", "tpe", "cmaes", "gp", "nsga2", "external"] = (
+        "random"
+    )
     """Where the points come from, whatever the method (but `single` and `grid`). `random`:
     independent draws. `sobol`, `halton`: sequences that fill the space evenly. `tpe`, `cmaes`,
     `gp`: learn from the trials so far, and need a metric; `gp`, a Gaussian process, also needs torch
-    on the server. `nsga2` breeds from the best, for several `objectives`."""
+    on the server. `nsga2` breeds from the best, for several `objectives`. `external`: a program of
+    yours enqueues every point, `trials` of them at most, and says when there are no more."""
+    runner: Literal["cluster", "external"] = "cluster"
+    """Who runs the trials. `external`: a program of yours asks for them, trains them wherever it
+    likes and tells their results; no slots are used, and there is no `entrypoint` and no `trainer`."""
+    tell_within_s: Annotated[float, Field(ge=1, le=2_592_000)] = 86_400.0
+    """`runner: external`: a trial of which nothing was told for so long counts as failed when the
+    next one is asked for."""
     metric: Annotated[SafeStr, Field(min_length=1, max_length=200)] | None = None
     """Reported metric by which trials are compared (`val/loss`). Needed by every method that stops
     trials and every sampler that learns."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from muster_server.domain.states import ExperimentState
 
-from .base import Input, Output, SafeStr, WireFloat
+from .base import Identifier, Input, Output, SafeStr, WireFloat
 from .document import MAX_TRIALS
 
 Overrides = Annotated[list[Annotated[SafeStr, Field(max_length=1000)]], Field(max_length=100)]
@@ -123,6 +123,8 @@ class EnqueueIn(Input):
 
     hparams: Annotated[dict[str, Any], Field(max_length=1_000)]
     """Nested as in `hyperparameters`. What is left out of a space is an error; constants may be."""
+    point: Identifier | None = None
+    """What you call it: asked for again under the same name, it is tried once. Default: a new name."""
 
 
 class ForkFromIn(Input):

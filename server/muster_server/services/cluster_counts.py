@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sqlalchemy import case, func, select, text
+from sqlalchemy import and_, case, func, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from muster_server.db.engine import Database
@@ -44,10 +44,13 @@ class ClusterCounts:
     is_worker_alive: bool
 
 
+# Those that are run outside wait for nothing of the cluster.
+_IS_QUEUED = and_(TrialRow.state == TrialState.QUEUED, TrialRow.is_external.is_(False))
+
+
 def count_cluster(session: Session, *, now: dt.datetime) -> ClusterCounts:
-    oldest = session.scalar(
-        select(func.min(TrialRow.waiting_since)).where(TrialRow.state == TrialState.QUEUED)
-    )
+    oldest = session.scalar(select(func.min(TrialRow.waiting_since)).where(_IS_QUEUED))
+    num_queued = session.scalar(select(func.count()).select_from(TrialRow).where(_IS_QUEUED))
     trials = _by(session, TrialRow.state, TrialState)
     led, epoch = holds(session, CONTROLLER_LEASE, now=now)
     alive, _ = holds(session, WORKER_LEASE, now=now)
@@ -58,7 +61,7 @@ def count_cluster(session: Session, *, now: dt.datetime) -> ClusterCounts:
         slots=_slots(session),
         trials=trials,
         experiments=_by(session, ExperimentRow.state, ExperimentState),
-        queue_length=trials["QUEUED"],
+        queue_length=num_queued or 0,
         oldest_wait_s=max(0.0, (now - oldest).total_seconds()) if oldest else 0.0,
         is_led=led,
         controller_epoch=epoch,

@@ -34,6 +34,19 @@ def summary_json(summary: Summary) -> dict[str, Any]:
     }
 
 
+def add_value(before: Any, value: float, step: int) -> dict[str, Any]:
+    """A summary as `summary_json` writes it, with one more value. before: None for the first."""
+    known = before or {"min": None, "max": None, "count": 0}
+    finite = [value] if math.isfinite(value) else []
+    return {
+        "last": encode_number(value),
+        "min": min([*finite, *(v for v in (known["min"],) if v is not None)], default=None),
+        "max": max([*finite, *(v for v in (known["max"],) if v is not None)], default=None),
+        "count": known["count"] + 1,
+        "step": step,
+    }
+
+
 def summary_columns(summary: Summary) -> dict[str, Any]:
     """The form in `metric_series`."""
     is_finite = math.isfinite(summary.last)

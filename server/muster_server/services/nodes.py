@@ -48,7 +48,10 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
     trials = dict(
         session.execute(
             select(TrialRow.state, func.count())
-            .where(TrialRow.state.in_(("QUEUED", "STARTING", "RUNNING", "STOPPING")))
+            .where(
+                TrialRow.state.in_(("QUEUED", "STARTING", "RUNNING", "STOPPING")),
+                TrialRow.is_external.is_(False),
+            )
             .group_by(TrialRow.state)
         ).all()
     )
@@ -68,7 +71,7 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
         num_trials_queued=trials.get("QUEUED", 0),
         oldest_queued_at=session.scalar(
             select(TrialRow.queued_at)
-            .where(TrialRow.state == "QUEUED")
+            .where(TrialRow.state == "QUEUED", TrialRow.is_external.is_(False))
             .order_by(TrialRow.queued_at)
             .limit(1)
         ),

@@ -78,6 +78,7 @@ _OUT_OF_BUDGET = (
     .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
     .where(
         TrialRow.state == "QUEUED",
+        TrialRow.is_external.is_(False),
         ExperimentRow.desired == "run",
         ProjectRow.exhausted_reason != "",
     )

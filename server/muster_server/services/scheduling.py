@@ -95,7 +95,9 @@ _OPEN = (
 )
 """Experiments whose trials may be placed: not those of a project whose budget is used up."""
 
-_IS_QUEUED = and_(TrialRow.state == "QUEUED", TrialRow.desired == "run")
+_IS_QUEUED = and_(
+    TrialRow.state == "QUEUED", TrialRow.desired == "run", TrialRow.is_external.is_(False)
+)
 _HAS_PAST = or_(
     TrialRow.attempt_no > 0,
     TrialRow.latest_checkpoint_id.is_not(None),

@@ -504,6 +504,7 @@ def _trial_row(experiment: ExperimentRow, action: CreateTrial, now: dt.datetime)
         "source_checkpoint_id": action.checkpoint_id
         or (experiment.source or {}).get("checkpoint_id"),
         "parent_no": action.parent_no,
+        "point": action.point,
         "generation": action.generation,
         "no": action.no,
         "hparams": action.hparams,
@@ -512,4 +513,7 @@ def _trial_row(experiment: ExperimentRow, action: CreateTrial, now: dt.datetime)
         "queued_at": now,
         "created_at": now,
     }
+    if experiment.config["search"].get("runner") == "external":
+        values["is_external"] = True
+        values["pending_reason"] = "Waits until somebody asks for it."
     return TrialRow(**values)

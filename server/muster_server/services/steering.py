@@ -9,13 +9,23 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
-from muster_server.db.models import ExperimentRow
-from muster_server.domain.search import Enqueued, Event, Limited, Promoted, Searcher, sampling
+from muster_server.db.models import ExperimentRow, SearchEventRow, TrialRow
+from muster_server.domain.search import (
+    Closed,
+    Enqueued,
+    Event,
+    Limited,
+    Promoted,
+    Searcher,
+    sampling,
+)
 from muster_server.domain.states import TERMINAL_EXPERIMENT
-from muster_server.errors import Conflict, FieldProblem, InvalidRequest
+from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from muster_server.schemas.driving import PointOut
 from muster_server.schemas.operations import EnqueueIn, SearchLimitsIn
 
 from . import search
@@ -27,6 +37,8 @@ from .trials import get_trial
 
 ENQUEUED_MAX = 1_000
 """Points that may wait to be tried."""
+POINT_KEY = "point:"
+"""Before a point's name: the key of the event by which it was enqueued."""
 
 
 def set_limits(session: Session, experiment_id: int, body: SearchLimitsIn, caller: Caller) -> None:
@@ -53,18 +65,29 @@ def set_limits(session: Session, experiment_id: int, body: SearchLimitsIn, calle
     note(session, "search.limits_set", experiment_id, caller, body.model_dump(exclude_none=True))
 
 
-def enqueue(session: Session, experiment_id: int, body: EnqueueIn, caller: Caller) -> None:
-    """Raises NotFound, Forbidden, Conflict and InvalidRequest."""
+def enqueue(session: Session, experiment_id: int, body: EnqueueIn, caller: Caller) -> str:
+    """The point's name. Raises NotFound, Forbidden, Conflict and InvalidRequest."""
+    point = body.point or secrets.token_hex(8)
+    if _is_known(session, experiment_id, point, body.hparams):
+        return point
     experiment, searcher = _going_on(session, experiment_id, caller)
-    if searcher.spec.method in ("single", "grid", "hyperband", "pbt"):
+    is_external = searcher.spec.sampler == "external"
+    if searcher.spec.method in ("single", "grid", "hyperband", "pbt") and not is_external:
         raise Conflict(
             "search.fixed",
             f"A search by {searcher.spec.method} makes the trials it makes, and no others.",
             hint="Submit the point as an experiment of its own, or fork this one.",
         )
-    if searcher.num_enqueued >= ENQUEUED_MAX:
+    if searcher.num_enqueued + _num_unheard(session, experiment) >= ENQUEUED_MAX:
         raise Conflict(
             "search.too_many_enqueued", f"{ENQUEUED_MAX} points are waiting to be tried already."
+        )
+    waiting = searcher.num_enqueued + _num_unheard(session, experiment)
+    if is_external and searcher.num_created + waiting >= searcher.spec.trials:
+        raise Conflict(
+            "search.all_points_given",
+            f"All {searcher.spec.trials} trials of this search have their points.",
+            hint="Raise search.trials: PUT …/search/limits.",
         )
     parameters, _ = sampling.parse_space(searcher.spec.space)
     problems = sampling.outside(parameters, body.hparams)
@@ -75,8 +98,87 @@ def enqueue(session: Session, experiment_id: int, body: EnqueueIn, caller: Calle
             fields=[FieldProblem(f"hparams.{p.path}", p.message, p.hint) for p in problems],
         )
     hparams = sampling.with_constants(parameters, body.hparams)
-    _tell(session, experiment, Enqueued(hparams=hparams), caller)
+    event = Enqueued(hparams=hparams, point=point)
+    _tell(session, experiment, event, caller, key=f"{POINT_KEY}{point}")
     note(session, "search.trial_enqueued", experiment_id, caller, {"hparams": hparams})
+    return point
+
+
+def close(session: Session, experiment_id: int, caller: Caller) -> None:
+    """Let no more trials be created: those there are run to their end, and the search with them.
+
+    Of a search that is over already nothing changes. Raises NotFound, Forbidden and Conflict.
+    """
+    experiment = get_experiment(session, experiment_id)
+    state = experiment.search_state
+    if state is not None and Searcher.from_state(state).is_finished:
+        return
+    experiment, searcher = _going_on(session, experiment_id, caller)
+    if searcher.spec.method in ("hyperband", "pbt") and searcher.spec.sampler != "external":
+        raise Conflict(
+            "search.fixed",
+            f"A search by {searcher.spec.method} makes the trials it makes, and no fewer.",
+            hint="Stop the experiment instead.",
+        )
+    _tell(session, experiment, Closed(), caller, key=f"closed:{experiment.num_continued}")
+    note(session, "search.closed", experiment_id, caller, {})
+
+
+def find_point(session: Session, experiment_id: int, point: str) -> PointOut:
+    """Raises NotFound."""
+    get_experiment(session, experiment_id)
+    key = f"{POINT_KEY}{point}"
+    known = select(SearchEventRow.seq).where(
+        SearchEventRow.experiment_id == experiment_id, SearchEventRow.key == key
+    )
+    if session.scalar(known) is None:
+        raise NotFound(
+            "search.no_such_point", f"Experiment {experiment_id} has no point {point!r}."
+        )
+    trial = session.scalar(
+        select(TrialRow).where(TrialRow.experiment_id == experiment_id, TrialRow.point == point)
+    )
+    if trial is None:
+        return PointOut(
+            point=point, trial_id=None, trial_no=None, state=None, metric=None, reason=""
+        )
+    return PointOut(
+        point=point,
+        trial_id=trial.id,
+        trial_no=trial.no,
+        state=trial.state,
+        metric=trial.metric,
+        reason=trial.reason,
+    )
+
+
+def _is_known(session: Session, experiment_id: int, point: str, hparams: dict[str, Any]) -> bool:
+    """Whether this point was enqueued before. Raises Conflict where that was another one."""
+    event = session.scalar(
+        select(SearchEventRow.event).where(
+            SearchEventRow.experiment_id == experiment_id,
+            SearchEventRow.key == f"{POINT_KEY}{point}",
+        )
+    )
+    if event is None:
+        return False
+    if any(event["hparams"].get(name) != value for name, value in hparams.items()):
+        raise Conflict(
+            "search.point_exists",
+            f"Point {point} of experiment {experiment_id} has other hyperparameters.",
+            hint="Give the new one another name.",
+        )
+    return True
+
+
+def _num_unheard(session: Session, experiment: ExperimentRow) -> int:
+    """Points that were enqueued, and of which the searcher has not heard yet."""
+    query = select(func.count()).where(
+        SearchEventRow.experiment_id == experiment.id,
+        SearchEventRow.seq > experiment.search_seq,
+        SearchEventRow.key.startswith(POINT_KEY),
+    )
+    return session.scalar(query) or 0
 
 
 def promote(session: Session, trial_id: int, caller: Caller) -> None:
@@ -128,9 +230,16 @@ def _require_trials(searcher: Searcher, trials: int) -> None:
         )
 
 
-def _tell(session: Session, experiment: ExperimentRow, event: Event, caller: Caller) -> None:
-    # Each request is an event of its own, however often the same is asked for.
-    key = f"user:{secrets.token_hex(8)}"
+def _tell(
+    session: Session,
+    experiment: ExperimentRow,
+    event: Event,
+    caller: Caller,
+    *,
+    key: str | None = None,
+) -> None:
+    """key: of what counts once however often it is asked for; None: each request counts."""
+    key = key or f"user:{secrets.token_hex(8)}"
     search.append(session, experiment.id, key, event, caller.now)
     touch(session, f"experiment:{experiment.id}", "loops")
 

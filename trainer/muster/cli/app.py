@@ -25,6 +25,7 @@ from . import (
     projects,
     queue,
     scaling,
+    search,
 )
 
 
@@ -107,6 +108,7 @@ app.command("login")(cluster.login)
 app.add_typer(projects.project_app, name="project")
 app.add_typer(projects.pool_app, name="pool")
 app.add_typer(nodes.app, name="node")
+app.add_typer(search.app, name="search")
 app.add_typer(checkpoints.app, name="checkpoint")
 app.add_typer(cluster.agent_app, name="agent")
 app.add_typer(cluster.token_app, name="token")

@@ -153,6 +153,10 @@ class TrialRow(Base):
     """The trial of the same experiment it is a clone of (method pbt)."""
     generation: Mapped[int] = mapped_column(default=0)
     """How many rungs its ancestors had passed when it was cloned; 0: it is no clone."""
+    is_external: Mapped[bool] = mapped_column(default=False)
+    """It is run outside, by whoever asks for it: it has no attempts and takes no slots."""
+    point: Mapped[str | None] = mapped_column(String(64))
+    """What who enqueued its hyperparameters calls them; null: they were drawn."""
     num_continued: Mapped[int] = mapped_column(default=0)
     """How often it was continued after it had ended."""
     reason: Mapped[str] = mapped_column(default="")

@@ -34,6 +34,8 @@ def decide_trial(
     case = TrialCase(trial, nodes, now, policy)
     if case.state in ("QUEUED", "RETRY_WAIT", "PAUSED"):
         _decide_waiting(case)
+    elif case.state == "RUNNING" and trial.attempt is None:
+        _decide_external(case)
     elif case.state not in TERMINAL_TRIAL and trial.attempt is not None:
         _flag_unreachable(case)
         _lose_members(case)
@@ -74,6 +76,18 @@ def _decide_waiting(case: TrialCase) -> None:
             )
     elif case.state == "RETRY_WAIT" and due:
         case.set_trial("QUEUED", "its back-off is over")
+
+
+def _decide_external(case: TrialCase) -> None:
+    """Of a trial that is run outside nothing has to be waited for: who runs it is told later."""
+    stop = case.trial.stop_wanted
+    if stop is not None:
+        ending = leaving.STOPS[stop]
+        sentence = case.trial.exhausted_reason if stop == "budget" else f"stopped by {ending.who}"
+        case.set_trial("STOPPING", sentence)
+        case.set_trial(ending.state, sentence, termination=ending.termination)
+    elif case.trial.pause_wanted:
+        case.set_trial("PAUSED", case.trial.pause_reason)
 
 
 # ---------------------------------------------------------------- members

@@ -2,6 +2,7 @@
 
 from .events import (
     Action,
+    Closed,
     ContinueTrial,
     CreateTrial,
     Enqueued,
@@ -27,6 +28,7 @@ from .spec import SearchSpec
 __all__ = [
     "Action",
     "Bracket",
+    "Closed",
     "ContinueTrial",
     "CreateTrial",
     "Enqueued",

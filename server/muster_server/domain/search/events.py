@@ -69,6 +69,15 @@ class Enqueued:
     """A user asks for a trial with these hyperparameters; it goes before those that are drawn."""
 
     hparams: dict[str, Any]
+    point: str | None = None
+    """What whoever asks calls it."""
+    key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closed:
+    """No more points are to come: what there is runs to its end, and then the search is over."""
+
     key: str = ""
 
 
@@ -81,7 +90,7 @@ class Limited:
     key: str = ""
 
 
-Event = Started | Validated | TrialEnded | Rested | Promoted | Enqueued | Limited
+Event = Started | Validated | TrialEnded | Rested | Promoted | Enqueued | Closed | Limited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +109,8 @@ class CreateTrial:
     """Of its parent: where it begins."""
     generation: int = 0
     """Rungs of its ancestors before it was made; 0: it began from nothing."""
+    point: str | None = None
+    """The name of the enqueued point it tries; None: it has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +159,7 @@ _EVENTS: dict[str, type[Event]] = {
     "rested": Rested,
     "promoted": Promoted,
     "enqueued": Enqueued,
+    "closed": Closed,
     "limited": Limited,
 }
 _EVENT_NAMES = {cls: name for name, cls in _EVENTS.items()}

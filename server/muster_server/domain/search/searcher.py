@@ -13,6 +13,7 @@ from . import sampling
 from .ends import Ends
 from .events import (
     Action,
+    Closed,
     ContinueTrial,
     CreateTrial,
     Enqueued,
@@ -82,7 +83,8 @@ class Searcher:
         self._waiting = Waiting(spec, self.standings.ladders)
         self._held: dict[int, tuple[float, float]] = {}
         """(units, value) that a trial reported on its way from training to waiting."""
-        self._enqueued: list[dict[str, Any]] = []
+        self._enqueued: list[tuple[dict[str, Any], str | None]] = []
+        """(hyperparameters, what who asked calls them) of points that were not tried yet."""
         self._ends = Ends()
         self._history = History()
         self._proposer = Proposer(spec)
@@ -97,6 +99,15 @@ class Searcher:
     def num_enqueued(self) -> int:
         """Points of users that have not been tried."""
         return len(self._enqueued)
+
+    @property
+    def expects_points(self) -> bool:
+        """Whether its next trial is one that somebody outside has yet to ask for."""
+        return (
+            self.spec.sampler == "external"
+            and not self._enqueued
+            and self.num_created < self.spec.trials
+        )
 
     @property
     def num_waiting(self) -> int:
@@ -118,6 +129,8 @@ class Searcher:
                 return self._limit(event)
             case Enqueued():
                 return self._enqueue(event)
+            case Closed():
+                return self._limit(Limited(trials=self.num_created + len(self._enqueued)))
             case Promoted():
                 return self._promote(event.trial_no)
             case Validated():
@@ -182,6 +195,8 @@ class Searcher:
         A model-based sampler learns from results: of its trials those that are created before the
         first result are shown.
         """
+        if self.spec.sampler == "external":
+            return []  # nobody knows them yet
         searcher = Searcher(self.spec)
         if self._proposer.learns:
             limit = min(limit, self.spec.concurrent)
@@ -212,7 +227,8 @@ class Searcher:
             "left": list(self._waiting.left),
             "closed": list(self._waiting.closed),
             "promoted": list(self._waiting.promoted),
-            "enqueued": list(self._enqueued),
+            "enqueued": [hparams for hparams, _ in self._enqueued],
+            "points": [point for _, point in self._enqueued],
             **self._ends.to_json(),
             "history": self._history.to_json() if self._proposer.learns else None,
             "population": self._population.to_json() if self.spec.explore else None,
@@ -248,7 +264,9 @@ class Searcher:
             searcher._waiting.left = list(state["left"])
             searcher._waiting.closed = list(state["closed"])
             searcher._waiting.promoted = list(state.get("promoted", ()))
-        searcher._enqueued = list(state.get("enqueued", ()))
+        enqueued = state.get("enqueued", ())
+        names = state.get("points") or [None] * len(enqueued)
+        searcher._enqueued = list(zip(enqueued, names, strict=True))
         searcher._ends.load(state)
         if state.get("history") is not None:
             searcher._history = History.from_json(state["history"])
@@ -357,6 +375,8 @@ class Searcher:
             return []
         actions: list[Action] = []
         expected = [bracket.trials for bracket in self.spec.brackets]
+        if self.spec.sampler == "external" and self.num_created >= self.spec.trials:
+            expected = self.standings.in_bracket  # closed before all of them had come
         for no, rung in self._waiting.close_full(expected):
             self.standings.settle(rung, no, goes_on=False)
             self._held.pop(no, None)
@@ -402,7 +422,7 @@ class Searcher:
         return self._go_on()
 
     def _enqueue(self, event: Enqueued) -> list[Action]:
-        self._enqueued.append(event.hparams)
+        self._enqueued.append((event.hparams, event.point))
         if self.num_created + len(self._enqueued) > self.spec.trials:
             # Asked for beyond what was planned: it is one more, and takes nobody's place.
             return self._limit(Limited(trials=self.num_created + len(self._enqueued)))
@@ -441,6 +461,8 @@ class Searcher:
                 if no in self._waiting.promoted:
                     reason = f"a user sent it on from {self.standings.where(rung)}"
                 actions += self._send_on(no, reason)
+            elif self.expects_points:
+                break
             elif self.num_created < self._num_members:
                 made = self._create()
                 actions.append(made)
@@ -456,7 +478,7 @@ class Searcher:
                 actions += self._send_on(no, reason)
             else:
                 break
-        if not self._live:
+        if not self._live and not self.expects_points:
             for no in sorted(self._waiting.at):
                 rung = self._waiting.at[no]
                 self.standings.settle(rung, no, goes_on=False)
@@ -469,8 +491,9 @@ class Searcher:
         no = self.num_created + 1
         reason = f"trial {no} of {self._num_members}"
         hparams: dict[str, Any] | None
+        point: str | None = None
         if self._enqueued:
-            hparams = self._enqueued.pop(0)
+            hparams, point = self._enqueued.pop(0)
             reason += ", enqueued by a user"
         else:
             hparams = self._proposer.propose(no, self._history)
@@ -491,6 +514,7 @@ class Searcher:
             seed=sampling.trial_seed(self.spec.seed, no),
             max_units=self.spec.max_units,
             reason=reason,
+            point=point,
         )
 
     def _new_live(self, bracket: int | None) -> _Live:

@@ -14,7 +14,8 @@ Rule = Literal["none", "stopping", "promotion", "synchronous", "median", "popula
 """What follows when a trial reaches a rung."""
 Goal = Literal["min", "max"]
 Unit = Literal["steps", "epochs"]
-SamplerName = Literal["random", "sobol", "halton", "tpe", "cmaes", "gp", "nsga2"]
+SamplerName = Literal["random", "sobol", "halton", "tpe", "cmaes", "gp", "nsga2", "external"]
+"""external: every point is enqueued from outside."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,6 +55,15 @@ def check(document: Document, parameters: list[sampling.Parameter]) -> list[Fiel
 
 
 def _what_runs(document: Document) -> Iterator[FieldProblem]:
+    if document.search.runner == "external":
+        for field in ("entrypoint", "trainer", "code"):
+            if getattr(document, field) is not None:
+                yield FieldProblem(
+                    field,
+                    "has no effect: search.runner is external, so trials are run outside",
+                    "leave it out, or use runner: cluster",
+                )
+        return
     if document.entrypoint is not None and document.trainer is not None:
         yield FieldProblem(
             "trainer",

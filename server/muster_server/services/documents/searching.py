@@ -52,6 +52,7 @@ def check_search(
         yield FieldProblem(
             "search.trials", f"is needed by {search.method}", "say how many trials to create"
         )
+    yield from _external(search)
     yield from _sampler(search, parameters)
     yield from _constraints(search, parameters)
     if search.method in ("median", "pbt") and search.max_length is not None:
@@ -74,6 +75,24 @@ def check_search(
             )
     if search.method == "grid":
         yield from _grid(search, parameters)
+
+
+def _external(search: Search) -> Iterator[FieldProblem]:
+    """What somebody outside cannot do for a search: its points, or running its trials."""
+    if search.method != "pbt":
+        return
+    if search.sampler == "external":
+        yield FieldProblem(
+            "search.sampler",
+            "is external, but the points of pbt follow from each other",
+            "use random, sobol or halton",
+        )
+    if search.runner == "external":
+        yield FieldProblem(
+            "search.runner",
+            "is external, but pbt clones checkpoints, of which outside nothing is known",
+            "use runner: cluster, or method asha",
+        )
 
 
 def _sampler(search: Search, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:

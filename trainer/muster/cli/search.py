@@ -1,0 +1,128 @@
+"""Commands for a search that is driven from a shell: points in, trials out, results back."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+import typer
+
+from .operations import client_of_environment
+from .output import Failure, JsonOption, console, escape, number, print_json
+
+app = typer.Typer(no_args_is_help=True, help="Drive a search from outside.")
+
+ExperimentArgument = Annotated[int, typer.Argument(metavar="EXPERIMENT", help="Its number.")]
+
+
+@app.command()
+def enqueue(
+    experiment: ExperimentArgument,
+    hparams: Annotated[str, typer.Argument(help='A point as JSON: {"lr": 0.01}')],
+    name: Annotated[
+        str | None, typer.Option(help="Under the same name it is tried once. Default: a new one.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a search try a point of yours before those it draws."""
+    from ..driving import Drive
+
+    with client_of_environment() as client:
+        drive = Drive(client, experiment)
+        _print_point(drive, drive.enqueue(_object("HPARAMS", hparams), name=name), as_json)
+
+
+@app.command()
+def point(
+    experiment: ExperimentArgument,
+    name: Annotated[str, typer.Argument(help="Of the point.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a point has come to."""
+    from ..driving import Drive
+
+    with client_of_environment() as client:
+        _print_point(Drive(client, experiment), name, as_json)
+
+
+@app.command()
+def close(experiment: ExperimentArgument) -> None:
+    """Let no more trials be created; those there are run to their end."""
+    from ..driving import Drive
+
+    with client_of_environment() as client:
+        Drive(client, experiment).close()
+    console().print(f"Experiment {experiment} creates no more trials.")
+
+
+@app.command()
+def ask(
+    experiment: ExperimentArgument,
+    count: Annotated[int, typer.Option(min=1, max=100, help="Trials at most.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Be handed trials that you run yourself (search.runner: external)."""
+    from ..driving import Drive
+
+    with client_of_environment() as client:
+        asked = Drive(client, experiment).ask(count)
+    if as_json:
+        shown = ("no", "hparams", "seed", "units", "max_units", "unit")
+        print_json({"trials": [{key: getattr(trial, key) for key in shown} for trial in asked]})
+        return
+    for trial in asked:
+        length = f", up to {trial.max_units} {trial.unit}" if trial.max_units else ""
+        console().print(f"Trial {trial.no}: {escape(json.dumps(trial.hparams))}{length}")
+    if not asked:
+        console().print("None: results have to come first, or the search is over.")
+
+
+@app.command()
+def tell(
+    experiment: ExperimentArgument,
+    no: Annotated[int, typer.Argument(help="The trial's number.")],
+    metrics: Annotated[str, typer.Argument(help='Values as JSON: {"val/loss": 0.3}')] = "{}",
+    units: Annotated[
+        float | None, typer.Option(help="Trained so far, in the unit of search.max_length.")
+    ] = None,
+    state: Annotated[
+        Literal["running", "completed", "failed"], typer.Option(help="How the trial is.")
+    ] = "running",
+    reason: Annotated[str, typer.Option(help="Of a failure, in a sentence.")] = "",
+) -> None:
+    """Tell what a trial that you run has come to; prints continue, pause, stop or over."""
+    from ..driving import Drive
+
+    values = {name: _float(name, value) for name, value in _object("METRICS", metrics).items()}
+    with client_of_environment() as client:
+        decision = Drive(client, experiment).tell(no, values, units, state=state, reason=reason)
+    print(decision)
+
+
+def _print_point(drive: Any, name: str, as_json: bool) -> None:
+    found = drive.result(name)
+    if as_json:
+        shown = ("point", "trial_no", "state", "metric", "reason")
+        print_json({key: getattr(found, key) for key in shown})
+        return
+    trial = f"trial {found.trial_no}" if found.trial_no is not None else "waits for room"
+    value = f", {number(found.metric)}" if found.metric is not None else ""
+    state = f" {found.state}" if found.state else ""
+    console().print(f"{escape(found.point)}: {trial}{state}{value}")
+
+
+def _object(what: str, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Failure(f"{what} is no JSON: {error}", 'for example {"lr": 0.01}') from None
+    if not isinstance(value, dict):
+        raise Failure(f"{what} is no JSON object", 'for example {"lr": 0.01}')
+    return value
+
+
+def _float(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise Failure(f"{name} is {value!r}, which is no number", "a number, or NaN") from None
