@@ -121,6 +121,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.writes = writes = Together(database, name="agents-write", writes=True)
         app.state.reads = reads = Together(database, name="agents-read", writes=False)
         app.state.renew_many = agents.renewer(settings)
+        app.state.register_many = agents.registrar(settings)
         writes.start()
         reads.start()
         _watch(app, settings)

@@ -1,7 +1,7 @@
-"""uvicorn's HTTP connection with a limit on how long a request's head may take.
+"""uvicorn's HTTP connection with limits on how large a request's head may be, and how slow.
 
-uvicorn has none of its own: a client that sends one header byte a minute would hold its
-connection for ever, and a few hundred of those hold all there are.
+uvicorn has neither with httptools: a client could send one header without end, or one byte of it a
+minute, and a few hundred of the latter hold all the connections there are.
 """
 
 from __future__ import annotations
@@ -9,20 +9,43 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_TIMEOUT_S = 10.0
+HEAD_MAX_BYTES = 32_768
+"""Where the configuration, which says it for h11, does not."""
 
 
-class TimedH11Protocol(H11Protocol):
-    """Closes a connection whose request head is not complete within HEAD_TIMEOUT_S of its start."""
+class HeadTooLarge(Exception):
+    """Raised inside of the parser, which gives the request up."""
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """Answers 400 and closes where a head is larger than allowed, and closes a connection whose head
+    is not complete within `head_timeout_s` of its start.
+
+    The parser hands on a header once it is complete, and keeps what it has of it until then. So
+    both are counted: the bytes of what was handed on, and those that came since without anything
+    being handed on. The latter covers what else has no end of its own, the trailers of a body in
+    chunks, and what may follow the size of a chunk.
+    """
 
     head_timeout_s = HEAD_TIMEOUT_S
     _head_timer: asyncio.TimerHandle | None = None
+    _has_begun = False
+    """A head, which is not complete yet."""
+    _is_whole = True
+    """The latest request has come, body and all; or there was none yet."""
+    _num_head_bytes = 0
+    """Of the present request: its address, its headers, its trailers."""
+    _num_silent_bytes = 0
+    """Since the parser handed something on."""
+
+    # connections
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._head_max_bytes = self.config.h11_max_incomplete_event_size or HEAD_MAX_BYTES
         self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -30,12 +53,30 @@ class TimedH11Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._num_silent_bytes += len(data)
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
+        if self._num_silent_bytes > self._head_max_bytes and not self.transport.is_closing():
+            if self._answers():
+                self.transport.close()
+            else:
+                self.send_400_response("The headers are too large.")
+        if self._waits_for_head():
             # Something came, but not yet a whole head. The time runs from its first byte.
             self._start_head_timer()
         else:
             self._stop_head_timer()
+
+    def on_response_complete(self) -> None:
+        if not self.pipeline and self.cycle.more_body:
+            # Answered before all of it was there: nobody waits for the rest, which may never come.
+            self.transport.close()
+        super().on_response_complete()
+
+    def _waits_for_head(self) -> bool:
+        return self._has_begun or (self._is_whole and not self._answers())
+
+    def _answers(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _start_head_timer(self) -> None:
         if self._head_timer is None:
@@ -48,5 +89,39 @@ class TimedH11Protocol(H11Protocol):
 
     def _head_overdue(self) -> None:
         self._head_timer = None
-        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+        if self._answers():
+            self._start_head_timer()  # it began to ask for more before it had its answer
+        elif self._waits_for_head() and not self.transport.is_closing():
             self.transport.close()
+
+    # what the parser hands on
+
+    def on_message_begin(self) -> None:
+        self._has_begun, self._is_whole, self._num_head_bytes = True, False, 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._has_begun, self._num_silent_bytes = False, 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._num_silent_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_whole, self._num_silent_bytes = True, 0
+        super().on_message_complete()
+
+    def _count(self, num_bytes: int) -> None:
+        self._num_silent_bytes = 0
+        self._num_head_bytes += num_bytes
+        if self._num_head_bytes > self._head_max_bytes:
+            raise HeadTooLarge

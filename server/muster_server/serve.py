@@ -11,11 +11,11 @@ from fastapi import FastAPI
 
 from muster import lifeline
 
-from . import clock
+from . import clock, longlived
 from .app import create_app
 from .db.engine import Database
 from .db.migrations import current_revision, head_revision
-from .http_protocol import TimedH11Protocol
+from .http_protocol import BoundedHttpProtocol
 from .services import auth
 from .settings import Settings
 
@@ -44,6 +44,7 @@ def run(settings: Settings) -> None:
     lifeline.watch(end)
     with listen_on(settings.host, settings.port, "MUSTER_PORT") as listening:
         address, port = listening.getsockname()[:2]
+        longlived.settle()
         log.info("serving", address=address, port=port, url=settings.browser_url())
         server.run(sockets=[listening])
 
@@ -54,8 +55,7 @@ def server_config(app: FastAPI, settings: Settings, port: int) -> uvicorn.Config
         app,
         host=settings.host,
         port=port,
-        # h11 bounds the size of a request's head; httptools takes headers without end.
-        http=TimedH11Protocol,
+        http=BoundedHttpProtocol,
         h11_max_incomplete_event_size=settings.header_max_bytes,
         ws="websockets-sansio",
         ws_max_size=LIVE_MESSAGE_MAX_BYTES,

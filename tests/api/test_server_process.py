@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -12,13 +13,20 @@ import time
 
 import httpx
 import pytest
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect as connect_websocket
+
+from muster_server import http_protocol
+from muster_server.testing.live import serving
 
 START_TIMEOUT_S = 60
 SCRIPT = """
 from muster_server import http_protocol
-http_protocol.TimedH11Protocol.head_timeout_s = 0.5
+http_protocol.BoundedHttpProtocol.head_timeout_s = 0.5
 from muster_server.cli import main
 main(["serve"])
 """
@@ -106,6 +114,10 @@ def server(_sqlite_template, tmp_path_factory):
     server.close()
 
 
+CHUNKED = (
+    b"POST /api/v1/auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
 HEAD = b"Host: localhost\r\nConnection: close\r\n"
 
 
@@ -129,9 +141,31 @@ HEAD = b"Host: localhost\r\nConnection: close\r\n"
         + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost : localhost\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\r\n" * 200_000,
+        CHUNKED + b"1;" + b"a" * 400_000,
+        CHUNKED + b"1\r\n{\r\n0\r\nX: " + b"a" * 400_000,
+        CHUNKED + b"1\r\n{\r\n0\r\n" + b"X: 1\r\n" * 40_000,
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
-    ids=["huge", "many", "long", "cl-te", "cl-cl", "xchunked", "space", "nul", "tls"],
+    ids=[
+        "huge",
+        "many",
+        "long",
+        "cl-te",
+        "cl-cl",
+        "xchunked",
+        "space",
+        "nul",
+        "folded",
+        "not-ascii",
+        "nothing",
+        "chunk-extension",
+        "trailer",
+        "trailers",
+        "tls",
+    ],
 )
 def test_malformed_heads_are_refused(server, request_bytes):
     answer = server.exchange(request_bytes, wait_s=5)
@@ -145,6 +179,37 @@ def test_a_head_that_does_not_come_to_an_end_is_cut_off(server):
         started_at = time.monotonic()
         assert server.exchange(data) == b""
         assert 0.3 < time.monotonic() - started_at < 8
+
+
+@pytest.mark.parametrize("rest", [b"\r\n", b"GET"])
+def test_no_connection_is_kept_by_less_than_a_head(server, rest):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.sendall(rest)
+        while connection.recv(65536):
+            pass  # the body of the answer: its end is the end of the connection
+
+
+def test_an_answer_may_take_longer_than_a_head(monkeypatch):
+    """Also where the next request has begun to come behind the one that is being answered."""
+    monkeypatch.setattr(http_protocol.BoundedHttpProtocol, "head_timeout_s", 0.02)
+
+    async def answer_late(request: Request) -> PlainTextResponse:
+        await asyncio.sleep(0.2)
+        return PlainTextResponse("late")
+
+    request = b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with (
+        serving(FastAPI(routes=[Route("/late", answer_late)])) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
+    ):
+        connection.sendall(request + request[:20])
+        answer = b""
+        while not answer.endswith(b"late"):
+            piece = connection.recv(65536)
+            assert piece, answer
+            answer += piece
 
 
 def test_a_body_that_does_not_come_to_an_end_is_cut_off(server):

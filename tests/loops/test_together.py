@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, text, update
 from sqlalchemy.exc import DBAPIError
 
+from muster_server.db import engine, together
 from muster_server.db.engine import Database
 from muster_server.db.models import NodeRow, ProjectRow
 from muster_server.db.together import ALONE, Together
+from muster_server.errors import Unavailable
 from muster_server.security.tokens import hash_secret
 from muster_server.testing.data import NOW
 
@@ -137,6 +139,33 @@ def test_when_what_is_for_all_fails_each_is_done_alone(database):
     with database.read() as session:
         assert {"a", "b"} <= set(names(session))
         assert "half done" not in names(session)
+
+
+def test_there_is_an_end_to_how_many_wait(database, monkeypatch):
+    monkeypatch.setattr(together, "WAITING_MAX", 2)
+    writes = Together(database, name="w", writes=True)
+    one, other, refused = ask_all(writes, [add("a"), add("b"), add("c")])
+    assert (one, other) == ("a", "b")
+    assert isinstance(refused, Unavailable)
+    assert (refused.status, refused.retry_after_s) == (503, together.REFUSED_S)
+    with database.read() as session:
+        assert "c" not in names(session)
+
+
+def test_a_connection_that_died_while_nobody_used_it_is_replaced(postgres_url, monkeypatch):
+    monkeypatch.setattr(engine, "ALIVE_S", 0.0)
+    theirs = Database(postgres_url)
+    with theirs.read() as one, theirs.read() as other:
+        pids = [session.scalar(text("SELECT pg_backend_pid()")) for session in (one, other)]
+    admin = Database(postgres_url)
+    with admin.transaction() as session:
+        for pid in pids:
+            session.execute(text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": pid})
+    with theirs.read() as one, theirs.read() as other:
+        now = {session.scalar(text("SELECT pg_backend_pid()")) for session in (one, other)}
+    assert len(now - set(pids)) == 2
+    admin.dispose()
+    theirs.dispose()
 
 
 def test_readers_do_not_see_each_others_failures(own):

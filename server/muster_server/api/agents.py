@@ -72,7 +72,11 @@ async def agent_register(
             registration.note_clone(session, node_id, now)
 
     try:
-        return await _writes(http).do(register)
+        return await _writes(http).do(
+            register,
+            many=http.app.state.register_many,
+            item=registration.Joining(principal=agent, request=request),
+        )
     except registration.Cloned as refused:
         await run_in_threadpool(note_clone, refused.node_id)
         raise
@@ -196,6 +200,17 @@ def renewer(settings: Settings) -> Many:
         return many_leases.renew(session, beats, settings=settings, now=clock.now())
 
     return renew_many
+
+
+def registrar(settings: Settings) -> Many:
+    """Makes app.state.register_many."""
+
+    def register_many(
+        session: Session, asked: Sequence[registration.Joining]
+    ) -> list[RegisterReply]:
+        return registration.register_many(session, asked, settings=settings, now=clock.now())
+
+    return register_many
 
 
 @router.post("/allocations/{allocation_id}/logs/{local_rank}/{stream}", operation_id="agent_logs")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.pool import ConnectionPoolEntry
 
 SQLITE_BUSY_TIMEOUT_S = 15.0
 """How long a writer waits for another process's write transaction."""
@@ -18,7 +21,11 @@ POOL_SIZE = 20
 POOL_MAX_OVERFLOW = 10
 """More that are opened when all are in use."""
 
+ALIVE_S = 1.0
+"""A connection to PostgreSQL that was used so lately is taken to be alive; another one is asked."""
+
 _TOPICS = "muster_topics"
+_USED_AT = "muster_used_at"
 
 
 def touch(session: Session, *topics: str) -> None:
@@ -104,9 +111,8 @@ class Database:
 def _create_engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
-        return create_engine(
+        engine = create_engine(
             parsed,
-            pool_pre_ping=True,
             pool_size=POOL_SIZE,
             max_overflow=POOL_MAX_OVERFLOW,
             pool_timeout=10,
@@ -117,6 +123,8 @@ def _create_engine(url: str) -> Engine:
                 "client_encoding": "utf8",
             },
         )
+        _ask_the_idle(engine)
+        return engine
     # One in memory has a connection per thread, and no pool whose size could be said.
     is_file = parsed.database not in (None, "", ":memory:")
     pool = {"pool_size": POOL_SIZE, "max_overflow": POOL_MAX_OVERFLOW} if is_file else {}
@@ -143,3 +151,26 @@ def _create_engine(url: str) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
     return engine
+
+
+def _ask_the_idle(engine: Engine) -> None:
+    """Have connections that may have died in the pool replaced before they are used.
+
+    Asking each time, as `pool_pre_ping` does, is one of three or four ways to the database and back
+    that a transaction takes. Whoever gets one that has died within ALIVE_S is told so, like those
+    who were using theirs at that moment, and the pool drops all others.
+    """
+
+    @event.listens_for(engine, "checkin")
+    def _note_use(_connection: Any, record: ConnectionPoolEntry) -> None:
+        record.info[_USED_AT] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def _ask(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+        used_at = record.info.get(_USED_AT)
+        if used_at is None or time.monotonic() - used_at < ALIVE_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise InvalidatePoolError from error  # another one is opened, and all idle ones later

@@ -21,6 +21,8 @@ import structlog
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.orm import Session
 
+from muster_server.errors import MusterError, Unavailable
+
 from .engine import Database
 
 T = TypeVar("T")
@@ -45,6 +47,12 @@ MOST = 32
 """Callers whose work goes into one transaction, where no two of those wait for each other: to read,
 to write to SQLite, where whoever writes is alone, and what is done by a `Many`. On PostgreSQL all
 other work is written in a transaction of its own."""
+WAITING_MAX = 10_000
+"""Callers that wait at once for work of one kind; whoever comes after them is refused. Thousands of
+agents have one or two calls under way each, so that more than that is a database that hardly moves,
+and a caller that waits for long has given up before its work is done."""
+REFUSED_S = 2
+"""After this long it is worth to ask again."""
 WRITERS = 4
 """Threads that write to PostgreSQL, each in transactions of its own."""
 AWAY = ("08", "57P")
@@ -77,6 +85,7 @@ class Together:
 
     def __init__(self, database: Database, *, name: str, writes: bool) -> None:
         self._database = database
+        self._name = name
         self._is_shared = database.is_sqlite or not writes
         """Any work may share a transaction with any other, and not only what a `Many` does."""
         self._do_all = self._write_all if writes else self._read_all
@@ -103,14 +112,24 @@ class Together:
     async def do(
         self, work: Callable[[Session], T], *, many: Many | None = None, item: Any = None
     ) -> T:
-        """What `work` returns, once it is durable. Raises what it raises.
+        """What `work` returns, once it is durable. Raises what it raises, and Unavailable while as many
+        wait as may.
 
         many: does the same for `item` together with those of other callers, where it can.
         """
+        waiting = self._asked if many is None else self._asked_for_many
+        if waiting.qsize() >= WAITING_MAX:
+            log.warning("too_many_wait", what=self._name, most=WAITING_MAX)
+            raise Unavailable(
+                "server.too_many_wait",
+                f"{WAITING_MAX} requests wait for the database already.",
+                hint="Try again shortly.",
+                retry_after_s=REFUSED_S,
+            )
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         asked = _Asked(work=work, many=many, item=item, loop=loop, answer=answer)
-        (self._asked if many is None else self._asked_for_many).put(asked)
+        waiting.put(asked)
         return await answer
 
     def stop(self) -> None:
@@ -158,6 +177,9 @@ class Together:
                 _tell_all(grouped, [_Outcome(error=error) for _ in grouped])
                 return [asked for asked in batch if asked.many is None]
             log.debug("done_apart", why=type(error).__name__)
+            return list(batch)
+        except MusterError as error:  # one of them is refused
+            log.debug("done_apart", why=error.code)
             return list(batch)
         except Exception as error:
             log.warning("done_apart", why=type(error).__name__, exc_info=error)

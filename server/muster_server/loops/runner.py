@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from muster import lifeline
-from muster_server import clock
+from muster_server import clock, longlived
 from muster_server.db.engine import Database
 from muster_server.db.leases import Lease, LeaseLost, acquire, holder_of, release, stamp
 from muster_server.domain.lifecycle import LifecyclePolicy
@@ -205,6 +205,7 @@ def run(settings: Settings, telemetry: ControllerTelemetry | None = None) -> Non
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end)
+    longlived.settle()
     try:
         run_until(
             Controller(database, settings, telemetry=telemetry),

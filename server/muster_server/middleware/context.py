@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
+import secrets
 import time
-import uuid
 
 import structlog
-from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster_server.api.errors import render
 
 log = structlog.get_logger(__name__)
+_ROUTINE = logging.getLogger(__name__)
 
 
 class RequestContext:
@@ -20,13 +22,16 @@ class RequestContext:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        # Unlike any other's, and nothing that somebody would have to be kept from guessing.
+        self._process = secrets.token_hex(10)
+        self._numbers = itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
         # Always our own: an id taken from the request would let callers write into the log.
-        request_id = uuid.uuid4().hex
+        request_id = f"{self._process}{next(self._numbers):012x}"
         scope["muster.request_id"] = request_id
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
@@ -37,7 +42,7 @@ class RequestContext:
             nonlocal status
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+                _name(message, request_id)
             elif message["type"] == "websocket.accept":
                 status = 101
             await send(message)
@@ -51,14 +56,20 @@ class RequestContext:
         finally:
             # Heartbeats and probes that go well come by the thousand and say nothing.
             is_routine = scope["path"].startswith(("/agent/", "/healthz", "/readyz"))
-            write = log.debug if is_routine and status < 400 else log.info
-            write(
-                "request",
-                method=scope.get("method", "WEBSOCKET"),
-                path=scope["path"],
-                status=status,
-                duration_ms=round((time.perf_counter() - started_at) * 1000, 1),
-            )
+            if not is_routine or status >= 400 or _ROUTINE.isEnabledFor(logging.DEBUG):
+                write = log.debug if is_routine and status < 400 else log.info
+                write(
+                    "request",
+                    method=scope.get("method", "WEBSOCKET"),
+                    path=scope["path"],
+                    status=status,
+                    duration_ms=round((time.perf_counter() - started_at) * 1000, 1),
+                )
+
+
+def _name(message: Message, request_id: str) -> None:
+    headers = message.get("headers", ())
+    message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
 
 
 async def _answer(response: Response, scope: Scope, receive: Receive, send: Send) -> None:

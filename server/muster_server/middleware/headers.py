@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster_server.security.cookies import is_https
@@ -26,15 +25,22 @@ _COMMON = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
+_CACHING = (b"cache-control", b"no-store")
 _DATA_PATHS = ("/api/", "/agent/", "/openapi.json", "/healthz", "/readyz", "/metrics")
+
+
+def _encoded(headers: dict[str, str]) -> dict[bytes, bytes]:
+    return {name.lower().encode(): value.encode() for name, value in headers.items()}
 
 
 class SecurityHeaders:
     def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
         self.app = app
-        self._common = dict(_COMMON)
+        common = dict(_COMMON)
         if is_https(settings):
-            self._common["Strict-Transport-Security"] = "max-age=31536000"
+            common["Strict-Transport-Security"] = "max-age=31536000"
+        self._of_pages = _encoded({**common, "Content-Security-Policy": PAGE_POLICY})
+        self._of_data = _encoded({**common, "Content-Security-Policy": DATA_POLICY})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -44,12 +50,12 @@ class SecurityHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                headers = MutableHeaders(scope=message)
-                for name, value in self._common.items():
-                    headers[name] = value
-                headers["Content-Security-Policy"] = DATA_POLICY if is_data else PAGE_POLICY
-                if is_data:
-                    headers.setdefault("Cache-Control", "no-store")
+                ours = self._of_data if is_data else self._of_pages
+                # Ours replace what a route may say of the same.
+                headers = [pair for pair in message.get("headers", ()) if pair[0] not in ours]
+                if is_data and all(name != _CACHING[0] for name, _ in headers):
+                    headers.append(_CACHING)
+                message["headers"] = [*headers, *ours.items()]
             await send(message)
 
         await self.app(scope, receive, send_with_headers)

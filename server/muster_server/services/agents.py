@@ -37,7 +37,7 @@ from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
 from . import credentials, file_deletions, identity, node_health, preflights, system_metrics
-from .allocations import changed, clean
+from .allocations import changed, clean, lock_what_may_be_freed
 from .events import add_event
 
 # ---------------------------------------------------------------- what every call asks
@@ -76,9 +76,6 @@ def renewal(*names: str) -> Update:
 
 
 _NUM_NODES = select(func.count()).select_from(NodeRow)
-_LOST_OF_NODE = select(AllocationRow.id).where(
-    AllocationRow.node_id == bindparam("node_id"), AllocationRow.observed == "LOST"
-)
 _INDEX = select(
     NodeRow.assignments_index,
     NodeRow.session_epoch,
@@ -126,6 +123,9 @@ def renew_lease(
     node = require_session(session, request.node_id, request.session_epoch)
     if node.state == "LOST":
         raise _superseded(node)
+    may_be_gone: set[str] = set()
+    if request.running is not None and node.state in ("RECONCILING", "ONLINE"):
+        may_be_gone = lock_what_may_be_freed(session, [node.id], states=["LOST"])
     terms = lease_terms(session, settings)
     values: dict[str, Any] = {
         "last_seen_at": now,
@@ -163,8 +163,8 @@ def renew_lease(
             touch(session, "cluster", "loops")
     if request.problems is not None:
         node_health.note_problems(session, node, request.problems, now=now)
-    if request.running is not None and node.state in ("RECONCILING", "ONLINE"):
-        _confirm_gone(session, node, set(request.running), now)
+    if gone := sorted(may_be_gone - set(request.running or ())):
+        clean(session, gone, before="LOST", now=now)
     touch(session, f"node:{node.id}")
     return LeaseReply(
         lease_s=terms.lease_s,
@@ -207,12 +207,6 @@ def _renew_credential(
     if not request.accepts_credential:
         return None
     return credentials.replace_old(node, max_age_s=settings.agent_credential_max_age_s, now=now)
-
-
-def _confirm_gone(session: Session, node: NodeRow, running: set[str], now: dt.datetime) -> None:
-    lost = session.scalars(_LOST_OF_NODE, {"node_id": node.id})
-    if gone := sorted(set(lost) - running):
-        clean(session, gone, before="LOST", now=now)
 
 
 def require_session(session: Session, node_id: str, session_epoch: int) -> NodeRow:

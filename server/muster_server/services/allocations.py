@@ -24,7 +24,7 @@ from muster_server.domain.budgets import slot_seconds
 from muster_server.domain.scheduler import NodeShare
 
 from .checkpoints import Start, trial_folder, url_of
-from .spending import Used, settle
+from .spending import Used, lock_accounts, settle
 
 BUILT_IN_TRAINER = ("-m", "muster.training")
 
@@ -55,6 +55,18 @@ _FREE = (
     update(_SLOTS)
     .where(_SLOTS.c.allocation_id.in_(_IDS))
     .values(allocation_id=None, free_since=_NOW)
+)
+_OF_NODES = (
+    select(_A.c.id, _A.c.trial_id, _A.c.observed)
+    .where(_A.c.node_id.in_(_IDS), _A.c.observed.in_(bindparam("states", expanding=True)))
+    .order_by(_A.c.id)
+    .with_for_update()
+)
+_LOCK_HELD = (
+    select(_SLOTS.c.idx)
+    .where(_SLOTS.c.node_id.in_(_IDS), _SLOTS.c.allocation_id.is_not(None))
+    .order_by(_SLOTS.c.node_id, _SLOTS.c.idx)
+    .with_for_update()
 )
 _END_WORKERS = (
     update(_W).where(_W.c.allocation_id.in_(_IDS), _W.c.ended_at.is_(None)).values(ended_at=_NOW)
@@ -139,6 +151,30 @@ def bump_assignments(session: Session, node_ids: Iterable[str]) -> None:
         connection.execute(_LOCK_NODES, {"ids": ids}).all()
     connection.execute(_BUMP, {"ids": ids})
     touch(session, *(f"assignments:{node_id}" for node_id in ids))
+
+
+def lock_nodes(session: Session, node_ids: Iterable[str]) -> None:
+    """Nobody else changes these nodes until the end of the transaction."""
+    session.connection().execute(_LOCK_NODES, {"ids": sorted(set(node_ids))}).all()
+
+
+def lock_what_may_be_freed(
+    session: Session, node_ids: Iterable[str], *, states: Iterable[str]
+) -> set[str]:
+    """Lock the allocations of these nodes that are in one of `states`, and what `clean` changes with
+    them; their ids.
+
+    For whoever changes a node and then cleans allocations of it. Everybody locks allocations, then
+    the slots they hold, then what their experiments have spent, and nodes at last; two who did it
+    in opposite orders would wait for each other.
+    """
+    ids = sorted(set(node_ids))
+    connection = session.connection()
+    found = connection.execute(_OF_NODES, {"ids": ids, "states": sorted(states)}).all()
+    if found and connection.dialect.name != "sqlite":
+        connection.execute(_LOCK_HELD, {"ids": ids}).all()
+        lock_accounts(session, (row.trial_id for row in found if row.observed == "LOST"))
+    return {row.id for row in found}
 
 
 def clean(

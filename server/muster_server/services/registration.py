@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -30,17 +32,20 @@ from muster_server.db.models import (
     NodeSlotRow,
     TrialRow,
 )
+from muster_server.domain.states import ALLOCATION_TRANSITIONS
 from muster_server.errors import Conflict, InvalidRequest, NotSignedIn, Superseded
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
 from . import credentials, node_health
 from .agents import lease_terms
-from .allocations import clean
+from .allocations import clean, lock_nodes, lock_what_may_be_freed
 from .events import add_event, was_told
 
 DONE = ("EXITED", "PREPARE_FAILED", "CLEANED", "LOST")
 """Observed states after which an agent has nothing to do for an allocation."""
+
+_NOT_CLEANED = frozenset(before for before, _ in ALLOCATION_TRANSITIONS)
 
 OLD_INSTANCES_KEPT = 8
 CLONE_EVENT_EVERY = dt.timedelta(minutes=10)
@@ -82,6 +87,7 @@ def register(
             f"This server speaks protocol {PROTOCOL_VERSION}, the agent {request.protocol_version}.",
             hint="Install the same version of muster on both sides.",
         )
+    held = _lock(session, [(principal, request)])
     node, credential = (
         _come_back(session, principal, request, now)
         if principal.kind == "agent"
@@ -96,7 +102,7 @@ def register(
     terms = lease_terms(session, settings)
     node.lease_expires_at = now + dt.timedelta(seconds=terms.lease_s)
     _update_slots(session, node, request, now)
-    adopt, forget = _reconcile(session, node, request, rebooted=rebooted, now=now)
+    adopt, forget = _reconcile(session, node, request, held, rebooted=rebooted, now=now)
     _enter(session, node, is_first=is_first, rebooted=rebooted, now=now)
     touch(session, "cluster", f"node:{node.id}", "loops")
     return RegisterReply(
@@ -108,6 +114,44 @@ def register(
         adopt=adopt,
         forget=forget,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joining:
+    """One request."""
+
+    principal: Principal
+    request: RegisterRequest
+
+
+def register_many(
+    session: Session, asked: Sequence[Joining], *, settings: Settings, now: dt.datetime
+) -> list[RegisterReply]:
+    """`register` of every one. Raises what one of them raises, for all."""
+    _lock(session, [(one.principal, one.request) for one in asked])
+    lock_nodes(session, _node_ids(session, [(one.principal, one.request) for one in asked]))
+    replies: dict[int, RegisterReply] = {}
+    # By name, for names of new nodes are unique, too.
+    for place in sorted(range(len(asked)), key=lambda place: asked[place].request.name):
+        one = asked[place]
+        replies[place] = register(session, one.principal, one.request, settings=settings, now=now)
+        session.flush()
+    return [replies[place] for place in range(len(asked))]
+
+
+def _lock(session: Session, asked: Sequence[tuple[Principal, RegisterRequest]]) -> set[str]:
+    """What these may come to free, before their nodes; ids of the allocations. One that comes to be
+    after this was not delivered before they asked: the next poll sees to it."""
+    return lock_what_may_be_freed(session, _node_ids(session, asked), states=_NOT_CLEANED)
+
+
+def _node_ids(session: Session, asked: Sequence[tuple[Principal, RegisterRequest]]) -> set[str]:
+    """Of those that are known, whom a credential belongs to, or whose name a joining gives."""
+    ids = {principal.node_id for principal, _ in asked if principal.node_id is not None}
+    names = {request.name for principal, request in asked if principal.kind != "agent"}
+    if names:
+        ids |= set(session.scalars(select(NodeRow.id).where(NodeRow.name.in_(names))))
+    return ids
 
 
 def note_clone(session: Session, node_id: str, now: dt.datetime) -> None:
@@ -263,18 +307,22 @@ def _reconcile(
     session: Session,
     node: NodeRow,
     request: RegisterRequest,
+    held: set[str],
     *,
     rebooted: bool,
     now: dt.datetime,
 ) -> tuple[list[AckState], list[str]]:
-    """Compare what the agent found with what it should have; what to keep, what to forget."""
+    """Compare what the agent found with what it should have; what to keep, what to forget.
+
+    held: allocations that were locked before the node.
+    """
     rows = {
         row.id: row
         for row in session.scalars(
             select(AllocationRow)
-            .where(AllocationRow.node_id == node.id, AllocationRow.observed != "CLEANED")
+            .where(AllocationRow.id.in_(held), AllocationRow.node_id == node.id)
             .order_by(AllocationRow.id)
-            .with_for_update()
+            .execution_options(populate_existing=True)
         )
     }
     current = dict(

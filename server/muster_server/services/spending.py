@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -38,6 +38,16 @@ _SPEND = (
     update(_S)
     .where(_S.c.experiment_id == bindparam("of"))
     .values(slot_s=_S.c.slot_s + bindparam("more_s"), cost=_S.c.cost + bindparam("more"))
+)
+_LOCK = (
+    select(_S.c.experiment_id)
+    .where(
+        _S.c.experiment_id.in_(
+            select(_T.c.experiment_id).where(_T.c.id.in_(bindparam("ids", expanding=True)))
+        )
+    )
+    .order_by(_S.c.experiment_id)
+    .with_for_update()
 )
 
 
@@ -69,6 +79,11 @@ class Used:
 
     slot_s: float
     price_per_slot_hour: float
+
+
+def lock_accounts(session: Session, trial_ids: Iterable[int]) -> None:
+    """Nobody else settles for the experiments of these trials until the end of the transaction."""
+    session.connection().execute(_LOCK, {"ids": sorted(set(trial_ids))}).all()
 
 
 def settle(session: Session, trial_id: int, used: Sequence[Used]) -> None:

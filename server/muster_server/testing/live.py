@@ -15,6 +15,8 @@ from fastapi import FastAPI
 from websockets import Origin
 from websockets.sync.client import ClientConnection, connect
 
+from muster_server.http_protocol import BoundedHttpProtocol
+
 START_S = 20.0
 
 
@@ -31,7 +33,7 @@ def serving(app: FastAPI, *, send_buffer_bytes: int | None = None) -> Iterator[i
     listening.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=BoundedHttpProtocol,
         ws="websockets-sansio",
         ws_max_size=65_536,
         ws_per_message_deflate=False,

@@ -122,16 +122,19 @@ class ApiServer:
 
     def register(self, respond: Respond, request: wire.RegisterRequest, token: str) -> None:
         now = self.clock.wall()
-        self.answer(
-            respond,
-            lambda session: registration.register(
-                session,
-                self._caller(session, token),
-                request,
-                settings=self.settings,
-                now=now,
-            ),
-        )
+        is_shared = self.is_shared  # like those below
+
+        def do(session: Session) -> wire.RegisterReply:
+            caller = self._caller(session, token)
+            if is_shared:
+                asked = [registration.Joining(principal=caller, request=request)]
+                (reply,) = registration.register_many(
+                    session, asked, settings=self.settings, now=now
+                )
+                return reply
+            return registration.register(session, caller, request, settings=self.settings, now=now)
+
+        self.answer(respond, do)
 
     def lease(self, respond: Respond, request: wire.LeaseRequest, token: str) -> None:
         now = self.clock.wall()
