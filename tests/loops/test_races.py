@@ -28,9 +28,14 @@ from muster_server.db.models import (
     WorkerRow,
 )
 from muster_server.domain.scheduler import SchedulerPolicy, schedule
+from muster_server.errors import Conflict
 from muster_server.live.waker import HintWaker
 from muster_server.loops import holders
 from muster_server.loops.runner import Controller, run_until
+from muster_server.schemas.diagnoses import DiagnoseIn
+from muster_server.schemas.scaling import ScalingIn
+from muster_server.security.principal import Principal
+from muster_server.services import diagnoses, operations, scaling
 from muster_server.services.allocations import Outdated
 from muster_server.services.placement import place
 from muster_server.services.scheduling import load_scheduler_snapshot
@@ -425,6 +430,40 @@ def test_a_long_poll_returns_when_the_set_changes(controller, agent, submit):
 
 
 # ---- people
+
+
+@pytest.mark.parametrize("kind", ["diagnosis", "scaling report"])
+def test_of_two_that_begin_at_once_one_is_refused(database, settings, member_client, kind):
+    document = "name: digits\ntrainer: {model: mlp, batch_size: 16}\nresources: {slots: 2}\n"
+    made = member_client.post("/api/v1/experiments", json={"document": document}).json()["id"]
+    (trial,) = member_client.get(f"/api/v1/experiments/{made}/trials").json()["items"]
+    by = operations.Caller(principal=Principal(kind="user", name="ada", role="admin"), now=NOW)
+
+    def begin(session):
+        if kind == "diagnosis":
+            diagnoses.start(session, trial["id"], DiagnoseIn(), by, settings=settings)
+        else:
+            scaling.start_report(session, made, ScalingIn(slots=[1, 2]), by)
+
+    second, is_over = [], threading.Event()
+
+    def begin_too():
+        try:
+            with database.transaction() as session:
+                begin(session)
+            second.append("begun")
+        except Conflict as error:
+            second.append(error.code)
+        is_over.set()
+
+    thread = threading.Thread(target=begin_too)
+    with database.transaction() as session:
+        begin(session)
+        thread.start()
+        # One that does not wait for us would be through by then.
+        is_over.wait(0.5)
+    thread.join()
+    assert second == ["diagnoses.running" if kind == "diagnosis" else "scaling.running"]
 
 
 def test_a_cordoned_node_gets_nothing_until_it_is_open(

@@ -58,7 +58,8 @@ def start(
     Raises NotFound, Conflict while another diagnosis of it runs, and what a submission raises.
     """
     trial = get_trial(session, trial_id)
-    experiment = get_experiment(session, trial.experiment_id)
+    # Locked: of two that start at once, one sees what the other has begun.
+    experiment = get_experiment(session, trial.experiment_id, lock=True)
     _require_none_running(session, trial_id)
     row = DiagnosisRow(
         trial_id=trial_id,

@@ -47,7 +47,8 @@ from .scaling_runs import run_of
 def start_report(session: Session, experiment_id: int, body: ScalingIn, caller: Caller) -> int:
     """Check all sizes and begin. Raises NotFound, Forbidden, and InvalidRequest with what cannot
     work at which size; Conflict while another report of the experiment goes on."""
-    experiment = get_experiment(session, experiment_id)
+    # Locked: of two that start at once, one sees what the other has begun.
+    experiment = get_experiment(session, experiment_id, lock=True)
     require_charge(session, caller.principal, experiment)
     going = session.scalar(
         select(ScalingReportRow.id).where(
