@@ -73,6 +73,8 @@ class ShimState:
     """Commands taken so far: start, stop, kill."""
     stacks_no: int = 0
     """Of the last time that it was asked for stacks."""
+    profile_no: int = 0
+    """Of the last window of the profiler that it was asked for."""
 
 
 class AllocationFolder:
@@ -115,6 +117,10 @@ class AllocationFolder:
     @property
     def stacks(self) -> Path:
         return self.cache / "stacks"
+
+    @property
+    def profiles(self) -> Path:
+        return self.cache / "profiles"
 
     @property
     def shim_log(self) -> Path:
@@ -204,9 +210,20 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def with_changes(
-    state: ShimState, *, observed: wire.Observed, asked: set[str], stacks_no: int
+    state: ShimState,
+    *,
+    observed: wire.Observed,
+    asked: set[str],
+    stacks_no: int,
+    profile_no: int,
 ) -> ShimState:
-    return dataclasses.replace(state, observed=observed, asked=sorted(asked), stacks_no=stacks_no)
+    return dataclasses.replace(
+        state,
+        observed=observed,
+        asked=sorted(asked),
+        stacks_no=stacks_no,
+        profile_no=profile_no,
+    )
 
 
 def remove_socket_dir(path: str) -> None:

@@ -214,7 +214,7 @@ _OWN_VARIABLES = frozenset(
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",
         "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR",
         "MUSTER_CHECKPOINT_URL", "MUSTER_CONFIG_FILE",
-        "MUSTER_EXPERIMENT_ID", "MUSTER_NODE_RANK", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
+        "MUSTER_EXPERIMENT_ID", "MUSTER_NODE_RANK", "MUSTER_PROFILES_DIR", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
         "MUSTER_RESUME_STEP", "MUSTER_STACKS_DIR", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
     }
 )  # fmt: skip
@@ -236,6 +236,7 @@ def _environment(spec: AllocationSpec, place: Place) -> dict[str, str]:
         "MUSTER_CONFIG_FILE": place.config_file,
         "MUSTER_EXPERIMENT_ID": str(spec.experiment_id),
         "MUSTER_NODE_RANK": str(spec.node_rank),
+        "MUSTER_PROFILES_DIR": f"{place.cache_dir}/profiles",
         "MUSTER_REPORT_SOCKET": place.report_socket,
         "MUSTER_RESUME_FROM": place.resume_from,
         "MUSTER_RESUME_STEP": str(spec.resume_step),

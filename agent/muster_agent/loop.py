@@ -38,6 +38,7 @@ from muster_agent.plan import (
     Forget,
     Kill,
     Prepare,
+    Profile,
     Settle,
     Start,
     Stop,
@@ -380,6 +381,9 @@ class Agent:
             case TakeStacks(allocation_id=allocation_id, no=no):
                 allocation = self._allocations[allocation_id]
                 work = self._tell(allocation, "stacks", no=no)
+            case Profile(allocation_id=allocation_id, order=order):
+                allocation = self._allocations[allocation_id]
+                work = self._tell(allocation, "profile", order=_plain(order))
             case DeclareLost(allocation_id=allocation_id, cause=cause, reason=reason):
                 allocation = self._allocations[allocation_id]
                 work = allocation.declare_lost(cause, reason, timeout_s=self._settings.kill_wait_s)
@@ -525,5 +529,5 @@ async def _until(condition: Callable[[], bool], *, timeout_s: float) -> None:
                 await asyncio.sleep(0.05)
 
 
-def _plain(rendezvous: wire.Rendezvous | None) -> object:
-    return None if rendezvous is None else json.loads(wire.dump(rendezvous))
+def _plain(message: wire.Rendezvous | wire.ProfileOrder | None) -> object:
+    return None if message is None else json.loads(wire.dump(message))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from muster.wire import Assignment, Observed, Rendezvous
+from muster.wire import Assignment, Observed, ProfileOrder, Rendezvous
 
 TERMINAL: frozenset[Observed] = frozenset({"EXITED", "PREPARE_FAILED"})
 
@@ -31,6 +31,8 @@ class Local:
     """The server answered that a newer attempt exists."""
     stacks_no: int = 0
     """Of the last time that its shim was asked for stacks."""
+    profile_no: int = 0
+    """Of the last window of the profiler that its shim was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,13 @@ class TakeStacks:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Profile:
+    allocation_id: str
+    order: ProfileOrder
+    reason: str = "somebody asked for a window of the profiler"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settle:
     """Record the end of an allocation that never began here."""
 
@@ -96,7 +105,7 @@ class Forget:
     reason: str = "the server does not want it any more"
 
 
-Action = Prepare | Start | Stop | Kill | TakeStacks | Settle | DeclareLost | Forget
+Action = Prepare | Start | Stop | Kill | TakeStacks | Profile | Settle | DeclareLost | Forget
 
 
 def plan(desired: Mapping[str, Assignment] | None, local: Sequence[Local]) -> list[Action]:
@@ -166,6 +175,9 @@ def _next_action(desired: Mapping[str, Assignment] | None, item: Local) -> Actio
         return Start(allocation_id=item.allocation_id, rendezvous=wanted.rendezvous)
     if item.observed == "RUNNING" and wanted.stacks_no > item.stacks_no:
         return TakeStacks(allocation_id=item.allocation_id, no=wanted.stacks_no)
+    order = wanted.profile
+    if item.observed == "RUNNING" and order is not None and order.no > item.profile_no:
+        return Profile(allocation_id=item.allocation_id, order=order)
     return None
 
 

@@ -41,9 +41,11 @@ def upgrade() -> None:
     _add_scaling()
     _add_lineage()
     _add_external()
+    _add_profiles()
 
 
 def downgrade() -> None:
+    _drop_profiles()
     _drop_external()
     _drop_lineage()
     _drop_diagnoses()
@@ -499,6 +501,58 @@ def _drop_progress() -> None:
     op.drop_column("workers", "progress")
     op.drop_column("allocations", "stacks_no")
     op.drop_column("attempts", "stuck_at")
+
+
+# ---------------------------------------------------------------- windows of the profiler
+
+
+def _add_profiles() -> None:
+    op.add_column("allocations", sa.Column("profile", Json, nullable=True))
+    op.create_table(
+        "profiles",
+        sa.Column("id", BigId, nullable=False),
+        sa.Column("trial_id", BigId, nullable=False),
+        sa.Column("attempt_no", sa.Integer(), nullable=False),
+        sa.Column("no", sa.Integer(), nullable=False),
+        sa.Column("rank", sa.Integer(), nullable=False),
+        sa.Column("node_name", sa.String(length=128), nullable=False),
+        sa.Column("num_steps", sa.Integer(), nullable=False),
+        sa.Column("first_step", sa.BigInteger(), nullable=True),
+        sa.Column("last_step", sa.BigInteger(), nullable=True),
+        sa.Column("size_bytes", sa.Integer(), nullable=False),
+        sa.Column("received_bytes", sa.Integer(), nullable=False),
+        sa.Column("problem", sa.String(), nullable=False),
+        sa.Column("requested_by", sa.String(length=200), nullable=False),
+        sa.Column("asked_at", Timestamp, nullable=False),
+        sa.Column("ended_at", Timestamp, nullable=True),
+        sa.ForeignKeyConstraint(
+            ["trial_id"],
+            ["trials.id"],
+            name=op.f("fk_profiles_trial_id_trials"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_profiles")),
+        sa.UniqueConstraint("trial_id", "no", "rank", name=op.f("uq_profiles_trial_id_no_rank")),
+    )
+    op.create_table(
+        "profile_pieces",
+        sa.Column("profile_id", BigId, autoincrement=False, nullable=False),
+        sa.Column("idx", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["profile_id"],
+            ["profiles.id"],
+            name=op.f("fk_profile_pieces_profile_id_profiles"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("profile_id", "idx", name=op.f("pk_profile_pieces")),
+    )
+
+
+def _drop_profiles() -> None:
+    op.drop_table("profile_pieces")
+    op.drop_table("profiles")
+    op.drop_column("allocations", "profile")
 
 
 # ---------------------------------------------------------------- logs by time

@@ -93,6 +93,7 @@ class TestControlPlane:
         rendezvous: wire.Rendezvous | None = None,
         reason: str = "",
         stacks_no: int = 0,
+        profile: wire.ProfileOrder | None = None,
     ) -> None:
         with self.changed:
             self.assignments[spec.allocation_id] = wire.Assignment(
@@ -101,6 +102,7 @@ class TestControlPlane:
                 rendezvous=rendezvous,
                 stop_reason=reason,
                 stacks_no=stacks_no,
+                profile=profile,
             )
             self.index += 1
             self.changed.notify_all()

@@ -186,6 +186,7 @@ def test_worker_environment(make_spec: Any) -> None:
         "MUSTER_REPORT_SOCKET": "/tmp/s/report",
         "MUSTER_RESUME_FROM": "",
         "MUSTER_RESUME_STEP": "0",
+        "MUSTER_PROFILES_DIR": "/a/cache/profiles",
         "MUSTER_STACKS_DIR": "/a/cache/stacks",
         "MUSTER_TRIAL_ID": "7",
         "MUSTER_TRIAL_NO": "2",

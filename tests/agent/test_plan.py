@@ -16,6 +16,7 @@ from muster_agent.plan import (
     Kill,
     Local,
     Prepare,
+    Profile,
     Settle,
     Start,
     Stop,
@@ -102,6 +103,16 @@ def test_stacks_are_asked_for_once_while_it_runs(wanted: Any) -> None:
     asks = TakeStacks(allocation_id="a1", no=2)
     assert plan(desired, [local(observed="RUNNING", stacks_no=1)]) == [asks]
     assert plan(desired, [local(observed="RUNNING", stacks_no=2)]) == []
+
+
+def test_a_window_of_the_profiler_is_asked_for_once_while_it_runs(wanted: Any) -> None:
+    order = wire.ProfileOrder(no=2, ranks=[0], num_steps=3)
+    desired = {id: dataclasses.replace(a, profile=order) for id, a in wanted("start").items()}
+    assert plan(desired, [local(observed="RUNNING", profile_no=1)]) == [
+        Profile(allocation_id=next(iter(desired)), order=order)
+    ]
+    assert plan(desired, [local(observed="RUNNING", profile_no=2)]) == []
+    assert plan(desired, [local(observed="STARTING", profile_no=1)]) == []
     assert plan(desired, [local(observed="STARTING")]) == []
 
 

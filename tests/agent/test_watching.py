@@ -59,9 +59,13 @@ def test_a_long_answer_keeps_its_end(tmp_path: Path, monkeypatch) -> None:
 
 
 HANGING = """
-import time, muster
+import threading, time, muster
 muster.init()
-muster.log({"train/loss": 1.0}, step=3)
+def count():
+    for step in range(3, 10_000):
+        muster.log({"train/loss": 1.0}, step=step)
+        time.sleep(0.05)
+threading.Thread(target=count, daemon=True).start()
 time.sleep(600)
 """
 
@@ -80,7 +84,11 @@ def test_an_agent_that_is_asked_sends_how_far_its_workers_are_and_where(
     plane.want(spec, stacks_no=1)
     (found,) = wait_for(lambda: of(wire.StacksRecord), timeout_s=60.0)
     assert (found.no, found.rank, found.problem) == (1, 0, "")
-    assert "line 5 in <module>" in found.text
+    assert "line 9 in <module>" in found.text
     (worker,) = of(wire.ProgressRecord)[-1].workers
     assert worker.process == "sleeps"
+    order = wire.ProfileOrder(no=1, ranks=[0], num_steps=2)
+    plane.want(spec, stacks_no=1, profile=order)
+    (answer,) = wait_for(lambda: of(wire.ProfileRecord), timeout_s=60.0)
+    assert (answer.no, answer.rank, answer.problem) == (1, 0, "the script has not imported torch")
     assert plane.of("a1").exit() is None

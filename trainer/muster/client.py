@@ -304,6 +304,10 @@ class Client:
     def get(self, path: str, **params: Any) -> Json:
         return self._json(self.call("GET", path, params=params))
 
+    def download(self, path: str) -> bytes:
+        """A file, whole."""
+        return self.call("GET", path).content
+
     def post(self, path: str, body: Any = None, *, repeatable: bool = False) -> Json:
         return self._json(self.call("POST", path, body=body, repeatable=repeatable))
 

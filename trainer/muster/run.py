@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 from muster import checkpoints, stacks, stops, wire
 from muster.env import RankInfo, Surroundings, TrialConfig, read_config, surroundings
 from muster.metrics import Row, clean_values
+from muster.profiling import window
 from muster.progress import watch
 from muster.sinks import AgentSink, FileSink, NullSink, Sink, warn
 from muster.stops import StopNotice
@@ -182,6 +183,7 @@ class Run:
         watch.step, watch.num_reports = step, watch.num_reports + 1
         if values:
             self._sink.row(Row(step, _now_ms(), values, epoch, num_steps_planned))
+        window.logged(step)
 
     @_never_raises
     def report_group(
@@ -259,6 +261,11 @@ class Run:
             callback()
         self.register_checkpoint(final, manifest)
 
+    @_never_raises
+    def answer(self, message: dict[str, Any]) -> None:
+        """Say what became of something that Muster asked for; for the SDK's own use."""
+        self._sink.record(message)
+
     def register_checkpoint(self, folder: Path, manifest: checkpoints.Manifest) -> None:
         """Tell Muster of a checkpoint that is complete. Everything that was logged up to its step
         has to have been logged, and averaged rows sent, before; `checkpoint` sees to it."""
@@ -325,6 +332,7 @@ class Run:
         """Send what is left and stop reporting. Called at exit by itself."""
         if os.getpid() != self._pid:
             return True
+        window.close()
         delivered = self.flush(timeout_s)
         sink, self._sink = self._sink, NullSink()
         with contextlib.suppress(Exception):
@@ -385,6 +393,7 @@ def init(*, hparams: Mapping[str, Any] | None = None) -> Run:
             around = surroundings()
             trial = read_config(around.config_file)
             _run = Run(around, _make_sink(around), trial, defaults=hparams or {})
+            window.answer = _run.answer
             atexit.register(_run.close)
             _report_uncaught(_run)
             stacks.install()
@@ -457,13 +466,24 @@ def message(text: str, level: Literal["info", "warning", "error"] = "info") -> N
 
 def _make_sink(around: Surroundings) -> Sink:
     info = around.info
+    window.rank = info.rank
     if around.report_socket:
         return AgentSink(
-            around.report_socket, rank=info.rank, local_rank=info.local_rank, progress=watch.look
+            around.report_socket,
+            rank=info.rank,
+            local_rank=info.local_rank,
+            progress=_look,
+            on_control=window.take,
         )
     if around.report_file:
         return FileSink(around.report_file, rank=info.rank, local_rank=info.local_rank)
     return NullSink()
+
+
+def _look() -> dict[str, Any]:
+    """By the reporting thread, once a second."""
+    window.look()
+    return watch.look()
 
 
 def _forget_sink() -> None:

@@ -39,9 +39,10 @@ WorkerReport = (
     | wire.CheckpointRecord
     | wire.EvaluationRecord
     | wire.MessageRecord
-    | dict[str, str]
+    | dict[str, Any]
 )
-"""The dict is the one message that is no record: {"type": "stopping"}, a worker winding down."""
+"""A dict is a message that is no record: {"type": "stopping"}, a worker winding down, or {"type":
+"profile", ...}, what became of a window of the profiler."""
 
 
 class Sink(Protocol):
@@ -140,8 +141,10 @@ class AgentSink:
         flush_interval_s: float = FLUSH_INTERVAL_S,
         max_queued_values: int = MAX_QUEUED_VALUES,
         progress: Callable[[], dict[str, Any]] | None = None,
+        on_control: Callable[[wire.Control], None] | None = None,
     ) -> None:
-        """progress: looked at by the thread, however the training thread fares."""
+        """progress: looked at by the thread, however the training thread fares.
+        on_control: called by the thread with each thing that Muster asks for."""
         self._path = path
         self._rank, self._local_rank = rank, local_rank
         self._flush_interval_s = flush_interval_s
@@ -172,6 +175,7 @@ class AgentSink:
         self._retry_s = FLUSH_INTERVAL_S
         self._warned = False
         self._progress = progress
+        self._on_control = on_control
         self._progress_told: dict[str, Any] | None = None
         self._progress_at = 0.0
 
@@ -388,6 +392,8 @@ class AgentSink:
         for line in lines:
             with contextlib.suppress(ValueError):  # a newer shim may say things we do not know
                 self._control = wire.loads(wire.Control, line)
+                if self._on_control is not None:
+                    self._on_control(self._control)
 
 
 def metrics_line(rows: list[Row], *, rank: int, local_rank: int) -> bytes:

@@ -24,6 +24,7 @@ from muster.collectives import Collective, FastestTransfers, Segment, cpu_ns, no
 from muster.comm_use import CommUse, comm_use
 from muster.metrics import Row, Window, clean_values
 from muster.peaks import device_peak_flops
+from muster.profiling import window
 from muster.progress import watch
 from muster.run import Run, init, warn_once
 from muster.step_sums import Facts, StepSums
@@ -89,6 +90,7 @@ class StepTimer:
         self._sums = StepSums()
         self._fastest = FastestTransfers()
         self._facts = Facts()
+        window.has_timer = True
         if enabled:
             watch.set_timer(self)
         self.last: dict[str, float] = {}
@@ -251,6 +253,7 @@ class StepTimer:
             self._choose_sampling()
         # What this took belongs to the next step, as "other", and is reported as instrumentation.
         self._own_cost_ns = cpu_ns() - began_cpu
+        window.step_ended(step)  # writing a trace is the next step's "other" too
 
     def flush(self) -> None:
         """Report what was averaged since the last row."""

@@ -340,6 +340,17 @@ before. An allocation that is absent from the set is forgotten: killed if alive,
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProfileOrder:
+    """A window of torch's profiler that somebody asked for."""
+
+    no: int
+    """1, 2, … within the trial."""
+    ranks: list[int]
+    """Global ones; the others go on as they are."""
+    num_steps: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Assignment:
     spec: AllocationSpec
     desired: Desired
@@ -355,6 +366,8 @@ class Assignment:
     stacks_no: int = 0
     """Number of the last time that somebody asked where its workers are: while it is greater than
     what the shim has answered, it answers once more."""
+    profile: ProfileOrder | None = None
+    """The last one; carried out once, like `stacks_no`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -659,6 +672,27 @@ class StacksRecord:
     is_cut: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProfileRecord:
+    """A piece of the trace of one rank, or why there is none. Pieces come in order."""
+
+    type: Literal["profile"] = "profile"
+    no: int
+    """ProfileOrder.no."""
+    local_rank: int
+    rank: int
+    first_step: int | None = None
+    last_step: int | None = None
+    size_bytes: int = 0
+    """Of the whole trace: a gzip of Chrome's trace events in JSON."""
+    index: int = 0
+    """0, 1, …"""
+    data: str = ""
+    """base64."""
+    problem: str = ""
+    """Why there is no trace; one clause."""
+
+
 Observed = Literal[
     "ASSIGNED", "PREPARING", "READY", "PREPARE_FAILED", "STARTING", "RUNNING", "STOPPING", "EXITED"
 ]
@@ -757,6 +791,7 @@ Record = (
     | MessageRecord
     | ProgressRecord
     | StacksRecord
+    | ProfileRecord
     | StateRecord
 )
 
@@ -799,8 +834,18 @@ class LogsReply:
 # ---------------------------------------------------------------- worker ↔ shim (unix socket)
 # One JSON object per line. Worker → shim: {"type": "hello", ...WorkerRecord fields}, and the
 # records metrics, group, checkpoint, evaluation, message above, and {"type": "progress", ...fields of
-# WorkerProgress}, which the shim keeps and tells with those of the others. Shim → worker: the Control below, whenever it
-# changes and once after hello.
+# WorkerProgress}, which the shim keeps and tells with those of the others, and {"type": "profile",
+# ...fields of WorkerProfile}. Shim → worker: the Control below, whenever it changes and once after hello.
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerProfile:
+    """What became of a ProfileOrder: the trace lies in the folder agreed on, or there is none."""
+
+    no: int
+    first_step: int | None = None
+    last_step: int | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -812,6 +857,7 @@ class Control:
     """One of STOP_KINDS, or empty."""
     deadline_boot_s: float | None = None
     """The shim kills whatever still runs then; by the machine's boot clock (CLOCK_BOOTTIME)."""
+    profile: ProfileOrder | None = None
 
 
 # ---------------------------------------------------------------- JSON
@@ -827,6 +873,7 @@ RECORD_TYPES: dict[str, type[Any]] = {
     "message": MessageRecord,
     "progress": ProgressRecord,
     "stacks": StacksRecord,
+    "profile": ProfileRecord,
     "state": StateRecord,
 }
 

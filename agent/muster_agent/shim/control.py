@@ -3,7 +3,7 @@
 {"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "...",
 "kind": "preempt", "grace_s": 1.0 | null} ·
 {"command": "kill", "reason": "..."} (both with "by_node": true when the server did not ask for it) · {"command": "renew", "deadline_boot_s": 1234.5} ·
-{"command": "stacks", "no": 2} · {"command": "status"}. Each is answered with {"ok": true, "observed": ...} or {"error": ...}.
+{"command": "stacks", "no": 2} · {"command": "profile", "order": {...}} · {"command": "status"}. Each is answered with {"ok": true, "observed": ...} or {"error": ...}.
 All are idempotent; a kill overrides a stop, nothing overrides a kill.
 """
 
@@ -38,6 +38,8 @@ class Commands:
         self.kill: str | None = None
         self.stacks_no = 0
         """wire.Assignment.stacks_no, as far as we were told."""
+        self.profile: wire.ProfileOrder | None = None
+        """wire.Assignment.profile, as far as we were told."""
         self.asked_at_ms = 0
         """Unix time of the first stop or kill."""
         self.is_by_node = False
@@ -52,6 +54,11 @@ class Commands:
             "kill": self.kill is not None,
         }
         return {name for name, was_told in told.items() if was_told}
+
+    @property
+    def profile_no(self) -> int:
+        """0 while none was asked for."""
+        return 0 if self.profile is None else self.profile.no
 
     def must_end(self) -> bool:
         return self.stop is not None or self.kill is not None
@@ -81,6 +88,10 @@ class Commands:
                 self.ask_kill(str(message.get("reason", "")), by_node=bool(message.get("by_node")))
             case "stacks":
                 self.stacks_no = max(self.stacks_no, int(message["no"]))
+            case "profile":
+                order = wire.load(wire.ProfileOrder, message["order"])
+                if order.no > self.profile_no:
+                    self.profile = order
             case "renew":
                 self.deadline_boot_s = float(message["deadline_boot_s"])
             case "status":

@@ -72,6 +72,7 @@ def prepare(
     (folder.cache / "inductor").mkdir(parents=True, exist_ok=True)
     (folder.cache / "triton").mkdir(exist_ok=True)
     folder.stacks.mkdir(exist_ok=True)
+    folder.profiles.mkdir(exist_ok=True)
     folder.config.write_text(
         json.dumps({"hparams": spec.hparams, "config": spec.config, "seed": spec.seed})
     )

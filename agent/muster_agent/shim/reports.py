@@ -60,11 +60,14 @@ class ReportServer:
         record: Callable[[str, bool], None],
         hello: Callable[[wire.WorkerRecord], None],
         warn: Callable[[str], None],
+        profiled: Callable[[int, wire.WorkerProfile], None] = lambda rank, said: None,
     ) -> None:
-        """record: takes the JSON text of a valid record, and whether it holds metrics."""
+        """record: takes the JSON text of a valid record, and whether it holds metrics.
+        profiled: takes a rank, and what it says became of a window of the profiler."""
         self._record = record
         self._hello = hello
         self._warn = warn
+        self._profiled = profiled
         self._control = wire.Control(should_stop=False)
         self._reporters: set[Reporter] = set()
         self._handlers: set[asyncio.Task[None]] = set()
@@ -93,6 +96,10 @@ class ReportServer:
         """Whether every connected worker said that it is winding down."""
         known = [r for r in self._reporters if r.worker is not None]
         return bool(known) and all(r.is_stopping for r in known)
+
+    def order_profile(self, order: wire.ProfileOrder) -> None:
+        """Tell every worker; those that are not meant do nothing."""
+        self.push(replace(self._control, profile=order))
 
     def push(self, control: wire.Control) -> None:
         """Tell every worker, and each that connects from now on."""
@@ -163,6 +170,8 @@ class ReportServer:
             place = {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
             said = {**message, **place, "process": "", "reports": True}
             reporter.progress = _bounded(wire.load(wire.WorkerProgress, said))
+        elif kind == "profile":
+            self._profiled(reporter.worker.rank, wire.load(wire.WorkerProfile, message))
         elif kind == "metrics":
             metrics = valid_metrics(message)
             metrics |= {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}

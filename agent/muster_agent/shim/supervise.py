@@ -40,6 +40,7 @@ from muster_agent.shim.meeting import make_socket_dir
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, PrepareFailed, prepare
 from muster_agent.shim.processes import Processes
+from muster_agent.shim.profiling import Profiling
 from muster_agent.shim.reports import ReportServer
 from muster_agent.shim.watching import Watching
 from muster_agent.spool import HOLD_BYTES, RecordWriter, last_state
@@ -92,11 +93,23 @@ class Shim:
             record=self.spool.append,
         )
         self.workers = self.processes.workers
-        self.reports = ReportServer(record=self._on_report, hello=self._on_hello, warn=self._warn)
+        self.reports = ReportServer(
+            record=self._on_report,
+            hello=self._on_hello,
+            warn=self._warn,
+            profiled=lambda rank, said: self.profiling.take(rank, said),
+        )
         self.watching = Watching(
             folder=folder.stacks,
             alive=self.workers.alive,
             told=lambda: self.reports.progress,
+            record=self.spool.append,
+        )
+        self.profiling = Profiling(
+            folder=folder.profiles,
+            alive=self.workers.alive,
+            reporting=lambda: (worker.rank for worker in self.reports.workers),
+            push=self.reports.order_profile,
             record=self.spool.append,
         )
         self.socket_dir = make_socket_dir()
@@ -271,6 +284,7 @@ class Shim:
             self._keep_logs_in_bounds()
             if is_running:
                 self.watching.look(self.commands.stacks_no)
+                self.profiling.look(self.commands.profile)
             await self._tick()
 
     def _tell_failure(self) -> None:
@@ -479,6 +493,7 @@ class Shim:
             observed=observed,
             asked=self.commands.asked,
             stacks_no=self.commands.stacks_no,
+            profile_no=self.commands.profile_no,
         )
         try:
             self.folder.write_state(self.state)

@@ -28,6 +28,7 @@ export type TrialProgress = Schemas["ProgressOut"];
 export type SystemMetrics = Schemas["SystemMetricsOut"];
 export type Diagnosis = Schemas["DiagnosisOut"];
 export type TrialStacks = Schemas["StacksOut"];
+export type ProfileWindow = Schemas["ProfileOut"];
 export type RankSteps = Schemas["RankStepsOut"];
 
 export const PAGE = 50;
@@ -390,6 +391,13 @@ export const trialStacks = (id: number, running: boolean) =>
       const data = query.state.data;
       return running && data && data.no > 0 && data.ranks.length < data.num_expected ? 1000 : false;
     },
+  });
+
+export const trialProfiles = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "profiles"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/trials/{trial_id}/profiles", { params: { path: { trial_id: id } }, signal })),
+    refetchInterval: (query) => (query.state.data?.items.some((w) => !w.is_complete) ? 1000 : false),
   });
 
 export const trialGroups = (id: number, attempt?: number) =>

@@ -25,6 +25,7 @@ from muster.wire import (
     LeaseRequest,
     PreflightReply,
     PreflightRequest,
+    ProfileOrder,
     Rendezvous,
     load,
 )
@@ -93,6 +94,7 @@ _WANTED_OF_NODE = (
         AllocationRow.stop_grace_s,
         AllocationRow.stop_kind,
         AllocationRow.stacks_no,
+        AllocationRow.profile,
         AttemptRow.rendezvous_host,
         AttemptRow.rendezvous_port,
         AttemptRow.trial_id,
@@ -335,6 +337,7 @@ def _assignment(row: Any) -> Assignment:
         stop_grace_s=row.stop_grace_s,
         stop_kind=row.stop_kind,
         stacks_no=row.stacks_no,
+        profile=None if row.profile is None else load(ProfileOrder, row.profile),
     )
 
 

@@ -57,6 +57,7 @@ _WANTED = (
         _A.c.stop_grace_s,
         _A.c.stop_kind,
         _A.c.stacks_no,
+        _A.c.profile,
         _AT.c.rendezvous_host,
         _AT.c.rendezvous_port,
         _AT.c.trial_id,
@@ -137,4 +138,5 @@ def _assignment(row: AnyRow) -> dict[str, Any]:
         "stop_grace_s": row.stop_grace_s,
         "stop_kind": row.stop_kind,
         "stacks_no": row.stacks_no,
+        "profile": row.profile,
     }

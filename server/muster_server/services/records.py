@@ -21,6 +21,7 @@ from muster.wire import (
     MessageRecord,
     MetricsRecord,
     NumberedRecord,
+    ProfileRecord,
     ProgressRecord,
     RecordsReply,
     RecordsRequest,
@@ -49,6 +50,7 @@ from muster_server.services import (
     logs,
     metrics,
     node_health,
+    profiles,
     progress,
     search,
 )
@@ -193,6 +195,8 @@ def _apply(
             progress.record(session, allocation, record, now)
         case StacksRecord():
             progress.keep_stacks(session, allocation, record, now)
+        case ProfileRecord():
+            profiles.keep(session, allocation, record, now)
         case StateRecord():
             _apply_state(session, allocation, trial, record, now)
 

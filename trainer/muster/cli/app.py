@@ -21,6 +21,7 @@ from . import (
     operations,
     performance,
     plan,
+    profile,
     progress,
     projects,
     queue,
@@ -89,6 +90,7 @@ app.command("scaling")(scaling.scaling)
 app.command("plan")(plan.plan)
 app.command("progress")(progress.progress)
 app.command("stacks")(progress.stacks)
+app.command("profile")(profile.profile)
 app.command("pause")(operations.pause)
 app.command("resume")(operations.resume)
 app.command("stop")(operations.stop)

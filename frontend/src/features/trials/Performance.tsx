@@ -20,6 +20,7 @@ import { diagnose, type Diagnosis as DiagnosisResult, STEP_PARTS, type StepPart 
 import { recentMean } from "../../lib/series";
 import { isTerminal } from "../../lib/states";
 import { trialSource } from "./Metrics";
+import { Profiles } from "./Profiles";
 import { MemoryTable, RankTable, StageTable, TrafficTable } from "./PerformanceTables";
 import { useSeriesStore } from "./useSeriesStore";
 
@@ -63,9 +64,12 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   );
   if (!hasParts) {
     return (
-      <Empty title={t("perf.none")} action={diagnose}>
-        {t("perf.noneHint")}
-      </Empty>
+      <>
+        <Empty title={t("perf.none")} action={diagnose}>
+          {t("perf.noneHint")}
+        </Empty>
+        <Profiles trial={trial} />
+      </>
     );
   }
   const ranks = measured.data?.ranks ?? [];
@@ -97,6 +101,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
       <Section title={t("perf.memory")} note={t("perf.memoryNote")}>
         <QueryView query={workers}>{(data) => <MemoryTable workers={data.items} />}</QueryView>
       </Section>
+      <Profiles trial={trial} />
     </>
   );
 }

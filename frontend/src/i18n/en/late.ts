@@ -10,6 +10,7 @@ import type { experiments } from "./experiments";
 import type { keys } from "./keys";
 import type { overview } from "./overview";
 import type { planner } from "./planner";
+import type { profiles } from "./profiles";
 import type { scaling } from "./scaling";
 import type { search } from "./search";
 import type { settings } from "./settings";
@@ -17,4 +18,4 @@ import type { submit } from "./submit";
 import type { table } from "./table";
 import type { trials } from "./trials";
 
-export type Late = typeof charts & typeof cluster & typeof compare & typeof diagnosis & typeof experiments & typeof keys & typeof overview & typeof planner & typeof scaling & typeof search & typeof settings & typeof submit & typeof table & typeof trials;
+export type Late = typeof charts & typeof cluster & typeof compare & typeof diagnosis & typeof experiments & typeof keys & typeof overview & typeof planner & typeof profiles & typeof scaling & typeof search & typeof settings & typeof submit & typeof table & typeof trials;

@@ -11,6 +11,7 @@ import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { overview } from "./overview";
 import { planner } from "./planner";
+import { profiles } from "./profiles";
 import { scaling } from "./scaling";
 import { search } from "./search";
 import { settings } from "./settings";
@@ -32,6 +33,7 @@ export const zhCN: Same<typeof en & Late> = {
   ...diagnosis,
   ...keys,
   ...planner,
+  ...profiles,
   ...scaling,
   ...search,
   ...submit,

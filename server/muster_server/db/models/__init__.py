@@ -37,6 +37,7 @@ from .identity import (
     SessionRow,
     UserRow,
 )
+from .profiles import ProfilePieceRow, ProfileRow
 from .scaling import ScalingReportRow
 from .storage import ClusterIdentityRow, FileDeletionRow
 from .views import SavedViewRow
@@ -74,6 +75,8 @@ __all__ = [
     "PoolRow",
     "PreflightRow",
     "ProcessGroupRow",
+    "ProfilePieceRow",
+    "ProfileRow",
     "ProjectRow",
     "SavedViewRow",
     "ScalingReportRow",

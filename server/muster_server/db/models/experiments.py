@@ -237,6 +237,8 @@ class AllocationRow(Base):
     """Records durably applied; the next one must be acked_seq + 1."""
     stacks_no: Mapped[int] = mapped_column(default=0)
     """How often its workers' stacks were asked for."""
+    profile: Mapped[dict[str, Any] | None]
+    """wire.ProfileOrder, the last one."""
     message: Mapped[str] = mapped_column(default="")
     is_node_at_fault: Mapped[bool] = mapped_column(default=False)
     """Of a PREPARE_FAILED one: another node would have managed."""

@@ -89,6 +89,7 @@ class SimulatedShim(Shim):
             observed=self.state.observed,
             asked=self.commands.asked,
             stacks_no=self.commands.stacks_no,
+            profile_no=self.commands.profile_no,
         )
 
     def die(self, *, with_workers: bool) -> None:
@@ -313,6 +314,7 @@ class SimulatedShim(Shim):
             observed=observed,
             asked=self.commands.asked,
             stacks_no=self.commands.stacks_no,
+            profile_no=self.commands.profile_no,
         )
         words = message or (exit.message if exit is not None else "")
         self.world.trace(self.computer.name, f"{self.gang.key} says {observed} {words}")

@@ -1,0 +1,31 @@
+/** Windows of the profiler; come with the page of a trial. */
+import { addEnglish } from "..";
+
+export const profiles = {
+  profiles: {
+    title: "Profiler",
+    note: "traces of chosen ranks for some steps, with torch's profiler",
+    ranks: "Ranks",
+    ranksWrong: "Numbers, such as 0,1",
+    steps: "Steps",
+    ask: "Trace the next steps",
+    askHint: "The training goes on. The steps that are traced take longer, and so does the one after them.",
+    window: "Window",
+    of: "Window {{no}}, rank {{rank}}",
+    node: "Node",
+    asked: "Asked",
+    size: "Size",
+    trace: "Trace",
+    waiting: "being traced",
+    open: "Open in Perfetto",
+    openHint: "Opens ui.perfetto.dev in a tab and hands it the trace. The trace stays in your browser.",
+    download: "Download",
+    perfetto: {
+      blocked: "The browser opened no tab. Allow this page to, or download the trace.",
+      silent: "ui.perfetto.dev does not answer: it takes the internet. Download the trace and open it in a viewer you have, such as chrome://tracing.",
+      failed: "The trace cannot be fetched.",
+    },
+  },
+};
+
+addEnglish(profiles);

@@ -1,0 +1,29 @@
+import type { profiles as english } from "../en/profiles";
+import type { Same } from "../same";
+
+export const profiles: Same<typeof english> = {
+  profiles: {
+    title: "性能剖析",
+    note: "用 torch 的 profiler 记录所选 rank 若干步的轨迹",
+    ranks: "哪些 rank",
+    ranksWrong: "请填数字，例如 0,1",
+    steps: "步数",
+    ask: "记录接下来的几步",
+    askHint: "训练继续进行。被记录的步骤及其后一步会变慢。",
+    window: "窗口",
+    of: "窗口 {{no}}，rank {{rank}}",
+    node: "节点",
+    asked: "请求时间",
+    size: "大小",
+    trace: "轨迹",
+    waiting: "正在记录",
+    open: "在 Perfetto 中打开",
+    openHint: "在新标签页打开 ui.perfetto.dev 并把轨迹交给它。轨迹只留在您的浏览器中。",
+    download: "下载",
+    perfetto: {
+      blocked: "浏览器没有打开标签页。请允许本页弹出窗口，或下载轨迹。",
+      silent: "ui.perfetto.dev 没有响应：它需要互联网。请下载轨迹，并用手头的查看器打开，例如 chrome://tracing。",
+      failed: "无法取得轨迹。",
+    },
+  },
+};

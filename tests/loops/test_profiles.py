@@ -1,0 +1,159 @@
+"""Windows of the profiler: asked for, told to the node, answered rank by rank, kept for a while."""
+
+import base64
+import dataclasses
+import gzip
+
+import pytest
+
+from muster.wire import ProfileRecord, WorkerRecord
+from muster_server.services import profiles
+
+START = "2026-03-01T12:00:00Z"
+TRACE = gzip.compress(b'{"traceEvents": []}')
+
+
+def worker(rank, *, reports=True):
+    return WorkerRecord(
+        local_rank=rank,
+        rank=rank,
+        world_size=3,
+        node_rank=0,
+        pid=100 + rank,
+        host="h",
+        master_addr="127.0.0.1",
+        master_port=1,
+        reports=reports,
+    )
+
+
+@pytest.fixture
+def running(controller, agent, submit, show, time_machine):
+    """A fake agent with a trial of three ranks, the last of which does not report."""
+    time_machine.move_to(START, tick=False)
+    node = agent(slots=3)
+    experiment_id = submit(slots=3)
+    controller.tick()
+    allocation_id = node.only().spec.allocation_id
+    node.get_ready(allocation_id)
+    controller.tick()
+    node.run(allocation_id)
+    node.send(allocation_id, worker(0), worker(1), worker(2, reports=False))
+    controller.tick()
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+    return node, allocation_id, trial["id"]
+
+
+@pytest.fixture
+def ask(running, member_client):
+    def post(**body):
+        return member_client.post(f"/api/v1/trials/{running[2]}/profiles", json=body)
+
+    return post
+
+
+def pieces(no, rank, *, size=4):
+    whole = ProfileRecord(no=no, local_rank=rank, rank=rank, size_bytes=len(TRACE))
+    whole = dataclasses.replace(whole, first_step=8, last_step=12)
+    parts = [TRACE[at : at + size] for at in range(0, len(TRACE), size)]
+    return [
+        dataclasses.replace(whole, index=index, data=base64.b64encode(part).decode())
+        for index, part in enumerate(parts)
+    ]
+
+
+def failed(no, rank, problem):
+    return ProfileRecord(no=no, local_rank=rank, rank=rank, problem=problem)
+
+
+def test_a_window_goes_to_the_node_and_its_traces_come_back(
+    running, ask, member_client, viewer_client, show, muster, tmp_path
+):
+    node, allocation_id, trial_id = running
+    path = f"/api/v1/trials/{trial_id}/profiles"
+    assert viewer_client.post(path, json={}).status_code == 403
+    assert show(f"/trials/{trial_id}/profiles")["items"] == []
+    assert node.poll()[allocation_id].profile is None
+    index = node.index
+    asked = ask(ranks=[1, 0], steps=5)
+    assert asked.status_code == 201, asked.text
+    assert [(r["rank"], r["state"]) for r in asked.json()["ranks"]] == [
+        (0, "waiting"),
+        (1, "waiting"),
+    ]
+    order = node.poll(index=index)[allocation_id].profile  # its poll was answered
+    assert (order.no, order.ranks, order.num_steps) == (1, [0, 1], 5)
+    again = ask()
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "profiles.running")
+
+    parts = pieces(1, 0)
+    node.send(allocation_id, *parts[:-1])
+    assert viewer_client.get(f"{path}/1/ranks/0/trace").status_code == 404
+    node.send(allocation_id, parts[-1], failed(1, 1, "the script has not imported torch"))
+    found = show(f"/trials/{trial_id}/profiles/1")
+    assert (found["is_complete"], found["requested_by"], found["attempt_no"]) == (True, "member", 1)
+    first, second = found["ranks"]
+    assert (first["state"], first["first_step"], first["last_step"]) == ("ready", 8, 12)
+    assert first["size_bytes"] == len(TRACE)
+    assert (second["state"], second["problem"]) == ("failed", "the script has not imported torch")
+    got = viewer_client.get(f"{path}/1/ranks/0/trace")
+    assert (got.content, got.headers["content-type"]) == (TRACE, "application/gzip")
+    assert f"trial-{trial_id}-window-1-rank-0.json.gz" in got.headers["content-disposition"]
+    assert "content-encoding" not in got.headers
+    none = viewer_client.get(f"{path}/1/ranks/1/trace").json()["error"]
+    assert (none["code"], "not imported torch" in none["message"]) == ("profiles.no_trace", True)
+    (event,) = (
+        e for e in show(f"/trials/{trial_id}/events")["items"] if e["type"] == "trial.profiled"
+    )
+    assert "5 steps of rank 0, 1" in event["message"]
+
+    shown = muster("profile", str(trial_id), "--last", "--output", str(tmp_path / "traces"))
+    assert shown.exit_code == 0, shown.output
+    assert "8 to 12" in shown.output
+    (file,) = (tmp_path / "traces").iterdir()
+    assert file.read_bytes() == TRACE
+
+
+def test_what_cannot_be_profiled_is_named(running, ask, member_client, show):
+    node, allocation_id, trial_id = running
+    refused = ask(ranks=[0, 0, 2, 7])
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "profiles.impossible")
+    fields = {f["path"]: f["message"] for f in refused.json()["error"]["fields"]}
+    assert fields == {
+        "ranks[1]": "rank 0 is there twice",
+        "ranks[2]": "the script has not called muster.init() on rank 2",
+        "ranks[3]": "there is no running rank 7",
+    }
+    assert ask(steps=21).status_code == 422
+    assert ask(ranks=[]).status_code == 422
+    assert ask(ranks=[0, 1]).status_code == 201
+    node.exit(allocation_id)
+    ended = show(f"/trials/{trial_id}/profiles/1")
+    assert ended["is_complete"]
+    assert {r["problem"] for r in ended["ranks"]} == {
+        "its worker ended before the window was complete"
+    }
+    over = ask()
+    assert (over.status_code, over.json()["error"]["code"]) == (409, "trials.not_running")
+
+
+def test_old_windows_go_and_a_silent_node_is_given_up(
+    running, ask, show, time_machine, monkeypatch
+):
+    node, allocation_id, trial_id = running
+    for no in range(1, profiles.KEEP_WINDOWS + 3):
+        assert ask().json()["no"] == no
+        node.send(allocation_id, *pieces(no, 0, size=100), failed(no - 1, 0, "late"))
+    kept = [w["no"] for w in show(f"/trials/{trial_id}/profiles")["items"]]
+    assert kept == [7, 6, 5, 4, 3]
+    monkeypatch.setattr(profiles, "KEEP_BYTES", 2 * len(TRACE))
+    ask()
+    assert [w["no"] for w in show(f"/trials/{trial_id}/profiles")["items"]] == [8, 7, 6]
+    damaged = dataclasses.replace(pieces(8, 0)[0], data="?")
+    node.send(allocation_id, damaged)
+    (rank,) = show(f"/trials/{trial_id}/profiles/8")["ranks"]
+    assert rank["problem"] == "a piece of the trace was damaged on its way"
+    ask()
+    time_machine.shift(profiles.GIVEN_UP_AFTER.total_seconds() + 1)
+    (rank,) = show(f"/trials/{trial_id}/profiles/9")["ranks"]
+    assert rank["problem"] == "its node did not answer"

@@ -1,0 +1,96 @@
+"""The command that has ranks of a running trial traced, and fetches the traces."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .operations import client_of_environment
+from .output import Failure, JsonOption, console, escape, print_json, say, table
+from .performance import TrialArgument
+
+if TYPE_CHECKING:
+    from ..client import Client
+
+POLL_S = 0.5
+
+
+def profile(
+    trial: TrialArgument,
+    ranks: Annotated[str, typer.Option(help="Global ranks, such as 0,1; at most 8.")] = "0",
+    steps: Annotated[
+        int, typer.Option(min=1, max=20, help="Optimizer steps, from the next one on.")
+    ] = 5,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the traces go.")
+    ] = Path(),
+    last: Annotated[
+        bool, typer.Option("--last", help="Fetch the newest window, without opening another one.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Trace chosen ranks of a running trial with torch's profiler for some steps.
+
+    The training goes on, more slowly meanwhile. Open the files in https://ui.perfetto.dev or in
+    chrome://tracing.
+    """
+    with client_of_environment() as client:
+        if last:
+            windows: list[dict[str, Any]] = client.get(f"/trials/{trial}/profiles")["items"]
+            if not windows:
+                raise Failure(
+                    f"Trial {trial} has no window that is kept.", f"muster profile {trial}"
+                )
+            found = windows[0]
+        else:
+            body = {"ranks": _ranks(ranks), "steps": steps}
+            found = client.post(f"/trials/{trial}/profiles", body)
+        while not found["is_complete"]:
+            time.sleep(POLL_S)
+            found = client.get(f"/trials/{trial}/profiles/{found['no']}")
+        files = _fetch(client, found, output)
+    if as_json:
+        print_json({**found, "files": [str(path) for path in files]})
+        return
+    shown = table("RANK", "NODE", "STEPS", "KIB", "", right=("RANK", "KIB"))
+    for rank in found["ranks"]:
+        ready = rank["state"] == "ready"
+        shown.add_row(
+            str(rank["rank"]),
+            escape(rank["node_name"]),
+            f"{rank['first_step']} to {rank['last_step']}" if ready else "-",
+            f"{rank['size_bytes'] / 1024:.0f}" if ready else "-",
+            escape(rank["problem"]),
+        )
+    console().print(shown)
+    for path in files:
+        print(path)
+    if not files:
+        raise typer.Exit(1)
+    say("Open them in https://ui.perfetto.dev or chrome://tracing.")
+
+
+def _ranks(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise Failure(f"--ranks {text!r} is no list of ranks.", "--ranks 0,1") from None
+
+
+def _fetch(client: Client, found: dict[str, Any], folder: Path) -> list[Path]:
+    """The traces that there are, as files; one that is there already is written again."""
+    files = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for rank in found["ranks"]:
+        if rank["state"] != "ready":
+            continue
+        place = f"/trials/{found['trial_id']}/profiles/{found['no']}/ranks/{rank['rank']}/trace"
+        path = (
+            folder / f"trial-{found['trial_id']}-window-{found['no']}-rank-{rank['rank']}.json.gz"
+        )
+        path.write_bytes(client.download(place))
+        files.append(path)
+    return files
