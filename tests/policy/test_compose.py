@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,18 @@ def test_training_code_cannot_reach_the_database_or_redis() -> None:
     for name in ("agent-1", "agent-2"):
         assert not data_stores & set(SERVICES[name]["networks"])
     assert all("ports" not in SERVICES[name] for name in SERVICES if name != "server")
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "extras"), [("server", {"server"}), ("agent", {"agent", "train"})]
+)
+def test_images_hold_what_their_process_imports(dockerfile: str, extras: set[str]) -> None:
+    """The agent's Python also runs the built-in trainer: all of its packages, not torch alone."""
+    text = (ROOT / dockerfile / "Dockerfile").read_text()
+    (installed,) = re.findall(r'^RUN pip install "\.\[([a-z0-9,]+)\]"', text, re.MULTILINE)
+    assert extras <= set(installed.split(","))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(installed.split(",")) <= set(project["optional-dependencies"])
 
 
 def test_no_secret_is_written_down() -> None:
