@@ -3,7 +3,7 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 
 import { ApiError, network } from "../api/client";
-import { createAppRouter } from "./router";
+import { createAppRouter, startEarly } from "./router";
 
 const theme = createTheme({
   fontFamily: "var(--mantine-font-family)",
@@ -49,6 +49,7 @@ export const queryClient = new QueryClient({
 });
 
 const router = createAppRouter(queryClient);
+startEarly(router, queryClient);
 
 network.onUnauthenticated = () => {
   if (queryClient.getQueryData(["me"])) {

@@ -6,7 +6,7 @@ export class PageLoadError extends Error {
   override name = "PageLoadError";
 }
 
-interface LazyPage {
+export interface LazyPage {
   (): ReturnType<typeof createElement>;
   /** Fetch the code. Never rejects: a page that is not there says so when it is shown. */
   preload: () => Promise<void>;

@@ -13,7 +13,7 @@ import { type ChartSearch, chartSearch } from "../charts/chartSearch";
 import { startOf } from "../lib/forking";
 import { EXPERIMENT_STATES } from "../lib/states";
 import { NotFound, PageError, PagePending } from "./fallbacks";
-import { lazyPage } from "./lazyPage";
+import { lazyPage, type LazyPage } from "./lazyPage";
 import { Shell } from "./Shell";
 
 const isOn = (value: unknown): true | undefined => (value === true || value === "true" ? true : undefined);
@@ -129,6 +129,13 @@ const experimentsRoute = createRoute({
     };
   },
   component: lazyPage(() => import("../features/experiments/Experiments"), "Experiments"),
+  loader: ({ context, location }) => {
+    // Nobody waits for it here, and a page whose code cannot be fetched says so itself.
+    import("../features/experiments/Experiments").then(
+      (page) => page.askEarly(context.queryClient, location.search as ExperimentsSearch),
+      () => undefined,
+    );
+  },
 });
 
 export interface ExperimentSearch {
@@ -301,8 +308,19 @@ export function createAppRouter(queryClient: QueryClient) {
     defaultErrorComponent: PageError,
     defaultPendingComponent: PagePending,
     defaultPendingMs: 200,
+    defaultPendingMinMs: 0, // a page is shown as soon as it is there
     scrollRestoration: true,
   });
+}
+
+/**
+ * Fetch what the first page needs, all at once: its code, and who is signed in. Without it they come
+ * one after the other, each only when the part before has run.
+ */
+export function startEarly(router: ReturnType<typeof createAppRouter>, queryClient: QueryClient): void {
+  const [routes] = router.getMatchedRoutes(location.pathname);
+  for (const { options } of routes) void (options.component as Partial<LazyPage> | undefined)?.preload?.();
+  if (routes.some((route) => route.id === appRoute.id)) void queryClient.prefetchQuery(me);
 }
 
 declare module "@tanstack/react-router" {

@@ -5,7 +5,7 @@ import "../../i18n/en/table";
 import { Button, Switch, TextInput } from "@mantine/core";
 import { useDebouncedValue, useMediaQuery } from "@mantine/hooks";
 import { IconPlus, IconSearch } from "@tabler/icons-react";
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { type QueryClient, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useRouter, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -27,6 +27,24 @@ import css from "./table.module.css";
 import { labelsOf, readColumns, readConditions, resized, toggled, valuesOf, writeColumns, writeConditions } from "./tableColumns";
 import { Views } from "./Views";
 
+/** What an address asks for: which experiments, in which order, with which columns. */
+function askedFor(search: ExperimentsSearch) {
+  const states = pickStates(EXPERIMENT_STATES, search.state);
+  const labels = labelsOf(search.label);
+  const where = readConditions(search.where);
+  const columns = readColumns(search.cols);
+  const filter: ExperimentFilter = { state: states.length > 0 ? states : undefined, project: search.project, q: search.q, label: labels.length > 0 ? labels : undefined, archived: search.archived, where: where.length > 0 ? where : undefined };
+  const values = valuesOf(columns);
+  const shape: TableShape = { sort: search.sort, column: values.length > 0 ? values : undefined };
+  return { states, labels, where, columns, filter, shape };
+}
+
+/** Ask for the first rows before the page is drawn; it finds the same question under way, or its answer. */
+export function askEarly(queryClient: QueryClient, search: ExperimentsSearch): void {
+  const { filter, shape } = askedFor(search);
+  void queryClient.prefetchInfiniteQuery(experiments(filter, PAGE, shape));
+}
+
 /** Beyond so many pages a hint does not have all of them read anew. */
 const LIVE_PAGES = 4;
 
@@ -36,13 +54,7 @@ export function Experiments() {
   const search = useSearch({ from: "/app/experiments" });
   const navigate = useNavigate({ from: "/experiments" });
   const isPhone = useMediaQuery("(max-width: 720px)", undefined, { getInitialValueInEffect: false });
-  const states = pickStates(EXPERIMENT_STATES, search.state);
-  const labels = labelsOf(search.label);
-  const where = readConditions(search.where);
-  const columns = readColumns(search.cols);
-  const filter: ExperimentFilter = { state: states.length > 0 ? states : undefined, project: search.project, q: search.q, label: labels.length > 0 ? labels : undefined, archived: search.archived, where: where.length > 0 ? where : undefined };
-  const values = valuesOf(columns);
-  const shape: TableShape = { sort: search.sort, column: values.length > 0 ? values : undefined };
+  const { states, labels, where, columns, filter, shape } = askedFor(search);
   const query = useInfiniteQuery(experiments(filter, PAGE, shape));
   const numPages = query.data?.pages.length ?? 0;
   const isStill = numPages > LIVE_PAGES;
