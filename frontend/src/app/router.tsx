@@ -8,7 +8,7 @@ import {
 } from "@tanstack/react-router";
 
 import { ApiError } from "../api/client";
-import { authState, me } from "../api/queries";
+import { authState, me, trial, trialMetrics } from "../api/queries";
 import { type ChartSearch, chartSearch } from "../charts/chartSearch";
 import { startOf } from "../lib/forking";
 import { EXPERIMENT_STATES } from "../lib/states";
@@ -31,9 +31,27 @@ const rootRoute = createRootRouteWithContext<{ queryClient: QueryClient }>()({
   notFoundComponent: NotFound,
 });
 
+interface Early {
+  queryClient: QueryClient;
+  params: Partial<Record<string, string>>;
+  search: object;
+}
+
+/**
+ * What a page asks the server, asked while its code is still on its way. The page finds the question
+ * under way, or its answer. Nobody waits here, and what fails is told by the page when it asks itself.
+ */
+function asksEarly(ask: (early: Early) => Promise<unknown>) {
+  const askEarly = (early: Early): void => {
+    ask(early).catch(() => undefined);
+  };
+  return { staticData: { askEarly } };
+}
+
 /** Ids of experiments and trials are numbers; another address leads nowhere. */
+const isNumeric = (id: string): boolean => /^[1-9]\d{0,14}$/.test(id);
 const numeric = (id: string): void => {
-  if (!/^[1-9]\d{0,14}$/.test(id)) throw notFound();
+  if (!isNumeric(id)) throw notFound();
 };
 
 /** Everything inside needs a signed-in user; without one the address is kept and sign-in shown. */
@@ -129,13 +147,9 @@ const experimentsRoute = createRoute({
     };
   },
   component: lazyPage(() => import("../features/experiments/Experiments"), "Experiments"),
-  loader: ({ context, location }) => {
-    // Nobody waits for it here, and a page whose code cannot be fetched says so itself.
-    import("../features/experiments/Experiments").then(
-      (page) => page.askEarly(context.queryClient, location.search as ExperimentsSearch),
-      () => undefined,
-    );
-  },
+  ...asksEarly(({ queryClient, search }) =>
+    import("../features/experiments/Experiments").then((page) => page.askEarly(queryClient, search as ExperimentsSearch)),
+  ),
 });
 
 export interface ExperimentSearch {
@@ -198,6 +212,11 @@ const trialRoute = createRoute({
     };
   },
   component: lazyPage(() => import("../features/trials/TrialPage"), "TrialPage"),
+  ...asksEarly(({ queryClient, params }) => {
+    const id = Number(params["trialId"]);
+    if (!isNumeric(params["trialId"] ?? "")) return Promise.resolve();
+    return Promise.all([queryClient.prefetchQuery(trial(id)), queryClient.prefetchQuery(trialMetrics(id))]);
+  }),
 });
 
 const diagnosisRoute = createRoute({
@@ -314,16 +333,31 @@ export function createAppRouter(queryClient: QueryClient) {
 }
 
 /**
- * Fetch what the first page needs, all at once: its code, and who is signed in. Without it they come
- * one after the other, each only when the part before has run.
+ * Fetch what a page needs all at once: its code, its data and, for the first one, who is signed in.
+ * Without it they come one after the other, each only when the part before has run.
  */
 export function startEarly(router: ReturnType<typeof createAppRouter>, queryClient: QueryClient): void {
-  const [routes] = router.getMatchedRoutes(location.pathname);
-  for (const { options } of routes) void (options.component as Partial<LazyPage> | undefined)?.preload?.();
-  if (routes.some((route) => route.id === appRoute.id)) void queryClient.prefetchQuery(me);
+  const ask = (pathname: string, searchText: string): void => {
+    const [routes, params] = router.getMatchedRoutes(pathname);
+    if (!routes.some((route) => route.id === appRoute.id)) return;
+    void queryClient.prefetchQuery(me);
+    for (const { options } of routes) {
+      void (options.component as Partial<LazyPage> | undefined)?.preload?.();
+      const read = options.validateSearch;
+      const search = (typeof read === "function" ? read(router.options.parseSearch(searchText)) : {}) as object;
+      options.staticData?.askEarly?.({ queryClient, params, search });
+    }
+  };
+  ask(location.pathname, location.search);
+  router.subscribe("onBeforeNavigate", ({ fromLocation, toLocation, pathChanged }) => {
+    if (fromLocation && pathChanged) ask(toLocation.pathname, toLocation.searchStr);
+  });
 }
 
 declare module "@tanstack/react-router" {
+  interface StaticDataRouteOption {
+    askEarly?: (early: Early) => void;
+  }
   interface Register {
     router: ReturnType<typeof createAppRouter>;
   }

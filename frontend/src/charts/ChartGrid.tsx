@@ -1,9 +1,8 @@
 import "../i18n/en/charts";
 
 import { Button } from "@mantine/core";
-import { useIntersection } from "@mantine/hooks";
 import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
-import { useEffect, useMemo } from "react";
+import { useCallback, useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { Empty } from "../components/basics";
@@ -29,7 +28,11 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
   const { t } = useTranslation();
   const text = search.find?.toLowerCase() ?? "";
   const found = useMemo(() => (text ? specs.filter((spec) => spec.names.some((name) => name.toLowerCase().includes(text))) : specs), [specs, text]);
-  const groups = [...new Set(found.map((spec) => spec.group))];
+  const groups = useMemo(() => {
+    const byName = new Map<string, ChartSpec[]>();
+    for (const spec of found) byName.set(spec.group, [...(byName.get(spec.group) ?? []), spec]);
+    return byName;
+  }, [found]);
   const closed = new Set(search.closed?.split(",") ?? []);
   const fold = (group: string): void => {
     const next = closed.has(group) ? [...closed].filter((name) => name !== group) : [...closed, group];
@@ -52,8 +55,7 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
   }
   return (
     <>
-      {groups.map((group) => {
-        const members = found.filter((spec) => spec.group === group);
+      {[...groups].map(([group, members]) => {
         const isOpen = !closed.has(group) || text !== "";
         return (
           <section key={group} className={css["group"]}>
@@ -96,14 +98,38 @@ function Wanted({ names, want, children }: { names: string[]; want: Props["want"
   return children();
 }
 
+const seen = new WeakMap<Element, (isSeen: boolean) => void>();
+/** One for all: an observer for each of 2,000 charts, and its first word about each, take half a second. */
+let observer: IntersectionObserver | undefined;
+
+/** Whether an element is on the screen or nearly; rendered again only when that changes. */
+function useSeen(): [(element: Element | null) => (() => void) | undefined, boolean] {
+  const [isSeen, setSeen] = useState(false);
+  const ref = useCallback((element: Element | null) => {
+    if (!element) return undefined;
+    observer ??= new IntersectionObserver(
+      (entries) => {
+        for (const entry of entries) seen.get(entry.target)?.(entry.isIntersecting);
+      },
+      { rootMargin: "240px" },
+    );
+    seen.set(element, setSeen);
+    observer.observe(element);
+    return () => {
+      seen.delete(element);
+      observer?.unobserve(element);
+    };
+  }, []);
+  return [ref, isSeen];
+}
+
 /** Draws and fetches only what is on the screen: a page of 2,000 metrics stays light. */
 function WhenSeen({ names, want, children }: { names: string[]; want: Props["want"]; children: () => React.ReactNode }) {
-  const { ref, entry } = useIntersection({ rootMargin: "240px" });
-  const visible = entry?.isIntersecting ?? false;
-  useWanted(names, want, visible);
+  const [ref, isSeen] = useSeen();
+  useWanted(names, want, isSeen);
   return (
     <div ref={ref} className={css["cell"]}>
-      {visible ? children() : null}
+      {isSeen ? children() : null}
     </div>
   );
 }
