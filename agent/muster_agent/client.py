@@ -118,6 +118,24 @@ class ControlPlane:
         )
         await self._call("POST", "/deletions", body=wire.dump(request))
 
+    async def export_piece(self, session: Session, export_id: int, idx: int, data: bytes) -> bool:
+        """Send a piece of a file; whether it is still wanted."""
+        response = await self._call(
+            "POST",
+            f"/exports/{export_id}/pieces/{idx}",
+            params={"node_id": session.node_id, "session_epoch": session.epoch},
+            body=data,
+            content_type="application/octet-stream",
+        )
+        return wire.loads(wire.ExportReply, response.content).taken
+
+    async def export(self, session: Session, result: wire.ExportResult) -> None:
+        """Say how the export of a model went."""
+        request = wire.ExportRequest(
+            node_id=session.node_id, session_epoch=session.epoch, result=result
+        )
+        await self._call("POST", "/exports", body=wire.dump(request))
+
     async def preflight(self, session: Session, report: wire.PreflightReport) -> None:
         """Say how a stage of a preflight went here."""
         request = wire.PreflightRequest(

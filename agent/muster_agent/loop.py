@@ -29,6 +29,7 @@ from muster_agent.client import (
     persistently,
 )
 from muster_agent.deletions import Deleter
+from muster_agent.exports import Exporter
 from muster_agent.health import CHECK_INTERVAL_S
 from muster_agent.joining import CannotJoin, introduce, take_credential
 from muster_agent.machine import Machine
@@ -175,10 +176,12 @@ class Agent:
                     probe=self._machine.probe,
                     problems=self._machine.problems,
                 )
+                exporter = Exporter(self._plane, session, open_=self._machine.exported)
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._heartbeats(session))
-                    group.create_task(self._follow(session, deleter, preflights))
+                    group.create_task(self._follow(session, deleter, preflights, exporter))
                     group.create_task(deleter.run())
+                    group.create_task(exporter.run())
                     group.create_task(preflights.run())
                     group.create_task(self._reconcile(session, group))
             except* Superseded:
@@ -286,7 +289,9 @@ class Agent:
             if allocation.spec.on_disconnect == "stop" and allocation.liveness() == "alive":
                 await allocation.command("renew", deadline_boot_s=self._deadline_boot_s)
 
-    async def _follow(self, session: Session, deleter: Deleter, preflights: Preflights) -> None:
+    async def _follow(
+        self, session: Session, deleter: Deleter, preflights: Preflights, exporter: Exporter
+    ) -> None:
         """Keep `_desired` what the server wants."""
         index: int | None = None
         while True:
@@ -302,6 +307,7 @@ class Agent:
             self._wake.set()
             deleter.want(reply.deletions)
             preflights.want(reply.preflights)
+            exporter.want(reply.exports)
             if index is not None and reply.index != index:
                 await asyncio.sleep(0.02)  # a burst of changes becomes one answer
             index = reply.index

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 
 import muster
-from muster import object_store, wire
+from muster import object_store, shards, wire
+from muster.checkpoints import CheckpointDamaged, verify_checkpoint
 from muster_agent import clock, health, inventory, process
 from muster_agent.allocations import Allocation, recover
+from muster_agent.exports import Model
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.history import History
 from muster_agent.interpreters import is_our_own
@@ -137,6 +141,25 @@ class Machine:
             cluster_id=wanted.cluster_id,
         )
 
+    @contextlib.contextmanager
+    def exported(self, wanted: wire.Export) -> Iterator[Model]:
+        """One safetensors file of the model of a checkpoint, whose files are verified first. What is
+        fetched from an object store is let go of in the end. Raises RefusedPath, OSError and
+        CheckpointDamaged."""
+        if not wanted.storage_url:
+            folder = self._storage.own_folder(
+                wanted.path, storage_id=wanted.storage_id, cluster_id=wanted.cluster_id
+            )
+            verify_checkpoint(folder)
+            yield _model(folder)
+            return
+        require_own_path(wanted.path, wanted.cluster_id)
+        url = f"{wanted.storage_url}/muster-{wanted.cluster_id}/{wanted.path}"
+        self._home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="export-", dir=self._home) as copy:
+            folder, _ = object_store.fetch(url, Path(copy))
+            yield _model(folder)
+
     def probe(self, wanted: wire.Preflight) -> Probe:
         """How to start this node's part of a preflight."""
         python = wanted.python or self._settings.python
@@ -182,6 +205,16 @@ class Machine:
             loopback_interface=LOOPBACK_INTERFACE,
         )
         return self._warm.want(python, environment, spec.slot_type)
+
+
+def _model(folder: Path) -> Model:
+    """Raises CheckpointDamaged."""
+    try:
+        return shards.exported(folder)
+    except FileNotFoundError:
+        raise CheckpointDamaged(
+            f"{folder.name} holds no {shards.INDEX}: another program than the built-in trainer made it"
+        ) from None
 
 
 def _make_sdk_folder(home: Path) -> str:

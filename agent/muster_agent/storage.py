@@ -61,6 +61,20 @@ class Storage:
                 f"own (MUSTER_AGENT_STORAGE_DIR), or move that folder away"
             )
 
+    def own_folder(self, path: str, *, storage_id: str, cluster_id: str) -> Path:
+        """A folder of this server, to be read. Raises RefusedPath, FileNotFoundError when it is gone,
+        and OSError."""
+        parts = require_own_path(path, cluster_id)
+        if self.id() != storage_id or not storage_id:
+            raise RefusedPath("this node has another storage folder now")
+        with contextlib.ExitStack() as opened:
+            folder = _open(self._root, None, opened)
+            for depth, part in enumerate(parts):
+                folder = _open(part, folder, opened)
+                if depth == 0 and _read_mark(folder, OWNER_FILE) != cluster_id:
+                    raise RefusedPath(f"{part} does not carry this server's mark")
+        return self._root.joinpath(*parts)
+
     def delete(self, path: str, *, request: int, storage_id: str, cluster_id: str) -> int:
         """Delete a folder of this server; how many bytes its files had. 0 when it was gone.
 

@@ -42,9 +42,11 @@ def upgrade() -> None:
     _add_lineage()
     _add_external()
     _add_profiles()
+    _add_exports()
 
 
 def downgrade() -> None:
+    _drop_exports()
     _drop_profiles()
     _drop_external()
     _drop_lineage()
@@ -747,3 +749,62 @@ def _add_external() -> None:
 def _drop_external() -> None:
     op.drop_column("trials", "point")
     op.drop_column("trials", "is_external")
+
+
+# ---------------------------------------------------------------- models as one file
+
+
+def _add_exports() -> None:
+    op.create_table(
+        "exports",
+        sa.Column("id", BigId, nullable=False),
+        sa.Column("checkpoint_id", BigId, nullable=False),
+        sa.Column("trial_id", sa.Integer(), nullable=False),
+        sa.Column("trial_no", sa.Integer(), nullable=False),
+        sa.Column("experiment_id", sa.Integer(), nullable=False),
+        sa.Column("step", sa.BigInteger(), nullable=False),
+        sa.Column("storage_id", sa.String(length=64), nullable=False),
+        sa.Column("storage_url", sa.String(), nullable=False),
+        sa.Column("path", sa.String(length=255), nullable=False),
+        sa.Column("node_name", sa.String(length=128), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("message", sa.String(), nullable=False),
+        sa.Column("room_bytes", sa.BigInteger(), nullable=False),
+        sa.Column("size_bytes", sa.BigInteger(), nullable=True),
+        sa.Column("sha256", sa.String(length=64), nullable=False),
+        sa.Column("requested_by", sa.String(length=160), nullable=False),
+        sa.Column("requested_at", Timestamp, nullable=False),
+        sa.Column("ended_at", Timestamp, nullable=True),
+        sa.Column("expires_at", Timestamp, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["checkpoint_id"],
+            ["checkpoints.id"],
+            name=op.f("fk_exports_checkpoint_id_checkpoints"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_exports")),
+    )
+    op.create_index("ix_exports_state", "exports", ["state"], unique=False)
+    op.create_index("ix_exports_trial_id", "exports", ["trial_id"], unique=False)
+    op.create_index("ix_exports_checkpoint_id", "exports", ["checkpoint_id"], unique=False)
+    op.create_table(
+        "export_chunks",
+        sa.Column("export_id", BigId, nullable=False),
+        sa.Column("idx", sa.Integer(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["export_id"],
+            ["exports.id"],
+            name=op.f("fk_export_chunks_export_id_exports"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("export_id", "idx", name=op.f("pk_export_chunks")),
+    )
+
+
+def _drop_exports() -> None:
+    op.drop_table("export_chunks")
+    op.drop_index("ix_exports_checkpoint_id", table_name="exports")
+    op.drop_index("ix_exports_trial_id", table_name="exports")
+    op.drop_index("ix_exports_state", table_name="exports")
+    op.drop_table("exports")

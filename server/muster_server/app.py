@@ -22,6 +22,7 @@ from muster_server.api import (
     driving,
     errors,
     experiments,
+    exports,
     health,
     live,
     logs,
@@ -67,6 +68,7 @@ _API_ROUTERS = (
     users.router,
     cluster.router,
     experiments.router,
+    exports.router,
     operations.router,
     driving.router,
     projects.router,
@@ -102,6 +104,7 @@ def _routes() -> tuple[BaseRoute, ...]:
     app.include_router(prometheus.router)
     app.include_router(agents.router, prefix="/agent/v1")
     app.include_router(blobs.agent_router, prefix="/agent/v1")
+    app.include_router(exports.agent_router, prefix="/agent/v1")
     for router in _API_ROUTERS:
         app.include_router(router, prefix="/api/v1")
     app.include_router(description.router)

@@ -45,6 +45,13 @@ class Settings(BaseSettings):
     """Most bytes of a request from an agent."""
     blob_max_bytes: int = Field(default=100 * 1_048_576, ge=1024)
     """Most bytes of an uploaded code bundle."""
+    export_max_bytes: int = Field(default=2 << 30, ge=1_048_576)
+    """Most bytes of a model exported through the server; larger ones are exported by the command
+    line, where the checkpoint lies."""
+    exports_max_bytes: int = Field(default=8 << 30, ge=1_048_576)
+    """Most bytes of all exported models that are kept at a time, in the database."""
+    export_hours: int = Field(default=24, ge=1)
+    """An exported model is deleted this long after it was asked for."""
     header_max_bytes: int = Field(default=32_768, ge=1024)
     """Most bytes of all headers of a request."""
     request_timeout_s: float = Field(default=30.0, gt=0)

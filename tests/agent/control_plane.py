@@ -52,6 +52,10 @@ class TestControlPlane:
         self.epoch = 0
         self.deletions: dict[int, wire.Deletion] = {}
         self.deletion_results: list[wire.DeletionResult] = []
+        self.exports: dict[int, wire.Export] = {}
+        self.exported: dict[int, dict[int, bytes]] = {}
+        """Export → its pieces by number."""
+        self.export_results: list[wire.ExportResult] = []
         self.blobs: dict[str, bytes] = {}
         self.registrations: list[dict[str, Any]] = []
         self.log_bytes_at_exit: dict[str, dict[tuple[int, str], int]] = {}
@@ -112,6 +116,27 @@ class TestControlPlane:
             self.deletions[deletion.id] = deletion
             self.index += 1
             self.changed.notify_all()
+
+    def want_exported(self, export: wire.Export) -> None:
+        with self.changed:
+            self.exports[export.id] = export
+            self.index += 1
+            self.changed.notify_all()
+
+    def take_piece(self, export_id: int, idx: int, data: bytes) -> wire.ExportReply:
+        with self.lock:
+            if export_id not in self.exports:
+                return wire.ExportReply(taken=False)
+            self.exported.setdefault(export_id, {})[idx] = data
+            return wire.ExportReply(taken=True)
+
+    def take_export(self, body: dict[str, Any]) -> wire.ExportReply:
+        result = wire.load(wire.ExportRequest, body).result
+        with self.changed:
+            self.export_results.append(result)
+            self.index += 1
+            self.changed.notify_all()
+            return wire.ExportReply(taken=self.exports.pop(result.id, None) is not None)
 
     def want_preflight(self, preflight: wire.Preflight | None) -> None:
         """This one, at its stage, and no other; None: none any more."""
@@ -198,6 +223,7 @@ class TestControlPlane:
                 assignments=list(self.assignments.values()),
                 deletions=list(self.deletions.values()),
                 preflights=list(self.preflights.values()),
+                exports=list(self.exports.values()),
             )
 
     def take_deletions(self, body: dict[str, Any]) -> wire.DeletionsReply:
@@ -315,6 +341,10 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
                 return 200, plane.take_preflight(content)
             if parts == ["deletions"]:
                 return 200, plane.take_deletions(content)
+            if parts == ["exports"]:
+                return 200, plane.take_export(content)
+            if parts[0] == "exports":
+                return 200, plane.take_piece(int(parts[1]), int(parts[3]), body)
             if parts[2] == "records":
                 return plane.take_records(parts[1], content)
             return 200, plane.take_log(

@@ -110,6 +110,9 @@ def see_which_checkpoints_would_go(
     plan = client.get(f"/experiments/{experiment_id}/checkpoints:plan", last=0)
     trial_id = client.get(f"/experiments/{experiment_id}")["only_trial_id"]
     page.goto(f"{stack.url}/trials/{trial_id}?tab=checkpoints")
+    page.get_by_test_id("export-model").first.click()
+    problem = page.get_by_test_id("export-problem").first
+    expect(problem).to_contain_text("another program than the built-in trainer made it")
     page.get_by_test_id("cleaning-open").click()
     expect(page.get_by_test_id("cleaning-policy")).to_contain_text("everything is kept")
     page.get_by_label("Newest of each trial").fill("0")

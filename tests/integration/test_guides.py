@@ -49,10 +49,22 @@ def check_experiments(stack: Stack) -> None:
 
 
 def check_training(stack: Stack) -> None:
-    """The model of one's own was trained and judged."""
+    """The model of one's own was trained and judged, and can be had as one file."""
     metrics, _ = trial_of(stack, "own")
     assert metrics["val/loss"] == 3
     assert metrics["test/accuracy"] == 1
+    with stack.client() as client:
+        named = client.pages("/experiments", q="own", state="COMPLETED")
+        experiment = next(e for e in named if e["name"] == "own")
+        trial_id = client.trials(experiment["id"])[0]["id"]
+        checkpoint = next(client.pages(f"/trials/{trial_id}/checkpoints"))
+    file = stack.home / "own.safetensors"
+    made = stack.cli("checkpoint", "export", str(checkpoint["id"]), str(file))
+    assert made.returncode == 0, made.stderr
+    here = stack.home / "here.safetensors"
+    (folder,) = stack.home.glob(f"**/experiment-{experiment['id']}/trial-1/{checkpoint['path']}")
+    assert stack.cli("checkpoint", "export", str(folder), str(here)).returncode == 0
+    assert file.read_bytes() == here.read_bytes()
 
 
 def check_scaling(stack: Stack) -> None:

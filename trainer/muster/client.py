@@ -18,6 +18,7 @@ ClientError (code, message, hint, fields, status)
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -349,6 +350,36 @@ class Client:
                 },
             )
         return bundle.sha256
+
+    def download_to(self, path: str, to: Path) -> str:
+        """Fetch a file into `to`, which is complete or not there; the SHA-256 the server gave of it.
+
+        Raises Unreachable and Refused, also when what arrived is not that file.
+        """
+        draft = to.with_name(f".{to.name}.{os.getpid()}")
+        digest = hashlib.sha256()
+        try:
+            with self._http.stream("GET", f"/api/v1{path}") as reply:
+                if reply.status_code >= 400:
+                    reply.read()
+                    raise _refused(reply, self.target)
+                expected = str(reply.headers.get("ETag", "")).strip('"')
+                with draft.open("wb") as file:
+                    for piece in reply.iter_bytes():
+                        digest.update(piece)
+                        file.write(piece)
+            if digest.hexdigest() != expected:
+                raise Refused(f"{path} arrived damaged.", code="client.damaged", hint="try again")
+            draft.replace(to)
+        except httpx.TransportError as error:
+            raise Unreachable(
+                f"The download from {self.target.url} ended early ({_describe(error)}).",
+                code="client.unreachable",
+                hint="try again",
+            ) from error
+        finally:
+            draft.unlink(missing_ok=True)
+        return expected
 
     def submit(
         self, document: str, *, overrides: Sequence[str] = (), blob_sha256: str | None = None

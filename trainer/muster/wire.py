@@ -410,6 +410,55 @@ class DeletionsReply:
     num_taken: int
 
 
+EXPORT_PIECE_BYTES = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """A model that is to be made into one file and sent in pieces. Asked of one node that can read
+    its checkpoint, until it says how that went; doing it twice is harmless, for the pieces are the
+    same."""
+
+    id: int
+    storage_id: str
+    """The storage meant; a node that has another one by now says so."""
+    path: str
+    """Relative to the storage folder."""
+    cluster_id: str
+    """The mark that the experiment's folder must carry."""
+    max_bytes: int
+    """A larger file is not taken."""
+    storage_url: str = ""
+    """An object store that the path is in, below a folder of this server, in place of the storage
+    folder. storage_id says nothing then."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportResult:
+    id: int
+    outcome: Literal["done", "failed"]
+    size_bytes: int = 0
+    sha256: str = ""
+    message: str = ""
+    """Why it failed: nothing that would go better by itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportRequest:
+    """`POST /agent/v1/exports`, after all its pieces: `POST /agent/v1/exports/{id}/pieces/{idx}`, of
+    EXPORT_PIECE_BYTES each but the last."""
+
+    node_id: str
+    session_epoch: int
+    result: ExportResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportReply:
+    taken: bool
+    """False: it is not wanted any more."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PreflightPeer:
     rank: int
@@ -506,6 +555,8 @@ class AssignmentsReply:
     """All folders this node should delete from its storage; each stays here until it is reported."""
     preflights: list[Preflight] = field(default_factory=list)
     """All preflights this node takes part in now."""
+    exports: list[Export] = field(default_factory=list)
+    """All models this node should make into one file; each stays here until it is reported."""
 
 
 # ---------------------------------------------------------------- the record stream of an allocation

@@ -428,6 +428,14 @@ export const trialCheckpoints = (id: number) =>
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
+/** Exports of a trial's checkpoints, newest first. Asked again while one is being made. */
+export const trialExports = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "exports"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/trials/{trial_id}/exports", { params: { path: { trial_id: id }, query: { limit: PAGE } }, signal })),
+    refetchInterval: (query) => (query.state.data?.items.some((row) => row.state === "pending") ? 1000 : false),
+  });
+
 /** Steps with a checkpoint, for marks on charts: of the newest 200. */
 export const trialCheckpointSteps = (id: number) =>
   queryOptions({

@@ -89,7 +89,7 @@ async def agent_lease(http: Request, agent: Agent, request: LeaseRequest) -> Lea
 
 
 async def renew(http: Request, agent: Principal, request: LeaseRequest) -> LeaseReply:
-    _require_self(agent, request.node_id)
+    require_self(agent, request.node_id)
     settings: Settings = http.app.state.settings
 
     def renew_alone(session: Session) -> LeaseReply:
@@ -121,7 +121,7 @@ async def follow(
     http: Request, agent: Principal, fence: Fence, *, index: int, wait_s: float
 ) -> bytes:
     """wire.AssignmentsReply as JSON."""
-    _require_self(agent, fence.node_id)
+    require_self(agent, fence.node_id)
     deadline = time.monotonic() + min(wait_s, MAX_WAIT_S)
     polls: PollWatch = http.app.state.polls
     with polls.listen(fence, index) as listener:
@@ -166,7 +166,7 @@ async def agent_records(
 async def store(
     http: Request, agent: Principal, allocation_id: str, request: RecordsRequest
 ) -> RecordsReply:
-    _require_self(agent, request.node_id)
+    require_self(agent, request.node_id)
 
     def store_alone(session: Session) -> many_records.Stored:
         applied: list[NumberedRecord] = []
@@ -226,7 +226,7 @@ async def agent_logs(
     session_epoch: int,
 ) -> LogsReply:
     """Raw log bytes from `offset` on, at most 1 MiB. The reply says where to go on."""
-    _require_self(agent, node_id)
+    require_self(agent, node_id)
     data = bytearray()
     async for chunk in http.stream():
         data += chunk
@@ -256,7 +256,7 @@ async def agent_logs(
 @router.post("/preflights", operation_id="agent_preflights")
 def agent_preflights(database: Db, agent: Agent, request: PreflightRequest) -> PreflightReply:
     """How a stage of a preflight went on this node."""
-    _require_self(agent, request.node_id)
+    require_self(agent, request.node_id)
     with database.transaction() as session:
         return agents.take_preflight(session, request, now=clock.now())
 
@@ -264,7 +264,7 @@ def agent_preflights(database: Db, agent: Agent, request: PreflightRequest) -> P
 @router.post("/deletions", operation_id="agent_deletions")
 def agent_deletions(database: Db, agent: Agent, request: DeletionsRequest) -> DeletionsReply:
     """How the deletions of files went that the node was asked for."""
-    _require_self(agent, request.node_id)
+    require_self(agent, request.node_id)
     with database.transaction() as session:
         return agents.take_deletions(session, request, now=clock.now())
 
@@ -274,6 +274,6 @@ def _writes(http: Request) -> Together:
     return writes
 
 
-def _require_self(agent: Principal, node_id: str) -> None:
+def require_self(agent: Principal, node_id: str) -> None:
     if agent.node_id != node_id:
         raise Forbidden("auth.forbidden", "This credential belongs to another node.")

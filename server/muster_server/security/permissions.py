@@ -94,6 +94,11 @@ PERMISSIONS: Mapping[str, Permission] = {
     "run_bulk": "submit",
     "preview_checkpoint_cleaning": "view",
     "clean_checkpoints": "submit",
+    "request_export": "submit",
+    "list_trial_exports": "view",
+    "get_export": "view",
+    "download_export": "view",
+    "delete_export": "submit",
     "list_deletions": "view",
     "dismiss_deletion": "admin",
     # scaling reports
@@ -166,6 +171,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "agent_logs": "agent",
     "agent_get_blob": "agent",
     "agent_deletions": "agent",
+    "agent_export_piece": "agent",
+    "agent_exports": "agent",
     "agent_preflights": "agent",
     # description of the API
     "openapi": "self",

@@ -21,6 +21,8 @@ from muster.wire import (
     AssignmentsReply,
     DeletionsReply,
     DeletionsRequest,
+    ExportReply,
+    ExportRequest,
     LeaseReply,
     LeaseRequest,
     PreflightReply,
@@ -37,7 +39,15 @@ from muster_server.errors import Superseded
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
-from . import credentials, file_deletions, identity, node_health, preflights, system_metrics
+from . import (
+    checkpoint_exports,
+    credentials,
+    file_deletions,
+    identity,
+    node_health,
+    preflights,
+    system_metrics,
+)
 from .allocations import changed, clean, lock_what_may_be_freed
 from .events import add_event
 
@@ -306,6 +316,7 @@ def _assignments_of(
         assignments=[_assignment(row) for row in rows],
         deletions=file_deletions.wanted_of(session, name=node.name, storage_id=node.storage_id),
         preflights=preflights.wanted_of(session, fence.node_id),
+        exports=checkpoint_exports.wanted_of(session, name=node.name, storage_id=node.storage_id),
     )
 
 
@@ -324,6 +335,12 @@ def take_deletions(
     """How deletions of files went that this node was asked for. Raises Superseded."""
     node = require_session(session, request.node_id, request.session_epoch)
     return file_deletions.take_results(session, node, request, now=now)
+
+
+def take_export(session: Session, request: ExportRequest, *, now: dt.datetime) -> ExportReply:
+    """How the export of a model went that this node was asked for. Raises Superseded."""
+    node = require_session(session, request.node_id, request.session_epoch)
+    return checkpoint_exports.take_result(session, node, request.result, now=now)
 
 
 def _assignment(row: Any) -> Assignment:

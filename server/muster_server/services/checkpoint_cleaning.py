@@ -22,7 +22,7 @@ from muster_server.domain.checkpoint_keeping import CheckpointView, Keep, Verdic
 from muster_server.domain.states import TERMINAL_TRIAL
 from muster_server.schemas.operations import CheckpointVerdict, CleaningOut, CleaningPlanOut
 
-from . import file_deletions
+from . import checkpoint_exports, file_deletions
 from .checkpoints import OBJECT_STORE, store_of, trial_folder
 from .events import add_event
 from .experiments import get_experiment
@@ -181,6 +181,7 @@ def clean(session: Session, cleaning: Cleaning, *, by: str, now: dt.datetime) ->
             now,
         )
     session.flush()
+    checkpoint_exports.give_up(session, [v.checkpoint.id for v in going], now)
     file_deletions.wake_nodes(session, storages)
     add_event(
         session,

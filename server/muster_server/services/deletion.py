@@ -26,6 +26,7 @@ from muster_server.db.models import (
     CheckpointRow,
     EventRow,
     ExperimentRow,
+    ExportRow,
     FileDeletionRow,
     LogChunkRow,
     LogStreamRow,
@@ -291,6 +292,7 @@ def begin(
         session.add_all(requested)
     experiment.deleting_at = caller.now
     session.flush()
+    session.execute(delete(ExportRow).where(ExportRow.experiment_id == experiment_id))
     for sha256 in _own_bundles(session, [experiment_id]):
         session.execute(delete(BlobRow).where(BlobRow.sha256 == sha256))
     file_deletions.wake_nodes(session, {row.storage_id for row in requested})

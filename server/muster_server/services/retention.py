@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import (
     EventRow,
     ExperimentRow,
+    ExportRow,
     FileDeletionRow,
     IdempotencyRow,
     JoinTokenRow,
@@ -69,7 +70,7 @@ def delete_leftovers(session: Session) -> int:
 
 
 def delete_expired(session: Session, now: dt.datetime) -> None:
-    """Delete sessions, tokens, request keys and notes of deletions that are of no use now."""
+    """Delete sessions, tokens, request keys, exports and notes of deletions that are of no use now."""
     for statement in (
         delete(SessionRow).where(SessionRow.expires_at < now),
         delete(OneTimeTokenRow).where(
@@ -83,6 +84,7 @@ def delete_expired(session: Session, now: dt.datetime) -> None:
         ),
         delete(NodeSampleRow).where(NodeSampleRow.at < now - dt.timedelta(hours=SAMPLE_HOURS)),
         delete(PreflightRow).where(PreflightRow.ended_at < now - dt.timedelta(days=PREFLIGHT_DAYS)),
+        delete(ExportRow).where(ExportRow.expires_at < now),
         delete(FileDeletionRow).where(
             FileDeletionRow.state.in_(("done", "dismissed")),
             FileDeletionRow.ended_at < now - dt.timedelta(days=FILE_DELETION_DAYS),

@@ -19,6 +19,10 @@ from muster.wire import (
     DeletionsReply,
     DeletionsRequest,
     ExitInfo,
+    Export,
+    ExportReply,
+    ExportRequest,
+    ExportResult,
     Inventory,
     LeaseReply,
     NumberedRecord,
@@ -189,6 +193,27 @@ class FakeAgent:
             node_id=self.node_id, session_epoch=self.epoch, results=list(results)
         )
         return load(DeletionsReply, self._post("/deletions", request, 200)).num_taken
+
+    def exports(self) -> list[Export]:
+        """The models it is asked to make into one file now."""
+        reply = self.client.get(
+            "/agent/v1/assignments",
+            params={"node_id": self.node_id, "session_epoch": self.epoch, "wait": 0},
+        )
+        assert reply.status_code == 200, reply.text
+        return load(AssignmentsReply, reply.json()).exports
+
+    def send_piece(self, export_id: int, idx: int, data: bytes) -> Any:
+        return self.client.post(
+            f"/agent/v1/exports/{export_id}/pieces/{idx}",
+            params={"node_id": self.node_id, "session_epoch": self.epoch},
+            content=data,
+            headers={"Content-Type": "application/octet-stream"},
+        )
+
+    def report_export(self, result: ExportResult) -> bool:
+        request = ExportRequest(node_id=self.node_id, session_epoch=self.epoch, result=result)
+        return load(ExportReply, self._post("/exports", request, 200)).taken
 
     def preflights(self) -> list[Preflight]:
         """Those it is asked to take part in now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,8 @@ from .operations import client_of_environment, size
 from .output import Failure, JsonOption, age, console, number, print_json, say, table
 
 app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, clean up, export.")
+
+POLL_S = 0.5
 
 LastOption = Annotated[
     int | None, typer.Option("--last", min=0, help="Keep the newest N of each trial.")
@@ -120,22 +123,46 @@ def _print_plan(plan: dict[str, Any]) -> None:
 @app.command("export")
 def export(
     place: Annotated[
-        str, typer.Argument(metavar="FOLDER", help="A checkpoint's folder, or its URL.")
+        str,
+        typer.Argument(metavar="CHECKPOINT", help="Its number, its folder, or its URL."),
     ],
     output: Annotated[Path, typer.Argument(metavar="FILE", help="Such as model.safetensors.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
 ) -> None:
     """Make one safetensors file of the model of a checkpoint of the built-in trainer.
 
-    Needs the folder, as the list and the trial's page name it, and neither a server nor torch; of one in
-    an object store the credentials, as the workers do, and room for a copy. Its files are verified
-    first.
+    By its number, as the list names it, an agent makes the file and the server hands it on. By its folder
+    or URL the file is made here, which needs neither a server nor torch; of one in an object store
+    the credentials, as the workers do, and room for a copy. Its files are verified first.
     """
+    if output.exists() and not force:
+        raise Failure(f"{output} exists.", "--force replaces it", exit_code=EXIT_USAGE)
+    if place.isdecimal() and not Path(place).is_dir():
+        _export_by_server(int(place), output)
+    else:
+        _export_here(place, output)
+
+
+def _export_by_server(checkpoint_id: int, output: Path) -> None:
+    with client_of_environment() as client:
+        found = client.post(f"/checkpoints/{checkpoint_id}:export", repeatable=True)
+        waits_for = ""
+        while found["state"] == "pending":
+            if found["waits_for"] != waits_for:
+                waits_for = found["waits_for"]
+                say(f"Waiting for {waits_for}.")
+            time.sleep(POLL_S)
+            found = client.get(f"/exports/{found['id']}")
+        if found["state"] == "failed":
+            raise Failure(f"Checkpoint {checkpoint_id} was not exported: {found['message']}.")
+        client.download_to(f"/exports/{found['id']}/file", output)
+    say(f"{output}: the model of step {found['step']}, {size(found['size_bytes'])}.")
+
+
+def _export_here(place: str, output: Path) -> None:
     from .. import object_store, shards
     from ..checkpoints import CheckpointDamaged, verify_checkpoint
 
-    if output.exists() and not force:
-        raise Failure(f"{output} exists.", "--force replaces it", exit_code=EXIT_USAGE)
     draft = output.with_name(f".{output.name}.{os.getpid()}")
     copy = output.with_name(f".{output.name}.{os.getpid()}-fetched")
     try:

@@ -6,7 +6,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { me, trialCheckpoints, type TrialDetail } from "../../api/queries";
+import { me, trialCheckpoints, trialExports, type TrialDetail } from "../../api/queries";
 import { Empty, LoadMore } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
@@ -14,11 +14,14 @@ import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { CleaningDialog } from "./CleaningDialog";
+import { ExportButton } from "./ExportButton";
 
 export function Checkpoints({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
   const user = useQuery(me).data;
   const query = useInfiniteQuery(trialCheckpoints(trial.id));
+  const mayChange = user !== undefined && user.role !== "viewer";
+  const exports = useQuery(trialExports(trial.id)).data?.items ?? [];
   const [cleaning, setCleaning] = useState(false);
   return (
     <QueryView query={query}>
@@ -32,7 +35,7 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
               {t("cleaning.open")}
             </Button>
           </Group>
-          {cleaning ? <CleaningDialog experimentId={trial.experiment_id} mayClean={user !== undefined && user.role !== "viewer"} onClose={() => setCleaning(false)} /> : null}
+          {cleaning ? <CleaningDialog experimentId={trial.experiment_id} mayClean={mayChange} onClose={() => setCleaning(false)} /> : null}
           <DataTable
             rows={items}
             rowKey={(c) => c.id}
@@ -73,10 +76,13 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
                 quiet: true,
                 align: "right",
                 cell: (c) =>
-                  user && user.role !== "viewer" && c.state === "complete" ? (
-                    <LinkButton variant="subtle" size="compact-xs" to="/submit" search={{ from: trial.experiment_id, start: String(c.id) }} data-testid="fork-here">
+                  c.state === "complete" ? (
+                    <Group gap={4} justify="flex-end" wrap="nowrap">
+                    <ExportButton trialId={trial.id} checkpointId={c.id} last={exports.find((e) => e.checkpoint_id === c.id)} mayAsk={mayChange} />
+                    {mayChange ? <LinkButton variant="subtle" size="compact-xs" to="/submit" search={{ from: trial.experiment_id, start: String(c.id) }} data-testid="fork-here">
                       {t("fork.here")}
-                    </LinkButton>
+                    </LinkButton> : null}
+                    </Group>
                   ) : null,
               },
               { id: "path", header: t("checkpoints.path"), cell: (c) => <span className="mono" style={{ overflowWrap: "anywhere" }}>{c.path}</span> },

@@ -300,6 +300,14 @@ export const trials = {
     best: "best",
     latest: "latest",
   },
+  exporting: {
+    ask: "Export",
+    hint: "Make one safetensors file of its model, by an agent that can read it.",
+    waits: "Waiting for {{node}}",
+    download: "Download",
+    file: "{{name}}, {{size}}",
+    failed: "Not exported: {{why}}",
+  },
   cleaning: {
     open: "What could be deleted…",
     title: "What would be deleted",

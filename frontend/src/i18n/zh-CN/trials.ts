@@ -300,6 +300,14 @@ export const trials: Same<typeof english> = {
     best: "最佳",
     latest: "最新",
   },
+  exporting: {
+    ask: "导出",
+    hint: "由能读取它的代理把模型做成一个 safetensors 文件。",
+    waits: "正在等待 {{node}}",
+    download: "下载",
+    file: "{{name}}，{{size}}",
+    failed: "未导出：{{why}}",
+  },
   cleaning: {
     open: "哪些可以删除…",
     title: "将删除哪些",

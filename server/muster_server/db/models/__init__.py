@@ -28,6 +28,7 @@ from .experiments import (
     TrialRow,
     WorkerRow,
 )
+from .exports import ExportChunkRow, ExportRow
 from .identity import (
     ApiTokenRow,
     AuditRow,
@@ -58,6 +59,8 @@ __all__ = [
     "EvaluationRow",
     "EventRow",
     "ExperimentRow",
+    "ExportChunkRow",
+    "ExportRow",
     "FileDeletionRow",
     "IdempotencyRow",
     "JoinTokenRow",

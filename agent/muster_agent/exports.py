@@ -1,0 +1,129 @@
+"""Making one file of a model and sending it, when the server asks for it.
+
+Nothing is written here but what is fetched from an object store: the file is made piece by piece from
+the checkpoint, and each piece is sent before the next one is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+
+import structlog
+
+from muster import wire
+from muster.checkpoints import CheckpointDamaged
+from muster_agent.client import ControlPlane, Refused, Session, persistently
+from muster_agent.storage import RefusedPath
+
+log = structlog.get_logger("muster.agent")
+
+Model = tuple[int, Iterator[bytes]]
+"""Size of a file in bytes, and its content in parts of any length."""
+Open = Callable[[wire.Export], AbstractContextManager[Model]]
+
+
+class _NotWanted(Exception):
+    """The server has let go of it."""
+
+
+class Exporter:
+    """The exports of one session, one after another. `want` takes the complete set as often as it
+    comes."""
+
+    def __init__(self, plane: ControlPlane, session: Session, *, open_: Open) -> None:
+        """open_: blocks, and so does reading; raises RefusedPath, OSError and CheckpointDamaged."""
+        self._plane = plane
+        self._session = session
+        self._open = open_
+        self._wanted: dict[int, wire.Export] = {}
+        self._reported: set[int] = set()
+        self._wake = asyncio.Event()
+
+    def want(self, exports: Sequence[wire.Export]) -> None:
+        self._wanted = {e.id: e for e in exports}
+        self._reported &= self._wanted.keys()
+        if self._wanted.keys() - self._reported:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """For as long as the session lasts. Raises Superseded."""
+        while True:
+            while (wanted := self._next()) is not None:
+                self._reported.add(wanted.id)
+                with contextlib.suppress(_NotWanted):
+                    await self._report(await self._try(wanted))
+            await self._wake.wait()
+            self._wake.clear()
+
+    def _next(self) -> wire.Export | None:
+        return next((e for e in self._wanted.values() if e.id not in self._reported), None)
+
+    async def _report(self, result: wire.ExportResult) -> None:
+        log.info("export", id=result.id, outcome=result.outcome, message=result.message)
+        try:
+            await persistently(lambda: self._plane.export(self._session, result), what="exports")
+        except Refused as error:
+            log.warning("export_not_taken", id=result.id, error=str(error))
+
+    async def _try(self, wanted: wire.Export) -> wire.ExportResult:
+        """Raises _NotWanted."""
+        opened = self._open(wanted)
+        try:
+            size_bytes, content = await asyncio.to_thread(opened.__enter__)
+            try:
+                return await self._send(wanted, size_bytes, content)
+            finally:
+                await asyncio.to_thread(opened.__exit__, None, None, None)
+        except FileNotFoundError as error:
+            why = f"{error.filename or wanted.path} is not there"
+        except (RefusedPath, CheckpointDamaged, Refused) as error:
+            why = str(error)
+        except OSError as error:
+            why = f"{error.strerror or error}"
+        return wire.ExportResult(id=wanted.id, outcome="failed", message=why)
+
+    async def _send(
+        self, wanted: wire.Export, size_bytes: int, content: Iterator[bytes]
+    ) -> wire.ExportResult:
+        if size_bytes > wanted.max_bytes:
+            return wire.ExportResult(
+                id=wanted.id,
+                outcome="failed",
+                message=f"the file would have {size_bytes:,} bytes, and {wanted.max_bytes:,} are "
+                f"taken at most; use `muster checkpoint export` on this node",
+            )
+        digest = hashlib.sha256()
+        pieces = _in_pieces(content)
+        idx = 0
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            digest.update(piece)
+            taken = await persistently(
+                lambda idx=idx, piece=piece: self._plane.export_piece(  # type: ignore[misc]
+                    self._session, wanted.id, idx, piece
+                ),
+                what="export pieces",
+            )
+            if not taken:
+                raise _NotWanted
+            idx += 1
+        return wire.ExportResult(
+            id=wanted.id, outcome="done", size_bytes=size_bytes, sha256=digest.hexdigest()
+        )
+
+
+def _in_pieces(content: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes, EXPORT_PIECE_BYTES at a time."""
+    held = bytearray()
+    for part in content:
+        held += part
+        done = 0
+        while len(held) - done >= wire.EXPORT_PIECE_BYTES:
+            yield bytes(held[done : done + wire.EXPORT_PIECE_BYTES])
+            done += wire.EXPORT_PIECE_BYTES
+        del held[:done]
+    if held:
+        yield bytes(held)

@@ -1,0 +1,113 @@
+"""Models as one file each: asked for and fetched by people, made and sent by agents."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from sqlalchemy.orm import Session
+
+from muster.wire import EXPORT_PIECE_BYTES, ExportReply, ExportRequest
+from muster_server import clock
+from muster_server.api.agents import require_self
+from muster_server.api.deps import Agent, By, Config, Cursor, Db, Id, Limit
+from muster_server.db.together import Together
+from muster_server.errors import TooLarge
+from muster_server.schemas.base import Page
+from muster_server.schemas.exports import ExportOut
+from muster_server.services import agents, checkpoint_exports, identity
+
+from .fast_json import FastJsonRoute
+
+router = APIRouter(tags=["trials"])
+agent_router = APIRouter(tags=["agents"], route_class=FastJsonRoute)
+
+MAX_PIECES = 2**20
+
+
+@router.post("/checkpoints/{checkpoint_id}:export", status_code=202, operation_id="request_export")
+def request_export(checkpoint_id: Id, db: Db, by: By, settings: Config) -> ExportOut:
+    """Have the model of a checkpoint of the built-in trainer made into one safetensors file, by an
+    agent that can read it. One that is there, or under way, is the answer."""
+    with db.transaction() as session:
+        return checkpoint_exports.request(session, checkpoint_id, by, settings=settings)
+
+
+@router.get("/trials/{trial_id}/exports", operation_id="list_trial_exports")
+def list_trial_exports(
+    trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+) -> Page[ExportOut]:
+    """Exports of its checkpoints that have not expired, newest first."""
+    with db.read() as session:
+        return checkpoint_exports.list_exports(session, trial_id, cursor=cursor, limit=limit)
+
+
+@router.get("/exports/{export_id}", operation_id="get_export")
+def get_export(export_id: Id, db: Db) -> ExportOut:
+    """How far it is."""
+    with db.read() as session:
+        return checkpoint_exports.get_export(session, export_id)
+
+
+@router.get(
+    "/exports/{export_id}/file",
+    operation_id="download_export",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/octet-stream": {}}}},
+)
+def download_export(export_id: Id, db: Db) -> StreamingResponse:
+    """The file. 409 while it is not done, and when it failed."""
+    with db.read() as session:
+        found = checkpoint_exports.require_done(session, export_id)
+    return StreamingResponse(
+        checkpoint_exports.stream(db, export_id),
+        media_type="application/octet-stream",
+        headers={
+            "Content-Length": str(found.size_bytes),
+            "Content-Disposition": f'attachment; filename="{found.file_name}"',
+            "ETag": f'"{found.sha256}"',
+        },
+    )
+
+
+@router.delete("/exports/{export_id}", status_code=204, operation_id="delete_export")
+def delete_export(export_id: Id, db: Db, by: By) -> Response:
+    """Delete its file, or give it up while it is pending. The checkpoint stays."""
+    with db.transaction() as session:
+        checkpoint_exports.delete_export(session, export_id, by)
+    return Response(status_code=204)
+
+
+@agent_router.post("/exports/{export_id}/pieces/{idx}", operation_id="agent_export_piece")
+async def agent_export_piece(
+    http: Request,
+    agent: Agent,
+    export_id: Id,
+    idx: Annotated[int, Path(ge=0, lt=MAX_PIECES)],
+    node_id: Annotated[str, Query(max_length=64)],
+    session_epoch: int,
+) -> ExportReply:
+    """A piece of a file, of 1 MiB, the last one shorter. Harmless to repeat."""
+    require_self(agent, node_id)
+    data = bytearray()
+    async for chunk in http.stream():
+        data += chunk
+        if len(data) > EXPORT_PIECE_BYTES:
+            raise TooLarge("exports.piece_too_large", f"At most {EXPORT_PIECE_BYTES:,} bytes.")
+
+    def store(session: Session) -> bool:
+        identity.confirm_agent(session, agent)
+        node = agents.require_session(session, node_id, session_epoch)
+        return checkpoint_exports.take_piece(session, node, export_id, idx, bytes(data))
+
+    writes: Together = http.app.state.writes
+    return ExportReply(taken=await writes.do(store))
+
+
+@agent_router.post("/exports", operation_id="agent_exports")
+def agent_exports(database: Db, agent: Agent, request: ExportRequest) -> ExportReply:
+    """How the export of a model went that the node was asked for."""
+    require_self(agent, request.node_id)
+    with database.transaction() as session:
+        return agents.take_export(session, request, now=clock.now())

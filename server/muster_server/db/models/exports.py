@@ -1,0 +1,62 @@
+"""Models made into one file each, for use elsewhere."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from .base import Base, BigId
+
+
+class ExportRow(Base):
+    """The model of a checkpoint as one file. Wanted of an agent until it says how that went; kept
+    in the database for a while, so that every API server can serve it."""
+
+    __tablename__ = "exports"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    checkpoint_id: Mapped[int] = mapped_column(
+        BigId, ForeignKey("checkpoints.id", ondelete="CASCADE")
+    )
+    trial_id: Mapped[int]
+    trial_no: Mapped[int]
+    experiment_id: Mapped[int]
+    step: Mapped[int] = mapped_column(BigInteger)
+    storage_id: Mapped[str] = mapped_column(String(64))
+    """Of the storage folder, which several nodes may share; `object-store` for one that
+    storage_url names."""
+    storage_url: Mapped[str] = mapped_column(default="")
+    path: Mapped[str] = mapped_column(String(255))
+    """Relative to the storage folder, or to this server's folder in the object store."""
+    node_name: Mapped[str] = mapped_column(String(128))
+    """The node that wrote the checkpoint."""
+    state: Mapped[str] = mapped_column(String(16), default="pending")
+    """pending | done | failed."""
+    message: Mapped[str] = mapped_column(default="")
+    room_bytes: Mapped[int] = mapped_column(BigInteger)
+    """Taken of what all exports may have: its size, or as long as that is not known, at most it."""
+    size_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    sha256: Mapped[str] = mapped_column(String(64), default="")
+    requested_by: Mapped[str] = mapped_column(String(160))
+    requested_at: Mapped[dt.datetime]
+    ended_at: Mapped[dt.datetime | None]
+    expires_at: Mapped[dt.datetime]
+    """It is deleted then, whatever became of it."""
+
+    __table_args__ = (
+        Index("ix_exports_state", "state"),
+        Index("ix_exports_trial_id", "trial_id"),
+        Index("ix_exports_checkpoint_id", "checkpoint_id"),
+    )
+
+
+class ExportChunkRow(Base):
+    __tablename__ = "export_chunks"
+
+    export_id: Mapped[int] = mapped_column(
+        BigId, ForeignKey("exports.id", ondelete="CASCADE"), primary_key=True
+    )
+    idx: Mapped[int] = mapped_column(primary_key=True)
+    data: Mapped[bytes] = mapped_column(LargeBinary)
