@@ -82,6 +82,7 @@ def main() -> None:
                         "method": "pbt",
                         "population": max(given.trials // 4, 4),
                         "interval": max(given.epochs // 3, 1),
+                        "explore": ["lr", "momentum"],  # a clone keeps its parent's shape
                     }
                     found = run(stack, client, pbt, given, kill=False)
                 if given.without_full:

@@ -8,14 +8,16 @@ import threading
 from dataclasses import dataclass
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, event, select
 
 from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, TrialRow
+from muster_server.domain.lifecycle import SetTrial, Step
 from muster_server.domain.search import Searcher
 from muster_server.loops.search import search_pass
 from muster_server.schemas.experiments import ExperimentIn
 from muster_server.security.principal import Principal
 from muster_server.services import experiment_views, experiments, operations, search, search_results
+from muster_server.services.lifecycle import apply_step
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 ADMIN = operations.Caller(principal=Principal(kind="user", name="ada", role="admin"), now=NOW)
@@ -285,3 +287,133 @@ def test_a_member_that_a_user_paused_before_its_report_arrived_rests_at_its_rung
         rest(database, no, 40 + no)
     search_pass(database, NOW)
     assert trials(database)[4].parent_no == 2
+
+
+PBT = """
+name: population
+trainer: {}
+hyperparameters: {lr: {log: [1e-4, 1e-1]}}
+search: {method: pbt, metric: val/loss, goal: min, population: 4, max_length: {epochs: 3},
+  interval: 1, seed: 3}
+"""
+
+
+def _population(database, pass_):
+    """A population from its first member to its end; what there was of each trial."""
+    values = {1: 0.4, 2: 0.1, 3: 0.3, 4: 0.2}
+    for epoch in (1, 2, 3):
+        for no, trial in trials(database).items():
+            if trial.state in ("STOPPED_EARLY", "COMPLETED"):
+                continue
+            with database.transaction() as session:
+                row = session.get_one(TrialRow, trial.id)
+                row.state, row.attempt_no = "RUNNING", epoch
+                value = values.get(no, no / 100)
+                search.on_metrics(session, row, [Update(value, epoch=float(epoch))], NOW)
+        pass_()
+        for trial in trials(database).values():
+            if trial.state != "RUNNING":
+                continue
+            with database.transaction() as session:
+                row = session.get_one(TrialRow, trial.id)
+                if epoch == 3:
+                    row.state = "COMPLETED"
+                    search.on_trial_terminal(session, row, NOW)
+                else:
+                    row.state, row.latest_checkpoint_id = "PAUSED", 100 * epoch + row.no
+                    search.on_trial_paused(session, row, NOW)
+        pass_()
+        for trial in trials(database).values():
+            if trial.desired == "early" and trial.state != "STOPPED_EARLY":
+                with database.transaction() as session:
+                    row = session.get_one(TrialRow, trial.id)
+                    row.state = "STOPPED_EARLY"
+                    search.on_trial_terminal(session, row, NOW)
+        pass_()
+    return [
+        (t.no, t.state, t.hparams, t.parent_no, t.generation, t.source_checkpoint_id, t.reason)
+        for t in trials(database).values()
+    ]
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_population_is_the_same_when_the_controller_dies_between_any_two_statements(
+    submit, database
+):
+    """Every pass of the loop is broken off before each of its statements in turn, then carried out."""
+    submit(PBT)
+    deaths = 0
+
+    def undisturbed():
+        search_pass(database, NOW)
+
+    def dying():
+        nonlocal deaths
+        for at in range(1, 1_000):
+            seen = 0
+
+            def die(*_args, at=at):
+                nonlocal seen
+                seen += 1
+                if seen == at:
+                    raise Killed
+
+            event.listen(database.engine, "before_cursor_execute", die)
+            try:
+                search_pass(database, NOW)
+                return
+            except Killed:
+                deaths += 1
+            finally:
+                event.remove(database.engine, "before_cursor_execute", die)
+        raise AssertionError("the pass does not end")
+
+    found = _population(database, dying)
+    assert experiment(database).search_state["finished"] is True
+    assert [row[3:6] for row in found if row[3] is not None] == [(2, 1, 102), (5, 2, 205)]
+    assert deaths > 50
+    with database.transaction() as session:
+        for table in (SearchEventRow, EventRow, TrialRow, ExperimentRow):
+            session.execute(delete(table))
+    submit(PBT)
+    assert _population(database, undisturbed) == found
+
+
+def test_a_member_that_has_given_up_its_slots_is_heard_of_with_its_checkpoint(database, submit):
+    submit(PBT)
+    (first, *_) = trials(database).values()
+    with database.transaction() as session:
+        row = session.get_one(TrialRow, first.id)
+        row.state, row.desired, row.latest_checkpoint_id = "RUNNING", "pause", 107
+    pause = SetTrial(trial_id=first.id, before="RUNNING", after="PAUSED", reason="at its rung")
+    with database.transaction() as session:
+        apply_step(session, Step(subject=f"trial:{first.id}", actions=(pause,)), now=NOW)
+    with database.read() as session:
+        (rested,) = session.scalars(
+            select(SearchEventRow.event).where(SearchEventRow.key == "rested:1:0")
+        )
+    assert rested["checkpoint_id"] == 107
+
+
+def test_a_trial_that_ends_is_heard_of_with_all_its_objectives(database, submit):
+    submit("""
+name: two
+trainer: {}
+hyperparameters: {lr: {log: [1e-4, 1e-1]}}
+search: {method: random, trials: 2, objectives: [{metric: a, goal: min}, {metric: b, goal: max}]}
+""")
+    (first, *_) = trials(database).values()
+    with database.transaction() as session:
+        row = session.get_one(TrialRow, first.id)
+        row.state, row.summary = "RUNNING", {"a": {"last": 1.5}, "b": {"last": "NaN"}}
+    end = SetTrial(trial_id=first.id, before="RUNNING", after="COMPLETED", reason="done")
+    with database.transaction() as session:
+        apply_step(session, Step(subject=f"trial:{first.id}", actions=(end,)), now=NOW)
+    with database.read() as session:
+        (ended,) = session.scalars(
+            select(SearchEventRow.event).where(SearchEventRow.key == "ended:1")
+        )
+    assert ended["values"] == [1.5, "NaN"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -96,3 +97,15 @@ def test_a_probe_validates_nothing_and_tells_every_step():
     assert config.strategy.bucket_mb == 2.5
     assert (config.save_best, config.test, config.rows_per_s) == (False, False, 0.0)
     assert resolve({}, {"probe": None}).probe is None
+
+
+def test_a_trial_holds_at_the_rungs_that_the_server_names_and_nowhere_else():
+    document = {"trainer": {}, "search": {"hold": {"at": [1, 3], "unit": "epochs", "for_s": 5.0}}}
+    hold = resolve(document, {}).hold
+    assert hold is not None
+    assert [step for step in range(1, 50) if hold.is_due(step, 10)] == [10, 30]
+    by_steps = dataclasses.replace(hold, unit="steps")
+    assert [step for step in range(1, 50) if by_steps.is_due(step, 10)] == [1, 3]
+    assert resolve({"trainer": {}}, {}).hold is None
+    with pytest.raises(ConfigError):
+        resolve({"trainer": {"options": {"hold": {}}}}, {})

@@ -5412,6 +5412,7 @@ export interface components {
             }[];
             /** Sampled Trials */
             sampled_trials: components["schemas"]["PlannedTrial"][];
+            search_cost: components["schemas"]["SearchCostOut"] | null;
             /** Valid */
             valid: boolean;
         };
@@ -6205,6 +6206,34 @@ export interface components {
             slots: number;
             speedup: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
             step_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+        };
+        /**
+         * SearchCostOut
+         * @description What a whole search is expected to take: its deciding code, played with random results.
+         */
+        SearchCostOut: {
+            /** Cost */
+            cost: number | null;
+            /** Currency */
+            currency: string;
+            /** Duration S */
+            duration_s: number | null;
+            /** Full Slot Hours */
+            full_slot_hours: number | null;
+            /** Full Units */
+            full_units: number;
+            /** Slot Hours */
+            slot_hours: number | null;
+            /** Total Units */
+            total_units: number;
+            /** Unit */
+            unit: string;
+            /** Unit S */
+            unit_s: number | null;
+            /** Unit S From */
+            unit_s_from: string;
+            /** Within Budget */
+            within_budget: boolean | null;
         };
         /**
          * SearchLimitsIn

@@ -355,6 +355,20 @@ class Objective(Section):
     """Whether less (`min`) or more (`max`) is better."""
 
 
+class WarmStart(Section):
+    """What earlier searches have found."""
+
+    experiments: Annotated[
+        list[Annotated[int, Field(ge=1, lt=2**31)]], Field(min_length=1, max_length=10)
+    ]
+    """Their numbers. Trials count that ran to their end and have a finite value of this search's
+    metric, and whose hyperparameters are all there and within this space; others are left out."""
+    top: Annotated[int, Field(ge=0, le=100)] = 5
+    """So many of their best points are tried first."""
+    history: bool = True
+    """Whether a sampler that learns is told of them all."""
+
+
 class Search(Section):
     """How trials are chosen from `hyperparameters`."""
 
@@ -430,6 +444,11 @@ class Search(Section):
         list[Annotated[SafeStr, Field(min_length=1, max_length=500)]], Field(max_length=50)
     ] = []
     """Conditions every drawn point fulfils: `batch_size * accumulate <= 4096`."""
+    warm_start: WarmStart | None = None
+    """Begin with what earlier experiments have found. With `random`, `asha` and `median`."""
+    unit_s: Annotated[float, Field(gt=0, le=10_000_000)] | None = None
+    """Seconds that a trial takes for one unit of `max_length`, for the preview of what a search
+    costs. Default: as measured by the latest experiment of the same name in the project."""
     target: Annotated[float, Field(allow_inf_nan=False)] | None = None
     """The search ends when a trial reports this value of the metric or a better one."""
     patience: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None

@@ -35,6 +35,30 @@ class PlannedNode(Output):
     command: list[str]
 
 
+class SearchCostOut(Output):
+    """What a whole search is expected to take: its deciding code, played with random results."""
+
+    total_units: int
+    """Trained by all trials together, in the unit of `max_length`."""
+    full_units: int
+    """If every trial trained in full."""
+    unit: str
+    unit_s: float | None
+    """Seconds one trial takes for a unit; null: neither stated nor measured, and then nothing
+    below is known."""
+    unit_s_from: str
+    """"search.unit_s" or "experiment 12"; "" where it is null."""
+    slot_hours: float | None
+    full_slot_hours: float | None
+    cost: float | None
+    """At the pool's price; null also where it has none."""
+    currency: str
+    duration_s: float | None
+    """If as many trials as `concurrent` always run."""
+    within_budget: bool | None
+    """Null: there is no budget of slot-hours or cost, or it is not known."""
+
+
 class PreviewOut(Output):
     """The same checks as a submission, nothing stored."""
 
@@ -52,6 +76,8 @@ class PreviewOut(Output):
     rungs: list[dict[str, Any]]
     """[{"bracket": 0, "units": 1, "max_trials": 8, "expected_trials": 8}, ...]; empty for methods that
     judge no trial before its end."""
+    search_cost: SearchCostOut | None
+    """Null where `search.max_length` is not given, or the search is too large to be played."""
     plan: list[PlannedNode]
     """Where one trial would run now; empty when it would wait."""
     fits_now: bool

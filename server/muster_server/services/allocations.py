@@ -24,6 +24,7 @@ from muster_server.domain.budgets import slot_seconds
 from muster_server.domain.scheduler import NodeShare
 
 from .checkpoints import Start, trial_folder, url_of
+from .documents import STOPPING, search_spec
 from .spending import Used, lock_accounts, settle
 
 BUILT_IN_TRAINER = ("-m", "muster.training")
@@ -127,7 +128,7 @@ def build_spec(
         python=environment.get("python"),
         environment={str(k): str(v) for k, v in (environment.get("variables") or {}).items()},
         hparams=trial.hparams,
-        config=config,
+        config=_with_hold(config),
         seed=trial.seed,
         cluster_id=cluster_id,
         checkpoint_dir=trial_folder(experiment.id, trial.no),
@@ -204,6 +205,23 @@ def clean(
         touch(session, f"trial:{trial_id}")
     touch(session, "cluster", "loops")
     return {member.node_id for member in members}
+
+
+HOLD_S = {"population": 60.0, "synchronous": 5.0, "promotion": 5.0}
+"""By rule: how long a trial waits at its rung for word of the search. A population always rests
+there; under the other rules a trial may go on at once, of which nobody sends word."""
+
+
+def _with_hold(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration, with where the built-in trainer waits for what its search decides."""
+    if config.get("trainer") is None or config["search"]["method"] not in STOPPING:
+        return config
+    spec = search_spec(config)
+    if spec.rule not in HOLD_S:
+        return config
+    at = [mark for mark in spec.marks if mark != spec.max_units]
+    hold = {"at": at, "unit": spec.unit, "for_s": HOLD_S[spec.rule]}
+    return {**config, "search": {**config["search"], "hold": hold}}
 
 
 def _entrypoint(config: dict[str, Any]) -> list[str]:

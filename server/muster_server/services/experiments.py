@@ -13,13 +13,13 @@ from sqlalchemy.orm import Session
 from muster_server.db.engine import touch
 from muster_server.db.models import BlobRow, ExperimentRow, SearchEventRow, SpendingRow
 from muster_server.domain.probes import Purpose
-from muster_server.domain.search import Searcher, Started, action_to_json, event_to_json
+from muster_server.domain.search import Event, Searcher, Started, action_to_json, event_to_json
 from muster_server.domain.states import ExperimentState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.experiments import ExperimentIn, ExperimentPatch
 from muster_server.security.principal import Principal
 
-from . import blobs, budgets, idempotency, projects, sources, spending
+from . import blobs, budgets, idempotency, projects, sources, spending, warm_start
 from .documents import Resolved, check_entry_file, resolve, search_spec
 from .events import add_event
 from .ownership import require_charge
@@ -43,12 +43,14 @@ def resolve_submission(session: Session, body: ExperimentIn, *, now: dt.datetime
     config = resolved.config
     _, late = budgets.store(config["budget"], now=now)
     found = sources.find(session, config["from"]) if config["from"] is not None else None
+    warm = warm_start.find(session, config)
     problems = [
         p
         for p in (
             _check_code(session, config, body.blob_sha256),
             late,
             found if isinstance(found, FieldProblem) else None,
+            warm if isinstance(warm, FieldProblem) else None,
         )
         if p is not None
     ]
@@ -169,7 +171,12 @@ def _insert(
     now: dt.datetime,
 ) -> ExperimentRow:
     searcher = Searcher(search_spec(config))
-    actions = searcher.apply(Started())
+    warm = warm_start.find(session, config)
+    events: list[Event] = [Started()]
+    if isinstance(warm, warm_start.Found):
+        events.insert(0, warm.event)
+    decided = [searcher.apply(event) for event in events]
+    actions = [action for some in decided for action in some]
     budget, problem = budgets.store(config["budget"], now=now)
     assert problem is None, "checked with the submission"
     source = sources.describe(session, config["from"], parent=parent)
@@ -192,7 +199,7 @@ def _insert(
         priority=config["resources"]["priority"],
         slots_per_trial=config["resources"]["slots"],
         search_state=searcher.state(),
-        search_seq=1,
+        search_seq=len(events),
         metric_name=config["search"]["metric"],
         metric_goal=config["search"]["goal"],
         created_at=now,
@@ -200,15 +207,16 @@ def _insert(
     session.add(experiment)
     session.flush()
     spending.open_account(session, experiment.id, experiment.project_id)
-    session.add(
+    session.add_all(
         SearchEventRow(
             experiment_id=experiment.id,
-            seq=1,
-            key=Started().key,
-            event=event_to_json(Started()),
-            actions=[action_to_json(action) for action in actions],
+            seq=seq,
+            key=event.key,
+            event=event_to_json(event),
+            actions=[action_to_json(action) for action in some],
             at=now,
         )
+        for seq, (event, some) in enumerate(zip(events, decided, strict=True), start=1)
     )
     add_event(
         session,
@@ -217,6 +225,8 @@ def _insert(
         now=now,
         experiment_id=experiment.id,
     )
+    if isinstance(warm, warm_start.Found):
+        add_event(session, "search.warmed", warm.sentence, now=now, experiment_id=experiment.id)
     if parent is not None:
         add_event(
             session,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from typing import Any
 
 from sqlalchemy.orm import Session
 
-from muster_server.domain.search import Searcher, SearchSpec, sampling
-from muster_server.domain.search.simulate import simulate
+from muster_server.domain.search import Searcher, SearchSpec
 from muster_server.schemas.base import FieldError
 from muster_server.schemas.experiments import (
     ExperimentIn,
@@ -17,14 +15,13 @@ from muster_server.schemas.experiments import (
     PreviewOut,
 )
 
+from . import search_costs, warm_start
 from .documents import search_spec
 from .experiments import resolve_submission
 from .foresight import Foresight
 from .queue import plan_one
 
 SAMPLED_TRIALS = 10
-SIMULATED_TRIALS_MAX = 2_000
-_SIMULATION_SEED = 20_240_607
 
 
 def preview_experiment(
@@ -45,6 +42,7 @@ def preview_experiment(
             num_trials_is_upper_bound=False,
             sampled_trials=[],
             rungs=[],
+            search_cost=None,
             plan=[],
             fits_now=False,
             fit_reason="",
@@ -53,7 +51,12 @@ def preview_experiment(
             preempts=[],
         )
     spec = search_spec(config)
-    planned = plan_one(session, config, foresight, now=now)
+    searcher = Searcher(spec)
+    warm = warm_start.find(session, config)
+    if isinstance(warm, warm_start.Found):
+        searcher.apply(warm.event)
+    is_external = config["search"]["runner"] == "external"
+    planned = None if is_external else plan_one(session, config, foresight, now=now)
     return PreviewOut(
         valid=True,
         errors=[],
@@ -61,14 +64,15 @@ def preview_experiment(
         origins=resolved.origins,
         num_trials=spec.trials,
         num_trials_is_upper_bound=False,
-        sampled_trials=[PlannedTrial(hparams=h) for h in Searcher(spec).preview(SAMPLED_TRIALS)],
+        sampled_trials=[PlannedTrial(hparams=h) for h in searcher.preview(SAMPLED_TRIALS)],
         rungs=expected_rungs(spec),
-        plan=list(planned.nodes),
-        fits_now=bool(planned.nodes),
-        fit_reason=planned.reason,
-        position=planned.position,
-        estimated_start_at=planned.estimated_start_at,
-        preempts=list(planned.preempts),
+        search_cost=search_costs.expected_cost(session, config, spec),
+        plan=list(planned.nodes) if planned else [],
+        fits_now=bool(planned.nodes) if planned else True,
+        fit_reason=planned.reason if planned else "Its trials are run outside: no slots are used.",
+        position=planned.position if planned else None,
+        estimated_start_at=planned.estimated_start_at if planned else None,
+        preempts=list(planned.preempts) if planned else [],
     )
 
 
@@ -82,14 +86,11 @@ def expected_rungs(spec: SearchSpec) -> list[dict[str, Any]]:
     if not spec.rungs:
         return []
     expected: list[int] = []
-    # What is drawn changes nothing of who goes on: a model need not be asked for it.
-    played_spec = dataclasses.replace(spec, sampler="random", constraints=(), target=None)
     if spec.explore is not None:
         # As many are at every rung when none fails.
         expected = [spec.explore.size] * len(spec.rungs)
-    elif spec.trials <= SIMULATED_TRIALS_MAX:
-        played = simulate(played_spec, lambda no, _h, _u: sampling.uniform(_SIMULATION_SEED, no))
-        expected = played.per_rung
+    elif search_costs.can_play(spec):
+        expected = search_costs.play(spec).per_rung
     else:
         expected = [
             max(bracket.trials // spec.divisor**i, 1)

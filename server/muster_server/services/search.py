@@ -134,9 +134,12 @@ def _objectives(session: Session, trial: TrialRow) -> tuple[float, ...] | None:
         select(ExperimentRow.config).where(ExperimentRow.id == trial.experiment_id)
     )
     names = [o["metric"] for o in (config or {})["search"].get("objectives") or ()]
-    if not names or any(name not in trial.summary for name in names):
+    if not names:
         return None
-    return tuple(decode_number(trial.summary[name]["last"]) for name in names)
+    summary = session.scalar(select(TrialRow.summary).where(TrialRow.id == trial.id)) or {}
+    if any(name not in summary for name in names):
+        return None
+    return tuple(decode_number(summary[name]["last"]) for name in names)
 
 
 def on_trial_paused(

@@ -298,6 +298,22 @@ def numbers_text(numbers: Sequence[int], *, at_most: int = 20) -> str:
     return ", ".join(map(str, numbers[:at_most])) + more
 
 
+def _cost_text(cost: dict[str, Any]) -> str:
+    share = 1 - cost["total_units"] / cost["full_units"]
+    text = f"Expected: {cost['total_units']:,} {cost['unit']} of training"
+    text += f", {share:.0%} less than in full" if share > 0 else ""
+    if cost["slot_hours"] is None:
+        return f"{text}; say search.unit_s to see slot-hours and cost."
+    text += f"; {number(cost['slot_hours'])} slot-hours ({cost['unit_s_from']})"
+    if cost["cost"] is not None:
+        text += f", {number(cost['cost'])} {cost['currency']}"
+    if cost["within_budget"] is False:
+        text += ": more than its budget"
+    return (
+        f"{text}; about {number(cost['duration_s'] / 3600)} h if all of it runs at once as asked."
+    )
+
+
 def _print_preview(preview: dict[str, Any]) -> None:
     import shlex
 
@@ -314,7 +330,12 @@ def _print_preview(preview: dict[str, Any]) -> None:
             values = "  ".join(f"{k}={number(v)}" for k, v in planned["hparams"].items())
             out.print(f"  {escape(values)}")
     for rung in preview["rungs"]:
-        out.print(f"  rung at {rung['units']}: up to {rung['max_trials']} trials")
+        out.print(
+            f"  rung at {rung['units']}: {rung['expected_trials']} trials expected, "
+            f"{rung['max_trials']} at most"
+        )
+    if (cost := preview.get("search_cost")) is not None:
+        out.print(_cost_text(cost))
     out.print(
         "Fits now." if preview["fits_now"] else f"Would wait: {escape(preview['fit_reason'])}"
     )

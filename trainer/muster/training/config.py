@@ -61,6 +61,22 @@ class Every:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Hold:
+    """Training lengths at which a search lets trials wait, as the server writes them."""
+
+    at: tuple[int, ...]
+    unit: str
+    """steps or epochs."""
+    for_s: float
+    """How long to wait there for word; then the trial goes on."""
+
+    def is_due(self, step: int, steps_per_epoch: int) -> bool:
+        """Whether one of them is reached with `step` (1-based)."""
+        size = steps_per_epoch if self.unit == "epochs" else 1
+        return any(step == mark * size for mark in self.at)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """Settings of one training. Any of them may also be a hyperparameter of the same name."""
 
@@ -148,12 +164,14 @@ class TrainConfig:
     measure_comm: bool = True
     probe: Probe | None = None
     """A short training that shows what something costs; written as in probes.EXPECTED."""
+    hold: Hold | None = None
+    """Where to wait for what the search decides. None: nowhere."""
     inject: list[Inject] = field(default_factory=list)
 
 
 _FROM_ELSEWHERE = {
     "slots", "strategy", "checkpoint_epochs", "checkpoint_steps", "checkpoint_async",
-    "measure_comm", "inject",
+    "measure_comm", "inject", "hold",
 }  # fmt: skip
 """Fields that are no hyperparameters."""
 _TUNABLE = {f.name for f in dataclasses.fields(TrainConfig)} - _FROM_ELSEWHERE
@@ -235,6 +253,9 @@ def resolve(
     values["slots"] = (document.get("resources") or {}).get("slots")
     measure = document.get("measure") or {}
     values["measure_comm"] = all(measure.get(key) is not False for key in ("steps", "comm"))
+    hold = (document.get("search") or {}).get("hold")
+    if hold is not None:
+        values["hold"] = Hold(at=tuple(hold["at"]), unit=hold["unit"], for_s=hold["for_s"])
     config = _as_probe(TrainConfig(**values, inject=inject))
     _check_strategy(config, document.get("resources") or {})
     return config

@@ -28,7 +28,7 @@ from muster.training import (
     strategies,
     tasks,
 )
-from muster.training.config import Every, TrainConfig
+from muster.training.config import Every, Hold, TrainConfig
 from muster.training.data.ahead import fetch_ahead
 from muster.training.saving.saver import Saver
 from muster.training.strategies import parts
@@ -161,6 +161,10 @@ def _train_and_save(
             is_best = training.watch.observe(val, training.step)
             if rank == 0:
                 _report_validation(run, training, values, val, timer, num_steps)
+        if config.hold and not stop and config.hold.is_due(training.step, training.steps_per_epoch):
+            timer.flush()
+            with timer.pause():
+                stop = _word_of_search(run, config.hold, alone=sharers == 1)
         ends = stop or training.watch.verdict or training.step == num_steps
         if ends or (is_best and config.save_best) or _is_checkpoint_due(config, training):
             with timer.checkpoint():
@@ -182,6 +186,21 @@ def _train_and_save(
         _say(run, ended)
     if config.test:
         evaluation.test(run, training, task, best=config.save_best)
+
+
+HOLD_POLL_S = 0.02
+
+
+def _word_of_search(run: Run, hold: Hold, *, alone: bool) -> StopNotice | None:
+    """Wait at a rung until this trial is told to leave, at most `hold.for_s`.
+
+    A pause takes a second or two to arrive. A training whose epochs take less would be far past its
+    rung by then, and have used slots that others were to have.
+    """
+    until = time.monotonic() + hold.for_s
+    while run.is_managed and run.stop_notice is None and time.monotonic() < until:
+        time.sleep(HOLD_POLL_S)
+    return run.should_stop(agree=not alone)
 
 
 def planned_steps(config: TrainConfig, steps_per_epoch: int) -> int:

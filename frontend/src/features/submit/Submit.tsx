@@ -7,6 +7,7 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { IconChevronDown, IconRocket } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import type { TFunction } from "i18next";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -201,6 +202,21 @@ function RungPlan({ rungs, unit }: { rungs: Preview["rungs"]; unit: string }) {
   );
 }
 
+/** What a whole search is expected to take. */
+function costRows(t: TFunction, cost: NonNullable<Preview["search_cost"]>): [string, React.ReactNode][] {
+  const spared = 1 - cost.total_units / cost.full_units;
+  const rows: [string, React.ReactNode][] = [
+    [t("submit.training"), `${lengthText(t, cost.total_units, cost.unit)}${spared > 0 ? ` · ${t("submit.spared", { share: format.pct(spared) })}` : ""}`],
+  ];
+  if (cost.slot_hours === null) return [...rows, [t("submit.slotHours"), t("submit.noUnitTime")]];
+  const from = cost.unit_s_from === "search.unit_s" ? t("submit.stated") : t("submit.measured", { where: cost.unit_s_from.replace(/^experiment /, "#") });
+  rows.push([t("submit.slotHours"), `${format.num(cost.slot_hours)} (${from})`]);
+  if (cost.cost !== null) rows.push([t("submit.cost"), `${format.num(cost.cost)} ${cost.currency}`]);
+  if (cost.duration_s !== null) rows.push([t("submit.duration"), format.duration(cost.duration_s)]);
+  if (cost.within_budget === false) rows.push([t("submit.budget"), t("submit.overBudget")]);
+  return rows;
+}
+
 function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; errors: FieldError[]; takes: React.ReactNode; onError: (path: string) => void }) {
   const { t } = useTranslation();
   const names = [...new Set(preview.sampled_trials.flatMap((trial) => Object.keys(trial.hparams)))];
@@ -235,6 +251,7 @@ function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; er
                 ...(preview.rungs.length > 0
                   ? ([[t("search.rungs"), <RungPlan key="rungs" rungs={preview.rungs} unit={rungUnit(preview.config)} />]] as [string, React.ReactNode][])
                   : []),
+                ...(preview.search_cost ? costRows(t, preview.search_cost) : []),
               ]}
             />
           </Section>

@@ -75,6 +75,17 @@ class Enqueued:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Warmed:
+    """What earlier searches have found, before this one begins."""
+
+    known: tuple[tuple[dict[str, Any], float], ...]
+    """(hyperparameters, value of the metric) for the sampler; in order, finite."""
+    first: tuple[tuple[dict[str, Any], str], ...]
+    """(hyperparameters, name) of the points to try before those that are drawn."""
+    key: str = "warmed"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Closed:
     """No more points are to come: what there is runs to its end, and then the search is over."""
 
@@ -90,7 +101,7 @@ class Limited:
     key: str = ""
 
 
-Event = Started | Validated | TrialEnded | Rested | Promoted | Enqueued | Closed | Limited
+Event = Started | Validated | TrialEnded | Rested | Promoted | Enqueued | Warmed | Closed | Limited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +170,7 @@ _EVENTS: dict[str, type[Event]] = {
     "rested": Rested,
     "promoted": Promoted,
     "enqueued": Enqueued,
+    "warmed": Warmed,
     "closed": Closed,
     "limited": Limited,
 }
@@ -189,6 +201,8 @@ def event_from_json(plain: dict[str, Any]) -> Event:
     cls = _EVENTS[fields.pop("type")]
     if cls is Validated:
         fields["value"] = decode_number(fields["value"])
+    if cls is Warmed:
+        fields |= {name: tuple((h, v) for h, v in fields[name]) for name in ("known", "first")}
     if fields.get("values") is not None:
         fields["values"] = tuple(decode_number(value) for value in fields["values"])
     return cls(**fields)

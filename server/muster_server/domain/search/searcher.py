@@ -28,6 +28,7 @@ from .events import (
     StopTrial,
     TrialEnded,
     Validated,
+    Warmed,
 )
 from .medians import Curve
 from .population import Clone, Population
@@ -129,6 +130,8 @@ class Searcher:
                 return self._limit(event)
             case Enqueued():
                 return self._enqueue(event)
+            case Warmed():
+                return self._warm(event)
             case Closed():
                 return self._limit(Limited(trials=self.num_created + len(self._enqueued)))
             case Promoted():
@@ -195,13 +198,16 @@ class Searcher:
         A model-based sampler learns from results: of its trials those that are created before the
         first result are shown.
         """
+        found = [hparams for hparams, _ in self._enqueued][:limit]
         if self.spec.sampler == "external":
-            return []  # nobody knows them yet
+            return found  # nobody knows the others yet
         searcher = Searcher(self.spec)
+        searcher._history = History.from_json(self._history.to_json())
         if self._proposer.learns:
             limit = min(limit, self.spec.concurrent)
-        found: list[dict[str, Any]] = []
-        for no in range(1, min(limit, self._num_members) + 1):
+            for at, point in enumerate(found, start=1):
+                searcher._history.add(at, point)
+        for no in range(len(found) + 1, min(limit, self._num_members) + 1):
             hparams = self._proposer.propose(no, searcher._history)
             if hparams is None:
                 break
@@ -421,6 +427,19 @@ class Searcher:
         )
         return self._go_on()
 
+    def _warm(self, event: Warmed) -> list[Action]:
+        if self.num_created:
+            return []
+        self._enqueued += event.first
+        if self._proposer.learns:
+            for at, (hparams, value) in enumerate(event.known, start=1):
+                # Numbers that no trial of this search has.
+                self._history.add(-at, hparams)
+                if self.spec.max_units is not None:
+                    self._history.report(-at, self.spec.max_units, value)
+                self._history.end(-at, value, "completed")
+        return []
+
     def _enqueue(self, event: Enqueued) -> list[Action]:
         self._enqueued.append((event.hparams, event.point))
         if self.num_created + len(self._enqueued) > self.spec.trials:
@@ -494,7 +513,7 @@ class Searcher:
         point: str | None = None
         if self._enqueued:
             hparams, point = self._enqueued.pop(0)
-            reason += ", enqueued by a user"
+            reason += ", enqueued by a user" if point is None else f", point {point}"
         else:
             hparams = self._proposer.propose(no, self._history)
         if hparams is None:

@@ -41,6 +41,8 @@ class Simulation:
     most_paused: int = 0
     most_live: int = 0
     finish_reason: str = ""
+    length_units: int = 0
+    """Until the last trial ended, where all train at the same speed."""
 
     @property
     def ended_at(self) -> dict[int, int]:
@@ -117,6 +119,7 @@ def simulate(spec: SearchSpec, metric: Metric, *, every: int | None = None) -> S
         now, no = heapq.heappop(agenda)
         if no in result.units_by_trial:
             continue  # stopped with the search
+        result.length_units = now
         reached[no] += 1
         units = stops[reached[no]]
         value = metric(no, hparams[no], units)

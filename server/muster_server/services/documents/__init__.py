@@ -7,5 +7,14 @@ configuration or with every problem found, each with the dotted path it is about
 from .bundles import check_entry_file
 from .reading import Unreadable, read_document
 from .resolving import Resolved, resolve, search_spec
+from .searching import STOPPING
 
-__all__ = ["Resolved", "Unreadable", "check_entry_file", "read_document", "resolve", "search_spec"]
+__all__ = [
+    "STOPPING",
+    "Resolved",
+    "Unreadable",
+    "check_entry_file",
+    "read_document",
+    "resolve",
+    "search_spec",
+]

@@ -53,6 +53,7 @@ def check_search(
             "search.trials", f"is needed by {search.method}", "say how many trials to create"
         )
     yield from _external(search)
+    yield from _warm_start(search)
     yield from _sampler(search, parameters)
     yield from _constraints(search, parameters)
     if search.method in ("median", "pbt") and search.max_length is not None:
@@ -75,6 +76,25 @@ def check_search(
             )
     if search.method == "grid":
         yield from _grid(search, parameters)
+
+
+def _warm_start(search: Search) -> Iterator[FieldProblem]:
+    warm = search.warm_start
+    if warm is None:
+        return
+    where = "search.warm_start"
+    if search.method not in ("random", "asha", "median"):
+        hint = "use random, asha or median"
+        yield FieldProblem(where, f"has no effect on method {search.method}", hint)
+    elif search.metric is None:
+        hint = "one metric: earlier trials are compared by it"
+        yield FieldProblem("search.metric", "is needed by warm_start", hint)
+    elif warm.top == 0 and not (warm.history and search.sampler in LEARNING):
+        hint = "raise top, or choose a sampler that learns"
+        yield FieldProblem(where, f"has no effect: {search.sampler} learns nothing", hint)
+    elif search.trials is not None and warm.top > search.trials:
+        message = f"is {warm.top}, more than the {search.trials} trials of this search"
+        yield FieldProblem(f"{where}.top", message, "lower it")
 
 
 def _external(search: Search) -> Iterator[FieldProblem]:

@@ -70,6 +70,7 @@ _TRIAL = select(
     _T.c.state,
     _T.c.metric,
     _T.c.num_continued,
+    _T.c.latest_checkpoint_id,
 ).where(_T.c.id == bindparam("of"))
 
 
