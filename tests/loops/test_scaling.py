@@ -128,6 +128,16 @@ def test_a_report_runs_every_size_in_turn_and_says_how_it_scales(
 
     # The runs are experiments like any other, linked to what they are about.
     children = show(f"/experiments/{experiment_id}/children")["items"]
+
+    # With the report, what was to be expected of a trial stands beside what it has measured.
+    of_four = next(c for c in children if "4 slots" in c["name"])
+    (trial,) = show(f"/experiments/{of_four['id']}/trials")["items"]
+    plan = show(f"/trials/{trial['id']}/plan")
+    assert (plan["known"], plan["strategy"], plan["reason"]) == (True, "ddp", "")
+    assert plan["step_ms"]["value"] == pytest.approx(plan["measured_step_ms"], rel=0.25)
+    assert plan["bytes_per_step"] == plan["memory"]["parameters"]
+    assert (plan["measured_bytes_per_step"], plan["num_rows"]) == (1e7, STEPS + 5)
+    assert f"scaling report {made['id']}" in plan["time_source"]
     assert len(children) == 6
     assert show(f"/experiments/{children[0]['id']}")["purpose"] == "scaling"
     listed = show(f"/experiments/{experiment_id}/scaling-reports")["items"]

@@ -28,6 +28,7 @@ export type TrialProgress = Schemas["ProgressOut"];
 export type SystemMetrics = Schemas["SystemMetricsOut"];
 export type Diagnosis = Schemas["DiagnosisOut"];
 export type TrialStacks = Schemas["StacksOut"];
+export type TrialPlan = Schemas["TrialPlanOut"];
 export type ProfileWindow = Schemas["ProfileOut"];
 export type RankSteps = Schemas["RankStepsOut"];
 
@@ -391,6 +392,13 @@ export const trialStacks = (id: number, running: boolean) =>
       const data = query.state.data;
       return running && data && data.no > 0 && data.ranks.length < data.num_expected ? 1000 : false;
     },
+  });
+
+export const trialPlan = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "plan"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/trials/{trial_id}/plan", { params: { path: { trial_id: id } }, signal })),
+    staleTime: 60_000,
   });
 
 export const trialProfiles = (id: number) =>

@@ -1999,6 +1999,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Trial Plan
+         * @description What was to be expected of a trial, memory, bytes and time of a step, beside what it has
+         *     measured.
+         */
+        get: operations["get_trial_plan"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/profiles": {
         parameters: {
             query?: never;
@@ -6853,6 +6874,36 @@ export interface components {
             };
             /** Termination */
             termination: string | null;
+        };
+        /**
+         * TrialPlanOut
+         * @description What was to be expected of a trial, beside what it has measured.
+         */
+        TrialPlanOut: {
+            /** Bytes Per Step */
+            bytes_per_step: number | null;
+            /** Known */
+            known: boolean;
+            /** Measured Bytes Per Step */
+            measured_bytes_per_step: number | null;
+            /** Measured Memory Bytes */
+            measured_memory_bytes: number | null;
+            /** Measured Rss Bytes */
+            measured_rss_bytes: number | null;
+            /** Measured Step Ms */
+            measured_step_ms: number | null;
+            memory: components["schemas"]["MemoryOut"] | null;
+            /** Num Rows */
+            num_rows: number;
+            /** Reason */
+            reason: string;
+            step_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"] | null;
+            /** Strategy */
+            strategy: string;
+            /** Time Source */
+            time_source: string;
+            /** Trial Id */
+            trial_id: number;
         };
         /** TrialSeries */
         TrialSeries: {
@@ -15930,6 +15981,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PerformanceOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trial_plan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrialPlanOut"];
                 };
             };
             /** @description Not signed in */

@@ -61,6 +61,33 @@ class PlannedStrategyOut(Output):
     """null: nothing was measured that it could be said from; see `time_source`."""
 
 
+class TrialPlanOut(Output):
+    """What was to be expected of a trial, beside what it has measured."""
+
+    trial_id: int
+    known: bool
+    """false: `reason` says why nothing can be said beforehand; what was measured is there."""
+    reason: str
+    strategy: str
+    """Of the document; "" without one."""
+    memory: MemoryOut | None
+    """Expected of the slot that needs most."""
+    measured_memory_bytes: float | None
+    """The most that tensors took on a device, of the rank that took most; null without devices."""
+    measured_rss_bytes: float | None
+    """The most that a process took, of the rank that took most: interpreter and libraries too."""
+    bytes_per_step: float | None
+    """Payload expected of the worker that sends most."""
+    measured_bytes_per_step: float | None
+    step_ms: EstimateOut | None
+    """Expected; null: see `time_source`."""
+    measured_step_ms: float | None
+    """Mean over the newest rows, of the slowest rank."""
+    num_rows: int
+    """Behind the measured figures, of the rank with fewest."""
+    time_source: str
+
+
 class PlanOut(Output):
     known: bool
     """false: the model is the user's own; `reason` says what can be done."""

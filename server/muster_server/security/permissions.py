@@ -144,6 +144,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "apply_diagnosis": "submit",
     "ask_trial_stacks": "submit",
     "get_trial_stacks": "view",
+    "get_trial_plan": "view",
     "profile_trial": "submit",
     "list_trial_profiles": "view",
     "get_trial_profile": "view",

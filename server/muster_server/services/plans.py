@@ -12,7 +12,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster.training.strategies.rules import Mesh, Options, Shape
-from muster_server.db.models import ExperimentRow, NodeRow, NodeSlotRow, ScalingReportRow
+from muster_server.db.models import (
+    ExperimentRow,
+    NodeRow,
+    NodeSlotRow,
+    ScalingReportRow,
+    TrialRow,
+    WorkerRow,
+)
 from muster_server.domain.cost_model.fitting import Transfer
 from muster_server.domain.cost_model.steps import StepModel, fit_steps, predict
 from muster_server.domain.planner.choice import Candidate, advise, alternatives, candidate
@@ -24,13 +31,17 @@ from muster_server.schemas.plans import (
     PlannedStrategyOut,
     PlannedTrafficOut,
     PlanOut,
+    TrialPlanOut,
 )
 from muster_server.schemas.scaling import EstimateOut
 
 from .documents import resolve
-from .experiments import invalid_document
+from .experiments import get_experiment, invalid_document
+from .performance import trial_performance
 from .scaling import stored_points
+from .trials import get_trial
 
+MEASURED_ROWS = 200
 REPORTS_MAX = 50
 """Finished scaling reports that are looked through, newest first."""
 SHAPE = ("model", "data", "width", "depth", "heads", "context", "patch")
@@ -79,6 +90,67 @@ def plan(session: Session, body: PlanIn, *, now: dt.datetime) -> PlanOut:
         recommendation=advice.reason,
         time_source=time_source,
     )
+
+
+def of_trial(session: Session, trial_id: int) -> TrialPlanOut:
+    """What its document and hyperparameters let expect, beside what its ranks have measured over the
+    newest rows of the current attempt. Raises NotFound."""
+    trial = get_trial(session, trial_id)
+    experiment = get_experiment(session, trial.experiment_id)
+    config = experiment.config
+    expected: dict[str, Any] = dict.fromkeys(("memory", "bytes_per_step", "step_ms"))
+    reason, time_source = "", ""
+    try:
+        job = job_of(config, trial.hparams)
+    except Unknown as error:
+        reason = f"Unknown beforehand: {error}."
+    else:
+        trainer = _settings(config, trial.hparams)
+        shape = Shape(model=trainer["model"], depth=trainer["depth"], heads=trainer["heads"])
+        slot_type = config["resources"]["slot_type"]
+        found = candidate(job, slot_bytes=None, shape=shape, slot_type=slot_type)
+        figures, time_source = _figures(session, config, trainer)
+        planned = _strategy_out(found, _step(figures, job, found), is_chosen=True)
+        expected = {
+            "memory": planned.memory,
+            "bytes_per_step": sum(t.num_bytes for t in planned.traffic),
+            "step_ms": planned.step_ms,
+        }
+        reason = found.problem
+    return TrialPlanOut(
+        trial_id=trial_id,
+        known=not reason,
+        reason=reason,
+        strategy=config["strategy"]["kind"] if config["trainer"] is not None else "",
+        time_source=time_source,
+        **expected,
+        **_measured(session, trial),
+    )
+
+
+def _measured(session: Session, trial: TrialRow) -> dict[str, Any]:
+    latest = session.scalars(
+        select(WorkerRow.latest).where(
+            WorkerRow.trial_id == trial.id, WorkerRow.attempt_no == trial.attempt_no
+        )
+    ).all()
+
+    def most(name: str) -> float | None:
+        values = [v for row in latest if isinstance(v := row.get(name), int | float)]
+        return max(values, default=None)
+
+    found = trial_performance(session, trial.id, attempt_no=None, num_rows=MEASURED_ROWS)
+    sent: dict[int, float] = {}
+    for traffic in found.traffic:
+        for rank in traffic.ranks:
+            sent[rank] = sent.get(rank, 0.0) + traffic.num_bytes
+    return {
+        "measured_memory_bytes": most("memory/peak_bytes"),
+        "measured_rss_bytes": most("memory/rss_peak_bytes"),
+        "measured_bytes_per_step": max(sent.values(), default=None),
+        "measured_step_ms": max((r.step_ms for r in found.ranks), default=None),
+        "num_rows": min((r.num_rows for r in found.ranks), default=0),
+    }
 
 
 def job_of(config: Mapping[str, Any], hparams: Mapping[str, Any]) -> Job:

@@ -20,6 +20,7 @@ import { diagnose, type Diagnosis as DiagnosisResult, STEP_PARTS, type StepPart 
 import { recentMean } from "../../lib/series";
 import { isTerminal } from "../../lib/states";
 import { trialSource } from "./Metrics";
+import { Foreseen } from "./Foreseen";
 import { Profiles } from "./Profiles";
 import { MemoryTable, RankTable, StageTable, TrafficTable } from "./PerformanceTables";
 import { useSeriesStore } from "./useSeriesStore";
@@ -101,6 +102,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
       <Section title={t("perf.memory")} note={t("perf.memoryNote")}>
         <QueryView query={workers}>{(data) => <MemoryTable workers={data.items} />}</QueryView>
       </Section>
+      <Foreseen trial={trial} />
       <Profiles trial={trial} />
     </>
   );

@@ -1,4 +1,4 @@
-/** Windows of the profiler; come with the page of a trial. */
+/** Windows of the profiler, and what was expected; come with the page of a trial. */
 import { addEnglish } from "..";
 
 export const profiles = {
@@ -25,6 +25,18 @@ export const profiles = {
       silent: "ui.perfetto.dev does not answer: it takes the internet. Download the trace and open it in a viewer you have, such as chrome://tracing.",
       failed: "The trace cannot be fetched.",
     },
+  },
+  foreseen: {
+    title: "Expected and measured",
+    note: "the planner's figures for its document beside its own, over {{n}} rows",
+    what: "Figure",
+    memory: "Memory of tensors in a slot",
+    bytes: "Sent per step and worker",
+    step: "Time of a step",
+    expected: "Expected",
+    measured: "Measured",
+    ratio: "Expected / measured",
+    rss: "On processors only whole processes are measured: {{size}} with interpreter and libraries.",
   },
 };
 

@@ -26,4 +26,16 @@ export const profiles: Same<typeof english> = {
       failed: "无法取得轨迹。",
     },
   },
+  foreseen: {
+    title: "预期与实测",
+    note: "规划器对该文档的估计与试验自身测得的数值，{{n}} 行",
+    what: "项目",
+    memory: "一个槽位中张量的内存",
+    bytes: "每个 worker 每步发送",
+    step: "一步的时间",
+    expected: "预期",
+    measured: "实测",
+    ratio: "预期 / 实测",
+    rss: "在处理器上只能测量整个进程：{{size}}，包含解释器和库。",
+  },
 };
