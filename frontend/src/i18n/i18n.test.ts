@@ -53,7 +53,7 @@ const files = (folder: string): string[] =>
   readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const full = path.join(folder, entry.name);
     if (entry.isDirectory()) return entry.name === "i18n" ? [] : files(full);
-    return /\.tsx?$/.test(entry.name) && !entry.name.includes(".test.") ? [full] : [];
+    return /\.tsx?$/.test(entry.name) && !/\.(test|gen)\./.test(entry.name) ? [full] : [];
   });
 const sources = new Map(files(path.resolve(import.meta.dirname, "..")).map((file) => [file, readFileSync(file, "utf8")]));
 
