@@ -20,8 +20,9 @@ import os
 import statistics
 from typing import Any
 
-from muster.testing.stack import wait_for
 from shaped_cluster import ShapedCluster
+
+from muster.testing.stack import wait_for
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--mbit", type=float, default=200, help="rate that is measured")

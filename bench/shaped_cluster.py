@@ -26,7 +26,7 @@ from muster.testing.stack import Stack, wait_for
 
 MTU_BYTES = 9000
 """Headers then take 0.7 % of the link, not 4.4 %."""
-BURST = "256kb"
+BURST = "64kb"
 _FORWARD = """
 import asyncio, sys
 async def pump(reader, writer):
