@@ -120,6 +120,9 @@ def test_a_fork_trains_with_its_own_settings_not_with_those_of_the_checkpoint(tr
     assert lr["same"][11] == pytest.approx(0.05)
     assert lr["other"][11] == pytest.approx(0.01)
     assert lr["other"][20] == pytest.approx(0.02 / 20)
+    # The first step of each start says how far along the samples it is.
+    (batch,) = first.series("progress/samples").values()
+    assert same.series("progress/samples") == {11: 11 * batch}
     assert other.series("train/loss")[11] == same.series("train/loss")[11], "the same weights"
     assert other.series("train/loss")[20] != same.series("train/loss")[20]
 

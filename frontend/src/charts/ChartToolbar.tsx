@@ -14,8 +14,8 @@ import { xText } from "./plotOptions";
 
 export const SMOOTHING = [0, 0.6, 0.9, 0.97] as const;
 
-/** The settings of a page of charts; all of them stand in the address. `children` come first. */
-export function ChartToolbar({ search, set, children }: { search: ChartSearch; set: (change: ChartSearch) => void; children?: ReactNode }) {
+/** The settings of a page of charts; all of them stand in the address. `kinds`: the axes there are curves along. `children` come first. */
+export function ChartToolbar({ search, set, kinds, children }: { search: ChartSearch; set: (change: ChartSearch) => void; kinds: readonly XKind[]; children?: ReactNode }) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   const [text, setText] = useState(search.find ?? "");
@@ -38,7 +38,7 @@ export function ChartToolbar({ search, set, children }: { search: ChartSearch; s
         aria-label={t("metrics.x")}
         value={kind}
         onChange={(value) => set({ x: value === "step" ? undefined : (value as Exclude<XKind, "step">), from: undefined, to: undefined })}
-        data={X_KINDS.map((value) => ({ value, label: t(`metrics.xKind.${value}`) }))}
+        data={X_KINDS.filter((value) => value === kind || kinds.includes(value)).map((value) => ({ value, label: t(`metrics.xKind.${value}`) }))}
       />
       <SegmentedControl
         aria-label={t("metrics.smoothing")}

@@ -20,7 +20,7 @@ export function PointTable({ source, metric, height, kind, xName }: { source: So
   const [, setTick] = useState(0);
   useEffect(() => source.subscribe(() => setTick((n) => n + 1)), [source]);
   const lines = source.lines();
-  const own = lines.map((line) => xOf(line.columns, kind, line.startMs));
+  const own = lines.map((line) => xOf(line.columns, kind, line.along));
   const x = union(own);
   const shown = Array.from(x.slice(-TABLE_ROWS)).toReversed();
   const cut = x.length > shown.length ? <caption>{t("chart.newest", { n: format.count(shown.length), all: format.count(x.length) })}</caption> : null;

@@ -27,7 +27,7 @@ export function chartSearch(search: Record<string, unknown>): ChartSearch {
   const { x } = search;
   const smooth = num("smooth") ?? 0;
   return {
-    x: x === "relative" || x === "wall" ? x : undefined,
+    x: x === "epoch" || x === "samples" || x === "relative" || x === "wall" ? x : undefined,
     from: num("from"),
     to: num("to"),
     log: on("log"),

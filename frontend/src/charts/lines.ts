@@ -1,7 +1,7 @@
 /** What a chart draws: lines of points, and how they are laid out for uPlot. */
 import type uPlot from "uplot";
 
-import { middle, type XKind, xOf } from "../lib/axis";
+import { type Along, middle, type XKind, xOf } from "../lib/axis";
 import { alignTo, type Cell, type Columns, smooth, union } from "../lib/series";
 
 /** One curve: its points are read when drawing, never kept in state. */
@@ -15,8 +15,8 @@ export interface Line {
   faint?: boolean;
   /** Shade from least to greatest, smoothed or not: the curve is a mean of several. */
   band?: boolean;
-  /** Where the relative time of its x axis begins, in ms since 1970. */
-  startMs?: number;
+  /** Where its relative time begins, and its epochs or samples by step. */
+  along?: Along;
 }
 
 export interface Source {
@@ -64,7 +64,7 @@ export interface Laid {
 
 /** Columns for uPlot: x, then per line the value, the raw value when smoothed, and the band. */
 export function lay(lines: readonly Line[], view: View): Laid {
-  const xs = lines.map((line) => xOf(line.columns, view.x, line.startMs));
+  const xs = lines.map((line) => xOf(line.columns, view.x, line.along));
   const all = union(xs);
   const x = view.logX ? all.filter((value) => value > 0) : all;
   const data: (Float64Array | Cell[])[] = [x];

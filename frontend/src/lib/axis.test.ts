@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import { meanOver, middle, moved, outside, placeOf, stepsWithin, xOf, yRange } from "./axis";
+import { grownAt, meanOver, middle, moved, outside, placeOf, stepOfGrown, stepsWithin, xOf, yRange } from "./axis";
 import type { Columns } from "./series";
 
 function columns(step: number[], mean: number[], timeMs = step.map((s) => s * 1000)): Columns {
@@ -12,11 +12,27 @@ function columns(step: number[], mean: number[], timeMs = step.map((s) => s * 10
 test("x is the step, the seconds since the start or the instant, and always ascends", () => {
   const c = columns([1, 2, 3], [5, 6, 7], [5000, 5000, 4000]);
   expect([...xOf(c, "step")]).toEqual([1, 2, 3]);
-  const relative = xOf(c, "relative", 4000);
+  const relative = xOf(c, "relative", { startMs: 4000 });
   expect(relative[0]).toBe(1);
   for (const kind of ["relative", "wall"] as const) {
-    const x = xOf(c, kind, 4000);
+    const x = xOf(c, kind, { startMs: 4000 });
     expect([...x].every((v, i) => i === 0 || v > (x[i - 1] ?? 0))).toBe(true);
+  }
+});
+
+test("epochs and samples follow what is known at some steps, and go on in proportion", () => {
+  const batchDoubled = { step: [10, 20], value: [320, 960] };
+  expect([5, 10, 15, 20, 40].map((step) => grownAt(batchDoubled, step))).toEqual([160, 320, 640, 960, 1920]);
+  const constant = { step: [1], value: [32] };
+  expect([...xOf(columns([1, 2, 50], [0, 0, 0]), "samples", { growing: constant })]).toEqual([32, 64, 1600]);
+  expect(xOf(columns([1, 2], [0, 0]), "epoch").length).toBe(0);
+  const standing = xOf(columns([1, 2, 3], [0, 0, 0]), "samples", { growing: { step: [1, 2, 3], value: [8, 8, 8] } });
+  expect(standing[0]).toBeLessThan(standing[1] ?? 0);
+  expect(standing[1]).toBeLessThan(standing[2] ?? 0);
+  for (const value of [0, 31, 32, 700, 5000]) {
+    const step = stepOfGrown(batchDoubled, value);
+    expect(grownAt(batchDoubled, step)).toBeLessThanOrEqual(value);
+    expect(grownAt(batchDoubled, step + 1)).toBeGreaterThan(value);
   }
 });
 

@@ -3,22 +3,74 @@
  */
 import { type Columns, indexAt, unionSteps } from "./series";
 
-/** Steps; seconds since the trial started; the time of day (ms since 1970). */
-export type XKind = "step" | "relative" | "wall";
+/** Steps; epochs; samples over all ranks; seconds since the trial started; the time of day (ms since 1970). */
+export type XKind = "step" | "epoch" | "samples" | "relative" | "wall";
 
-export const X_KINDS: readonly XKind[] = ["step", "relative", "wall"];
+export const X_KINDS: readonly XKind[] = ["step", "epoch", "samples", "relative", "wall"];
+
+/** The samples of all ranks up to a step, for who logs them; the built-in trainer does. */
+export const SAMPLES_METRIC = "progress/samples";
 
 /** Equal instants would stand on top of each other, and a line needs ascending x. */
 const NUDGE_MS = 0.001;
 
+/** A value that grows with the step, known at some steps: samples, epochs. */
+export interface Growing {
+  /** Ascending; at least one. */
+  step: ArrayLike<number>;
+  value: ArrayLike<number>;
+}
+
+/** The value at a step: straight between known ones, in proportion to the step beyond the last. */
+export function grownAt({ step, value }: Growing, at: number): number {
+  const last = step.length - 1;
+  const here = indexAt(step as Float64Array, at);
+  if (here < 0) return ((value[0] ?? 0) * at) / Math.max(1, step[0] ?? 1);
+  const from = step[here] ?? 0;
+  const known = value[here] ?? 0;
+  if (here < last) return known + (((value[here + 1] ?? known) - known) * (at - from)) / ((step[here + 1] ?? from + 1) - from);
+  return at === from || from <= 0 ? known : (known * at) / from;
+}
+
+/** The last step whose value is at most this; 0 before the first. The inverse of grownAt. */
+export function stepOfGrown(growing: Growing, wanted: number): number {
+  let low = 0;
+  let high = Math.max(1, growing.step[growing.step.length - 1] ?? 1);
+  while (grownAt(growing, high) < wanted && high < Number.MAX_SAFE_INTEGER / 2) high *= 2;
+  while (low < high) {
+    const middleStep = Math.ceil((low + high) / 2);
+    if (grownAt(growing, middleStep) <= wanted) low = middleStep;
+    else high = middleStep - 1;
+  }
+  return low;
+}
+
+/** What the x of a curve depends on besides its points. */
+export interface Along {
+  /** Where relative time begins, in ms since 1970. */
+  startMs?: number;
+  /** Epochs or samples by step; absent: this curve has none, and is not drawn. */
+  growing?: Growing;
+}
+
 /**
- * The x of every entry, strictly ascending: steps; or the time it was logged, in seconds since
- * `startMs` (relative) or in ms (wall). An entry logged no later than the one before stands right
- * behind it.
+ * The x of every entry, strictly ascending: steps; epochs or samples; or the time it was logged, in
+ * seconds since `startMs` (relative) or in ms (wall). An entry logged no later than the one before
+ * stands right behind it. Empty when the curve has no such x.
  */
-export function xOf(columns: Columns, kind: XKind, startMs = 0): Float64Array {
+export function xOf(columns: Columns, kind: XKind, { startMs = 0, growing }: Along = {}): Float64Array {
   if (kind === "step") return columns.step;
   const out = new Float64Array(columns.timeMs.length);
+  if (kind === "epoch" || kind === "samples") {
+    if (!growing || growing.step.length === 0) return new Float64Array(0);
+    let last = Number.NEGATIVE_INFINITY;
+    for (let i = 0; i < out.length; i += 1) {
+      const value = grownAt(growing, columns.step[i] ?? 0);
+      last = value > last ? value : last + Math.max(1e-9, Math.abs(last) * 1e-12);
+      out[i] = last;
+    }
+    return out;
+  }
   let before = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < out.length; i += 1) {
     before = Math.max(columns.timeMs[i] ?? 0, before + NUDGE_MS);

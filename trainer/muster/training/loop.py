@@ -121,6 +121,7 @@ def _train_and_save(
     # A stop request that came during start-up is seen here, before any work.
     stop = run.should_stop(agree=sharers > 1)
     votes: deque[tuple[Any, StopNotice | None]] = deque()
+    first = True
 
     for x, y in timer.data(_batches(config, task, training, num_steps)):
         if stop or training.watch.verdict:
@@ -134,11 +135,17 @@ def _train_and_save(
             votes.append((comm.start_agreement(stops.as_vote(notice)), notice))
         values = strategy.step(x, y, timer)
         training.step += 1
+        is_first, first = first, False
         timer.end_step(
             training.step,
             samples=len(x) if strategy.computes else 0,
             samples_of_all=global_batch,
-            metrics={**values, "train/lr": training.scheduler.get_last_lr()[0]},
+            metrics={
+                **values,
+                "train/lr": training.scheduler.get_last_lr()[0],
+                # The global batch of a training is one number: the first step's samples give all.
+                **({"progress/samples": training.step * global_batch} if is_first else {}),
+            },
             epoch=training.epoch,
             num_steps_planned=num_steps,
         )

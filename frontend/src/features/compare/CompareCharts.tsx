@@ -1,3 +1,4 @@
+import "../../i18n/en/charts";
 import "../../i18n/en/compare";
 
 import { Select } from "@mantine/core";
@@ -13,8 +14,10 @@ import { ChartToolbar } from "../../charts/ChartToolbar";
 import type { Line, Source } from "../../charts/SeriesChart";
 import { SeriesStore } from "../../charts/SeriesStore";
 import { Empty } from "../../components/basics";
+import { type Growing, SAMPLES_METRIC, X_KINDS, type XKind, xOf } from "../../lib/axis";
 import { compareSpecs } from "../../lib/series";
 import { parseAt } from "../../lib/time";
+import { kindsOf, useGrowing } from "../trials/growing";
 import { fetchTrialSeries } from "../trials/useSeriesStore";
 import { useWindow } from "../trials/useWindow";
 import { colorsOf, differences, groupBy, groupCurve, settingsOf } from "./compareData";
@@ -24,6 +27,8 @@ import type { Compared } from "./TrialChips";
 const POINTS = { few: 1000, many: 300 };
 const FEW = 6;
 const RANKS = [0];
+/** Of a mean whose steps already are epochs or samples. */
+const ITSELF: Growing = { step: [1], value: [1] };
 
 /** The same metric of every trial on one chart. */
 export function CompareCharts({ compared }: { compared: Compared[] }) {
@@ -36,12 +41,16 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
   const idsKey = compared.map(({ id }) => id).join(",");
   const stores = useStores(idsKey);
   const namesKey = [...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))].toSorted().join("\n");
-  const specs = useMemo(() => compareSpecs(namesKey.split("\n").filter((name) => name && !/^comm\/.+\//.test(name))), [namesKey]);
+  const specs = useMemo(() => compareSpecs(namesKey.split("\n").filter((name) => name && !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC)), [namesKey]);
   const settings = compared.map(({ id, trial }) => ({ id, settings: settingsOf(trial) }));
   const keys = differences(settings.map((one) => one.settings)).filter((row) => row.differs).map((row) => row.key);
   const groups = search.group === undefined ? null : groupBy(settings, search.group);
-  const latest = useRef<Latest>({ compared, groups, search, label: (label) => label });
-  latest.current = { compared, groups, search, label: (label, n) => t("compare.groupLine", { label, n }) };
+  const trials = useMemo(() => compared.map(({ trial }) => trial), [compared]);
+  const growingOf = useGrowing(trials, search.x);
+  const kinds = X_KINDS.filter((kind) => compared.some(({ trial }) => kindsOf(trial).includes(kind)));
+  const without = search.x === undefined ? 0 : compared.filter(({ trial, hidden: isHidden }) => !isHidden && !kindsOf(trial).includes(search.x as XKind)).length;
+  const latest = useRef<Latest>({ compared, groups, search, growingOf: () => undefined, label: (label) => label });
+  latest.current = { compared, groups, search, growingOf, label: (label, n) => t("compare.groupLine", { label, n }) };
   const hidden = compared.filter((one) => one.hidden).map(({ id }) => id).join(",");
   // oxlint-disable-next-line react/memo-dependencies -- read when drawing: a new source would draw every chart again
   const source = useCallback((names: string[]) => sourceOf(stores, names, () => latest.current), [stores]);
@@ -59,9 +68,9 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
     <>
       {compared.map((one) => {
         const store = stores.get(one.id);
-        return store ? <Follow key={one.id} one={one} store={store} search={search} /> : null;
+        return store ? <Follow key={one.id} one={one} store={store} search={search} growing={growingOf(one.id)} /> : null;
       })}
-      <ChartToolbar search={search} set={set}>
+      <ChartToolbar search={search} set={set} kinds={kinds}>
         <Select
           aria-label={t("compare.group")}
           w={190}
@@ -72,7 +81,9 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
           data-testid="group-by"
         />
       </ChartToolbar>
-      <p className="dim">{t("compare.rankHint")}</p>
+      <p className="dim">
+        {t("compare.rankHint")} {without > 0 && search.x ? t("compare.noAxis", { count: without, x: t(`metrics.xKind.${search.x as XKind}`) }) : null}
+      </p>
       <ChartGrid key={`${hidden}|${search.group ?? ""}`} specs={specs} search={search} set={set} want={want} source={source} />
     </>
   );
@@ -100,9 +111,9 @@ function useStores(idsKey: string): ReadonlyMap<number, SeriesStore> {
 }
 
 /** Keeps a trial's points at the window of the address, and fresh. */
-function Follow({ one, store, search }: { one: Compared; store: SeriesStore; search: ChartSearch }) {
+function Follow({ one, store, search, growing }: { one: Compared; store: SeriesStore; search: ChartSearch; growing?: Growing }) {
   useLiveQueries(`trial:${one.id}`, ["trial", one.id]);
-  useWindow(store, search, parseAt(one.trial.started_at) ?? 0, RANKS);
+  useWindow(store, search, parseAt(one.trial.started_at) ?? 0, RANKS, growing);
   useEffect(() => live.subscribe(`trial:${one.id}`, coalesce(() => store.refresh())), [one.id, store]);
   return null;
 }
@@ -111,13 +122,14 @@ interface Latest {
   compared: Compared[];
   groups: { label: string; ids: number[] }[] | null;
   search: ChartSearch;
+  growingOf: (id: number) => Growing | undefined;
   label: (label: string, n: number) => string;
 }
 
 function sourceOf(stores: ReadonlyMap<number, SeriesStore>, names: string[], latest: () => Latest): Source {
   const all = [...stores.values()];
   const lines = (): Line[] => {
-    const { compared, groups, search, label } = latest();
+    const { compared, groups, search, growingOf, label } = latest();
     const shown = compared.filter((one) => !one.hidden);
     const start = (id: number): number => parseAt(compared.find((one) => one.id === id)?.trial.started_at) ?? 0;
     return names.flatMap((name) => {
@@ -125,18 +137,23 @@ function sourceOf(stores: ReadonlyMap<number, SeriesStore>, names: string[], lat
       if (!groups) {
         return shown.flatMap(({ id, name: trialName, color }) => {
           const columns = curve(id);
-          return columns ? [{ key: `${name}@${id}`, label: trialName, columns, color, startMs: start(id) }] : [];
+          return columns ? [{ key: `${name}@${id}`, label: trialName, columns, color, along: { startMs: start(id), growing: growingOf(id) } }] : [];
         });
       }
       const colors = colorsOf(groups.map((_, i) => i));
       const sinceStart = search.x === "relative";
+      const isGrowing = search.x === "epoch" || search.x === "samples";
       return groups.flatMap((group, i) => {
         const members = group.ids.filter((id) => shown.some((one) => one.id === id)).flatMap((id) => {
           const columns = curve(id);
-          return columns && columns.step.length > 0 ? [{ columns, startMs: start(id) }] : [];
+          if (!columns || columns.step.length === 0) return [];
+          if (!isGrowing) return [{ columns, startMs: start(id) }];
+          // The mean of values at the same epoch, which may be another step of each.
+          const step = xOf(columns, search.x ?? "step", { growing: growingOf(id) });
+          return step.length > 0 ? [{ columns: { ...columns, step }, startMs: start(id) }] : [];
         });
         if (members.length === 0) return [];
-        return [{ key: `${name}@${group.label}`, label: label(group.label, members.length), columns: groupCurve(members, sinceStart), color: colors.get(i) ?? i, band: members.length > 1, startMs: 0 }];
+        return [{ key: `${name}@${group.label}`, label: label(group.label, members.length), columns: groupCurve(members, sinceStart), color: colors.get(i) ?? i, band: members.length > 1, along: { startMs: 0, growing: ITSELF } }];
       });
     });
   };

@@ -15,11 +15,12 @@ import type { Line, Source } from "../../charts/SeriesChart";
 import type { SeriesStore } from "../../charts/SeriesStore";
 import { Empty } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
-import { meanOver } from "../../lib/axis";
+import { type Along, type Growing, meanOver, SAMPLES_METRIC } from "../../lib/axis";
 import * as format from "../../lib/format";
 import { chartSpecs } from "../../lib/series";
 import { isTerminal } from "../../lib/states";
 import { parseAt } from "../../lib/time";
+import { kindsOf, useGrowing } from "./growing";
 import { useSeriesStore } from "./useSeriesStore";
 import { useWindow } from "./useWindow";
 
@@ -54,26 +55,31 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
     [rankKey, ranks],
   );
   const startMs = parseAt(trial.started_at) ?? 0;
-  useWindow(store, search, startMs, selected);
+  const alone = useMemo(() => [trial], [trial]);
+  const growingOf = useGrowing(alone, search.x);
+  const growing = growingOf(trial.id);
+  useWindow(store, search, startMs, selected, growing);
   useEffect(() => () => store.dispose(), [store]);
   const namesKey = names.join("\n");
   // Those of each process group and kind are in the performance tab's table.
-  const specs = useMemo(() => chartSpecs(namesKey.split("\n").filter((name) => !/^comm\/.+\//.test(name))), [namesKey]);
+  const specs = useMemo(() => chartSpecs(namesKey.split("\n").filter((name) => !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC)), [namesKey]);
   const set = (change: Partial<typeof search>): void => {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
   };
   const saved = useQuery(trialCheckpointSteps(trial.id)).data;
   // Read when drawing: neither a checkpoint nor a zoom makes a new source.
   const around = useRef<Around>({ search, checkpoints: [] });
-  around.current = { search, checkpoints: saved?.steps ?? [] };
+  around.current = { search, checkpoints: saved?.steps ?? [], growing };
+  // Known only after the points: they are told to be drawn again.
+  const hasGrowing = growing !== undefined;
   const many = selected.length > 1;
   const rankLine = isMean && many ? t("metrics.rankLine", { n: selected.length }) : undefined;
-  const source = useCallback((wanted: string[]) => trialSource(store, wanted, many, { rankLine, startMs, around: () => around.current }), [store, many, rankLine, startMs]);
+  const source = useCallback((wanted: string[]) => trialSource(store, wanted, many, { rankLine, startMs, hasGrowing, around: () => around.current }), [store, many, rankLine, startMs, hasGrowing]);
   const want = useCallback((wanted: string[]) => wantAll(store, wanted), [store]);
   const several = ranks.length > MAX_RANKS ? MAX_RANKS : ranks.length;
   return (
     <>
-      <ChartToolbar search={search} set={set}>
+      <ChartToolbar search={search} set={set} kinds={kindsOf(trial)}>
         <Select
           aria-label={t("metrics.rank")}
           w={160}
@@ -107,24 +113,29 @@ function wantAll(store: SeriesStore, names: string[]): () => void {
 interface Around {
   search: ChartSearch;
   checkpoints: number[];
+  /** Epochs or samples by step, when they are the x axis. */
+  growing?: Growing;
 }
 
 interface Look {
   /** One line, the mean of the ranks, with this label. */
   rankLine?: string;
   startMs?: number;
+  /** Whether epochs or samples are to be drawn along; their values are read from `around`. */
+  hasGrowing?: boolean;
   around?: () => Around;
 }
 
-export function trialSource(store: SeriesStore, names: string[], many: boolean, { rankLine, startMs, around }: Look = {}): Source {
+export function trialSource(store: SeriesStore, names: string[], many: boolean, { rankLine, startMs, hasGrowing, around }: Look = {}): Source {
   return {
     lines: () => {
       const lines: Line[] = [];
+      const along: Along = { startMs, growing: hasGrowing ? around?.().growing : undefined };
       names.forEach((name, i) => {
         const label = names.length > 1 ? name.slice(0, name.indexOf("/")) : format.metricLabel(name);
         const ranks = store.get(name);
         if (rankLine && ranks.length > 1) {
-          lines.push({ key: `${name}@mean`, label: `${names.length > 1 ? `${label} ` : ""}${rankLine}`, columns: meanOver(ranks), color: i, band: true, startMs });
+          lines.push({ key: `${name}@mean`, label: `${names.length > 1 ? `${label} ` : ""}${rankLine}`, columns: meanOver(ranks), color: i, band: true, along });
           return;
         }
         for (const columns of ranks) {
@@ -134,7 +145,7 @@ export function trialSource(store: SeriesStore, names: string[], many: boolean, 
             columns,
             // ranks keep their colour; validation is the second hue when one rank is shown
             color: many && !rankLine ? columns.rank + i * 6 : i,
-            startMs,
+            along,
           });
         }
       });

@@ -22,6 +22,8 @@ export const compare = {
     noGroup: "No groups",
     groupLine: "{{label}} (mean of {{n}})",
     rankHint: "Values of rank 0.",
+    noAxis_one: "{{count}} trial reports no such axis ({{x}}) and is not drawn.",
+    noAxis_other: "{{count}} trials report no such axis ({{x}}) and are not drawn.",
     noMetrics: "None of them reported metrics yet.",
     key: "Key",
     onlyDiff: "Only what differs",

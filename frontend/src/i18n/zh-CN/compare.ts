@@ -22,6 +22,8 @@ export const compare: Same<typeof english> = {
     noGroup: "不分组",
     groupLine: "{{label}}（{{n}} 个的均值）",
     rankHint: "rank 0 的值。",
+    noAxis_one: "{{count}} 个 trial 没有报告这一坐标轴（{{x}}），未画出。",
+    noAxis_other: "{{count}} 个 trial 没有报告这一坐标轴（{{x}}），未画出。",
     noMetrics: "这些试验都还没有上报指标。",
     key: "键",
     onlyDiff: "只显示不同",
