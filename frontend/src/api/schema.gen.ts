@@ -5987,6 +5987,10 @@ export interface components {
             cutoff: number | null;
             /** Index */
             index: number;
+            /** Num Promoted */
+            num_promoted: number;
+            /** Num Trials */
+            num_trials: number;
             /** Trials */
             trials: components["schemas"]["RungTrial"][];
             /** Units */

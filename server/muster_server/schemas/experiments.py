@@ -47,7 +47,7 @@ class SearchCostOut(Output):
     """Seconds one trial takes for a unit; null: neither stated nor measured, and then nothing
     below is known."""
     unit_s_from: str
-    """"search.unit_s" or "experiment 12"; "" where it is null."""
+    """Where it is from: `search.unit_s`, or `experiment 12`; empty where it is null."""
     slot_hours: float | None
     full_slot_hours: float | None
     cost: float | None
@@ -346,7 +346,11 @@ class RungOut(Output):
     cutoff: float | None
     """Metric a trial must reach now to go on; null while too few have reported. promotion and
     synchronous: that of the last who may go on; median: the median."""
+    num_trials: int
+    """All that have come to it, failed ones included."""
+    num_promoted: int
     trials: list[RungTrial]
+    """The best 1,000 of them, best first."""
 
 
 class SearchOut(Output):

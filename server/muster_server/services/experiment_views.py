@@ -125,6 +125,8 @@ def search_out(session: Session, experiment_id: int) -> SearchOut:
                 index=searcher.standings.place(index)[1],
                 units=spec.rungs[index],
                 cutoff=searcher.cutoff(index),
+                num_trials=len(searcher.rungs[index]),
+                num_promoted=sum(entry.goes_on is True for entry in searcher.rungs[index]),
                 trials=[
                     RungTrial(
                         trial_id=ids[entry.trial_no],

@@ -1,5 +1,6 @@
 import "../../i18n/en/charts";
 import "../../i18n/en/experiments";
+import "../../i18n/en/search";
 import "../../i18n/en/trials";
 
 import { SegmentedControl, Switch } from "@mantine/core";
@@ -32,8 +33,11 @@ export function RungView({ search: all }: { search: Search }) {
   const unit = search.unit ?? "";
   const go = (id: number): void => void navigate({ to: "/trials/$trialId", params: { trialId: String(id) } });
   const nonFinite = layout.columns.reduce((sum, column) => sum + column.nonFinite, 0);
+  const fullest = Math.max(0, ...search.rungs.map((rung) => rung.num_trials));
+  const shown = Math.max(0, ...search.rungs.map((rung) => rung.trials.length));
   return (
     <div>
+      {fullest > shown && shown > 0 ? <p className="dim" data-testid="rung-cut">{t("maps.rungCut", { shown, count: fullest })}</p> : null}
       {brackets.length > 1 ? (
         <SegmentedControl
           aria-label={t("search.bracket")}

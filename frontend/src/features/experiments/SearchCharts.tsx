@@ -20,6 +20,7 @@ import { fromWire } from "../../lib/format";
 import { ParallelCoordinates } from "./ParallelCoordinates";
 import { Population } from "./Population";
 import { roundTicks } from "./rungs";
+import { Contour, Timeline } from "./SearchMaps";
 import { type Axis, axes, bestSoFar, byMetric, extremes, matching, metrics, objectiveAxis, objectiveDots, place, type Range, type Results, scaled } from "./searchData";
 
 const TABLE_ROWS = 20;
@@ -66,6 +67,12 @@ function Charts({ results, experiment }: { results: Results; experiment: Experim
       <Population results={results} metric={metric} />
       <Importance experiment={experiment} />
       <Slice results={results} axes={all} metric={metric} inside={inside} />
+      <Section title={t("maps.title")}>
+        <Contour results={results} axes={all} metric={metric} inside={inside} />
+      </Section>
+      <Section title={t("maps.when")}>
+        <Timeline results={results} />
+      </Section>
     </>
   );
 }

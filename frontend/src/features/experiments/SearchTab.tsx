@@ -15,6 +15,7 @@ import { type Line, SeriesChart, type Source } from "../../charts/SeriesChart";
 import { Empty, Section, Skeleton } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
 import { toColumns, type WireSeries } from "../../lib/series";
+import { BudgetSection } from "./BudgetSection";
 import { RungView } from "./RungView";
 
 const MAX_TRIALS = 50;
@@ -33,6 +34,7 @@ export function SearchTab({ experiment }: { experiment: ExperimentDetail }) {
             </Section>
           ) : null}
           <Curves experiment={experiment} metric={data.metric_name ?? "val/loss"} />
+          {experiment.budget ? <BudgetSection experiment={experiment} /> : null}
           {data.metric_name === null ? null : (
             <Suspense fallback={<Skeleton />}>
               <SearchCharts experiment={experiment} />

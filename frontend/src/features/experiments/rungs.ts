@@ -123,7 +123,7 @@ export function layoutRungs(search: Search, minWidth = 640, height = 320): RungL
       cutoff: rung.cutoff,
       cutoffY: rung.cutoff === null ? null : y(rung.cutoff),
       reported: rung.trials.filter((trial) => trial.metric !== null).length,
-      promoted: rung.trials.filter((trial) => trial.promoted).length,
+      promoted: rung.num_promoted,
       stopped: rung.trials.filter((trial) => trial.stopped).length,
       nonFinite: rung.trials.filter((trial) => typeof trial.metric === "string").length,
     };

@@ -1,0 +1,58 @@
+/** From the columns of a search's results to its timeline and its map of two hyperparameters. Pure. */
+import { type Axis, place, type Results } from "./searchData";
+
+export const TIMELINE_MAX = 1000;
+export const CELLS = 12;
+
+export interface Bar {
+  index: number;
+  /** The row it is drawn in: so many run side by side. */
+  lane: number;
+  /** Milliseconds since 1970. */
+  from: number;
+  to: number;
+}
+
+/** The latest trials that have started, each in the first lane that is free; `now` ends those that run. */
+export function timeline(results: Results, now: number): { bars: Bar[]; lanes: number; all: number } {
+  const started = results.no.flatMap((_, index) => {
+    const from = results.started_at[index];
+    const to = results.ended_at[index];
+    return from ? [{ index, from: Date.parse(from), to: to ? Date.parse(to) : now }] : [];
+  });
+  started.sort((a, b) => a.from - b.from || a.index - b.index);
+  const free: number[] = [];
+  const bars = started.slice(-TIMELINE_MAX).map((one) => {
+    let lane = free.findIndex((until) => until <= one.from);
+    if (lane < 0) lane = free.length;
+    free[lane] = Math.max(one.to, one.from);
+    return { ...one, to: Math.max(one.to, one.from), lane };
+  });
+  return { bars, lanes: free.length, all: started.length };
+}
+
+export interface Cell {
+  column: number;
+  row: number;
+  count: number;
+  best: number;
+}
+
+const bins = (axis: Axis): number => (axis.choices.length > 0 ? axis.choices.length : CELLS);
+const bin = (axis: Axis, at: number): number => (axis.choices.length > 0 ? Math.round(at * (axis.choices.length - 1)) : Math.min(CELLS - 1, Math.floor(at * CELLS)));
+
+/** The best value in each field of a grid over two axes; fields without trials are left out. */
+export function contour(results: Results, across: Axis, up: Axis, metric: (number | null)[], inside: number[]): { cells: Cell[]; columns: number; rows: number } {
+  const found = new Map<string, Cell>();
+  const isBetter = (a: number, b: number): boolean => (results.metric_goal === "max" ? a > b : a < b);
+  for (const index of inside) {
+    const x = place(across, results, metric, index);
+    const y = place(up, results, metric, index);
+    const value = metric[index] ?? null;
+    if (x === null || y === null || value === null) continue;
+    const [column, row] = [bin(across, x), bin(up, y)];
+    const before = found.get(`${column}:${row}`);
+    found.set(`${column}:${row}`, { column, row, count: (before?.count ?? 0) + 1, best: before && !isBetter(value, before.best) ? before.best : value });
+  }
+  return { cells: [...found.values()].toSorted((a, b) => a.row - b.row || a.column - b.column), columns: bins(across), rows: bins(up) };
+}
