@@ -10,6 +10,8 @@ from sqlalchemy import select, update
 from muster.cli.output import Failure
 from muster.client import ClientError
 from muster_server.db.models import AllocationRow, ExperimentRow, TrialRow
+from muster_server.services import logs
+from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial
 
 API = "/api/v1"
 TRAINER = "name: digits\ntrainer: {model: mlp}\n"
@@ -98,6 +100,25 @@ def test_archived_ones_are_listed_when_asked_for(muster, submit, database):
     ok(muster("unarchive", str(experiment_id)))
     owned = json.loads(ok(muster("list", "--owner", "member", "--json")))
     assert [e["id"] for e in owned] == [experiment_id]
+
+
+def test_the_log_of_an_experiment_says_which_trial_wrote_a_line(muster, database):
+    with database.transaction() as session:
+        experiment = add_experiment(session)
+        for no in (1, 2):
+            (allocation,) = add_attempt(session, add_trial(session, experiment, no=no))
+            logs.append(
+                session,
+                allocation=allocation,
+                local_rank=0,
+                stream="stdout",
+                offset=0,
+                data=b"hello\n",
+                now=NOW,
+            )
+    both = ok(muster("logs", str(experiment.id)))
+    assert both.splitlines() == ["[trial 1 rank 0] hello", "[trial 2 rank 0] hello"]
+    assert ok(muster("logs", str(experiment.id), "--trial", "2")) == "[rank 0] hello\n"
 
 
 def test_deleting_says_what_it_frees_and_always_asks(muster, submit, database):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
-from muster_server.services import log_reading, logs
+from muster_server.services import log_reading, log_streams, logs
 from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial
 
 
@@ -122,3 +124,74 @@ def test_streams_and_their_bytes(viewer_client, trial):
     assert "rank-0-stdout.log" in answer.headers["content-disposition"]
     missing = viewer_client.get(f"/api/v1/trials/{trial.id}/logs/download", params={"rank": 7})
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "logs.not_found")
+
+
+@pytest.fixture
+def experiment(database, monkeypatch):
+    """Three trials of two ranks; rank r of trial t writes "t.r" every second, t seconds after NOW."""
+    monkeypatch.setattr(log_reading, "SEARCH_BUDGET_S", 60.0)
+    with database.transaction() as session:
+        row = add_experiment(session)
+        other = add_trial(session, add_experiment(session))
+        for trial in [add_trial(session, row, no=no) for no in (1, 2, 3)] + [other]:
+            (allocation,) = add_attempt(session, trial)
+            for rank in (0, 1):
+                logs.append(
+                    session,
+                    allocation=allocation,
+                    local_rank=rank,
+                    stream="stdout",
+                    offset=0,
+                    data=f"{trial.no}.{rank}\n".encode(),
+                    now=NOW + dt.timedelta(seconds=trial.no),
+                )
+    return row
+
+
+def test_lines_of_all_trials_are_one_log(viewer_client, experiment):
+    path = f"/api/v1/experiments/{experiment.id}/logs"
+
+    def page(**params):
+        answer = viewer_client.get(path, params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def texts(**params):
+        return [line["text"] for line in page(**params)["lines"]]
+
+    assert texts() == ["1.0", "1.1", "2.0", "2.1", "3.0", "3.1"]
+    assert texts(trial=[1, 3], rank=1) == ["1.1", "3.1"]
+    assert texts(q=r"^[23]\.0$", regex=True) == ["2.0", "3.0"]
+    assert texts(since=(NOW + dt.timedelta(seconds=3)).isoformat()) == ["3.0", "3.1"]
+    newest = page(limit=4)
+    assert [line["text"] for line in newest["lines"]] == ["2.0", "2.1", "3.0", "3.1"]
+    assert [line["text"] for line in page(cursor=newest["older"])["lines"]] == ["1.0", "1.1"]
+    line = newest["lines"][-1]
+    assert (line["trial_no"], line["attempt_no"], line["rank"]) == (3, 1, 1)
+    whole = f"/api/v1/trials/{line['trial_id']}/logs"
+    named = viewer_client.get(whole, params={"line": f"{line['stream_id']}:{line['no']}"})
+    assert [found["text"] for found in named.json()["lines"]] == ["3.1"]
+
+
+def test_of_too_many_streams_the_last_written_are_read_and_the_rest_with_until(
+    viewer_client, experiment, monkeypatch
+):
+    monkeypatch.setattr(log_streams, "MAX_STREAMS", 3)
+    path = f"/api/v1/experiments/{experiment.id}/logs"
+    seen, params = [], {}
+    while True:
+        page = viewer_client.get(path, params=params).json()
+        seen.append([line["text"] for line in page["lines"]])
+        if page["left"] is None:
+            break
+        assert (page["at_end"], page["older"]) == (True, None)
+        params = {"until": page["left"]["until"]}
+    assert seen == [["3.0", "3.1"], ["2.0", "2.1"], ["1.0", "1.1"]]
+
+
+def test_a_log_of_no_experiment_or_trial_is_refused(viewer_client, experiment):
+    path = f"/api/v1/experiments/{experiment.id}/logs"
+    for address in ("/api/v1/experiments/999/logs", f"{path}?trial=1&trial=9"):
+        assert viewer_client.get(address).status_code == 404
+    for query in ("trial=0", "limit=0", "cursor=nonsense", "q=(a&regex=true"):
+        assert viewer_client.get(f"{path}?{query}").status_code == 422

@@ -415,8 +415,10 @@ class Client:
 
     def log_lines(
         self,
-        trial_id: int,
+        trial_id: int | None = None,
         *,
+        experiment_id: int | None = None,
+        trials: Sequence[int] = (),
         ranks: Sequence[int] = (),
         nodes: Sequence[str] = (),
         stream: str | None = None,
@@ -431,9 +433,11 @@ class Client:
         follow: bool = False,
         poll_s: float = 0.7,
     ) -> Iterator[Json]:
-        """Log lines in order; with `tail` only that many (at least 1) from the end, with `follow`
+        """Log lines of a trial, or of an experiment, in order; with `tail` only that many (at least 1) from the end, with `follow`
         until the trial's log is complete (see `patience`).
 
+        experiment_id: instead of a trial, all trials of this experiment, or those with the numbers
+            `trials`. Of more than 500 streams those that were written to last are read.
         since, until: times as ISO 8601 with a zone. query: text that the lines contain, with
         `regex` a pattern of RE2; letters count as equal in either case unless `match_case`.
         """
@@ -450,7 +454,13 @@ class Client:
             "match_case": True if match_case else None,
             "limit": LOG_PAGE_LIMIT,
         }
-        path = f"/trials/{trial_id}/logs"
+        if (trial_id is None) == (experiment_id is None):
+            raise ValueError("a log is of a trial or of an experiment: give one of their ids")
+        if experiment_id is not None:
+            params["trial"] = list(trials) or None
+            path = f"/experiments/{experiment_id}/logs"
+        else:
+            path = f"/trials/{trial_id}/logs"
 
         def page_at(**place: Any) -> Json:
             return self._json(self.call("GET", path, params={**params, **place}))

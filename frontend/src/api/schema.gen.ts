@@ -691,6 +691,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments/{experiment_id}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Experiment Log Lines
+         * @description Lines of all its trials, or of some, in one order: a page of the newest ones, oldest first.
+         *
+         *     As the log of a trial. Of more than 500 streams those that were written to last are read, back
+         *     to where the others begin: `left` says where, and that time as `until` goes on.
+         */
+        get: operations["list_experiment_log_lines"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{experiment_id}/scaling-reports": {
         parameters: {
             query?: never;
@@ -4338,6 +4361,19 @@ export interface components {
             /** Ticket */
             ticket: string;
         };
+        /**
+         * LogLeft
+         * @description Streams of an experiment that a page leaves out, as it has more than one request reads.
+         */
+        LogLeft: {
+            /** Num Streams */
+            num_streams: number;
+            /**
+             * Until
+             * Format: date-time
+             */
+            until: string;
+        };
         /** LogLine */
         LogLine: {
             /** Attempt No */
@@ -4367,6 +4403,10 @@ export interface components {
             text: string;
             /** Time Ms */
             time_ms: number;
+            /** Trial Id */
+            trial_id: number;
+            /** Trial No */
+            trial_no: number;
         };
         /** LogOffset */
         LogOffset: {
@@ -4386,6 +4426,7 @@ export interface components {
             at_end: boolean;
             /** Complete */
             complete: boolean;
+            left?: components["schemas"]["LogLeft"] | null;
             /** Lines */
             lines: components["schemas"]["LogLine"][];
             /** Newer */
@@ -10088,6 +10129,110 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_EventOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_experiment_log_lines: {
+        parameters: {
+            query?: {
+                /** @description By their numbers. Absent: all. */
+                trial?: number[];
+                /** @description -1: the launcher. Absent: all. */
+                rank?: number[];
+                stream?: ("stdout" | "stderr") | null;
+                attempt?: number | null;
+                node?: string[];
+                /** @description As the text of a line says. Absent: all. */
+                level?: ("debug" | "info" | "warning" | "error" | "critical")[];
+                /** @description Only lines received from this time on. */
+                since?: string | null;
+                /** @description Only lines received before this time. */
+                until?: string | null;
+                /** @description Only lines with this text. */
+                q?: string;
+                /** @description `q` is a pattern of RE2 (linear time, no back-references). */
+                regex?: boolean;
+                match_case?: boolean;
+                /** @description Begin at this line: stream_id:no, as lines say them. */
+                line?: string | null;
+                /** @description Begin at the first line received then or later. */
+                time?: string | null;
+                /** @description Begin at this part of the longest stream's lines. */
+                fraction?: number | null;
+                cursor?: string | null;
+                limit?: number;
+                from?: ("head" | "tail") | null;
+            };
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogPage"];
                 };
             };
             /** @description Not signed in */

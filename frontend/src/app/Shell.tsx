@@ -5,6 +5,7 @@ import {
   IconChevronsLeft,
   IconChevronsRight,
   IconDotsVertical,
+  IconFileText,
   IconFlask2,
   IconLanguage,
   IconLayoutDashboard,
@@ -46,6 +47,7 @@ const NAV = [
   { to: "/experiments", key: "experiments", icon: IconFlask2 },
   { to: "/queue", key: "queue", icon: IconStack2 },
   { to: "/nodes", key: "nodes", icon: IconServer2 },
+  { to: "/logs", key: "logs", icon: IconFileText },
   { to: "/settings", key: "settings", icon: IconAdjustmentsHorizontal },
 ] as const;
 
@@ -247,9 +249,11 @@ export function Shell() {
               {t("nav.submit")}
             </LinkButton>
           ) : null}
-          <LinkButton to="/settings" size="sm" variant="default">
-            {t("nav.settings")}
-          </LinkButton>
+          {NAV.slice(4).map(({ to, key }) => (
+            <LinkButton key={to} to={to} size="sm" variant="default">
+              {t(`nav.${key}`)}
+            </LinkButton>
+          ))}
           <div className={css["drawerRow"]}>
             <ThemeSwitch />
             <LanguageSwitch />

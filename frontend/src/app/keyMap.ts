@@ -6,6 +6,7 @@ export const PAGES = {
   c: { to: "/compare", key: "compare" },
   q: { to: "/queue", key: "queue" },
   n: { to: "/nodes", key: "nodes" },
+  l: { to: "/logs", key: "logs" },
   s: { to: "/settings", key: "settings" },
 } as const;
 

@@ -152,30 +152,10 @@ const experimentsRoute = createRoute({
   ),
 });
 
-export interface ExperimentSearch {
-  tab?: string;
-  sort?: "no" | "-no" | "metric" | "-metric";
-  trialState?: string;
-  metric?: string;
-}
-const experimentRoute = createRoute({
-  getParentRoute: () => appRoute,
-  path: "/experiments/$experimentId",
-  beforeLoad: ({ params }) => numeric(params.experimentId),
-  validateSearch: (search: Record<string, unknown>): ExperimentSearch => {
-    const sort = text(search["sort"]);
-    return {
-      tab: text(search["tab"]),
-      sort: sort === "no" || sort === "-no" || sort === "metric" || sort === "-metric" ? sort : undefined,
-      trialState: text(search["trialState"]),
-      metric: text(search["metric"]),
-    };
-  },
-  component: lazyPage(() => import("../features/experiments/ExperimentPage"), "ExperimentPage"),
-});
-
-export interface TrialSearch extends ChartSearch {
-  tab?: string;
+/** What of a log is asked for, and the line that is selected. */
+export interface LogSearch {
+  /** Numbers of trials, by comma: of an experiment's log. */
+  trial?: string;
   rank?: string;
   attempt?: number;
   stream?: string;
@@ -189,6 +169,58 @@ export interface TrialSearch extends ChartSearch {
   around?: boolean;
   line?: string;
 }
+const logSearch = (search: Record<string, unknown>): LogSearch => ({
+  trial: text(search["trial"]),
+  rank: text(search["rank"]),
+  attempt: positive(search["attempt"]),
+  stream: search["stream"] === "stdout" || search["stream"] === "stderr" ? search["stream"] : undefined,
+  q: text(search["q"]),
+  node: text(search["node"]),
+  level: text(search["level"]),
+  since: instant(search["since"]),
+  until: instant(search["until"]),
+  regex: isOn(search["regex"]),
+  exact: isOn(search["exact"]),
+  around: isOn(search["around"]),
+  line: /^\d{1,15}:\d{1,15}$/.test(String(search["line"])) ? String(search["line"]) : undefined,
+});
+
+export interface LogsSearch extends LogSearch {
+  experiment?: number;
+}
+const logsRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/logs",
+  validateSearch: (search: Record<string, unknown>): LogsSearch => ({ ...logSearch(search), experiment: positive(search["experiment"]) }),
+  component: lazyPage(() => import("../features/experiments/LogsPage"), "LogsPage"),
+});
+
+export interface ExperimentSearch extends LogSearch {
+  tab?: string;
+  sort?: "no" | "-no" | "metric" | "-metric";
+  trialState?: string;
+  metric?: string;
+}
+const experimentRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/experiments/$experimentId",
+  beforeLoad: ({ params }) => numeric(params.experimentId),
+  validateSearch: (search: Record<string, unknown>): ExperimentSearch => {
+    const sort = text(search["sort"]);
+    return {
+      ...logSearch(search),
+      tab: text(search["tab"]),
+      sort: sort === "no" || sort === "-no" || sort === "metric" || sort === "-metric" ? sort : undefined,
+      trialState: text(search["trialState"]),
+      metric: text(search["metric"]),
+    };
+  },
+  component: lazyPage(() => import("../features/experiments/ExperimentPage"), "ExperimentPage"),
+});
+
+export interface TrialSearch extends ChartSearch, LogSearch {
+  tab?: string;
+}
 const trialRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/trials/$trialId",
@@ -196,19 +228,8 @@ const trialRoute = createRoute({
   validateSearch: (search: Record<string, unknown>): TrialSearch => {
     return {
       ...chartSearch(search),
+      ...logSearch(search),
       tab: text(search["tab"]),
-      rank: text(search["rank"]),
-      attempt: positive(search["attempt"]),
-      stream: search["stream"] === "stdout" || search["stream"] === "stderr" ? search["stream"] : undefined,
-      q: text(search["q"]),
-      node: text(search["node"]),
-      level: text(search["level"]),
-      since: instant(search["since"]),
-      until: instant(search["until"]),
-      regex: isOn(search["regex"]),
-      exact: isOn(search["exact"]),
-      around: isOn(search["around"]),
-      line: /^\d{1,15}:\d{1,15}$/.test(String(search["line"])) ? String(search["line"]) : undefined,
     };
   },
   component: lazyPage(() => import("../features/trials/TrialPage"), "TrialPage"),
@@ -310,6 +331,7 @@ const routeTree = rootRoute.addChildren([
     experimentsRoute,
     experimentRoute, scalingRoute,
     trialRoute, diagnosisRoute,
+    logsRoute,
     compareRoute,
     submitRoute,
     settingsRoute,

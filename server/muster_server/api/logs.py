@@ -1,15 +1,16 @@
-"""Logs of a trial: pages, streams, downloads."""
+"""Logs of a trial and of an experiment: pages, streams, downloads."""
 
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, Field
 
-from muster_server.api.deps import Db
+from muster_server.api.deps import Db, Id
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.log_lines import PATTERN_MAX_CHARS, Level
 from muster_server.errors import InvalidRequest
@@ -23,12 +24,10 @@ router = APIRouter(tags=["logs"])
 StreamName = Literal["stdout", "stderr"]
 NodeName = Annotated[SafeStr, Field(max_length=128)]
 Rank = Annotated[int, Query(ge=-1, le=1_000_000)]
+TrialNo = Annotated[int, Query(ge=1, le=2**31 - 1)]
 
 
-@router.get("/trials/{trial_id}/logs", operation_id="list_trial_log_lines")
-def list_trial_log_lines(
-    trial_id: int,
-    db: Db,
+async def log_filter(
     ranks: Annotated[
         list[Rank],
         Query(alias="rank", max_length=1000, description="-1: the launcher. Absent: all."),
@@ -53,6 +52,32 @@ def list_trial_log_lines(
         bool, Query(description="`q` is a pattern of RE2 (linear time, no back-references).")
     ] = False,
     match_case: bool = False,
+) -> LogFilter:
+    """Which lines a request wants."""
+    return LogFilter(
+        ranks=frozenset(ranks) if ranks else None,
+        nodes=frozenset(nodes) if nodes else None,
+        stream=stream,
+        attempt_no=attempt,
+        since=since,
+        until=until,
+        levels=frozenset(levels),
+        text=q,
+        is_regex=regex,
+        match_case=match_case,
+    )
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which page of what is wanted."""
+
+    cursor: str | None
+    start: Literal["head", "tail"] | log_reading.Place
+    limit: int
+
+
+async def page_at(
     line: Annotated[
         str | None,
         Query(
@@ -70,30 +95,56 @@ def list_trial_log_lines(
     cursor: Annotated[str | None, Query(max_length=log_reading.CURSOR_MAX_CHARS)] = None,
     limit: Annotated[int, Query(ge=1, le=2000)] = 500,
     ends: Annotated[Literal["head", "tail"] | None, Query(alias="from")] = None,
-) -> LogPage:
+) -> Where:
+    """Raises InvalidRequest when several places are asked for."""
+    return Where(cursor, _start(ends, line, time, fraction, cursor), limit)
+
+
+Wanted = Annotated[LogFilter, Depends(log_filter)]
+PageAt = Annotated[Where, Depends(page_at)]
+
+
+@router.get("/trials/{trial_id}/logs", operation_id="list_trial_log_lines")
+def list_trial_log_lines(trial_id: int, db: Db, wanted: Wanted, at: PageAt) -> LogPage:
     """Lines of all matching streams in one order, oldest first.
 
     Without a cursor the page is the end (`from=tail`), the beginning (`from=head`), or begins at a
     place: `line`, `time` or `fraction`. A search stops after a second; the answer says how much it
     has looked at, and its cursor goes on.
     """
-    wanted = LogFilter(
-        ranks=frozenset(ranks) if ranks else None,
-        nodes=frozenset(nodes) if nodes else None,
-        stream=stream,
-        attempt_no=attempt,
-        since=since,
-        until=until,
-        levels=frozenset(levels),
-        text=q,
-        is_regex=regex,
-        match_case=match_case,
-    )
-    start = _start(ends, line, time, fraction, cursor)
     with db.read() as session:
         begin_snapshot(session)
         return log_reading.read_page(
-            session, trial_id, wanted, cursor=cursor, start=start, limit=limit
+            session, trial_id, wanted, cursor=at.cursor, start=at.start, limit=at.limit
+        )
+
+
+@router.get("/experiments/{experiment_id}/logs", operation_id="list_experiment_log_lines")
+def list_experiment_log_lines(
+    experiment_id: Id,
+    db: Db,
+    wanted: Wanted,
+    at: PageAt,
+    trials: Annotated[
+        list[TrialNo],
+        Query(alias="trial", max_length=1000, description="By their numbers. Absent: all."),
+    ] = [],  # noqa: B006
+) -> LogPage:
+    """Lines of all its trials, or of some, in one order: a page of the newest ones, oldest first.
+
+    As the log of a trial. Of more than 500 streams those that were written to last are read, back
+    to where the others begin: `left` says where, and that time as `until` goes on.
+    """
+    with db.read() as session:
+        begin_snapshot(session)
+        return log_reading.read_experiment_page(
+            session,
+            experiment_id,
+            wanted,
+            trial_nos=frozenset(trials),
+            cursor=at.cursor,
+            start=at.start,
+            limit=at.limit,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Literal
 
 from .base import Output, WireFloat
@@ -107,6 +108,8 @@ class CurvesReply(Output):
 
 class LogLine(Output):
     stream_id: int
+    trial_id: int
+    trial_no: int
     rank: int
     """-1: the launcher."""
     local_rank: int
@@ -138,6 +141,15 @@ class LogSearched(Output):
     left_bytes: int
 
 
+class LogLeft(Output):
+    """Streams of an experiment that a page leaves out, as it has more than one request reads."""
+
+    num_streams: int
+    until: dt.datetime
+    """All their lines are older than this, and of the others only newer ones are shown. Ask again
+    with it as `until` to go on."""
+
+
 class LogPage(Output):
     lines: list[LogLine]
     older: str | None
@@ -157,6 +169,8 @@ class LogPage(Output):
     reading from the tail, else `newer`) goes on from there."""
     searched: LogSearched | None = None
     """Null without a filter on lines."""
+    left: LogLeft | None = None
+    """Null when every stream was read; always for one trial."""
 
 
 class LogStreamOut(Output):

@@ -159,6 +159,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "export_trial_series_parquet": "view",
     "list_curves": "view",
     "list_trial_log_lines": "view",
+    "list_experiment_log_lines": "view",
     "list_trial_log_streams": "view",
     "download_trial_log": "view",
     # code

@@ -1,6 +1,8 @@
 """Log pages: the lines of many streams as one sequence, forwards and backwards, searched or not.
 
-Order: by the time a line's first byte was received, then attempt, rank, stdout before stderr, then
+Of one trial, or of all or some trials of an experiment.
+
+Order: by the time a line's first byte was received, then trial, attempt, rank, stdout before stderr, then
 position. A cursor holds a position per stream rather than a time, so that a line whose transaction
 commits late is shown late and never skipped.
 """
@@ -13,21 +15,24 @@ import datetime as dt
 import json
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database
-from muster_server.db.models import LogChunkRow, LogStreamRow
+from muster_server.db.models import LogChunkRow, LogStreamRow, TrialRow
 from muster_server.db.queries.logs import StreamReader
-from muster_server.domain.states import TERMINAL_TRIAL
+from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL
 from muster_server.errors import InvalidRequest, NotFound
-from muster_server.schemas.data import LogPage, LogStreamOut
+from muster_server.schemas.data import LogLeft, LogPage, LogStreamOut
+from muster_server.services.experiments import get_experiment
 from muster_server.services.log_streams import (
+    Chosen,
     LogFilter,
+    choose_streams,
     complete_streams,
     find_streams,
     get_trial,
@@ -73,8 +78,114 @@ def read_page(
     cursor or pattern.
     """
     trial = get_trial(session, trial_id)
+    chosen = Chosen(find_streams(session, LogStreamRow.trial_id == trial_id, wanted))
+    return _read(
+        session,
+        _Source(
+            chosen=chosen,
+            wanted=wanted,
+            complete=complete_streams(session, trial, chosen.streams),
+            is_over=trial.state in TERMINAL_TRIAL,
+            trial_nos={trial.id: trial.no},
+        ),
+        cursor=cursor,
+        start=start,
+        limit=limit,
+        budget_s=budget_s,
+    )
+
+
+def read_experiment_page(
+    session: Session,
+    experiment_id: int,
+    wanted: LogFilter,
+    *,
+    trial_nos: Set[int] = frozenset(),
+    cursor: str | None = None,
+    start: Literal["head", "tail"] | Place = "tail",
+    limit: int = 500,
+    budget_s: float | None = None,
+) -> LogPage:
+    """As read_page, of all trials of an experiment, or those with these numbers.
+
+    Of more streams than one request reads, those that were written to last are read, back to the
+    last line of the others; `left` says so, and its time is the `until` to go on with.
+    Raises NotFound for the experiment and for a trial that it has not.
+    """
+    experiment = get_experiment(session, experiment_id)
+    ids = select(TrialRow.id).where(TrialRow.experiment_id == experiment.id)
+    if trial_nos:
+        found = set(
+            session.scalars(
+                select(TrialRow.no).where(
+                    TrialRow.experiment_id == experiment.id, TrialRow.no.in_(sorted(trial_nos))
+                )
+            )
+        )
+        missing = sorted(trial_nos - found)
+        if missing:
+            raise NotFound(
+                "trials.not_found",
+                f"Experiment {experiment.id} has no trial {missing[0]}.",
+                hint="Trials are chosen by their numbers within the experiment, from 1.",
+            )
+        ids = ids.where(TrialRow.no.in_(sorted(trial_nos)))
+    chosen = choose_streams(session, LogStreamRow.trial_id.in_(ids), wanted)
+    trials = {
+        trial.id: trial
+        for trial in session.scalars(
+            select(TrialRow).where(TrialRow.id.in_({s.trial_id for s in chosen.streams}))
+        )
+    }
+    complete: set[int] = set()
+    for trial in trials.values():
+        own = [s for s in chosen.streams if s.trial_id == trial.id]
+        complete |= complete_streams(session, trial, own)
+    return _read(
+        session,
+        _Source(
+            chosen=chosen,
+            wanted=wanted,
+            complete=complete,
+            is_over=experiment.state in TERMINAL_EXPERIMENT,
+            trial_nos={trial.id: trial.no for trial in trials.values()},
+        ),
+        cursor=cursor,
+        start=start,
+        limit=limit,
+        budget_s=budget_s,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    """What a page is read from."""
+
+    chosen: Chosen
+    wanted: LogFilter
+    complete: set[int]
+    """Streams to which nothing more can come."""
+    is_over: bool
+    """No other streams can come."""
+    trial_nos: Mapping[int, int]
+    """Trial → its number, of all streams."""
+
+
+def _read(
+    session: Session,
+    source: _Source,
+    *,
+    cursor: str | None,
+    start: Literal["head", "tail"] | Place,
+    limit: int,
+    budget_s: float | None,
+) -> LogPage:
+    streams, wanted, complete = source.chosen.streams, source.wanted, source.complete
     test = wanted.test()
-    streams = find_streams(session, trial_id, wanted)
+    if source.chosen.since is not None:
+        wanted = replace(
+            wanted, since=max(source.chosen.since, wanted.since or source.chosen.since)
+        )
     low, high = _borders(session, streams, wanted)
     if isinstance(start, Place) and cursor is None:
         direction: Direction = "newer"
@@ -87,9 +198,19 @@ def read_page(
         at = {s.id: given.get(s.id, 0) for s in streams}
     at = {id_: min(max(low[id_], position), high[id_]) for id_, position in at.items()}
 
-    complete = complete_streams(session, trial, streams)
     deadline = time.monotonic() + (SEARCH_BUDGET_S if budget_s is None else budget_s)
-    walk = Walk(session, streams, complete, at, low, high, test, limit, deadline)
+    walk = Walk(
+        session,
+        streams,
+        source.trial_nos,
+        complete,
+        at,
+        low,
+        high,
+        test,
+        limit,
+        deadline,
+    )
     if direction == "newer":
         walk.forward()
         older, newer = at, walk.positions
@@ -106,12 +227,21 @@ def read_page(
         older=_encode_cursor("older", older) if has_older else None,
         newer=_encode_cursor("newer", newer),
         at_end=is_at_end,
-        complete=is_at_end and trial.state in TERMINAL_TRIAL and len(complete) == len(streams),
+        complete=is_at_end and source.is_over and len(complete) == len(streams),
         num_lines=sum(s.num_lines for s in streams),
-        truncated_streams=truncated(session, streams),
+        truncated_streams=truncated(
+            session, streams, source.trial_nos if len(source.trial_nos) > 1 else None
+        ),
         search_stopped=walk.is_stopped,
         searched=walk.searched(),
+        left=_left(source.chosen),
     )
+
+
+def _left(chosen: Chosen) -> LogLeft | None:
+    if chosen.since is None:
+        return None
+    return LogLeft(num_streams=chosen.num_left, until=chosen.since)
 
 
 def _borders(
@@ -146,7 +276,7 @@ def _positions(session: Session, streams: Sequence[LogStreamRow], place: Place) 
             raise NotFound(
                 "logs.no_such_line",
                 f"There is no line {no} of stream {stream_id}: it {what}.",
-                hint="Lines count from 0; GET /api/v1/trials/{id}/logs/streams lists the streams.",
+                hint="Lines count from 0; GET /api/v1/trials/{id}/logs/streams lists a trial's streams.",
             )
     else:
         assert place.fraction is not None
@@ -170,7 +300,7 @@ def _positions(session: Session, streams: Sequence[LogStreamRow], place: Place) 
 def list_streams(session: Session, trial_id: int) -> list[LogStreamOut]:
     """Every stream of a trial, by attempt and rank."""
     trial = get_trial(session, trial_id)
-    streams = find_streams(session, trial_id, LogFilter())
+    streams = find_streams(session, LogStreamRow.trial_id == trial_id, LogFilter())
     complete = complete_streams(session, trial, streams)
     return [
         LogStreamOut(
@@ -211,7 +341,7 @@ def find_download(
     get_trial(session, trial_id)
     found = find_streams(
         session,
-        trial_id,
+        LogStreamRow.trial_id == trial_id,
         LogFilter(ranks=frozenset([rank]), stream=stream, attempt_no=attempt_no),
     )
     if not found:

@@ -1,19 +1,24 @@
-"""The log streams of a trial: which there are, and to which more may come."""
+"""The log streams of trials: which there are, and to which more may come."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVarTuple
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import AllocationRow, LogStreamRow, TrialRow
+from muster_server.db.models import AllocationRow, LogChunkRow, LogStreamRow, TrialRow
 from muster_server.domain.log_lines import BadPattern, Level, LineTest
 from muster_server.domain.states import TERMINAL_TRIAL
 from muster_server.errors import InvalidRequest, NotFound
+
+Ts = TypeVarTuple("Ts")
+
+MAX_STREAMS = 500
+"""Streams that one request reads; of an experiment with more, those that were written to last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +63,57 @@ def get_trial(session: Session, trial_id: int) -> TrialRow:
     return trial
 
 
-def find_streams(session: Session, trial_id: int, wanted: LogFilter) -> list[LogStreamRow]:
-    query = select(LogStreamRow).where(LogStreamRow.trial_id == trial_id)
+@dataclass(frozen=True)
+class Chosen:
+    """The streams that one request reads."""
+
+    streams: list[LogStreamRow]
+    """By trial, attempt and rank, stdout before stderr."""
+    since: dt.datetime | None = None
+    """Only from here on nothing of the others is missing between their lines; None: none is left."""
+    num_left: int = 0
+
+
+def find_streams(
+    session: Session, of: ColumnElement[bool], wanted: LogFilter
+) -> list[LogStreamRow]:
+    """Every stream of some trials that a filter wants. of: a condition on LogStreamRow."""
+    return _sorted(session.scalars(_wanted(select(LogStreamRow), of, wanted)))
+
+
+def choose_streams(session: Session, of: ColumnElement[bool], wanted: LogFilter) -> Chosen:
+    """As find_streams, but at most MAX_STREAMS: those that were written to last within the time that
+    is wanted. More only where they were all written to last in the same microsecond."""
+    total = session.scalar(_wanted(select(func.count()), of, wanted).select_from(LogStreamRow)) or 0
+    if total <= MAX_STREAMS:
+        return Chosen(find_streams(session, of, wanted))
+    table = LogChunkRow
+    last_at = select(func.max(table.received_at)).where(table.stream_id == LogStreamRow.id)
+    if wanted.since is not None:
+        last_at = last_at.where(table.received_at >= wanted.since)
+    if wanted.until is not None:
+        last_at = last_at.where(table.received_at < wanted.until)
+    rows = _wanted(
+        select(LogStreamRow.id, last_at.scalar_subquery().label("last_at")), of, wanted
+    ).subquery()
+    written = rows.c.last_at.is_not(None)
+    newest_first = select(rows.c.last_at).where(written).order_by(rows.c.last_at.desc())
+    horizon = session.scalar(newest_first.offset(MAX_STREAMS).limit(1))
+    if horizon is not None and session.scalar(newest_first.limit(1)) == horizon:
+        # So that asking again for what is older always comes further.
+        horizon = session.scalar(newest_first.where(rows.c.last_at < horizon).limit(1))
+    chosen = select(rows.c.id).where(written)
+    if horizon is not None:
+        chosen = chosen.where(rows.c.last_at > horizon)
+    found = session.scalars(select(LogStreamRow).where(LogStreamRow.id.in_(chosen)))
+    if horizon is None:
+        return Chosen(_sorted(found))
+    left = select(func.count()).select_from(rows).where(written, rows.c.last_at <= horizon)
+    return Chosen(_sorted(found), horizon + dt.timedelta(microseconds=1), session.scalar(left) or 0)
+
+
+def _wanted(query: Select[*Ts], of: ColumnElement[bool], wanted: LogFilter) -> Select[*Ts]:
+    query = query.where(of)
     if wanted.ranks is not None:
         query = query.where(LogStreamRow.rank.in_(sorted(wanted.ranks)))
     if wanted.nodes is not None:
@@ -68,9 +122,20 @@ def find_streams(session: Session, trial_id: int, wanted: LogFilter) -> list[Log
         query = query.where(LogStreamRow.stream == wanted.stream)
     if wanted.attempt_no is not None:
         query = query.where(LogStreamRow.attempt_no == wanted.attempt_no)
+    return query
+
+
+def _sorted(streams: Iterable[LogStreamRow]) -> list[LogStreamRow]:
     return sorted(
-        session.scalars(query),
-        key=lambda s: (s.attempt_no, s.rank, s.stream != "stdout", s.node_name, s.id),
+        streams,
+        key=lambda s: (
+            s.trial_id,
+            s.attempt_no,
+            s.rank,
+            s.stream != "stdout",
+            s.node_name,
+            s.id,
+        ),
     )
 
 
@@ -95,8 +160,11 @@ def complete_streams(
     return complete
 
 
-def truncated(session: Session, streams: Sequence[LogStreamRow]) -> list[str]:
-    """Streams that have reached the limit at which the agent cuts them."""
+def truncated(
+    session: Session, streams: Sequence[LogStreamRow], trial_nos: Mapping[int, int] | None = None
+) -> list[str]:
+    """Streams that have reached the limit at which the agent cuts them: "rank 0 stdout", with
+    trial_nos (trial → its number) "trial 3 rank 0 stdout"."""
     if not streams:
         return []
     limits: dict[str, int] = {}
@@ -106,6 +174,7 @@ def truncated(session: Session, streams: Sequence[LogStreamRow]) -> list[str]:
     ):
         limits[id_] = spec.get("log_limit_bytes") or 0
     return [
+        f"{'' if trial_nos is None else f'trial {trial_nos[s.trial_id]} '}"
         f"{'launcher' if s.rank < 0 else f'rank {s.rank}'} {s.stream}"
         for s in streams
         if 0 < limits.get(s.allocation_id, 0) <= s.size_bytes

@@ -40,6 +40,8 @@ class Walk:
 
     session: Session
     streams: Sequence[LogStreamRow]
+    trial_nos: Mapping[int, int]
+    """Trial → its number, of all streams."""
     complete: Set[int]
     """Streams whose last line is whole as it is."""
     at: Mapping[int, int]
@@ -136,6 +138,8 @@ class Walk:
             shown.append(
                 LogLine(
                     stream_id=s.id,
+                    trial_id=s.trial_id,
+                    trial_no=self.trial_nos[s.trial_id],
                     rank=s.rank,
                     local_rank=s.local_rank,
                     node_name=s.node_name,

@@ -510,7 +510,10 @@ def test_streams_of_many_workers_share_the_memory_of_a_page(
         low = {s.id: 0 for s in streams}
         high = {s.id: s.size_bytes for s in streams}
         test = LineTest("3$", is_regex=True)
-        walk = log_walk.Walk(session, streams, set(), low, low, high, test, 100_000, math.inf)
+        numbers = {trial.id: 1}
+        walk = log_walk.Walk(
+            session, streams, numbers, set(), low, low, high, test, 100_000, math.inf
+        )
         walk.forward()
         assert len(walk.lines()) == 8 * 650
         assert sum(high.values()) > 1 << 20

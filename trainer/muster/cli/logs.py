@@ -83,7 +83,7 @@ def logs(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the log of a trial, lines of all ranks in order."""
+    """Print the log of a trial, or of all trials of an experiment, lines of all ranks in order."""
     import json
 
     from ..client import Client
@@ -110,17 +110,30 @@ def logs(
         "follow": follow,
     }
     with Client.from_environment() as client:
-        trial_id = find_trial(client, experiment, trial)["id"]
+        # One trial's log has no bound on its streams, and says "rank 0" rather than "trial 1 rank 0".
+        is_one = trial is not None or _has_one_trial(client.experiment(experiment))
+        of = (
+            {"trial_id": find_trial(client, experiment, trial)["id"]}
+            if is_one
+            else {"experiment_id": experiment}
+        )
         count = 0
         with client.patience(say_away) if follow else nullcontext():
-            for line in client.log_lines(trial_id, **given):
+            for line in client.log_lines(**of, **given):
                 count += 1
                 if as_json:
                     print(json.dumps(line, ensure_ascii=False), flush=follow)
                 else:
-                    print(_as_text(line, timestamps), flush=follow)
-        if not count:
-            _say_no_lines(client, trial_id, given)
+                    print(_as_text(line, timestamps, with_trial=not is_one), flush=follow)
+        if not count and is_one:
+            _say_no_lines(client, of["trial_id"], given)
+        elif not count:
+            say("No line of its trials matches, or there is none yet.")
+
+
+def _has_one_trial(experiment: dict[str, Any]) -> bool:
+    """It has one, and no other will come."""
+    return experiment["only_trial_id"] is not None and experiment["num_trials"] == 1
 
 
 def parse_ranks(texts: Sequence[str]) -> list[int]:
@@ -180,8 +193,10 @@ def parse_time(option: str, text: str, now: dt.datetime) -> str:
         ) from None
 
 
-def _as_text(line: dict[str, Any], timestamps: bool) -> str:
+def _as_text(line: dict[str, Any], timestamps: bool, *, with_trial: bool) -> str:
     who = "launch" if line["rank"] < 0 else f"rank {line['rank']}"
+    if with_trial:
+        who = f"trial {line['trial_no']} {who}"
     when = ""
     if timestamps:
         at = dt.datetime.fromtimestamp(line["time_ms"] / 1000).astimezone()

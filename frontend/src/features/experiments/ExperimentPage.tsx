@@ -25,10 +25,11 @@ import { ScalingSection } from "../scaling/ScalingSection";
 import { BudgetSection } from "./BudgetSection";
 import { ExperimentActions } from "./ExperimentActions";
 import { Lineage, Origin } from "./Lineage";
+import { LogsTab } from "./LogsTab";
 import { SearchTab } from "./SearchTab";
 import { BestTrial, TrialsTab } from "./TrialsTab";
 
-const TABS = ["overview", "trials", "search", "config", "events"] as const;
+const TABS = ["overview", "trials", "search", "logs", "config", "events"] as const;
 
 export function ExperimentPage() {
   const { experimentId } = useParams({ from: "/app/experiments/$experimentId" });
@@ -74,6 +75,7 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
         {tab === "overview" ? <OverviewTab experiment={data} /> : null}
         {tab === "trials" ? <TrialsTab experiment={data} /> : null}
         {tab === "search" ? <SearchTab experiment={data} /> : null}
+        {tab === "logs" ? <LogsTab key={data.id} experiment={data} /> : null}
         {tab === "config" ? <ConfigTab experiment={data} /> : null}
         {tab === "events" ? <Events query={events} /> : null}
       </ErrorBoundary>

@@ -5,11 +5,12 @@ import { IconChevronDown, IconChevronUp, IconPlayerPause, IconPlayerPlay, IconX 
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import type { TrialSearch } from "../../app/router";
+import type { LogSearch } from "../../app/router";
+import { LinkButton } from "../../components/LinkButton";
 import { useTimeZone } from "../../components/Time";
 import * as format from "../../lib/format";
 import { serverNow } from "../../lib/time";
-import { type LogFeed, type LogLine, type LogStart, MAX_LINES } from "./logFeed";
+import { lineKey, type LogFeed, type LogLine, type LogStart, MAX_LINES } from "./logFeed";
 import { parsePlace } from "./logPlace";
 import type { LogStream } from "./LogToolbar";
 import { ranksOf } from "./logQuery";
@@ -20,6 +21,8 @@ export type LogDoing = "following" | "paused" | "part" | "complete" | "stale";
 
 interface Props {
   feed: LogFeed;
+  /** Lines are of several trials. */
+  withTrial: boolean;
   /** What the search has found; null: nothing is searched for. */
   hits: LogFeed | null;
   /** Which of the hits is selected, from 1; 0: none. */
@@ -28,8 +31,8 @@ interface Props {
   selected: LogLine | undefined;
   about: string;
   streams: LogStream[];
-  search: TrialSearch;
-  set: (change: Partial<TrialSearch>) => void;
+  search: LogSearch;
+  set: (change: Partial<LogSearch>) => void;
   onStep: (by: 1 | -1) => void;
   onJump: (start: LogStart) => void;
   onFollow: () => void;
@@ -37,7 +40,7 @@ interface Props {
 }
 
 /** What is shown of the log, what was searched, and ways to other places. */
-export function LogBar({ feed, hits, hitNo, doing, selected, about, streams, search, set, onStep, onJump, onFollow, onPause }: Props) {
+export function LogBar({ feed, withTrial, hits, hitNo, doing, selected, about, streams, search, set, onStep, onJump, onFollow, onPause }: Props) {
   const { t } = useTranslation();
   return (
     <>
@@ -58,6 +61,11 @@ export function LogBar({ feed, hits, hitNo, doing, selected, about, streams, sea
       {selected ? (
         <div className={css["logBar"]} data-testid="log-selected">
           <strong>{about}</strong>
+          {withTrial ? (
+            <LinkButton size="compact-sm" variant="default" to="/trials/$trialId" params={{ trialId: String(selected.trial_id) }} search={{ tab: "logs", line: lineKey(selected) }} data-testid="log-open-trial">
+              {t("logs.openTrial")}
+            </LinkButton>
+          ) : null}
           <CopyButton value={window.location.href}>
             {({ copied, copy }) => (
               <Button size="compact-sm" variant="default" onClick={copy}>

@@ -13,6 +13,7 @@ interface Props {
   top: number;
   time: string;
   title: string;
+  withTrial: boolean;
   /** Text to mark; "" marks nothing. */
   marked: string;
   /** A search found this line, among others that it did not find. */
@@ -22,11 +23,12 @@ interface Props {
 }
 
 /** One line. A click selects it; what the keyboard does, the box around does for it. */
-export const LogLineView = memo(function LogLineView({ line, index, measure, top, time, title, marked, isHit, isSelected, onSelect }: Props) {
+export const LogLineView = memo(function LogLineView({ line, index, measure, top, time, title, withTrial, marked, isHit, isSelected, onSelect }: Props) {
   return (
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/no-static-element-interactions -- the log box moves the selection by keys
     <div ref={measure} data-index={index} className={css["line"]} data-wrap={measure !== undefined || undefined} style={{ top }} data-level={line.level ?? undefined} data-hit={isHit || undefined} data-selected={isSelected || undefined} data-testid="log-line" title={title} onClick={() => onSelect(line)}>
       <span className={css["when"]}>{time}</span>
+      {withTrial ? <span className={css["trialNo"]}>#{line.trial_no}</span> : null}
       <span className={css["rank"]} style={{ borderLeftColor: line.rank < 0 ? "var(--line-strong)" : `var(--series-${seriesIndex(line.rank)})` }}>
         {line.rank < 0 ? "–" : `r${line.rank}`}
         {line.stream === "stderr" ? <small> err</small> : null}

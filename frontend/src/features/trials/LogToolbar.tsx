@@ -7,34 +7,35 @@ import { useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { Schemas } from "../../api/client";
-import type { TrialDetail } from "../../api/queries";
-import type { TrialSearch } from "../../app/router";
+import type { LogSearch } from "../../app/router";
 import { useTimeZone } from "../../components/Time";
 import * as format from "../../lib/format";
 import { usePref } from "../../lib/prefs";
 import { parseAt, stamp } from "../../lib/time";
-import { isSearch, LEVELS, levelsOf, ranksOf } from "./logQuery";
+import { isSearch, LEVELS, levelsOf, type LogSource, ranksOf, trialsOf } from "./logQuery";
 import css from "./trials.module.css";
 
 export type LogStream = Schemas["LogStreamOut"];
 
 interface Props {
-  trial: TrialDetail;
-  search: TrialSearch;
-  set: (change: Partial<TrialSearch>) => void;
+  source: LogSource;
+  search: LogSearch;
+  set: (change: Partial<LogSearch>) => void;
   streams: LogStream[];
+  ranks?: number[];
+  nodes?: string[];
   rankName: (rank: number) => string;
 }
 
 const joined = (values: string[]): string | undefined => (values.length > 0 ? values.join(",") : undefined);
 
-export function LogToolbar({ trial, search, set, streams, rankName }: Props) {
+export function LogToolbar({ source, search, set, streams, ranks: otherRanks = [], nodes: otherNodes = [], rankName }: Props) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   const [wrap, setWrap] = usePref("log-wrap");
   const ranks = ranksOf(search);
-  const known = [...new Set([...streams.map((s) => s.rank), ...ranks])].toSorted((a, b) => a - b);
-  const nodes = [...new Set(streams.map((s) => s.node_name))].toSorted();
+  const known = [...new Set([...streams.map((s) => s.rank), ...otherRanks, ...ranks])].toSorted((a, b) => a - b);
+  const nodes = [...new Set([...streams.map((s) => s.node_name), ...otherNodes])].toSorted();
   const levels = levelsOf(search);
   const border = (at: string): string => stamp(parseAt(at) ?? 0, zone);
   return (
@@ -51,6 +52,7 @@ export function LogToolbar({ trial, search, set, streams, rankName }: Props) {
           ]}
         />
       ) : null}
+      {source.trials === null ? null : <Trials numbers={source.trials} search={search} set={set} />}
       <MultiSelect aria-label={t("logs.levels")} placeholder={levels.length === 0 ? t("logs.everyLevel") : undefined} value={levels} onChange={(values) => set({ level: joined(values) })} data={LEVELS.map((level) => ({ value: level, label: t(`logs.level.${level}`) }))} clearable w={levels.length > 1 ? 260 : 170} data-testid="log-levels" />
       <MultiSelect aria-label={t("logs.ranks")} placeholder={ranks.length === 0 ? t("logs.everyRank") : undefined} value={ranks.map(String)} onChange={(values) => set({ rank: joined(values) })} data={known.map((rank) => ({ value: String(rank), label: rankName(rank) }))} clearable searchable={known.length > 8} w={170} />
       {nodes.length > 1 || search.node ? <MultiSelect aria-label={t("logs.nodes")} placeholder={search.node ? undefined : t("logs.everyNode")} value={search.node?.split(",") ?? []} onChange={(values) => set({ node: joined(values) })} data={[...new Set([...nodes, ...(search.node?.split(",") ?? [])])]} clearable w={170} /> : null}
@@ -64,14 +66,14 @@ export function LogToolbar({ trial, search, set, streams, rankName }: Props) {
           { value: "stderr", label: "stderr" },
         ]}
       />
-      {trial.attempts.length > 1 ? (
+      {source.attempts.length > 1 || search.attempt !== undefined ? (
         <Select
           aria-label={t("ranks.attempt")}
           w={150}
           value={search.attempt === undefined ? "all" : String(search.attempt)}
           allowDeselect={false}
           onChange={(value) => set({ attempt: value === null || value === "all" ? undefined : Number(value) })}
-          data={[{ value: "all", label: t("logs.everyAttempt") }, ...trial.attempts.map((a) => ({ value: String(a.no), label: t("ranks.attemptNo", { no: a.no }) }))]}
+          data={[{ value: "all", label: t("logs.everyAttempt") }, ...[...new Set([...source.attempts, ...(search.attempt === undefined ? [] : [search.attempt])])].map((no) => ({ value: String(no), label: t("ranks.attemptNo", { no }) }))]}
         />
       ) : null}
       {search.since ? (
@@ -85,9 +87,17 @@ export function LogToolbar({ trial, search, set, streams, rankName }: Props) {
         </Button>
       ) : null}
       <Switch label={t("logs.wrap")} checked={wrap === "on"} onChange={(e) => setWrap(e.currentTarget.checked ? "on" : null)} />
-      <Download trialId={trial.id} streams={streams} rankName={rankName} />
+      {source.trials === null ? <Download trialId={Number(source.key.split(":")[1])} streams={streams} rankName={rankName} /> : null}
     </div>
   );
+}
+
+/** Which trials of an experiment; none chosen is all. */
+function Trials({ numbers, search, set }: Pick<Props, "search" | "set"> & { numbers: number[] }) {
+  const { t } = useTranslation();
+  const chosen = trialsOf(search);
+  const known = [...new Set([...numbers, ...chosen])].toSorted((a, b) => a - b);
+  return <MultiSelect aria-label={t("logs.trials")} placeholder={chosen.length === 0 ? t("logs.everyTrial") : undefined} value={chosen.map(String)} onChange={(values) => set({ trial: joined(values), line: undefined })} data={known.map((no) => ({ value: String(no), label: t("nav.trialNo", { no }) }))} limit={200} clearable searchable={known.length > 8} w={170} data-testid="log-trials" />;
 }
 
 function SearchBox({ search, set }: Pick<Props, "search" | "set">) {

@@ -6,19 +6,17 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { useTranslation } from "react-i18next";
 
-import type { TrialDetail } from "../../api/queries";
-import type { TrialSearch } from "../../app/router";
+import type { LogSearch } from "../../app/router";
 import { Empty, Notice, Skeleton } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
 import { useTimeZone } from "../../components/Time";
 import * as format from "../../lib/format";
 import { usePref } from "../../lib/prefs";
-import { isTerminal } from "../../lib/states";
 import { stamp } from "../../lib/time";
 import { LogBar, type LogDoing } from "./LogBar";
 import { lineKey, type LogFeed, type LogLine, type LogStart } from "./logFeed";
 import { LogLineView } from "./LogLineView";
-import { isSearch, levelsOf, ranksOf } from "./logQuery";
+import { isSearch, levelsOf, type LogSource, ranksOf, trialsOf } from "./logQuery";
 import type { LogStream } from "./LogToolbar";
 import css from "./trials.module.css";
 
@@ -27,9 +25,9 @@ const LINE_PX = 19;
 const NEAR_PX = LINE_PX * 10;
 
 interface Props {
-  trial: TrialDetail;
-  search: TrialSearch;
-  set: (change: Partial<TrialSearch>) => void;
+  source: LogSource;
+  search: LogSearch;
+  set: (change: Partial<LogSearch>) => void;
   streams: LogStream[];
   feed: LogFeed | null;
   /** Where the search finds something, when the log is shown whole. */
@@ -38,7 +36,7 @@ interface Props {
   onClear: () => void;
 }
 
-export function LogView({ trial, search, set, streams, feed, hits, rankName, onClear }: Props) {
+export function LogView({ source, search, set, streams, feed, hits, rankName, onClear }: Props) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   const wrap = usePref("log-wrap")[0] === "on";
@@ -172,18 +170,20 @@ export function LogView({ trial, search, set, streams, feed, hits, rankName, onC
   if (!feed?.loaded) {
     return feed?.error ? <ErrorNotice error={feed.error} onRetry={() => feed.poll()} /> : <Skeleton rows={10} />;
   }
-  const filtered = ranksOf(search).length > 0 || Boolean(search.node ?? search.stream ?? search.attempt ?? search.since ?? search.until) || (hits === null && isSearch(search));
+  const filtered = ranksOf(search).length > 0 || (source.trials !== null && trialsOf(search).length > 0) || Boolean(search.node ?? search.stream ?? search.attempt ?? search.since ?? search.until) || (hits === null && isSearch(search));
   const fresh = Math.max(0, total - seen);
-  const doing: LogDoing = feed.error ? "stale" : feed.complete ? "complete" : following && isLive ? "following" : isTerminal(trial.state) ? "part" : "paused";
+  const doing: LogDoing = feed.error ? "stale" : feed.complete ? "complete" : following && isLive ? "following" : source.isOver ? "part" : "paused";
   const marked = search.q && !search.regex ? search.q : "";
-  const title = (line: LogLine): string => `${rankName(line.rank)} · ${line.node_name} · ${line.stream} · ${t("logs.lineNo", { no: format.count(line.no + 1) })}`;
+  const title = (line: LogLine): string => `${source.trials === null ? "" : `${t("nav.trialNo", { no: line.trial_no })} · ${t("ranks.attemptNo", { no: line.attempt_no })} · `}${rankName(line.rank)} · ${line.node_name} · ${line.stream} · ${t("logs.lineNo", { no: format.count(line.no + 1) })}`;
   return (
     <>
       {feed.truncated.length > 0 ? <Notice tone="warn" title={t("logs.truncated", { streams: feed.truncated.join(", ") })} /> : null}
       {feed.error ? <ErrorNotice error={feed.error} onRetry={() => feed.poll()} /> : null}
+      {feed.left ? <LeftOut left={feed.left} onGoOn={(until) => set({ until, line: undefined })} /> : null}
       {hits?.error ? <ErrorNotice error={hits.error} onRetry={() => hits.poll()} /> : null}
       <LogBar
         feed={feed}
+        withTrial={source.trials !== null}
         hits={isSearch(search) ? (hits ?? feed) : null}
         hitNo={hitAt + 1}
         doing={doing}
@@ -198,8 +198,8 @@ export function LogView({ trial, search, set, streams, feed, hits, rankName, onC
         onPause={pause}
       />
       {total === 0 && feed.searchStopped ? null : total === 0 ? (
-        <Empty title={t(filtered ? "logs.noMatch" : isTerminal(trial.state) ? "logs.none" : "logs.waiting")} action={filtered ? <Button variant="default" onClick={onClear}>{t("common.clearFilters")}</Button> : null}>
-          {filtered ? (feed.numLines > 0 ? t("logs.hidden", { count: feed.numLines, n: format.count(feed.numLines) }) : null) : isTerminal(trial.state) ? null : trial.pending_reason || null}
+        <Empty title={t(filtered ? "logs.noMatch" : source.isOver ? (source.trials === null ? "logs.none" : "logs.noneOfAll") : "logs.waiting")} action={filtered ? <Button variant="default" onClick={onClear}>{t("common.clearFilters")}</Button> : null}>
+          {filtered ? (feed.numLines > 0 ? t("logs.hidden", { count: feed.numLines, n: format.count(feed.numLines) }) : null) : source.isOver ? null : source.waitingFor || null}
         </Empty>
       ) : (
         <div className={css["logWrap"]}>
@@ -209,13 +209,13 @@ export function LogView({ trial, search, set, streams, feed, hits, rankName, onC
               {virtual.getVirtualItems().map((item) => {
                 const line = lines[item.index];
                 if (!line) return null;
-                return <LogLineView key={item.key} index={item.index} measure={wrap ? virtual.measureElement : undefined} line={line} top={item.start} time={stamp(line.time_ms, zone, "time")} title={title(line)} marked={marked} isHit={hitKeys.has(lineKey(line))} isSelected={item.index === at} onSelect={select} />;
+                return <LogLineView key={item.key} index={item.index} measure={wrap ? virtual.measureElement : undefined} line={line} top={item.start} time={stamp(line.time_ms, zone, "time")} title={title(line)} withTrial={source.trials !== null} marked={marked} isHit={hitKeys.has(lineKey(line))} isSelected={item.index === at} onSelect={select} />;
               })}
             </div>
           </div>
           {!following && (fresh > 0 || !feed.atEnd || !feed.complete) ? (
             <Button className={css["jump"]} leftSection={<IconArrowDown size={14} />} onClick={follow} data-testid="log-follow">
-              {fresh > 0 && isLive ? t("logs.newLines", { count: fresh }) : t(isTerminal(trial.state) ? "logs.toEnd" : "logs.follow")}
+              {fresh > 0 && isLive ? t("logs.newLines", { count: fresh }) : t(source.isOver ? "logs.toEnd" : "logs.follow")}
             </Button>
           ) : null}
         </div>
@@ -225,6 +225,22 @@ export function LogView({ trial, search, set, streams, feed, hits, rankName, onC
         {levelsOf(search).length > 0 ? ` ${t("logs.levelRule")}` : ""}
       </p>
     </>
+  );
+}
+
+/** Of too many streams some are not read: until when what is shown is all there is, and how to go on. */
+function LeftOut({ left, onGoOn }: { left: NonNullable<LogFeed["left"]>; onGoOn: (until: string) => void }) {
+  const { t } = useTranslation();
+  const zone = useTimeZone();
+  return (
+    <Notice
+      title={t("logs.left", { count: left.num_streams, n: format.count(left.num_streams), at: stamp(Date.parse(left.until), zone) })}
+      action={
+        <Button size="compact-xs" variant="default" onClick={() => onGoOn(left.until)} data-testid="log-go-on">
+          {t("logs.goOn")}
+        </Button>
+      }
+    />
   );
 }
 

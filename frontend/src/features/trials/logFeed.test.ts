@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { LogFeed, type LogAsk, type LogPage, MAX_LINES, PAGE_LINES } from "./logFeed";
 
-const line = (no: number) => ({ stream_id: 1, rank: 0, local_rank: 0, node_name: "n", attempt_no: 1, stream: "stdout", no, time_ms: no, text: `line ${no}`, level: null, cut: false, partial: false });
+const line = (no: number) => ({ trial_id: 1, trial_no: 1, stream_id: 1, rank: 0, local_rank: 0, node_name: "n", attempt_no: 1, stream: "stdout", no, time_ms: no, text: `line ${no}`, level: null, cut: false, partial: false });
 
 /** A server with lines 0..end, cursors are line numbers. */
 function server(state: { end: number; complete: boolean }) {

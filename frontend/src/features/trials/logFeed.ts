@@ -55,6 +55,8 @@ export class LogFeed {
   searchStopped = false;
   /** Lines that a search has looked at so far, and older ones that it has not; null: no search. */
   searched: { numLines: number; leftLines: number } | null = null;
+  /** Streams that are not read, as there are too many at once, and before when all of their lines are. */
+  left: LogPage["left"] = null;
   /** Lines dropped from the top to stay bounded. */
   dropped = 0;
   version = 0;
@@ -231,6 +233,7 @@ export class LogFeed {
 
   private take(page: LogPage): void {
     this.complete = page.complete;
+    this.left = page.left;
     this.numLines = page.num_lines;
     this.truncated = page.truncated_streams;
     this.error = null;

@@ -1,23 +1,57 @@
-/** What the logs of a trial are asked for, as the URL says it. */
+/** What the logs of a trial or an experiment are asked for, as the URL says it. */
 import { client, unwrap } from "../../api/client";
-import type { TrialSearch } from "../../app/router";
-import { LogFeed } from "./logFeed";
+import type { TrialDetail } from "../../api/queries";
+import type { LogSearch } from "../../app/router";
+import { isTerminal } from "../../lib/states";
+import { type LogAsk, LogFeed, type LogPage } from "./logFeed";
+
+/** Whose log it is. */
+export interface LogSource {
+  key: string;
+  /** Says when there is more to read; null: it is asked again now and then. */
+  topic: string | null;
+  /** Nothing more is written, but for what is still on its way. */
+  isOver: boolean;
+  /** Numbers of attempts to choose from. */
+  attempts: number[];
+  /** Why nothing is written yet. */
+  waitingFor: string;
+  /** Numbers of trials to choose from; null: it is the log of one trial. */
+  trials: number[] | null;
+  page: (query: LogQuery & LogAsk, signal: AbortSignal) => Promise<LogPage>;
+}
+
+export type LogQuery = ReturnType<typeof streamsQuery> & Partial<ReturnType<typeof linesQuery>>;
+
+export const trialSource = (trial: TrialDetail): LogSource => ({
+  key: `trial:${trial.id}`,
+  topic: `trial:${trial.id}:logs`,
+  isOver: isTerminal(trial.state),
+  attempts: trial.attempts.map((attempt) => attempt.no),
+  waitingFor: trial.pending_reason ?? "",
+  trials: null,
+  page: (query, signal) => unwrap(client.GET("/api/v1/trials/{trial_id}/logs", { params: { path: { trial_id: trial.id }, query }, signal })),
+});
+
+const numbers = (text: string | undefined): number[] => text?.split(",").map(Number).filter(Number.isInteger) ?? [];
+
+export const trialsOf = (search: LogSearch): number[] => numbers(search.trial).filter((no) => no > 0);
 
 export const LEVELS = ["debug", "info", "warning", "error", "critical"] as const;
 export type LevelName = (typeof LEVELS)[number];
 
 /** Numbers of ranks in "0,4"; what is no number is passed over. */
-export function ranksOf(search: TrialSearch): number[] {
-  return search.rank && search.rank !== "all" ? search.rank.split(",").map(Number).filter(Number.isInteger) : [];
+export function ranksOf(search: LogSearch): number[] {
+  return search.rank && search.rank !== "all" ? numbers(search.rank) : [];
 }
 
-export function levelsOf(search: TrialSearch): LevelName[] {
+export function levelsOf(search: LogSearch): LevelName[] {
   const given = search.level?.split(",") ?? [];
   return LEVELS.filter((level) => given.includes(level));
 }
 
 /** Which streams and times; without what the lines say. */
-function streamsQuery(search: TrialSearch) {
+function streamsQuery(search: LogSearch) {
   return {
     rank: ranksOf(search),
     node: search.node?.split(",") ?? [],
@@ -28,18 +62,19 @@ function streamsQuery(search: TrialSearch) {
   };
 }
 
-function linesQuery(search: TrialSearch) {
+function linesQuery(search: LogSearch) {
   return { level: levelsOf(search), q: search.q, regex: search.q && search.regex ? true : undefined, match_case: search.q && search.exact ? true : undefined };
 }
 
 /** Only what is asked for is in the lines, so a search is every line. */
-export const isSearch = (search: TrialSearch): boolean => search.q !== undefined || levelsOf(search).length > 0;
+export const isSearch = (search: LogSearch): boolean => search.q !== undefined || levelsOf(search).length > 0;
 
 /** What makes another feed necessary. */
-export const feedKey = (search: TrialSearch, withLines: boolean): string => JSON.stringify([streamsQuery(search), withLines ? linesQuery(search) : null]);
+export const feedKey = (source: LogSource, search: LogSearch, withLines: boolean): string =>
+  JSON.stringify([source.key, streamsQuery(search), source.trials === null ? null : trialsOf(search), withLines ? linesQuery(search) : null]);
 
 /** withLines: only lines that the search finds; otherwise all of the streams. */
-export function newFeed(trialId: number, search: TrialSearch, withLines: boolean): LogFeed {
-  const query = { ...streamsQuery(search), ...(withLines ? linesQuery(search) : {}) };
-  return new LogFeed((ask, signal) => unwrap(client.GET("/api/v1/trials/{trial_id}/logs", { params: { path: { trial_id: trialId }, query: { ...query, ...ask } }, signal })));
+export function newFeed(source: LogSource, search: LogSearch, withLines: boolean): LogFeed {
+  const query = { ...streamsQuery(search), ...(withLines ? linesQuery(search) : {}), ...(source.trials === null ? {} : { trial: trialsOf(search) }) };
+  return new LogFeed((ask, signal) => source.page({ ...query, ...ask }, signal));
 }

@@ -26,6 +26,7 @@ export const app = {
     experiments: "Experiments",
     compare: "Compare",
     queue: "Queue",
+    logs: "Logs",
     nodes: "Nodes",
     settings: "Settings",
     submit: "New experiment",

@@ -28,6 +28,7 @@ export const app: Same<typeof english> = {
     experiments: "实验",
     compare: "对比",
     queue: "队列",
+    logs: "日志",
     nodes: "节点",
     settings: "设置",
     submit: "新建实验",
