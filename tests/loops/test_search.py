@@ -289,7 +289,7 @@ def test_a_member_that_a_user_paused_before_its_report_arrived_rests_at_its_rung
     assert trials(database)[4].parent_no == 2
 
 
-PBT = """
+POPULATION = """
 name: population
 trainer: {}
 hyperparameters: {lr: {log: [1e-4, 1e-1]}}
@@ -344,7 +344,7 @@ def test_a_population_is_the_same_when_the_controller_dies_between_any_two_state
     submit, database
 ):
     """Every pass of the loop is broken off before each of its statements in turn, then carried out."""
-    submit(PBT)
+    submit(POPULATION)
     deaths = 0
 
     def undisturbed():
@@ -378,12 +378,12 @@ def test_a_population_is_the_same_when_the_controller_dies_between_any_two_state
     with database.transaction() as session:
         for table in (SearchEventRow, EventRow, TrialRow, ExperimentRow):
             session.execute(delete(table))
-    submit(PBT)
+    submit(POPULATION)
     assert _population(database, undisturbed) == found
 
 
 def test_a_member_that_has_given_up_its_slots_is_heard_of_with_its_checkpoint(database, submit):
-    submit(PBT)
+    submit(POPULATION)
     (first, *_) = trials(database).values()
     with database.transaction() as session:
         row = session.get_one(TrialRow, first.id)
