@@ -14,7 +14,14 @@ from typing import Any
 
 import pytest
 
-from muster.preflight import CONNECT_TIMEOUT_S, Listener, rounds, try_peer
+from muster.preflight import (
+    CONNECT_TIMEOUT_S,
+    Listener,
+    Preflight,
+    rounds,
+    try_devices,
+    try_peer,
+)
 
 TOKEN = "t" * 32
 
@@ -112,6 +119,20 @@ def test_all_connect_and_add_up(count: int) -> None:
             assert answer["reduce_ms"] > 0
             assert all(not x["message"] and x["ms"] > 0 for x in answer["links"])
             assert len(answer["links"]) == count - 1
+
+
+@pytest.mark.torch
+def test_the_sum_by_the_library_that_training_uses() -> None:
+    """With gloo, as there need be no device here; it is NCCL that takes the same way on one."""
+    preflight = Preflight("127.0.0.1", 0, TOKEN)
+    store = {"host": "127.0.0.1", "port": preflight._reducer.open_store()}
+    assert preflight._reducer.reduce_on("gloo", "cpu", 1, 30.0) > 0
+    nobody_has = 63
+    preflight._slots = [nobody_has]
+    (problem,) = preflight.reduce({"store": store, "num_nodes": 1})["problems"]
+    assert problem.startswith("the all-reduce with NCCL on cuda:63 failed: ")
+    (problem,) = try_devices([nobody_has])
+    assert problem.startswith("device 63 cannot be used: ")
 
 
 @pytest.mark.torch

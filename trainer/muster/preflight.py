@@ -207,6 +207,46 @@ class Reducer:
             raise RuntimeError(f"the sum was {values[0].item():g} instead of {expected:g}")
         return took_ms
 
+    def reduce_on(self, backend: str, device: str, num_nodes: int, timeout_s: float) -> float:
+        """The same sum of all nodes by the library that training uses there; ms. Raises RuntimeError.
+
+        backend: "nccl" with a `device` like "cuda:0". A node that NCCL cannot reach keeps it waiting
+        on the device, where nothing can be given up: its watchdog then ends this process.
+        """
+        import torch
+        import torch.distributed as dist
+        from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+
+        if device.startswith("cuda"):
+            torch.cuda.set_device(device)
+        dist.init_process_group(
+            backend,
+            store=PrefixStore(backend, self._store),
+            rank=self._rank,
+            world_size=num_nodes,
+            timeout=dt.timedelta(seconds=timeout_s),
+        )
+        try:
+            _sum_of_all(device, self._rank, num_nodes)  # the connections are made here
+            return _sum_of_all(device, self._rank, num_nodes)
+        finally:
+            dist.destroy_process_group()
+
+
+def _sum_of_all(device: str, rank: int, num_nodes: int) -> float:
+    import torch
+    import torch.distributed as dist
+
+    values = torch.full((NUM_VALUES,), float(rank + 1), device=device)
+    began = time.perf_counter()
+    dist.all_reduce(values)
+    low, high = values.min().item(), values.max().item()  # waits for the device
+    took_ms = (time.perf_counter() - began) * 1000
+    expected = num_nodes * (num_nodes + 1) / 2
+    if not low == high == expected:
+        raise RuntimeError(f"the sum was {low:g} to {high:g} instead of {expected:g}")
+    return took_ms
+
 
 def rounds(rank: int, num_nodes: int) -> Iterator[int]:
     """The others in an order in which all pairs of a round are disjoint: each waits for few."""
@@ -254,6 +294,8 @@ class Preflight:
         self._token = token
         self._address = address
         self._reducer = Reducer(address, rank)
+        self._slots: list[int] = []
+        """CUDA devices that it may use; known from `connect` on."""
 
     def listen(self) -> dict[str, Any]:
         listener = Listener(self._address, self._token)
@@ -278,7 +320,8 @@ class Preflight:
             import torch
 
             torch_version = str(torch.__version__)
-            problems = try_devices(order.get("slots") or [])
+            self._slots = list(order.get("slots") or [])
+            problems = try_devices(self._slots)
             if self._rank == 0 and len(peers) > 1:
                 store_port = self._reducer.open_store()
         except ModuleNotFoundError:
@@ -297,7 +340,8 @@ class Preflight:
         }
 
     def reduce(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Every pair by itself, so that a failure names two nodes; then all together."""
+        """Every pair by itself, so that a failure names two nodes; then all together; and then, where
+        there are devices, all with NCCL, one device of each."""
         num_nodes = order["num_nodes"]
         try:
             self._reducer.join_store(order["store"]["host"], order["store"]["port"])
@@ -320,6 +364,16 @@ class Preflight:
                 answer["problems"] = [f"the all-reduce of all nodes failed: {_words(error)}"]
         elif links:
             answer["reduce_ms"] = links[0]["ms"]
+        if self._slots and not answer["problems"] and all(not link["message"] for link in links):
+            device = f"cuda:{self._slots[0]}"
+            try:
+                answer["reduce_ms"] = self._reducer.reduce_on(
+                    "nccl", device, num_nodes, ALL_TIMEOUT_S
+                )
+            except Exception as error:
+                answer["problems"] = [
+                    f"the all-reduce with NCCL on {device} failed: {_words(error)}"
+                ]
         return answer
 
 

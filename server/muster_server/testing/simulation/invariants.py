@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from muster import wire
 from muster_server.db.queries.metrics_codec import decode_batch
+from muster_server.domain.avoidance import AVOID_S
 from muster_server.domain.states import (
     TERMINAL_ATTEMPT,
     TERMINAL_EXPERIMENT,
@@ -46,6 +48,7 @@ def judge(world: World) -> None:
     _every_acknowledged_record_is_there_once(world)
     _every_curve_is_the_true_one(world)
     _every_log_is_whole(world)
+    _no_gang_is_mixed(world)
     _budgets_are_exact(world)
     _every_change_has_its_event(world)
 
@@ -152,15 +155,62 @@ def _every_log_is_whole(world: World) -> None:
             )
 
 
+def _misfits(world: World, attempt: int) -> list[str]:
+    """Nodes of a gang that have another version than most of it; of two, the one named later."""
+    plans = {plan.name: plan for plan in world.scenario.nodes}
+    names = [
+        name
+        for (name,) in world.witness.rows(
+            f"SELECT node_name FROM allocations WHERE attempt_id = {attempt} ORDER BY node_name"
+        )
+    ]
+    versions = [plans[name].torch_version for name in names]
+    most = max(versions, key=versions.count, default="")
+    return [name for name, version in zip(names, versions, strict=True) if version != most]
+
+
+def _no_gang_is_mixed(world: World) -> None:
+    """Workers of different versions never meet, and a node that did not fit into a gang is left out
+    of what its trial tries for a while after."""
+    kept_away: dict[int, dict[str, dt.datetime]] = defaultdict(dict)
+    for attempt, trial, no, termination, began, ended, started in world.witness.rows(
+        "SELECT id, trial_id, no, termination, created_at, ended_at, started_at FROM attempts "
+        "ORDER BY trial_id, no"
+    ):
+        odd = _misfits(world, attempt)
+        if odd and started is not None:
+            world.violation(f"attempt {no} of trial {trial} ran with another version on {odd}")
+        for (name,) in world.witness.rows(
+            f"SELECT node_name FROM allocations WHERE attempt_id = {attempt}"
+        ):
+            until = kept_away[trial].get(name)
+            if until is not None and dt.datetime.fromisoformat(began) < until:
+                world.violation(
+                    f"attempt {no} of trial {trial} is on {name}, avoided until {until}"
+                )
+        if termination == Termination.VERSIONS_DIFFER:
+            until = dt.datetime.fromisoformat(ended) + dt.timedelta(seconds=AVOID_S)
+            kept_away[trial] |= dict.fromkeys(odd, until)
+            world.history.num_avoided += len(odd)
+
+
 def _budgets_are_exact(world: World) -> None:
-    """Every failed attempt is charged to one budget, none twice, and no budget is overdrawn."""
+    """Every failed attempt is charged to one budget, none twice, and no budget is overdrawn. That a
+    node does not fit is charged from the second time on."""
     charged: dict[int, dict[RetryClass, int]] = defaultdict(lambda: defaultdict(int))
-    for trial, termination, no, last_no, trial_state in world.witness.rows(
-        "SELECT a.trial_id, a.termination, a.no, t.attempt_no, t.state FROM attempts a "
-        "JOIN trials t ON t.id = a.trial_id WHERE a.state IN ('FAILED', 'LOST')"
+    left_out: dict[int, set[str]] = defaultdict(set)
+    for attempt, trial, termination, no, last_no, trial_state in world.witness.rows(
+        "SELECT a.id, a.trial_id, a.termination, a.no, t.attempt_no, t.state FROM attempts a "
+        "JOIN trials t ON t.id = a.trial_id WHERE a.state IN ('FAILED', 'LOST') "
+        "ORDER BY a.no"
     ):
         if no == last_no and trial_state != "FAILED":
             continue  # its trial was stopped meanwhile: nobody asked for a restart
+        if termination == Termination.VERSIONS_DIFFER:
+            odd = set(_misfits(world, attempt))
+            if odd - left_out[trial]:
+                left_out[trial] |= odd
+                continue
         charged[trial][TERMINATIONS[Termination(termination)][1]] += 1
     for trial, state, termination, user, infra, desired, config in world.witness.rows(
         "SELECT t.id, t.state, t.termination, t.failures_user, t.failures_infra, "

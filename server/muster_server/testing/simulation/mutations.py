@@ -17,7 +17,7 @@ from typing import Any
 from muster_agent import allocations as agent_allocations
 from muster_agent.shim import supervise
 from muster_server.db import leases
-from muster_server.domain import restarts
+from muster_server.domain import avoidance, restarts
 from muster_server.services import (
     allocations,
     many_records,
@@ -104,6 +104,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         restarts.decide_restart,
         "infra = failure.failures_infra + (retry_class is RetryClass.INFRA)",
         "infra = failure.failures_infra",
+    ),
+    Mutation(
+        "misfits_not_avoided",
+        "a trial goes back at once to the node that did not fit into its gang",
+        17,
+        avoidance.avoiding,
+        "if a.until > now",
+        "if False",
     ),
     Mutation(
         "silent_change",

@@ -33,6 +33,7 @@ class Summary:
     num_transactions: int = 0
     num_attempts: int = 0
     num_overlaps: int = 0
+    num_avoided: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
 
@@ -43,6 +44,7 @@ class Summary:
         self.num_transactions += history.num_transactions
         self.num_attempts += history.num_attempts
         self.num_overlaps += history.num_overlaps
+        self.num_avoided += history.num_avoided
         self.outcomes.update(history.outcomes)
         self.faults.update(history.faults)
         if history.violations:
@@ -116,7 +118,8 @@ def print_summary(summary: Summary) -> None:
     )
     print(
         f"{summary.num_transactions} transactions, {summary.num_attempts} attempts, "
-        f"{summary.num_overlaps} of them while an earlier one still lived somewhere"
+        f"{summary.num_overlaps} of them while an earlier one still lived somewhere; "
+        f"{summary.num_avoided} times a node did not fit and was left out of the next"
     )
     for title, counter in (("faults", summary.faults), ("trials", summary.outcomes)):
         print(f"{title}: " + ", ".join(f"{n} {name}" for name, n in sorted(counter.items())))

@@ -46,6 +46,8 @@ class NodePlan:
     num_slots: int
     skew_s: float
     rate: float
+    torch_version: str = ""
+    """What it says that workers would run with; "" where no node says anything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +182,8 @@ def draw(seed: int) -> Scenario:
     rng = random.Random(f"scenario {seed}")
     is_large = seed % 12 == 0
     nodes = _draw_nodes(rng, rng.randint(3, 5) if is_large else rng.choice([1, 2, 2, 3]))
+    if seed % 8 == 1 and len(nodes) > 1:  # of the seed and not drawn, like `variant` below
+        nodes = _with_an_odd_one(nodes, seed)
     submissions = tuple(
         _draw_submission(rng, seed, i, nodes)
         for i in range(rng.randint(3, 5) if is_large else rng.choice([1, 1, 2]))
@@ -213,6 +217,14 @@ def _draw_nodes(rng: random.Random, num: int) -> tuple[NodePlan, ...]:
     )
 
 
+def _with_an_odd_one(nodes: tuple[NodePlan, ...], seed: int) -> tuple[NodePlan, ...]:
+    """One of them does not fit into a gang with any other."""
+    return tuple(
+        dataclasses.replace(node, torch_version="2.12" if i == seed % len(nodes) else "2.13")
+        for i, node in enumerate(nodes)
+    )
+
+
 def _draw_submission(
     rng: random.Random, seed: int, index: int, nodes: tuple[NodePlan, ...]
 ) -> Submission:
@@ -237,6 +249,8 @@ def _draw_submission(
         "on_disconnect": rng.choice(["continue", "stop"]),
         "stop_grace_s": rng.choice([2.0, 5.0, 10.0]),
     }
+    if any(node.torch_version for node in nodes):
+        document["preflight"] = {"versions": "require"}
     script = _draw_script(rng)
     if rng.random() < 0.2:
         trials = rng.choice([2, 3])

@@ -117,7 +117,8 @@ class SimulatedShim(Shim):
             return None
         if mishap is not None:
             raise PrepareFailed("the simulated environment is broken")
-        return SimpleNamespace(facts=None)
+        version = self.computer.plan.torch_version
+        return SimpleNamespace(facts=wire.NodeFacts(torch_version=version) if version else None)
 
     async def _open_meeting(self, prepared: Any) -> wire.Rendezvous | None:
         if self.spec.num_nodes == 1 or self.spec.node_rank != 0:
@@ -305,6 +306,7 @@ class SimulatedShim(Shim):
                 message=message,
                 rendezvous=rendezvous,
                 exit=exit,
+                facts=facts,
                 blames=blames,
                 passes=passes,
             )

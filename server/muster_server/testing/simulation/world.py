@@ -56,6 +56,8 @@ class History:
     num_transactions: int = 0
     num_attempts: int = 0
     num_overlaps: int = 0
+    num_avoided: int = 0
+    """Nodes that did not fit into a gang, and were left out of the next."""
     outcomes: dict[str, int] = field(default_factory=dict)
     """Trials by final state."""
     faults: dict[str, int] = field(default_factory=dict)
