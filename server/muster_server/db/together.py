@@ -13,7 +13,7 @@ import enum
 import functools
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -158,13 +158,25 @@ class Together:
                 self._asked.put(dataclasses.replace(asked, many=None))
 
     def _do_many(self, batch: Sequence[_Asked]) -> list[_Asked]:
-        """Carry out what a `Many` can, all in one transaction; the others."""
+        """Carry out what a `Many` can; the others.
+
+        Each kind in a transaction of its own: one locks nodes and another one allocations, which has
+        to happen in the order in which everybody does it. Where whoever writes is alone, all in one.
+        """
         groups: dict[Many, list[_Asked]] = {}
         for asked in batch:
             if asked.many is not None:
                 groups.setdefault(asked.many, []).append(asked)
-        if not groups:
-            return list(batch)
+        left = [asked for asked in batch if asked.many is None]
+        if self._is_shared:
+            return left + (self._do_groups(groups) if groups else [])
+        for many, some in groups.items():
+            left += self._do_groups({many: some})
+        return left
+
+    def _do_groups(self, groups: Mapping[Many, Sequence[_Asked]]) -> list[_Asked]:
+        """Carry out all of these in one transaction; those who are to be served alone."""
+        batch = [asked for some in groups.values() for asked in some]
         results: list[tuple[_Asked, Any]] = []
         try:
             with self._transaction() as session:
@@ -173,22 +185,19 @@ class Together:
                     results += zip(some, found, strict=True)
         except DBAPIError as error:
             if _is_away(error):
-                grouped = [asked for some in groups.values() for asked in some]
-                _tell_all(grouped, [_Outcome(error=error) for _ in grouped])
-                return [asked for asked in batch if asked.many is None]
+                _tell_all(batch, [_Outcome(error=error) for _ in batch])
+                return []
             log.debug("done_apart", why=type(error).__name__)
-            return list(batch)
+            return batch
         except MusterError as error:  # one of them is refused
             log.debug("done_apart", why=error.code)
-            return list(batch)
+            return batch
         except Exception as error:
             log.warning("done_apart", why=type(error).__name__, exc_info=error)
-            return list(batch)
+            return batch
         done = [(asked, result) for asked, result in results if result is not ALONE]
         _tell_all([asked for asked, _ in done], [_Outcome(result=result) for _, result in done])
-        return [asked for asked, result in results if result is ALONE] + [
-            asked for asked in batch if asked.many is None
-        ]
+        return [asked for asked, result in results if result is ALONE]
 
     def _write_all(self, works: Sequence[Work]) -> list[_Outcome]:
         if len(works) > 1 and self._is_shared:

@@ -81,13 +81,26 @@ def register(
     restarted agent on the same boot of the same machine is not. A request that arrives after a
     later one of the same process is answered 410.
     """
+    held = _lock(session, [(principal, request)])
+    return _register(session, principal, request, held, settings=settings, now=now)
+
+
+def _register(
+    session: Session,
+    principal: Principal,
+    request: RegisterRequest,
+    held: set[str],
+    *,
+    settings: Settings,
+    now: dt.datetime,
+) -> RegisterReply:
+    """held: allocations that were locked before the node."""
     if request.protocol_version != PROTOCOL_VERSION:
         raise InvalidRequest(
             "agent.protocol_version",
             f"This server speaks protocol {PROTOCOL_VERSION}, the agent {request.protocol_version}.",
             hint="Install the same version of muster on both sides.",
         )
-    held = _lock(session, [(principal, request)])
     node, credential = (
         _come_back(session, principal, request, now)
         if principal.kind == "agent"
@@ -128,13 +141,16 @@ def register_many(
     session: Session, asked: Sequence[Joining], *, settings: Settings, now: dt.datetime
 ) -> list[RegisterReply]:
     """`register` of every one. Raises what one of them raises, for all."""
-    _lock(session, [(one.principal, one.request) for one in asked])
-    lock_nodes(session, _node_ids(session, [(one.principal, one.request) for one in asked]))
+    pairs = [(one.principal, one.request) for one in asked]
+    held = _lock(session, pairs)
+    lock_nodes(session, _node_ids(session, pairs))
     replies: dict[int, RegisterReply] = {}
     # By name, for names of new nodes are unique, too.
     for place in sorted(range(len(asked)), key=lambda place: asked[place].request.name):
         one = asked[place]
-        replies[place] = register(session, one.principal, one.request, settings=settings, now=now)
+        replies[place] = _register(
+            session, one.principal, one.request, held, settings=settings, now=now
+        )
         session.flush()
     return [replies[place] for place in range(len(asked))]
 
@@ -312,10 +328,7 @@ def _reconcile(
     rebooted: bool,
     now: dt.datetime,
 ) -> tuple[list[AckState], list[str]]:
-    """Compare what the agent found with what it should have; what to keep, what to forget.
-
-    held: allocations that were locked before the node.
-    """
+    """Compare what the agent found with what it should have; what to keep, what to forget."""
     rows = {
         row.id: row
         for row in session.scalars(
