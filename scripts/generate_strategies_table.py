@@ -12,7 +12,7 @@ BEGIN, END = "<!-- strategies table -->\n", "<!-- end of strategies table -->"
 
 
 def generate() -> str:
-    rows = [_row(case) for case in CASES]
+    rows = [_row(case) for case in CASES if case.stopped_rank is None]
     table = "\n".join(
         ["| workers | `strategy` | tolerance | continued |", "| --- | --- | --- | --- |", *rows]
     )

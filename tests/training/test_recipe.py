@@ -221,3 +221,27 @@ def test_checkpoints_tell_of_validations_at_their_own_step_only(train: Train) ->
         assert values["val/loss"] == job.series("val/loss")[step]
     assert json.dumps(metrics)  # plain numbers
     assert job.series("test/loss") == {}
+
+
+AUTO = {**SMALL, "batch_size": "auto"}
+
+
+def test_it_is_found_said_and_kept_when_the_training_goes_on(train: Train, tmp_path: Path) -> None:
+    from muster.training import tasks
+    from muster.training.batch_finder import Need
+
+    config = resolve({"trainer": AUTO}, {})
+    each = Need.of(tasks.make(config, global_batch=1), config, slots=1)
+    limit = (each.of_batch(64) + each.per_sample) / 1e9
+    first = train("first", **AUTO, steps=4, batch_memory_gb=limit)
+    assert set(first.series("train/batch_size").values()) == {64}
+    (said,) = [m["text"] for m in first.lines("message") if "batch_size: auto" in m["text"]]
+    assert "is 64, a global batch of 64: a worker needs" in said
+
+    saved = tmp_path / "first" / "checkpoints" / "step-00000004"
+    again = train("again", saved, **AUTO, steps=6, batch_memory_gb=1.0)
+    assert set(again.series("train/batch_size").values()) == {64}
+    assert sorted(again.series("train/loss")) == [5, 6]
+
+    with pytest.raises(ConfigError, match=r"auto found no size: a worker needs .* more slots"):
+        train("none", **AUTO, steps=1, batch_memory_gb=each.fixed / 1e9)

@@ -17,6 +17,7 @@ from muster.testing.strategies import CASES, RESUME_AT, SLOW_MS, STEPS, Case, do
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]  # all trainings, on a busy machine
 
+TO_THE_END = [case for case in CASES if case.stopped_rank is None]
 SCRIPT = Path(__file__).with_name("workers") / "strategies.py"
 
 
@@ -31,6 +32,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "document": document(c),
             "resumed": c.resumed,
             "origin": c.origin,
+            "stopped_rank": c.stopped_rank,
         }
         for c in CASES
     ]
@@ -56,7 +58,7 @@ def losses(job: Job, case: Case) -> dict[int, float]:
     return {step: sum(c[step] for c in curves) / len(curves) for step in curves[0]}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", TO_THE_END, ids=lambda case: case.name)
 def test_trains_like_one_process_and_goes_on_where_it_was(trained: Path, case: Case) -> None:
     whole, resumed = (job(trained, case.name, part) for part in ("whole", "resumed"))
     reference = next(c for c in CASES if c.name == case.reference)
@@ -83,7 +85,7 @@ def test_trains_like_one_process_and_goes_on_where_it_was(trained: Path, case: C
     assert resumed.series("val/loss") == whole.series("val/loss")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", TO_THE_END, ids=lambda case: case.name)
 def test_the_parts_of_a_step_sum_to_it(trained: Path, case: Case) -> None:
     whole = job(trained, case.name, "whole")
     has_stages = "pp" in (case.strategy.get("kind"), *case.strategy.get("mesh", {}))
@@ -106,5 +108,17 @@ def test_a_slow_worker_of_an_asynchronous_server_holds_up_nobody(trained: Path) 
     # The two others together make more than two updates in one step of the slow one: they do not
     # wait for it, as they would if each step were everybody's.
     assert max(slow.series("train/staleness_updates", 1).values()) > 2
+    unbounded = job(trained, "ps-unbounded", "whole")
+    # Of every gradient it is known how late it came.
+    histogram = {n: v for n, v in unbounded.rows(0)[STEPS].items() if n.startswith("staleness/")}
+    assert sum(histogram.values()) == 3 * STEPS
     synchronous = job(trained, "ps", "whole")
     assert set(synchronous.series("train/staleness_updates", 1).values()) == {0.0}
+
+
+def test_an_unbounded_server_stops_all_after_the_same_step(trained: Path) -> None:
+    """However far the slow worker is behind: it does not have to make up for it."""
+    stopped = job(trained, "ps-unbounded-stopped", "whole")
+    (saved,) = stopped.lines("checkpoint")
+    assert 0 < saved["step"] < 100_000
+    assert max(stopped.series("train/loss", 0)) == saved["step"]

@@ -69,6 +69,14 @@ def size_overrides(
     possible are used. Raises Impossible.
     """
     changes: dict[str, Any] = {"resources.slots": slots, "resources.nodes": None}
+    if config["trainer"] is not None and "auto" in (
+        config["trainer"]["batch_size"],
+        hparams.get("batch_size"),
+    ):
+        raise Impossible(
+            "batch_size is auto, so that each size might be measured with another one",
+            "fork the experiment with the number that train/batch_size says",
+        )
     if mode == "strong":
         if config["trainer"] is None:
             raise Impossible(

@@ -101,9 +101,13 @@ class Trainer(Section):
     """Training length. Default: `search.max_length`, else 3 epochs."""
     steps: Positive | None = None
     """Training length in optimizer steps, in place of `epochs`."""
-    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 32
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] | Literal["auto"] = 32
     """Samples per slot and micro-batch. Global batch = batch_size × `resources.slots` ×
-    accumulate, also while an elastic trial runs on fewer slots."""
+    accumulate, also while an elastic trial runs on fewer slots. `auto`: the largest power of two
+    that fits into every worker's memory, found when the training starts and kept when it goes on."""
+    batch_memory_gb: Annotated[float, Field(ge=1e-6, le=100_000)] | None = None
+    """Of `batch_size: auto`: GB that a worker may take. Default: 0.8 of what its device, or its share
+    of its node, has free."""
     optimizer: Literal["adamw", "lamb", "lars", "radam", "sgd"] = "adamw"
     """Optimizer; lars and lamb are for large global batches."""
     lr: Annotated[float, Field(ge=0, le=1000)] = 2e-3
@@ -284,16 +288,18 @@ class Strategy(Section):
     cuda)."""
     sequence_parallel: bool = False
     """Split what lies between the matrices along the sequence (`tp`, `mesh`)."""
-    schedule: Literal["naive", "gpipe", "1f1b", "interleaved", "zero_bubble", "async"] = "1f1b"
-    """Order of forwards and backwards in a pipeline (`pp`, `mesh`). `interleaved` and
-    `zero_bubble` give each worker two stages; `naive` has one micro-batch; `async` updates after
-    each micro-batch and keeps the weights that those under way began with (`pp`)."""
+    schedule: Literal[
+        "naive", "gpipe", "1f1b", "interleaved", "zero_bubble", "zbv", "dualpipe_v", "async"
+    ] = "1f1b"
+    """Order of forwards and backwards in a pipeline (`pp`, `mesh`). `interleaved`, `zero_bubble`,
+    `zbv` and `dualpipe_v` give each worker two stages; `naive` has one micro-batch; `async` updates
+    after each micro-batch and keeps the weights that those under way began with (`pp`)."""
     blocks_per_stage: Annotated[
         list[Annotated[int, Field(ge=1, le=10_000)]], Field(max_length=MAX_SLOTS)
     ] = []
     """Where a pipeline cuts the model (`pp`, `mesh`), first stage first. Default: rank 0 measures
-    the blocks when a training starts, and stages are made to take equally long; that may be another
-    cut at each start."""
+    the blocks when a training starts, and stages are made to take equally long; one that goes on
+    keeps its cut."""
     sync_every: Annotated[int, Field(ge=1, le=1_000_000)] = 8
     """Steps between two exchanges (`local_sgd`, `diloco`)."""
     local_after: Annotated[int, Field(ge=0, le=2**53)] = 0
@@ -302,9 +308,10 @@ class Strategy(Section):
     """Learning rate of the outer optimizer (`diloco`)."""
     outer_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Nesterov momentum of the outer optimizer (`diloco`)."""
-    staleness: Annotated[int, Field(ge=0, le=1000)] = 0
+    staleness: Annotated[int, Field(ge=0, le=1000)] | Literal["unbounded"] = 0
     """Steps that a worker may be ahead of the slowest one (`ps`). 0: synchronous; more: the server
-    updates with each gradient as it comes."""
+    updates with each gradient as it comes; `unbounded`: workers wait for each other at validations
+    and checkpoints alone."""
     mesh: Mesh = Mesh()
     """How the workers are arranged."""
 

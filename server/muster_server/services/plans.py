@@ -158,6 +158,8 @@ def job_of(config: Mapping[str, Any], hparams: Mapping[str, Any]) -> Job:
     if config["trainer"] is None:
         raise Unknown("the entry point is a script of your own, which is known when it runs")
     trainer = _settings(config, hparams)
+    if trainer["batch_size"] == "auto":
+        raise Unknown("trainer.batch_size is auto, and is found when the training starts")
     mesh = Mesh(**config["strategy"]["mesh"])
     return Job(
         model=describe(

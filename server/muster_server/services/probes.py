@@ -80,13 +80,28 @@ def _submission(
 ) -> ExperimentIn:
     chosen = chosen_hparams(session, source) if hparams is None else hparams
     shortened = probe_overrides(source.config, chosen, name=name, num_steps=num_steps)
-    return as_submission(source, ForkIn(overrides=[*shortened, *overrides]))
+    return as_submission(
+        source, ForkIn(overrides=[*_found_batch(session, source), *shortened, *overrides])
+    )
 
 
 def chosen_hparams(session: Session, source: ExperimentRow) -> dict[str, Any]:
     """Of its best trial, or of its first one while none is the best."""
+    return _chosen(session, source).hparams
+
+
+def _chosen(session: Session, source: ExperimentRow) -> TrialRow:
     trial = session.get(TrialRow, source.best_trial_id or 0)
     if trial is None:
         query = select(TrialRow).where(TrialRow.experiment_id == source.id).order_by(TrialRow.no)
         trial = session.scalars(query.limit(1)).one()
-    return trial.hparams
+    return trial
+
+
+def _found_batch(session: Session, source: ExperimentRow) -> list[str]:
+    """With batch_size: auto a probe uses what its source has found: what it shows is of that."""
+    trainer = source.config["trainer"]
+    if trainer is None or trainer["batch_size"] != "auto":
+        return []
+    found = _chosen(session, source).summary.get("train/batch_size") or {}
+    return [f"trainer.batch_size={int(found['last'])}"] if found.get("last") else []

@@ -2,7 +2,7 @@
 
     python strategies.py FOLDER < cases.json
 
-cases: [{"name", "world", "document", "resumed", "origin"}]; each is trained in whole and, where
+cases: [{"name", "world", "document", "resumed", "origin", "stopped_rank"}]; each is trained in whole and, where
 `resumed`, once more from the checkpoint of step RESUME_AT, its own or that of the case `origin`. Writes FOLDER/<name>/{whole,resumed}/reports.jsonl.
 
 Importing torch takes seconds; here it is done once for all.
@@ -15,6 +15,8 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,7 @@ def train(
     resume: str = "",
     *,
     url: str = "",
+    is_stopped: bool = False,
 ) -> None:
     if rank == 0:
         folder.mkdir(parents=True)
@@ -66,11 +69,20 @@ def train(
     }
     muster.run._run = None
     run = muster.init()
+    if is_stopped:
+        threading.Thread(target=_stop, args=(run, folder), daemon=True).start()
     try:
         config = resolve(run.config, run.hparams, seed=run.seed)
         loop._train(run, config, torch.device("cpu"), rank, world)
     finally:
         run.close()
+
+
+def _stop(run: muster.run.Run, folder: Path) -> None:
+    """Ask this worker to stop when another one has reported a step."""
+    while '"train/loss"' not in (folder / "reports.jsonl").read_text():
+        time.sleep(0.02)
+    run.request_stop("the test says so")
 
 
 def work(folder: Path, cases: list[dict[str, Any]], rank: int, world: int) -> None:
@@ -85,7 +97,8 @@ def work(folder: Path, cases: list[dict[str, Any]], rank: int, world: int) -> No
         )
     for case in cases:
         here = folder / case["name"]
-        train(here / "whole", case["document"], rank, world)
+        is_stopped = case["stopped_rank"] == rank
+        train(here / "whole", case["document"], rank, world, is_stopped=is_stopped)
         if not case["resumed"]:
             continue
         checkpoint = (

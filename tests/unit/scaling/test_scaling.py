@@ -58,6 +58,12 @@ def test_a_batch_that_cannot_be_divided_and_a_script_are_refused_with_what_works
     with pytest.raises(Impossible) as refused:
         size_overrides({**CONFIG, "trainer": None}, {}, slots=2, mode="strong")
     assert "weak" in refused.value.hint
+    for config, hparams in (
+        ({**CONFIG, "trainer": {**CONFIG["trainer"], "batch_size": "auto"}}, {}),
+        (CONFIG, {"batch_size": "auto"}),
+    ):
+        with pytest.raises(Impossible, match="batch_size is auto"):
+            size_overrides(config, hparams, slots=2, mode="weak")
 
 
 def test_runs_come_one_after_another():

@@ -26,6 +26,8 @@ class Case:
     """Whether it is also continued from a checkpoint."""
     is_exact: bool = True
     """Whether what is continued from its own checkpoint is bitwise the same."""
+    stopped_rank: int | None = None
+    """The worker that is asked to stop when something was reported; None: it trains to its end."""
     origin: str | None = None
     """The case whose checkpoint that is, one of as many workers or of more; None: its own."""
 
@@ -43,6 +45,12 @@ CASES = [
     Case("single-sgd", 1, {"kind": "single"}, 0.0, SGD, reference="single-sgd"),
     Case("ddp", 2, {"kind": "ddp"}),
     Case("ddp-accumulate", 2, {"kind": "ddp", "accumulate": 2, "bucket_mb": 0.01}),
+    Case(
+        "ddp-found-batch",
+        2,
+        {"kind": "ddp", "accumulate": 3},
+        trainer={"batch_size": "auto", "batch_memory_gb": 0.0005},  # eight samples fit
+    ),
     Case("ddp-fp16-sent", 2, {"kind": "ddp", "compression": "fp16"}, 1e-3),
     Case("ddp-powersgd", 2, {"kind": "ddp", "compression": "powersgd"}, 0.2, is_exact=False),
     Case("ddp-clipped", 2, {"kind": "ddp", "clip_norm": 0.5}, reference="single-clipped"),
@@ -90,11 +98,12 @@ CASES = [
     Case("pp-1f1b", 2, {"kind": "pp", "schedule": "1f1b", "accumulate": 2, "recompute": True}),
     Case("pp-interleaved", 2, {"kind": "pp", "schedule": "interleaved"}),
     Case("pp-zero-bubble", 2, {"kind": "pp", "schedule": "zero_bubble"}),
+    Case("pp-zbv", 2, {"kind": "pp", "schedule": "zbv"}),
+    Case("pp-dualpipe-v", 2, {"kind": "pp", "schedule": "dualpipe_v", "accumulate": 2}),
     Case(
         "pp-async",
         2,
-        # What is measured may be cut elsewhere when it goes on, and other weights would be late.
-        {"kind": "pp", "schedule": "async", "accumulate": 2, "blocks_per_stage": [2, 2]},
+        {"kind": "pp", "schedule": "async", "accumulate": 2},
         0.02,
         trainer=SGD,
         reference="single-sgd",
@@ -102,8 +111,7 @@ CASES = [
     Case(
         "pp-clipped",
         2,
-        # The norm is a sum over the stages: cut elsewhere, it is rounded in another way.
-        {"kind": "pp", "clip_norm": 0.5, "blocks_per_stage": [3, 1]},
+        {"kind": "pp", "clip_norm": 0.5},
         reference="single-clipped",
     ),
     Case("pp-fp16", 2, {"kind": "pp", "precision": "fp16"}, 1e-2),
@@ -116,6 +124,28 @@ CASES = [
         trainer=SGD | {"options": {"rows_per_s": 0, "inject": [{"rank": 1, "ms": SLOW_MS}]}},
         reference="single-sgd",
         resumed=False,  # which gradient comes first is not the same twice
+    ),
+    Case(
+        "ps-unbounded",
+        4,
+        {"kind": "ps", "staleness": "unbounded"},
+        0.02,
+        trainer=SGD | {"options": {"rows_per_s": 0, "inject": [{"rank": 1, "ms": SLOW_MS}]}},
+        reference="single-sgd",
+        resumed=False,
+    ),
+    Case(
+        "ps-unbounded-stopped",
+        4,
+        {"kind": "ps", "staleness": "unbounded"},
+        trainer=SGD
+        | {
+            "steps": 100_000,
+            "validate_every": {"steps": 100_000},
+            "options": {"rows_per_s": 0, "inject": [{"rank": 1, "ms": SLOW_MS}]},
+        },
+        resumed=False,
+        stopped_rank=2,
     ),
     Case(
         "hsdp",
@@ -159,12 +189,12 @@ def document(case: Case) -> dict[str, Any]:
         "steps": STEPS,
         "lr": 0.003,
         "options": {"rows_per_s": 0},
-        **case.trainer,
         "batch_size": GLOBAL_BATCH // case.world // accumulate,
+        **case.trainer,
     }
     return {
         "trainer": trainer,
         "resources": {"slots": case.world},
         "strategy": case.strategy,
-        "checkpoints": {"every": {"steps": RESUME_AT}},
+        "checkpoints": {"every": {"steps": RESUME_AT} if case.stopped_rank is None else None},
     }

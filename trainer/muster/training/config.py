@@ -21,6 +21,10 @@ LrScaling = Literal["none", "linear", "sqrt"]
 Phase = Literal["data_wait", "forward"]
 
 
+AUTO = "auto"
+"""As batch_size."""
+
+
 class ConfigError(ValueError):
     """The document asks for something the trainer does not know."""
 
@@ -93,6 +97,10 @@ class TrainConfig:
     batch_size: int = 32
     """Samples per slot and micro-batch. Global batch = batch_size × slots × accumulate, also while
     an elastic trial runs with fewer workers: each then does more micro-batches."""
+    finds_batch_size: bool = False
+    """batch_size: auto, the largest power of two that fits, is found when the training starts."""
+    batch_memory_gb: float | None = None
+    """What a worker may take when the batch size is found. None: its share of what is free."""
     strategy: Options = field(default_factory=Options)
     """How the workers share the work (strategy of the document)."""
     optimizer: OptimizerName = "adamw"
@@ -171,7 +179,7 @@ class TrainConfig:
 
 _FROM_ELSEWHERE = {
     "slots", "strategy", "checkpoint_epochs", "checkpoint_steps", "checkpoint_async",
-    "measure_comm", "inject", "hold",
+    "measure_comm", "inject", "hold", "finds_batch_size",
 }  # fmt: skip
 """Fields that are no hyperparameters."""
 _TUNABLE = {f.name for f in dataclasses.fields(TrainConfig)} - _FROM_ELSEWHERE
@@ -206,6 +214,7 @@ _AT_LEAST: dict[str, float] = {
     "dropout": 0,
     "rows_per_s": 0,
     "prefetch": 0,
+    "batch_memory_gb": 1e-6,
 }
 _INTEGERS = {
     "epochs", "steps", "batch_size", "width", "depth", "heads", "context", "patch",
@@ -216,7 +225,7 @@ _OWN = {"model", "data"}
 OWN_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _SECTIONS: dict[str, type] = {"early_stopping": EarlyStopping, "validate_every": Every}
 _SWITCHES = {"augment", "save_best", "synthetic", "test", "nesterov", "decay_matrices_only"}
-_OPTIONAL = {"epochs", "steps", "reference_batch", "warmup_epochs"}
+_OPTIONAL = {"epochs", "steps", "reference_batch", "warmup_epochs", "batch_memory_gb"}
 _BELOW_1 = {"dropout", "momentum", "beta1", "beta2"}
 _AT_MOST_1 = {"final_lr_ratio", "decay_factor"}
 
@@ -237,6 +246,9 @@ def resolve(
                 inject = _injections(value)
             else:
                 name = _known(key)
+                if name == "batch_size":
+                    values["finds_batch_size"] = value == AUTO
+                    value = TrainConfig.batch_size if value == AUTO else value
                 values[name] = _checked(name, value)
 
     if values.get("epochs") is None and values.get("steps") is None:

@@ -17,7 +17,8 @@ def validate(run: Run, training: state.TrainState, task: Task) -> dict[str, floa
     get the same answer and rank 0 reports it."""
     values = _named("val", task.metrics(total(training, task, "val")))
     if run.info.rank == 0:
-        run.log(values, step=training.step, epoch=training.epoch)
+        counts = training.strategy.counts()
+        run.log({**values, **counts}, step=training.step, epoch=training.epoch)
     return values
 
 

@@ -20,6 +20,7 @@ from muster.stops import StopNotice
 from muster.timing import StepTimer
 from muster.training import (
     allocation,
+    batch_finder,
     evaluation,
     flops,
     optimizers,
@@ -62,13 +63,17 @@ def _train_and_save(
     run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int, saver: Saver
 ) -> None:
     probe = config.probe
+    saved = state.to_continue(run)
+    slots = config.slots or world_size
+    config = batch_finder.settled(
+        run, config, slots=slots, device=device, resumed_batch=state.global_batch_of(saved)
+    )
+    sharers = world_size
     if probe is not None and probe.kind == "alone":
         if rank > 0:
             dist.barrier()  # until rank 0 is through
             return
         sharers, slots = 1, 1
-    else:
-        sharers, slots = world_size, config.slots or world_size
     is_coupled = sharers > 1 and (probe is None or probe.is_coupled)
     global_batch = config.batch_size * slots * config.strategy.accumulate
     task = tasks.make(config, global_batch=global_batch)
@@ -78,7 +83,7 @@ def _train_and_save(
     )
 
     strategy = strategies.create(
-        config.strategy,
+        state.with_kept_cut(config.strategy, saved, slots=sharers),
         Place(rank=rank, world_size=sharers, device=device),
         Workload(
             loss=task.loss,
@@ -109,19 +114,23 @@ def _train_and_save(
     # From here on ranks with different data draw different dropout masks; the model above is the
     # same on all of them, and what is computed on several ranks has to stay the same.
     state.seed_rank(config.seed, strategy.data_rank)
-    resumed = state.restore(run, training)
-    took_weights = not resumed and state.take_weights(run, training)
-    how = f"resumed at step {training.step}" if resumed else "starting"
+    if saved is not None:
+        state.restore(run, saved, training)
+    took_weights = saved is None and state.take_weights(run, training)
+    how = f"resumed at step {training.step}" if saved is not None else "starting"
     if took_weights:
         how += f" with the weights of {run.weights_at}"
     _announce(run, config, training, num_steps, how=how)
 
     timer = StepTimer(run=run, max_rows_per_s=config.rows_per_s)
     timer.describe(flops_per_sample=flops_per_sample, tokens_per_sample=task.tokens_per_sample)
+    # What was found is part of the curves, so that the trial's summary says it.
+    facts = {"train/batch_size": float(config.batch_size)} if config.finds_batch_size else {}
     # A stop request that came during start-up is seen here, before any work.
     stop = run.should_stop(agree=sharers > 1)
     votes: deque[tuple[Any, StopNotice | None]] = deque()
     first = True
+    lead, began = strategy.max_lead, training.step
 
     for x, y in timer.data(_batches(config, task, training, num_steps)):
         if stop or training.watch.verdict:
@@ -131,7 +140,9 @@ def _train_and_save(
         # The vote of all ranks runs beside the step and is read at its end, or, where ranks may be
         # ahead of each other, so many steps later: all read the same one after the same step.
         notice = run.should_stop()
-        if is_coupled:
+        if lead is None:
+            strategy.vote = stops.as_vote(notice)
+        elif is_coupled:
             votes.append((comm.start_agreement(stops.as_vote(notice)), notice))
         values = strategy.step(x, y, timer)
         training.step += 1
@@ -142,6 +153,7 @@ def _train_and_save(
             samples_of_all=global_batch,
             metrics={
                 **values,
+                **facts,
                 "train/lr": training.scheduler.get_last_lr()[0],
                 # The global batch of a training is one number: the first step's samples give all.
                 **({"progress/samples": training.step * global_batch} if is_first else {}),
@@ -152,9 +164,16 @@ def _train_and_save(
         training.scheduler.step()
         if sharers == 1:
             stop = run.should_stop()
-        elif is_coupled and len(votes) > strategy.max_lead:
+        elif is_coupled and lead is not None and len(votes) > lead:
             vote, notice = votes.popleft()
             stop = stops.from_vote(comm.finish_agreement(vote), notice)
+        if lead is None:
+            if probe is None and _is_due(config, training, num_steps) and not strategy.agreed:
+                with timer.pause():
+                    strategy.meet()
+            if strategy.agreed:
+                wish, after = strategy.agreed
+                stop, training.step = stops.from_vote(wish, notice), began + after
         if stop:
             run.acknowledge_stop()
 
@@ -246,6 +265,11 @@ def _is_validation_due(config: TrainConfig, training: state.TrainState, num_step
 def _is_checkpoint_due(config: TrainConfig, training: state.TrainState) -> bool:
     every = Every(steps=config.checkpoint_steps, epochs=config.checkpoint_epochs)
     return every.is_due(training.step, training.steps_per_epoch)
+
+
+def _is_due(config: TrainConfig, training: state.TrainState, num_steps: int) -> bool:
+    """Whether anything is to be done that all ranks do together."""
+    return _is_validation_due(config, training, num_steps) or _is_checkpoint_due(config, training)
 
 
 def _device(run: Run) -> torch.device:

@@ -8,6 +8,7 @@ to go on exactly where the training was; it loads with weights_only=True.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from muster.training.saving.files import Saved
 from muster.training.saving.saver import Saver
 from muster.training.strategies import parts
 from muster.training.strategies.base import OWN, Strategy
+from muster.training.strategies.rules import STAGES_PER_WORKER, Options, axes
 from muster.training.watching import Watch
 
 RNG = "rng/"
@@ -81,17 +83,39 @@ def save(
     saver.save(state.step, state.epoch, tensors, others, metrics=metrics, stop=stop)
 
 
-def restore(run: Run, state: TrainState) -> bool:
-    """Continue from run.resumes_at. False when there is nothing to continue from. Every rank must
-    call it.
+def to_continue(run: Run) -> Saved | None:
+    """The checkpoint to continue from; None when there is nothing to continue. Every rank must call
+    it.
 
-    A damaged checkpoint is passed over for the newest intact one before it, and the trial's events
-    say so. Raises ConfigError when there is none, or when the global batch is another one: the
-    same step number would then mean another place in the data.
+    A damaged one is passed over for the newest intact one before it, and the trial's events say so.
+    Raises ConfigError when there is none.
     """
     if not run.resumes_at:
-        return False
-    saved = _open(_agreed_intact(run, run.resumes_at))
+        return None
+    return _open(_agreed_intact(run, run.resumes_at))
+
+
+def global_batch_of(saved: Saved | None) -> int | None:
+    """The global batch that a checkpoint was made with."""
+    return int(saved.training()["position"]["global_batch"]) if saved is not None else None
+
+
+def with_kept_cut(options: Options, saved: Saved | None, *, slots: int) -> Options:
+    """The options with the pipeline's cut that a checkpoint was made with, unless the document has
+    one, or there are as many stages no more: measured anew it might be another one."""
+    if saved is None or options.blocks_per_stage:
+        return options
+    cut = tuple(saved.training()["strategy"]["state"].get("blocks_per_stage", ()))
+    stages = axes(options, slots)["pp"] * STAGES_PER_WORKER[options.schedule]
+    return dataclasses.replace(options, blocks_per_stage=cut) if len(cut) == stages else options
+
+
+def restore(run: Run, saved: Saved, state: TrainState) -> None:
+    """Continue from a checkpoint. Every rank must call it.
+
+    Raises ConfigError when the global batch is another one: the same step number would then mean
+    another place in the data.
+    """
     training = saved.training()
     if training["position"]["global_batch"] != state.global_batch:
         raise ConfigError(
@@ -112,7 +136,6 @@ def restore(run: Run, state: TrainState) -> bool:
         # Another number of workers: nobody's generator fits, and starting them anew would draw the
         # masks of the beginning again.
         seed_rank(state.seed, state.strategy.data_rank, step=state.step)
-    return True
 
 
 def _keep_settings(state: TrainState, before: list[dict[str, Any]] | None) -> None:

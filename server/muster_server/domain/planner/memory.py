@@ -11,7 +11,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.training.strategies.rules import STAGES_PER_WORKER, Options, axes
+from muster.training.strategies.rules import (
+    STAGES_PER_WORKER,
+    V_SCHEDULES,
+    Options,
+    axes,
+)
 
 from .models import BYTES, Layer, Model
 
@@ -157,7 +162,8 @@ def _stages(job: Job) -> list[list[tuple[Layer, bool]]]:
         first = 0 if stage == 0 else at
         at += count
         last = len(labelled) if stage == num - 1 else at
-        found[stage % workers] += labelled[first:last]
+        goes_back = stage >= workers and job.options.schedule in V_SCHEDULES
+        found[num - 1 - stage if goes_back else stage % workers] += labelled[first:last]
     return found
 
 

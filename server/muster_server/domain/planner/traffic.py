@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from muster.training.strategies.rules import V_SCHEDULES
+
 from .memory import Job
 from .models import BYTES
 
@@ -135,7 +137,9 @@ def _pipeline(job: Job) -> list[Traffic]:
     neighbours = 1 if pp == 2 else 2
     per_message = 4.0 * job.model.hidden * job.micro_batch
     count = float(neighbours * job.num_micro)
-    if job.options.schedule in ("interleaved", "zero_bubble"):
+    if job.options.schedule in V_SCHEDULES:
+        count *= 1 if pp == 2 else 2  # at the turn both stages are on one worker
+    elif job.options.schedule in ("interleaved", "zero_bubble"):
         count *= 1.5 if pp == 2 else 2
     return [
         _traffic("pp", kind, 2, count, count * per_message, hidden=False)

@@ -85,6 +85,12 @@ class Strategy:
     exchanges = True
     """False: gradients and parameters stay on this worker, to see what sending them costs. For
     strategies whose workers each hold a whole model (probes)."""
+    vote = 0
+    """Where max_lead is None: whether this rank wants to stop, as a vote of muster.stops. Set before
+    each step."""
+    agreed: tuple[int, int] | None = None
+    """Where max_lead is None: the vote by which all ranks stop now, and after how many steps since
+    the start that is. Set in `step` and `meet`."""
     casts_itself = False
     """Whether the wrapped model takes care of the precision."""
 
@@ -124,9 +130,14 @@ class Strategy:
         return True
 
     @property
-    def max_lead(self) -> int:
-        """How many steps a rank may be ahead of another."""
+    def max_lead(self) -> int | None:
+        """How many steps a rank may be ahead of another. None: any number, and the strategy itself
+        sees to it that all stop after the same step."""
         return 0
+
+    def meet(self) -> None:
+        """Where max_lead is None: wait until all ranks have come to this step, before they do
+        something together."""
 
     @property
     def micro_batch(self) -> int:
@@ -230,6 +241,10 @@ class Strategy:
     def grad_norm(self) -> float:
         """Of the whole model's gradient, the same on every rank."""
         return gradients.global_norm(self.module.parameters())
+
+    def counts(self) -> dict[str, float]:
+        """What this rank has counted since the training began, reported with each validation."""
+        return {}
 
     # ------------------------------------------------ evaluation
 

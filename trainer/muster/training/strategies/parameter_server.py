@@ -7,13 +7,21 @@ all-reduce took over. In memory: P and G on the workers; P and the optimizer's s
 Synchronous (`staleness: 0`): the server waits for all, averages and updates once, so the result is
 that of data parallel. Asynchronous (`staleness: k`): it updates with each gradient as it comes and
 answers at once; nobody waits for a slow worker until it is k steps behind. A gradient is then one of
-older parameters; how many updates were made in between is reported as train/staleness_updates.
+older parameters; how many updates were made in between is reported as train/staleness_updates, and
+how often which number came as staleness/*.
+
+Unbounded (`staleness: unbounded`, Hogwild): a worker goes on however far behind another one is. They
+meet where the trainer does something with all of them, before a validation or a checkpoint. Wishes to
+stop travel with the gradients: the server ends its step, and tells each worker with the next answer
+after how many steps of its own all stop; what slow workers were behind by then is left out.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -22,11 +30,19 @@ from torch.nn.utils import parameters_to_vector
 
 from muster import comm
 from muster.timing import StepTimer
+from muster.training.saving.files import Saved
 from muster.training.strategies.base import Strategy
 from muster.training.strategies.flat import gradients_of, set_gradients, set_parameters
 
 _VERSIONS = 2**23
 """Versions are counted modulo this, so that float32 holds them exactly."""
+_PARTS = 2**20
+"""Steps are sent in two parts, for the same reason."""
+_HEAD = 3
+"""Behind a gradient, before what the worker reports: its version, its vote, and whether it has come
+to where all meet, in place of a gradient."""
+_TAIL = 5
+"""Behind parameters: version, staleness, the vote by which all stop, and after how many steps."""
 
 
 class ParameterServer(Strategy):
@@ -34,6 +50,14 @@ class ParameterServer(Strategy):
 
     version = 0
     """On the server: updates made. On a worker: that of its parameters."""
+    num_served = 0
+    """On the server: steps since the start, of as many gradients as there are workers."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._waiting: list[int] = []
+        """On the server: workers that have come to where all meet."""
+        self._staleness: Counter[int] = Counter()
 
     @property
     def is_server(self) -> bool:
@@ -60,8 +84,9 @@ class ParameterServer(Strategy):
         return not self.is_server
 
     @property
-    def max_lead(self) -> int:
-        return self.options.staleness
+    def max_lead(self) -> int | None:
+        lead = self.options.staleness
+        return None if lead == "unbounded" else lead
 
     # ------------------------------------------------ training
 
@@ -79,24 +104,29 @@ class ParameterServer(Strategy):
     def _exchange(self, values: dict[str, float]) -> float:
         """Push the gradient, pull the parameters. Returns how many updates were made since the
         parameters that the gradient is of were pulled."""
-        said = [values[name] for name in self.workload.names]
         gradient = gradients_of(self.module)
-        with comm.named("ps_push"):
-            dist.send(torch.cat([gradient, gradient.new_tensor([self.version, *said])]), 0)
         self.optimizer.zero_grad(set_to_none=True)
         self.optimizer.step()  # does nothing here, but the learning rate's schedule expects it
-        answer = gradient.new_empty(len(gradient) + 2)
+        said = [values[name] for name in self.workload.names]
+        return self._ask(gradient, [self.version, self.vote, 0.0, *said])
+
+    def _ask(self, gradient: Tensor, said: list[float]) -> float:
+        with comm.named("ps_push"):
+            dist.send(torch.cat([gradient, gradient.new_tensor(said)]), 0)
+        answer = gradient.new_empty(len(gradient) + _TAIL)
         with comm.named("ps_pull"):
             dist.recv(answer, 0)
-        set_parameters(self.module, answer[:-2])
-        self.version = int(answer[-2])
-        return float(answer[-1])
+        set_parameters(self.module, answer[:-_TAIL])
+        version, staleness, vote, high, low = answer[-_TAIL:].tolist()
+        self.version = int(version)
+        if vote > 0:
+            self.agreed = int(vote), int(high) * _PARTS + int(low)
+        return float(staleness)
 
     def _serve(self, timer: StepTimer) -> dict[str, float]:
-        size = self.num_params + 1 + len(self.workload.names)
-        pushed = [torch.empty(size, device=self.place.device) for _ in range(self.num_workers)]
         reports = []
         if self.options.staleness == 0:
+            pushed = [self._room() for _ in range(self.num_workers)]
             for worker, message in enumerate(pushed, start=1):
                 with comm.named("ps_push"):
                     dist.recv(message, worker)
@@ -104,13 +134,61 @@ class ParameterServer(Strategy):
             for worker, message in enumerate(pushed, start=1):
                 reports.append(self._answer(worker, message))
         else:
-            for message in pushed:
-                with comm.named("ps_push"):
-                    worker = dist.recv(message)
+            while not reports or (len(reports) < self.num_workers and not self.vote):
+                worker, message = self._next()
+                if worker in self._waiting:
+                    continue
                 self._apply(message[: self.num_params], timer)
                 reports.append(self._answer(worker, message))
+        self.num_served += 1
+        if self.max_lead is None and self.vote:
+            self._stop_all()
         means = torch.tensor(reports, dtype=torch.float64).mean(0).tolist()
         return dict(zip((*self.workload.names, "train/staleness_updates"), means, strict=True))
+
+    def _room(self) -> Tensor:
+        size = self.num_params + _HEAD + len(self.workload.names)
+        return torch.empty(size, device=self.place.device)
+
+    def _next(self) -> tuple[int, Tensor]:
+        """Whichever message comes first, and whose it is; notes its vote, and who waits."""
+        message = self._room()
+        with comm.named("ps_push"):
+            worker = int(dist.recv(message))
+        _, vote, waits = message[self.num_params : self.num_params + _HEAD].tolist()
+        if self.max_lead is None:
+            self.vote = max(self.vote, int(vote))
+        if waits:
+            self._waiting.append(worker)
+        return worker, message
+
+    # ------------------------------------------------ all together, where nothing bounds a lead
+
+    def meet(self) -> None:
+        if not self.is_server:
+            nothing = torch.zeros(self.num_params, device=self.place.device)
+            said = [0.0] * len(self.workload.names)
+            self._ask(nothing, [self.version, self.vote, 1.0, *said])
+            return
+        while len(self._waiting) < self.num_workers:
+            self._next()
+        if self.vote:
+            self._stop_all()
+            return
+        for worker in self._waiting:
+            self._send(worker, staleness=0)
+        self._waiting.clear()
+
+    def _stop_all(self) -> None:
+        """Tell each worker, with the answer to what it sends next, after which step all stop."""
+        self.agreed = self.vote, self.num_served
+        for worker in self._waiting:
+            self._send(worker, staleness=0)
+        for _ in range(self.num_workers - len(self._waiting)):
+            with comm.named("ps_push"):
+                worker = int(dist.recv(self._room()))
+            self._send(worker, staleness=0)
+        self._waiting.clear()
 
     def _apply(self, gradient: Tensor, timer: StepTimer) -> None:
         """Update with a sum of gradients of shares. Divided by their number, so that the updates
@@ -123,12 +201,25 @@ class ParameterServer(Strategy):
     def _answer(self, worker: int, message: Tensor) -> list[float]:
         """Send the newest parameters. Returns what the worker reported, and its staleness."""
         # The newest update is this gradient's own.
-        pushed_version, *said = message[self.num_params :].tolist()
+        pushed_version, _, _, *said = message[self.num_params :].tolist()
         staleness = (self.version - 1 - int(pushed_version)) % _VERSIONS
-        flat = parameters_to_vector(self.module.parameters()).detach()
-        with comm.named("ps_pull"):
-            dist.send(torch.cat([flat, flat.new_tensor([self.version, staleness])]), worker)
+        self._staleness[staleness] += 1
+        self._send(worker, staleness=staleness)
         return [*said, float(staleness)]
+
+    def _send(self, worker: int, *, staleness: int) -> None:
+        flat = parameters_to_vector(self.module.parameters()).detach()
+        vote, after = self.agreed or (0, 0)
+        tail = flat.new_tensor([self.version, staleness, vote, *divmod(after, _PARTS)])
+        with comm.named("ps_pull"):
+            dist.send(torch.cat([flat, tail]), worker)
+
+    def counts(self) -> dict[str, float]:
+        """Gradients by their staleness: each number up to 7, then 8 to 15, 16 to 31, and so on."""
+        found: Counter[str] = Counter()
+        for staleness, num in self._staleness.items():
+            found[f"staleness/{bin_of(staleness)}"] += num
+        return {name: float(num) for name, num in found.items()}
 
     # ------------------------------------------------ evaluation
 
@@ -151,3 +242,19 @@ class ParameterServer(Strategy):
 
     def optimizer_part(self) -> dict[str, Tensor]:
         return super().optimizer_part() if self.is_server else {}
+
+    def own_state(self) -> dict[str, Any]:
+        return {**super().own_state(), "staleness": dict(self._staleness)}
+
+    def load_own(self, state: Mapping[str, Any], saved: Saved) -> None:
+        super().load_own(state, saved)
+        if self.is_server:
+            self._staleness = Counter(state.get("staleness", {}))
+
+
+def bin_of(staleness: int) -> str:
+    """The name of the bin of a histogram: "3", "8_15"."""
+    if staleness < 8:
+        return str(staleness)
+    low = 1 << (staleness.bit_length() - 1)
+    return f"{low}_{2 * low - 1}"

@@ -7,7 +7,8 @@ and optimizer state of its stages, and the activations of the micro-batches that
 A stage waits for the ones before it (the bubble). Schedules differ in how much, and in how many
 activations they keep: `gpipe` does all forwards and then all backwards; `1f1b` alternates, and keeps
 fewer; `interleaved` gives each worker two stages, and waits less; `zero_bubble` also puts the
-gradients of weights off to when it would wait. `naive` has one micro-batch: only one worker
+gradients of weights off to when it would wait. `zbv` and `dualpipe_v` lay two stages per worker out as
+a V, down and back up, so that the first worker also has the last one: they wait least. `naive` has one micro-batch: only one worker
 computes at a time.
 """
 
@@ -34,7 +35,7 @@ from muster.training.strategies.balance import balance
 from muster.training.strategies.base import Means, Strategy
 from muster.training.strategies.mesh import data_mesh, make_mesh
 from muster.training.strategies.precision import DTYPES
-from muster.training.strategies.rules import STAGES_PER_WORKER, Schedule
+from muster.training.strategies.rules import STAGES_PER_WORKER, V_SCHEDULES, Schedule
 
 SCHEDULES: dict[Schedule, str] = {
     "naive": "GPipe",
@@ -42,6 +43,8 @@ SCHEDULES: dict[Schedule, str] = {
     "1f1b": "1F1B",
     "interleaved": "Interleaved1F1B",
     "zero_bubble": "InterleavedZeroBubble",
+    "zbv": "ZBVZeroBubble",
+    "dualpipe_v": "DualPipeV",
 }
 """Of torch; `async` is in async_pipeline.py."""
 
@@ -110,7 +113,9 @@ class Pipeline(Strategy):
         self._group = mesh.get_group("pp")
         num_workers = self.sizes["pp"]
         self._num_stages = num_workers * STAGES_PER_WORKER[self.options.schedule]
-        self._mine = range(self.coordinates["pp"], self._num_stages, num_workers)
+        self._mine = [
+            i for i in range(self._num_stages) if self._place_of(i) == self.coordinates["pp"]
+        ]
         self._has_first, self._has_last = 0 in self._mine, self._num_stages - 1 in self._mine
         x, _ = self.workload.sample(self.micro_batch)
         model: Any = self.module
@@ -133,6 +138,7 @@ class Pipeline(Strategy):
             x, _ = self.workload.sample(self.micro_batch)
             entry, *costs, exit = _agreed_costs(model, x.to(self.place.device))
             sizes = balance(costs, num_stages, entry=entry, exit=exit)
+        self._sizes = sizes
         for stage in mine:
             first = sum(sizes[:stage])
             yield _stage_of(
@@ -178,7 +184,9 @@ class Pipeline(Strategy):
         stage ends last, so it does not wait for it."""
         names = self.workload.names
         first = dist.get_global_rank(self._group, 0)
-        last = dist.get_global_rank(self._group, self.sizes["pp"] - 1)
+        last = self._worker_of(self._num_stages - 1)
+        if first == last:
+            return values
         packed = torch.zeros(len(names), dtype=torch.float64, device=self.place.device)
         if self.place.rank == last:
             packed += torch.tensor([values[n] for n in names]).to(packed)
@@ -190,6 +198,12 @@ class Pipeline(Strategy):
 
     def grad_norm(self) -> float:
         return gradients.global_norm(self.module.parameters(), also_over=self._group)
+
+    # ------------------------------------------------ checkpoints
+
+    def own_state(self) -> dict[str, Any]:
+        """With where the model was cut: measured anew it might be elsewhere."""
+        return {**super().own_state(), "blocks_per_stage": list(self._sizes)}
 
     # ------------------------------------------------ evaluation
 
@@ -209,10 +223,10 @@ class Pipeline(Strategy):
         """What the last of my stages makes of a piece."""
         self._sends: list[tuple[Any, Tensor]] = []
         for stage, part in zip(self._mine, self.module, strict=True):
-            if stage > 0:
+            if stage > 0 and stage - 1 not in self._mine:
                 x = self._received(stage - 1)
             x = self._run_part(part, x)
-            if stage < self._num_stages - 1:
+            if stage < self._num_stages - 1 and stage + 1 not in self._mine:
                 self._send(x, stage + 1)
         for work, _ in self._sends:
             work.wait()
@@ -238,8 +252,14 @@ class Pipeline(Strategy):
         dist.recv(tensor, self._worker_of(stage), group=self._group)
         return tensor
 
+    def _place_of(self, stage: int) -> int:
+        """Which worker of the pipeline has it."""
+        turn, place = divmod(stage, self.sizes["pp"])
+        back = turn % 2 and self.options.schedule in V_SCHEDULES
+        return self.sizes["pp"] - 1 - place if back else place
+
     def _worker_of(self, stage: int) -> int:
-        return dist.get_global_rank(self._group, stage % self.sizes["pp"])
+        return dist.get_global_rank(self._group, self._place_of(stage))
 
 
 class Parts(nn.ModuleList):

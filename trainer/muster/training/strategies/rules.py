@@ -13,7 +13,9 @@ Kind = Literal[
 Precision = Literal["fp32", "bf16", "fp16"]
 Compression = Literal["none", "fp16", "powersgd"]
 
-Schedule = Literal["naive", "gpipe", "1f1b", "interleaved", "zero_bubble", "async"]
+Schedule = Literal[
+    "naive", "gpipe", "1f1b", "interleaved", "zero_bubble", "zbv", "dualpipe_v", "async"
+]
 
 SHARDED: frozenset[str] = frozenset({"fsdp", "hsdp", "mesh"})
 """Kinds that can have parameters fully sharded."""
@@ -25,8 +27,14 @@ STAGES_PER_WORKER: dict[Schedule, int] = {
     "1f1b": 1,
     "interleaved": 2,
     "zero_bubble": 2,
+    "zbv": 2,
+    "dualpipe_v": 2,
     "async": 1,
 }
+V_SCHEDULES: frozenset[Schedule] = frozenset({"zbv", "dualpipe_v"})
+"""The second half of the stages goes back over the workers: the first one has the last stage too."""
+APART: frozenset[Schedule] = V_SCHEDULES | {"zero_bubble"}
+"""They compute the gradients of weights apart from those of activations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +91,9 @@ class Options:
     """Learning rate of the outer optimizer (diloco)."""
     outer_momentum: float = 0.9
     """Nesterov momentum of the outer optimizer (diloco)."""
-    staleness: int = 0
-    """Steps that a worker may be ahead of the slowest (ps); 0: synchronous."""
+    staleness: int | Literal["unbounded"] = 0
+    """Steps that a worker may be ahead of the slowest (ps); 0: synchronous; unbounded: any number,
+    between two validations or checkpoints."""
     mesh: Mesh = field(default_factory=Mesh)
 
     def __post_init__(self) -> None:
@@ -149,7 +158,7 @@ def problems(
             message=f"single uses one worker, but resources.slots is {slots}",
             hint="use ddp, or one slot",
         )
-    if options.kind == "ps" and options.staleness > 0 and slot_type == "cuda":
+    if options.kind == "ps" and options.staleness != 0 and slot_type == "cuda":
         yield Problem(
             path="strategy.staleness",
             message="needs a server that takes whichever gradient comes first, which NCCL cannot",
@@ -165,10 +174,10 @@ def problems(
     fits = list(_mesh(options, slots))
     yield from fits
     if not fits:
-        if options.schedule == "zero_bubble" and axes(options, slots)["shard"] > 1:
+        if options.schedule in APART and axes(options, slots)["shard"] > 1:
             yield Problem(
                 path="strategy.schedule",
-                message="zero_bubble computes the gradients of weights apart, after fully sharded "
+                message=f"{options.schedule} computes the gradients of weights apart, after fully sharded "
                 "parameters have sent theirs, so that some would be lost",
                 hint="use 1f1b or interleaved, or a mesh with shard 1",
             )
@@ -262,10 +271,18 @@ def _misplaced(options: Options) -> Iterator[Problem]:
                     hint="use schedule: 1f1b"
                     + {"kind": ", or kind: pp", "precision": ", or bf16"}.get(name, ""),
                 )
-    if options.schedule == "zero_bubble" and options.recompute:
+    if options.schedule == "dualpipe_v" and options.accumulate < 2:
+        yield Problem(
+            path="strategy.accumulate",
+            message="is 1, and dualpipe_v needs as many micro-batches as there are stages, two per "
+            "worker",
+            hint="use 2 or more, or schedule: zbv",
+        )
+    if options.schedule in APART and options.recompute:
         yield Problem(
             path="strategy.recompute",
-            message="computes a block anew in each backward, and zero_bubble has two per block",
+            message="computes a block anew in each backward, and "
+            f"{options.schedule} has two per block",
             hint="use schedule: 1f1b or interleaved, or leave recompute out",
         )
 

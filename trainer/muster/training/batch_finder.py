@@ -1,0 +1,228 @@
+"""batch_size: auto, the largest power of two that fits into the memory of every worker.
+
+Nothing is tried until it fails: a worker that runs out of memory on a CPU is killed, and with it what
+runs beside it. What forward keeps for backward is counted on the CPU for two small batches, on the
+model as it is before a strategy divides it; it grows in proportion to the batch. With the parameters,
+gradients and optimizer states that a worker has, this has to stay within USABLE of what is free.
+Counted are tensors: the rest is for what libraries and the interpreter take.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from muster import comm
+from muster.run import Run
+from muster.training import tasks
+from muster.training.config import ConfigError, TrainConfig
+from muster.training.strategies.layers import layers
+from muster.training.strategies.precision import DTYPES
+from muster.training.strategies.rules import APART, STAGES_PER_WORKER, Options, Precision, axes
+
+USABLE = 0.8
+"""Share of the memory that is free which tensors may take."""
+STATES = {"adamw": 2, "radam": 2, "lamb": 2, "lars": 1, "sgd": 1}
+"""Tensors that an optimizer keeps of each parameter, each as large as it."""
+_TRIED = (2, 4)
+"""Samples: two, because a batch norm needs more than one."""
+
+
+def settled(
+    run: Run, config: TrainConfig, *, slots: int, device: torch.device, resumed_batch: int | None
+) -> TrainConfig:
+    """The settings with a batch size. Every rank must call it, and gets the same.
+
+    resumed_batch: the global batch of the checkpoint that is continued, which stays: the same step
+        number would else mean another place in the data. None: nothing is continued.
+    Raises ConfigError when a single sample per worker does not fit.
+    """
+    if not config.finds_batch_size:
+        return config
+    per_sample = slots * config.strategy.accumulate
+    if resumed_batch is not None:
+        if resumed_batch % per_sample:
+            raise ConfigError(
+                f"batch_size: auto stays as it was found, and the checkpoint's global batch of "
+                f"{resumed_batch} cannot be dealt to {slots} slots × accumulate "
+                f"{config.strategy.accumulate}"
+            )
+        return dataclasses.replace(config, batch_size=resumed_batch // per_sample)
+    task = tasks.make(config, global_batch=per_sample)
+    in_data = task.steps_per_epoch  # with one sample per worker and micro-batch
+    with torch.random.fork_rng(devices=[]):
+        need = Need.of(task, config, slots=slots)
+    limit = free_bytes(run, config, device)
+    mine = largest(need, limit, at_most=in_data)
+    found = -comm.agree_max(-mine)
+    if found < 1:
+        raise ConfigError(
+            f"batch_size: auto found no size: a worker needs {need.of_batch(1) / 1e9:.2f} GB with one "
+            f"sample, and may take {limit / 1e9:.2f} GB; use more slots, strategy.recompute or fsdp"
+        )
+    if run.info.rank == 0:
+        run.message(
+            f"batch_size: auto is {found}, a global batch of {found * per_sample}: "
+            + (
+                "twice that is more than the training data"
+                if 2 * found > in_data
+                else f"a worker needs {need.of_batch(found) / 1e9:.2f} GB and may take "
+                f"{limit / 1e9:.2f} GB"
+            )
+        )
+    return dataclasses.replace(config, batch_size=found)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Need:
+    """Bytes that a worker needs at the height of a step."""
+
+    fixed: float
+    per_sample: float
+    """For each sample of a micro-batch."""
+
+    @classmethod
+    def of(cls, task: tasks.Task, config: TrainConfig, *, slots: int) -> Need:
+        """Of the most loaded worker. Leaves the random generator elsewhere."""
+        model = task.model()
+        precision = config.strategy.precision
+        few, more = (
+            kept_bytes(model, task, num, precision=precision, recompute=config.strategy.recompute)
+            for num in _TRIED
+        )
+        per_sample = (more - few) / (_TRIED[1] - _TRIED[0])
+        params = sum(p.numel() * p.element_size() for p in model.parameters())
+        options = config.strategy
+        return cls(
+            fixed=params * copies(options, slots, STATES[config.optimizer])
+            + max(few - _TRIED[0] * per_sample, 0.0),
+            per_sample=per_sample * batches_at_once(options, slots),
+        )
+
+    def of_batch(self, size: int) -> float:
+        return self.fixed + size * self.per_sample
+
+
+def largest(need: Need, limit_bytes: float, *, at_most: int) -> int:
+    """The largest power of two of samples; 0 when not even one fits."""
+    fits = limit_bytes - need.fixed
+    if fits < need.per_sample or at_most < 1:
+        return 0
+    most = min(at_most, fits / need.per_sample) if need.per_sample > 0 else at_most
+    return 1 << int(math.log2(most))
+
+
+def copies(options: Options, slots: int, states: int) -> float:
+    """How often a worker holds as many bytes as the model has parameters: parameters, gradients,
+    optimizer states, and what is sent. Of the worker that holds most."""
+    sizes = axes(options, slots)
+    kind = options.kind if slots > 1 else "single"
+    whole = 2.0 + states
+    if kind == "zero1":
+        return 3.0 + states / slots
+    if kind == "ps":
+        return whole + 2.0 * slots  # messages of all workers, and their sum
+    sent = {"ddp": 1.0, "local_sgd": 2.0, "diloco": 5.0}.get(kind, 0.0)
+    parts = sizes["shard"] * sizes["tp"] * sizes["pp"]
+    gathered = 1.0 if sizes["shard"] > 1 else 0.0  # at most: of all blocks, and without reshard
+    return (whole + sent) / parts + gathered / (sizes["tp"] * sizes["pp"])
+
+
+def batches_at_once(options: Options, slots: int) -> float:
+    """For how many batches of batch_size a worker keeps the activations of the whole model, at
+    most."""
+    sizes = axes(options, slots)
+    if slots == 1:
+        return 1.0
+    kept = 1.0
+    if sizes["pp"] > 1:
+        # A share is pp × accumulate micro-batches; each stage keeps 1/pp of a model of them.
+        under_way = {"1f1b": 1, "async": 1, "interleaved": 2} | dict.fromkeys(APART, 2)
+        kept = float(min(under_way.get(options.schedule, math.inf), options.accumulate))
+        kept = max(kept, float(STAGES_PER_WORKER[options.schedule]))
+    if sizes["tp"] > 1 and not options.sequence_parallel:
+        kept *= sizes["tp"]  # what lies between the matrices is whole on each of them
+    return kept
+
+
+def kept_bytes(
+    model: nn.Module, task: tasks.Task, num: int, *, precision: Precision, recompute: bool
+) -> float:
+    """Bytes that forward of `num` samples keeps for backward, on the CPU; each tensor counts once,
+    parameters do not. recompute: of each layer its inputs alone, and all of the largest one."""
+    x, y = task.batch(0, rank=0, world_size=task.global_batch)
+    x, y = (torch.cat([part[:1]] * num) for part in (x, y))
+    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    kept: dict[int, dict[int, int]] = {-1: {}}
+    inputs: dict[int, int] = {}
+    at = [-1]
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept.setdefault(at[0], {})[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    def enter(index: int, _module: nn.Module, given: Any) -> None:
+        at[0] = index
+        inputs[index] = sum(t.untyped_storage().nbytes() for t in given if torch.is_tensor(t))
+
+    def leave(_module: nn.Module, _given: Any, _result: Any) -> None:
+        at[0] = -1
+
+    model.train()
+    with ExitStack() as stack:
+        if recompute:
+            for index, layer in enumerate(layers(model)):
+                stack.callback(layer.register_forward_pre_hook(partial(enter, index)).remove)
+                stack.callback(layer.register_forward_hook(leave).remove)
+        stack.enter_context(saved_tensors_hooks(keep, lambda tensor: tensor))
+        stack.enter_context(_autocast(precision))
+        loss = task.loss(model(x).float(), y)
+    outside = sum(kept.pop(-1).values())
+    del loss
+    return outside + sum(inputs.values()) + max((sum(k.values()) for k in kept.values()), default=0)
+
+
+@contextmanager
+def _autocast(precision: Precision) -> Iterator[None]:
+    if precision == "fp32":
+        yield
+        return
+    with torch.autocast("cpu", DTYPES[precision]):
+        yield
+
+
+# ---------------------------------------------------------------- what there is
+
+
+def free_bytes(run: Run, config: TrainConfig, device: torch.device) -> float:
+    """What tensors of this worker may take: as the settings say, else USABLE of what the device, or
+    this worker's share of its node, has free."""
+    if config.batch_memory_gb is not None:
+        return config.batch_memory_gb * 1e9
+    if device.type == "cuda":
+        return USABLE * torch.cuda.mem_get_info(device)[0]
+    return USABLE * _node_free_bytes() / run.info.local_world_size
+
+
+def _node_free_bytes() -> float:
+    """Of the node, or of the control group this process is in."""
+    words = Path("/proc/meminfo").read_text(encoding="ascii").split()
+    free = 1024.0 * int(words[words.index("MemAvailable:") + 1])
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit = (group / "memory.max").read_text(encoding="ascii").strip()
+        used = int((group / "memory.current").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return free
+    return free if limit == "max" else min(free, max(float(limit) - used, 0.0))
