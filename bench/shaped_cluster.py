@@ -64,6 +64,8 @@ class ShapedCluster:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def __enter__(self) -> ShapedCluster:
+        # Else nothing of what follows would be taken away when we are told to end.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             self._make_links()
             self._stack.start()
@@ -104,6 +106,15 @@ class ShapedCluster:
                 "ip", "netns", "exec", self._space(number), "tc", "qdisc", "replace", "dev", "eth0",
                 "root", "tbf", "rate", f"{rate:g}mbit", "burst", BURST, "limit", "16mb",
             )  # fmt: skip
+
+    @property
+    def url(self) -> str:
+        return self._stack.url
+
+    @property
+    def sign_in_url(self) -> str:
+        """A one-time link to the dashboard."""
+        return self._stack.sign_in_url
 
     def train(self, document: str) -> int:
         """Submit a training, wait for its end, and return the id of its trial. AssertionError when
