@@ -90,7 +90,7 @@ function Chosen({ id, search, set }: { id: number; search: LogsSearch; set: (cha
     <QueryView query={query}>
       {(data) => (
         <>
-          <div className={uiCss["headSub"]} data-testid="logs-of">
+          <div className={uiCss["headSub"]} style={{ marginBottom: 10 }} data-testid="logs-of">
             <ExperimentLink item={data} /> <StateBadge state={data.state} />
             <Link to="/experiments/$experimentId" params={{ experimentId: String(id) }} search={{ tab: "logs" }}>
               {t("logs.asTab")}
