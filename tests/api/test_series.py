@@ -57,6 +57,19 @@ def trial(database):
     return row
 
 
+def test_long_answers_are_compressed_for_who_takes_that(viewer_client, trial):
+    path = f"/api/v1/trials/{trial.id}/series"
+    long = viewer_client.get(path, headers={"Accept-Encoding": "gzip"})
+    plain = viewer_client.get(path, headers={"Accept-Encoding": "identity"})
+    assert long.headers["Content-Encoding"] == "gzip"
+    assert "Content-Encoding" not in plain.headers
+    assert long.json() == plain.json()
+    assert int(long.headers["Content-Length"]) < int(plain.headers["Content-Length"]) / 2
+    export = viewer_client.get(f"{path}.csv", headers={"Accept-Encoding": "gzip"})
+    short = viewer_client.get("/api/v1/auth/state", headers={"Accept-Encoding": "gzip"})
+    assert not {"Content-Encoding"} & {*export.headers, *short.headers}
+
+
 def test_the_list_shows_every_series_with_its_summary(viewer_client, trial):
     answer = viewer_client.get(f"/api/v1/trials/{trial.id}/metrics")
     reply = SeriesList.model_validate(answer.json())
