@@ -137,7 +137,7 @@ export function Contour({ results, axes, metric, inside }: { results: Results; a
   );
 }
 
-const shade = (goodness: number): string => `color-mix(in oklab, var(--series-0) ${Math.round(15 + 85 * goodness)}%, var(--surface))`;
+const shade = (goodness: number): string => `color-mix(in oklab, var(--series-0) ${Math.round(15 + 85 * goodness)}%, transparent)`;
 
 function value(axis: Axis, at: number): number {
   if (!axis.log) return axis.low + at * (axis.high - axis.low);
