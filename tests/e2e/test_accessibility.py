@@ -42,6 +42,8 @@ PAGES = [
     "/compare?trials={trial},{failed}&tab=config&all=true",
     "/compare?trials={trial},{failed}&tab=summary",
     "/trials/{trial}?full=train%2Floss",
+    "/logs",
+    "/checkpoints",
     "/queue",
     "/nodes",
     "/nodes/{node}",

@@ -436,6 +436,26 @@ export const trialCheckpoints = (id: number) =>
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
+export type CheckpointState = "complete" | "deleting" | "deleted";
+export type CheckpointOrder = "newest" | "largest";
+export type CheckpointListItem = Schemas["CheckpointListItem"];
+
+/** Checkpoints of all trials, or of those of an experiment. */
+export const checkpointList = (wanted: { experiment?: number; project?: string; state?: CheckpointState; order?: CheckpointOrder }) =>
+  infiniteQueryOptions({
+    queryKey: ["checkpoints", wanted],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/checkpoints", {
+          params: { query: { experiment: wanted.experiment, project: wanted.project, state: wanted.state ? [wanted.state] : undefined, order: wanted.order, limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: keepPreviousData,
+  });
+
 /** Exports of a trial's checkpoints, newest first. Asked again while one is being made. */
 export const trialExports = (id: number) =>
   queryOptions({

@@ -376,6 +376,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/checkpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Checkpoints
+         * @description Checkpoints of all trials, with the storage that they take.
+         */
+        get: operations["list_checkpoints"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/checkpoints/{checkpoint_id}:export": {
         parameters: {
             query?: never;
@@ -2991,6 +3011,53 @@ export interface components {
             /** Num Refused */
             num_refused: number;
         };
+        /** CheckpointListItem */
+        CheckpointListItem: {
+            /** Attempt No */
+            attempt_no: number;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /** Id */
+            id: number;
+            /** Is Latest */
+            is_latest: boolean;
+            /** Metric */
+            metric: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Metric Name */
+            metric_name: string | null;
+            /** Node Name */
+            node_name: string;
+            /** Num Files */
+            num_files: number;
+            /** Project */
+            project: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** State */
+            state: string;
+            /** Step */
+            step: number;
+            /** Trial Id */
+            trial_id: number;
+            /** Trial No */
+            trial_no: number;
+        };
+        /** CheckpointListOut */
+        CheckpointListOut: {
+            /** Items */
+            items: components["schemas"]["CheckpointListItem"][];
+            /** Next */
+            next: string | null;
+            /** Totals */
+            totals: components["schemas"]["CheckpointTotal"][];
+        };
         /** CheckpointOut */
         CheckpointOut: {
             /** Attempt No */
@@ -3052,6 +3119,15 @@ export interface components {
              * @constant
              */
             type: "checkpoint";
+        };
+        /** CheckpointTotal */
+        CheckpointTotal: {
+            /** Num Checkpoints */
+            num_checkpoints: number;
+            /** Size Bytes */
+            size_bytes: number;
+            /** State */
+            state: string;
         };
         /** CheckpointVerdict */
         CheckpointVerdict: {
@@ -8703,6 +8779,92 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_checkpoints: {
+        parameters: {
+            query?: {
+                /** @description Its id. */
+                experiment?: number | null;
+                project?: string | null;
+                /** @description Absent: all. */
+                state?: ("complete" | "deleting" | "deleted")[];
+                /** @description The last saved first, or the largest. */
+                order?: "newest" | "largest";
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointListOut"];
+                };
             };
             /** @description Not signed in */
             401: {

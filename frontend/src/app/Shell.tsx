@@ -4,6 +4,7 @@ import {
   IconAdjustmentsHorizontal,
   IconChevronsLeft,
   IconChevronsRight,
+  IconDeviceFloppy,
   IconDotsVertical,
   IconFileText,
   IconFlask2,
@@ -48,6 +49,7 @@ const NAV = [
   { to: "/queue", key: "queue", icon: IconStack2 },
   { to: "/nodes", key: "nodes", icon: IconServer2 },
   { to: "/logs", key: "logs", icon: IconFileText },
+  { to: "/checkpoints", key: "checkpoints", icon: IconDeviceFloppy },
   { to: "/settings", key: "settings", icon: IconAdjustmentsHorizontal },
 ] as const;
 

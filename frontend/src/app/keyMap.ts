@@ -7,6 +7,7 @@ export const PAGES = {
   q: { to: "/queue", key: "queue" },
   n: { to: "/nodes", key: "nodes" },
   l: { to: "/logs", key: "logs" },
+  k: { to: "/checkpoints", key: "checkpoints" },
   s: { to: "/settings", key: "settings" },
 } as const;
 

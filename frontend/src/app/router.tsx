@@ -8,7 +8,7 @@ import {
 } from "@tanstack/react-router";
 
 import { ApiError } from "../api/client";
-import { authState, me, trial, trialMetrics } from "../api/queries";
+import { authState, type CheckpointState, me, trial, trialMetrics } from "../api/queries";
 import { type ChartSearch, chartSearch } from "../charts/chartSearch";
 import { startOf } from "../lib/forking";
 import { EXPERIMENT_STATES } from "../lib/states";
@@ -195,7 +195,23 @@ const logsRoute = createRoute({
   component: lazyPage(() => import("../features/experiments/LogsPage"), "LogsPage"),
 });
 
-export interface ExperimentSearch extends LogSearch {
+/** Which checkpoints are shown, and in which order. */
+export interface CheckpointSearch {
+  saved?: CheckpointState;
+  order?: "largest";
+}
+const checkpointSearch = (search: Record<string, unknown>): CheckpointSearch => ({
+  saved: search["saved"] === "complete" || search["saved"] === "deleting" || search["saved"] === "deleted" ? search["saved"] : undefined,
+  order: search["order"] === "largest" ? "largest" : undefined,
+});
+const checkpointsRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/checkpoints",
+  validateSearch: (search: Record<string, unknown>): CheckpointSearch & { project?: string } => ({ ...checkpointSearch(search), project: text(search["project"]) }),
+  component: lazyPage(() => import("../features/experiments/CheckpointsPage"), "CheckpointsPage"),
+});
+
+export interface ExperimentSearch extends CheckpointSearch, LogSearch {
   tab?: string;
   sort?: "no" | "-no" | "metric" | "-metric";
   trialState?: string;
@@ -209,6 +225,7 @@ const experimentRoute = createRoute({
     const sort = text(search["sort"]);
     return {
       ...logSearch(search),
+      ...checkpointSearch(search),
       tab: text(search["tab"]),
       sort: sort === "no" || sort === "-no" || sort === "metric" || sort === "-metric" ? sort : undefined,
       trialState: text(search["trialState"]),
@@ -332,6 +349,7 @@ const routeTree = rootRoute.addChildren([
     experimentRoute, scalingRoute,
     trialRoute, diagnosisRoute,
     logsRoute,
+    checkpointsRoute,
     compareRoute,
     submitRoute,
     settingsRoute,

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 
 import { en } from "./en";
 import { charts } from "./en/charts";
+import { checkpointList } from "./en/checkpointList";
 import { cluster } from "./en/cluster";
 import { compare } from "./en/compare";
 import { diagnosis } from "./en/diagnosis";
@@ -28,7 +29,7 @@ function flatten(node: object, prefix = ""): Map<string, string> {
   }
   return out;
 }
-const late = { charts, cluster, compare, diagnosis, experiments, keys, overview, planner, profiles, scaling, search, settings, submit, table, trials };
+const late = { charts, checkpointList, cluster, compare, diagnosis, experiments, keys, overview, planner, profiles, scaling, search, settings, submit, table, trials };
 const english = flatten(Object.values(late).reduce((all, texts) => ({ ...all, ...texts }), { ...en }));
 const chinese = flatten(zhCN);
 

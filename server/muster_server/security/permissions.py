@@ -150,6 +150,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "get_trial_profile": "view",
     "download_trial_trace": "view",
     "list_trial_checkpoints": "view",
+    "list_checkpoints": "view",
     "list_trial_evaluations": "view",
     "list_trial_events": "view",
     "list_trial_metrics": "view",

@@ -23,13 +23,14 @@ import { mayChange } from "../../lib/access";
 import * as format from "../../lib/format";
 import { ScalingSection } from "../scaling/ScalingSection";
 import { BudgetSection } from "./BudgetSection";
+import { CheckpointsTab } from "./CheckpointsPage";
 import { ExperimentActions } from "./ExperimentActions";
 import { Lineage, Origin } from "./Lineage";
 import { LogsTab } from "./LogsTab";
 import { SearchTab } from "./SearchTab";
 import { BestTrial, TrialsTab } from "./TrialsTab";
 
-const TABS = ["overview", "trials", "search", "logs", "config", "events"] as const;
+const TABS = ["overview", "trials", "search", "logs", "checkpoints", "config", "events"] as const;
 
 export function ExperimentPage() {
   const { experimentId } = useParams({ from: "/app/experiments/$experimentId" });
@@ -76,6 +77,7 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
         {tab === "trials" ? <TrialsTab experiment={data} /> : null}
         {tab === "search" ? <SearchTab experiment={data} /> : null}
         {tab === "logs" ? <LogsTab key={data.id} experiment={data} /> : null}
+        {tab === "checkpoints" ? <CheckpointsTab experimentId={data.id} /> : null}
         {tab === "config" ? <ConfigTab experiment={data} /> : null}
         {tab === "events" ? <Events query={events} /> : null}
       </ErrorBoundary>

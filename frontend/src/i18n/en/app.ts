@@ -27,6 +27,7 @@ export const app = {
     compare: "Compare",
     queue: "Queue",
     logs: "Logs",
+    checkpoints: "Checkpoints",
     nodes: "Nodes",
     settings: "Settings",
     submit: "New experiment",

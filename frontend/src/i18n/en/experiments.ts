@@ -29,7 +29,7 @@ export const experiments = {
   },
   experiment: {
     ref: "Experiment #{{id}}",
-    tab: { overview: "Overview", trials: "Trials", search: "Search", logs: "Logs", config: "Config", events: "Events" },
+    tab: { overview: "Overview", trials: "Trials", search: "Search", logs: "Logs", checkpoints: "Checkpoints", config: "Config", events: "Events" },
     best: "Best {{metric}}",
     bestTrial: "Best trial",
     theTrial: "Trial",

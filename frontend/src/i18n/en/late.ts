@@ -3,6 +3,7 @@
  * imports it for that. This list is for types and tests; zh-CN has the same in each file.
  */
 import type { charts } from "./charts";
+import type { checkpointList } from "./checkpointList";
 import type { cluster } from "./cluster";
 import type { compare } from "./compare";
 import type { diagnosis } from "./diagnosis";
@@ -18,4 +19,4 @@ import type { submit } from "./submit";
 import type { table } from "./table";
 import type { trials } from "./trials";
 
-export type Late = typeof charts & typeof cluster & typeof compare & typeof diagnosis & typeof experiments & typeof keys & typeof overview & typeof planner & typeof profiles & typeof scaling & typeof search & typeof settings & typeof submit & typeof table & typeof trials;
+export type Late = typeof charts & typeof checkpointList & typeof cluster & typeof compare & typeof diagnosis & typeof experiments & typeof keys & typeof overview & typeof planner & typeof profiles & typeof scaling & typeof search & typeof settings & typeof submit & typeof table & typeof trials;

@@ -29,6 +29,7 @@ export const app: Same<typeof english> = {
     compare: "对比",
     queue: "队列",
     logs: "日志",
+    checkpoints: "检查点",
     nodes: "节点",
     settings: "设置",
     submit: "新建实验",

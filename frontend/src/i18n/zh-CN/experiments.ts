@@ -29,7 +29,7 @@ export const experiments: Same<typeof english> = {
   },
   experiment: {
     ref: "实验 #{{id}}",
-    tab: { overview: "概览", trials: "试验", search: "搜索", logs: "日志", config: "配置", events: "事件" },
+    tab: { overview: "概览", trials: "试验", search: "搜索", logs: "日志", checkpoints: "检查点", config: "配置", events: "事件" },
     best: "最佳 {{metric}}",
     bestTrial: "最佳试验",
     theTrial: "试验",

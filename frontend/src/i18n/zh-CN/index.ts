@@ -4,6 +4,7 @@ import type { Same } from "../same";
 import { access } from "./access";
 import { app } from "./app";
 import { charts } from "./charts";
+import { checkpointList } from "./checkpointList";
 import { cluster } from "./cluster";
 import { compare } from "./compare";
 import { diagnosis } from "./diagnosis";
@@ -29,6 +30,7 @@ export const zhCN: Same<typeof en & Late> = {
   ...experiments,
   ...trials,
   ...charts,
+  ...checkpointList,
   ...compare,
   ...diagnosis,
   ...keys,

@@ -1,0 +1,19 @@
+import type { checkpointList as english } from "../en/checkpointList";
+import type { Same } from "../same";
+
+export const checkpointList: Same<typeof english> = {
+  checkpointList: {
+    pageHint: "所有试验中可以由此继续的检查点，以及它们占用的存储。",
+    experiment: "实验",
+    metric: "当时的指标",
+    order: "排序",
+    newest: "最新",
+    largest: "最大",
+    everyState: "所有状态",
+    complete: "完整",
+    deleting: "正在删除",
+    deleted: "已删除",
+    total: "{{state}}：{{n}} 个，{{size}}",
+    noMatch: "没有处于此状态的检查点。",
+  },
+};

@@ -1,0 +1,46 @@
+"""Checkpoints of all trials."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Literal
+
+from .base import Output, WireFloat
+
+CheckpointState = Literal["complete", "deleting", "deleted"]
+
+
+class CheckpointListItem(Output):
+    id: int
+    experiment_id: int
+    experiment_name: str
+    project: str
+    trial_id: int
+    trial_no: int
+    attempt_no: int
+    step: int
+    metric_name: str | None
+    """The experiment's metric."""
+    metric: WireFloat | None
+    """Its value at the step, if it was reported with the checkpoint."""
+    size_bytes: int
+    num_files: int
+    node_name: str
+    state: str
+    is_latest: bool
+    """Its trial goes on from it."""
+    created_at: dt.datetime
+
+
+class CheckpointTotal(Output):
+    state: str
+    num_checkpoints: int
+    size_bytes: int
+
+
+class CheckpointListOut(Output):
+    items: list[CheckpointListItem]
+    next: str | None
+    """Cursor of the following page; null means this was the last one."""
+    totals: list[CheckpointTotal]
+    """By state, of all that the experiment and project have, not of this page alone."""
