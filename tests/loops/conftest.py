@@ -20,7 +20,8 @@ def settings(settings, request):
     """Fake agents beat when they are told to. Where a test does not move the clock itself, no time
     that it really takes makes a node SUSPECT, however busy the machine is."""
     timings = {"controller_lease_s": 300.0, "takeover_grace_s": 0.0}
-    if not hasattr(request.module, "time_machine"):
+    moves_clock = "time_machine" in request.fixturenames or hasattr(request.module, "time_machine")
+    if not moves_clock:
         timings |= {
             "heartbeat_s": UNREACHED_S,
             "node_lost_s": 4 * UNREACHED_S,

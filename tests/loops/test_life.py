@@ -2,6 +2,8 @@
 
 import datetime as dt
 
+import time_machine
+
 from muster.wire import CheckpointRecord, StateRecord
 from muster_server import clock
 from muster_server.loops.runner import Controller
@@ -152,8 +154,6 @@ def node_state(show, name):
 
 def other_beats(other, controller, *, silent_s):
     """`silent_s` from now: `other` is heard, everybody else is not."""
-    import time_machine
-
     with time_machine.travel(clock.now() + dt.timedelta(seconds=silent_s), tick=True):
         other.beat()
         controller.tick()
