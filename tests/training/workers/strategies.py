@@ -2,7 +2,7 @@
 
     python strategies.py FOLDER < cases.json
 
-cases: [{"name", "world", "document", "resumed", "origin", "stopped_rank"}]; each is trained in whole and, where
+cases: [{"name", "world", "document", "resumed", "origin", "stopped_rank" (or absent)}]; each is trained in whole and, where
 `resumed`, once more from the checkpoint of step RESUME_AT, its own or that of the case `origin`. Writes FOLDER/<name>/{whole,resumed}/reports.jsonl.
 
 Importing torch takes seconds; here it is done once for all.
@@ -97,7 +97,7 @@ def work(folder: Path, cases: list[dict[str, Any]], rank: int, world: int) -> No
         )
     for case in cases:
         here = folder / case["name"]
-        is_stopped = case["stopped_rank"] == rank
+        is_stopped = case.get("stopped_rank") == rank
         train(here / "whole", case["document"], rank, world, is_stopped=is_stopped)
         if not case["resumed"]:
             continue
