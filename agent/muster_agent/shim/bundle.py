@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import tarfile
+import sys
 import zlib
 from pathlib import Path, PurePosixPath
+
+if sys.version_info >= (3, 11, 4):
+    import tarfile
+else:  # the first 3.11s, Debian 12's among them, know no filters of what is extracted
+    from backports import tarfile  # type: ignore[no-redef]
 
 MAX_MEMBERS = 50_000
 MAX_TOTAL_BYTES = 2 * 1024**3

@@ -1,13 +1,16 @@
 """What the scheduler does to people in the course of days: nobody starves, shares follow weights."""
 
 import random
+import re
+from collections import Counter
+from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from muster_server.domain.resources import Request
-from muster_server.domain.scheduler import ProjectView, SchedulerPolicy
+from muster_server.domain.scheduler import ProjectView, Resize, SchedulerPolicy
 from muster_server.testing.scheduling import ClusterSimulation, Job, make_node
 
 HOUR = 3600.0
@@ -64,7 +67,15 @@ def test_the_first_of_a_project_with_a_lasting_trial_is_not_starved():
     assert waited_s(simulation, 2) <= 2 * HOUR + 300
 
 
+WHO = re.compile(r"trial \d+ of experiment \d+")
+
+
+def grows(ask):
+    return isinstance(ask, Resize) and ask.reason.startswith("grows")
+
+
 @settings(max_examples=25, deadline=None)
+@example(seed=1_781_548)  # a trial of the lowest priority is stopped for eighteen others
 @given(seed=st.integers(0, 2**32))
 def test_every_trial_starts_in_bounded_time(seed):
     """Any mix of gangs, projects, weights, quotas, elastic and predictable trials: as long as work
@@ -111,9 +122,13 @@ def test_every_trial_starts_in_bounded_time(seed):
     # happens is far below it, and this still fails when somebody is forgotten.
     for history in simulation.jobs.values():
         assert waited_s(simulation, history.job.trial_id) <= work_s
-        restarts = len(history.starts) - 1
-        assert restarts <= len(history.asks)
-        assert restarts <= 12, "it is stopped over and over"
+        assert len(history.starts) - 1 <= len(history.asks)
+        # Whoever gives way to everybody is stopped once for each that comes. For the same one again
+        # while what is kept for a promised gang moves between nodes: never longer than a run lasts.
+        made_room = Counter(WHO.findall(ask.reason)[0] for _, ask in history.asks if not grows(ask))
+        assert max(made_room.values(), default=0) <= 600 / 5, "it is stopped over and over"
+        grown_at = [at_s for at_s, ask in history.asks if grows(ask)]
+        assert all(b - a >= policy.grow_after_s for a, b in pairwise(grown_at))
 
 
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0), (1.0, 2.0, 5.0)])

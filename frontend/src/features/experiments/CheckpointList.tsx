@@ -37,8 +37,8 @@ export function CheckpointList({ experimentId, project, saved, order, set }: Pro
   const columns: Column<Item>[] = [
     ...(experimentId === null ? [{ id: "experiment", header: t("checkpointList.experiment"), lead: true, cell: (c: Item) => <Link to="/experiments/$experimentId" params={{ experimentId: String(c.experiment_id) }} search={{ tab: "checkpoints" }}>{c.experiment_name}</Link> }] : []),
     { id: "trial", header: t("cleaning.trial"), lead: experimentId !== null, cell: (c) => <Link to="/trials/$trialId" params={{ trialId: String(c.trial_id) }} search={{ tab: "checkpoints" }}>{t("nav.trialNo", { no: c.trial_no })}</Link> },
-    { id: "step", header: t("checkpoints.step"), align: "right", cell: (c) => <><span className="num">{format.count(c.step)}</span> {c.is_latest ? <Badge size="xs" variant="light">{t("checkpoints.latest")}</Badge> : null}</> },
-    { id: "metric", header: t("checkpointList.metric"), align: "right", cell: (c) => <span title={c.metric_name ?? undefined}>{c.metric_name ? format.metric(c.metric_name, c.metric) : format.MISSING}</span> },
+    { id: "step", header: t("checkpoints.step"), align: "right", cell: (c) => <span>{c.is_latest ? <Badge size="xs" variant="light">{t("checkpoints.latest")}</Badge> : null} <span className="num">{format.count(c.step)}</span></span> },
+    { id: "metric", header: t("checkpointList.metric"), align: "right", cell: (c) => (c.metric_name ? <span><span className="dim">{c.metric_name}</span> {format.metric(c.metric_name, c.metric)}</span> : format.MISSING) },
     { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
     { id: "state", header: t("checkpoints.state"), cell: (c) => t(`checkpointList.${c.state as CheckpointState}`) },
     { id: "node", phone: false, header: t("ranks.node"), cell: (c) => c.node_name },
@@ -84,7 +84,7 @@ export function CheckpointList({ experimentId, project, saved, order, set }: Pro
             <>
               {totals.length > 0 ? (
                 <p className="dim" data-testid="checkpoint-totals">
-                  {totals.map((total) => t("checkpointList.total", { n: format.count(total.num_checkpoints), size: format.bytes(total.size_bytes), state: t(`checkpointList.${total.state as CheckpointState}`) })).join(" · ")}
+                  {totals.map((total) => t(total.state === "deleted" ? "checkpointList.freed" : "checkpointList.total", { n: format.count(total.num_checkpoints), size: format.bytes(total.size_bytes), state: t(`checkpointList.${total.state as CheckpointState}`) })).join(" · ")}
                 </p>
               ) : null}
               {items.length === 0 ? (

@@ -14,6 +14,7 @@ export const checkpointList = {
     deleting: "Being deleted",
     deleted: "Deleted",
     total: "{{state}}: {{n}}, {{size}}",
+    freed: "{{state}}: {{n}}, {{size}} freed",
     noMatch: "No checkpoint is in this state.",
   },
 };

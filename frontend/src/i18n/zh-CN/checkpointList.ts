@@ -14,6 +14,7 @@ export const checkpointList: Same<typeof english> = {
     deleting: "正在删除",
     deleted: "已删除",
     total: "{{state}}：{{n}} 个，{{size}}",
+    freed: "{{state}}：{{n}} 个，已释放 {{size}}",
     noMatch: "没有处于此状态的检查点。",
   },
 };
