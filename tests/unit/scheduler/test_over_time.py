@@ -75,6 +75,7 @@ def grows(ask):
 
 
 @settings(max_examples=25, deadline=None)
+@example(seed=1_946_363_944)  # what is kept for a gang could move with a trial that gave way
 @example(seed=1_781_548)  # a trial of the lowest priority is stopped for eighteen others
 @given(seed=st.integers(0, 2**32))
 def test_every_trial_starts_in_bounded_time(seed):
@@ -123,10 +124,9 @@ def test_every_trial_starts_in_bounded_time(seed):
     for history in simulation.jobs.values():
         assert waited_s(simulation, history.job.trial_id) <= work_s
         assert len(history.starts) - 1 <= len(history.asks)
-        # Whoever gives way to everybody is stopped once for each that comes. For the same one again
-        # while what is kept for a promised gang moves between nodes: never longer than a run lasts.
+        # Whoever gives way to everybody is stopped once for each that comes, and for nobody often.
         made_room = Counter(WHO.findall(ask.reason)[0] for _, ask in history.asks if not grows(ask))
-        assert max(made_room.values(), default=0) <= 600 / 5, "it is stopped over and over"
+        assert max(made_room.values(), default=0) <= 3, "it is stopped over and over"
         grown_at = [at_s for at_s, ask in history.asks if grows(ask)]
         assert all(b - a >= policy.grow_after_s for a, b in pairwise(grown_at))
 

@@ -2,7 +2,8 @@
 
 A gang is promised the nodes whose slots can be counted on earliest. Where nobody knows when trials
 end, those where it needs the fewest more: as trials end that number only falls, so the choice
-stays. Free slots that are promised are kept. A trial behind may start on them only if its own end
+stays. Where the time is known, what is free now does not count: a trial that gives up a slot for
+somebody behind the gang would move the promise there, and could start again itself at once. Free slots that are promised are kept. A trial behind may start on them only if its own end
 is expected before the promised time; without such an expectation it never does (conservative
 backfill).
 """
@@ -73,7 +74,8 @@ class Reservations:
         """Where, and from when on, a gang of the request's least size can be counted on.
 
         None when the open nodes could not hold it beside what is promised already. The earliest
-        time wins, then the fewest slots that are not free now, then the fewest nodes.
+        time wins, then, where nobody knows it, the fewest slots that are not free now, then the
+        fewest nodes.
         """
         best: tuple[tuple[float, int, int], Shares[int]] | None = None
         for section, local in places_for(request, self._nodes):
@@ -81,7 +83,8 @@ class Reservations:
                 where = np.fromiter(shares, dtype=np.int64)
                 slots = np.fromiter(shares.values(), dtype=np.int64)
                 at = max(SOON, float(self._times.at(where, slots).max()))
-                key = (at, int(self._times.missing(where, slots).sum()), len(shares))
+                missing = int(self._times.missing(where, slots).sum()) if at >= UNKNOWN else 0
+                key = (at, missing, len(shares))
                 if at < NEVER and (best is None or key < best[0]):
                     best = (key, shares)
         return None if best is None else (best[1], best[0][0])
@@ -122,9 +125,11 @@ class Reservations:
         sure, tied = np.flatnonzero(at < last), np.flatnonzero(at == last)
         left = num - len(sure)
         if left < len(tied):
-            # The fewest missing slots, then the tightest node, then the first by name.
+            # The fewest missing slots where nobody knows the time, then the tightest node, then the
+            # first by name.
             nodes = ordinals[tied]
-            order = np.lexsort((nodes, self._times.room(nodes), self._times.missing(nodes, share)))
+            missing = self._times.missing(nodes, share) * (last >= UNKNOWN)
+            order = np.lexsort((nodes, self._times.room(nodes), missing))
             tied = tied[order[:left]]
         chosen: list[int] = ordinals[np.concatenate((sure, tied))].tolist()
         return sorted(chosen)
