@@ -67,7 +67,7 @@ from muster_server.telemetry.process import ServerTelemetry
 COMPRESSED_FROM_BYTES = 4096
 """Smaller answers go as they are: of tokens and of what an agent asks for, for example."""
 COMPRESSION_LEVEL = 5
-"""A curve of 94 kB becomes 38 kB in a few ms; level 9 takes twice as long for 1 kB less."""
+"""Between little work and small answers: with it a curve of 94 kB went as 35 kB."""
 NOT_COMPRESSED = (
     *DEFAULT_EXCLUDED_CONTENT_TYPES,
     # Streams of files: their receiver waits for each part, or they are compressed inside.

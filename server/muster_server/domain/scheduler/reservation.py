@@ -3,9 +3,9 @@
 A gang is promised the nodes whose slots can be counted on earliest. Where nobody knows when trials
 end, those where it needs the fewest more: as trials end that number only falls, so the choice
 stays. Where the time is known, what is free now does not count: a trial that gives up a slot for
-somebody behind the gang would move the promise there, and could start again itself at once. Free slots that are promised are kept. A trial behind may start on them only if its own end
-is expected before the promised time; without such an expectation it never does (conservative
-backfill).
+somebody behind the gang would move the promise there, and could start again itself at once. Free
+slots that are promised are kept. A trial behind may start on them only if its own end is expected
+before the promised time; without such an expectation it never does (conservative backfill).
 """
 
 from __future__ import annotations
