@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from muster_server.telemetry.families import FAMILIES, POOLS_MAX, Family
+from muster_server.telemetry.families import FAMILIES, NODES_MAX, POOLS_MAX, Family
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "metrics.md"
 HEAD = """\
@@ -35,7 +35,7 @@ away: `muster_database_up` then says 0. Figures of the cluster are counted at mo
 many scrape.
 
 Labels take values from fixed lists only, except `pool`: the first {pools} by name, the others as
-`(other)`. `route` is a route's template, never an address. Beside these, every process has the
+`(other)`; and `node`, `interface` and `gpu`: of the first {nodes} nodes by name. `route` is a route's template, never an address. Beside these, every process has the
 usual `process_*` and `python_*` metrics.
 """
 ALERTS = """
@@ -48,6 +48,7 @@ ALERTS = """
 | `max(muster_controller_led) == 0` for a minute | nothing is scheduled or restarted |
 | `max(muster_worker_alive) == 0` | metrics are no longer compacted, and pages become slower |
 | `max(muster_nodes{state="LOST"}) > 0` | a node is gone with its slots |
+| `min by (node) (muster_node_disk_free_bytes) < 10e9` | checkpoints and logs of that node soon have no room |
 | `max(muster_queue_oldest_wait_seconds) > 3600` | somebody waits too long; `muster show` says for what |
 | `increase(muster_controller_epoch[10m]) > 5` | controllers fight for the lead, or one keeps dying |
 | `histogram_quantile(0.95, sum by (le) (rate(muster_http_request_duration_seconds_bucket{route!~"/agent/v1/assignments"}[5m]))) > 1` | answers are slow |
@@ -56,16 +57,19 @@ SECTIONS: tuple[tuple[str, str], ...] = (
     ("Every process", "everywhere"),
     ("API server", "server"),
     ("The cluster", "cluster"),
+    ("Each node", "node"),
     ("Controller", "controller"),
     ("Celery worker", "worker"),
 )
 NOTES = {
-    "cluster": "From the database, so every API server says the same: use `max` over them, not `sum`.\n\n"
+    "cluster": "From the database, so every API server says the same: use `max` over them, not `sum`.\n\n",
+    "node": "As it said with its last heartbeat, while it is ONLINE; a node that is lost says nothing. What a\n"
+    "node does not tell, and a device's figures where there is none, is absent. From the database too.\n\n",
 }
 
 
 def generate() -> str:
-    parts = [HEAD.format(pools=POOLS_MAX)]
+    parts = [HEAD.format(pools=POOLS_MAX, nodes=NODES_MAX)]
     for title, section in SECTIONS:
         rows = [_row(family) for family in FAMILIES if _section(family) == section]
         parts.append(
@@ -79,7 +83,7 @@ def generate() -> str:
 
 def _section(family: Family) -> str:
     if family.is_of_the_cluster:
-        return "cluster"
+        return "node" if family.name.startswith("muster_node_") else "cluster"
     return "everywhere" if len(family.processes) > 1 else family.processes[0]
 
 

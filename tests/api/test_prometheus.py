@@ -200,6 +200,43 @@ def test_the_cluster_is_counted(scrape, database, fresh):
     assert value(found, "muster_database_size_bytes") > 10_000
 
 
+def test_every_node_tells_how_busy_it_is(scrape, database, fresh):
+    gpu = {"index": 1, "name": "H", "use_pct": 90.0, "memory_used_bytes": 5, "temperature_c": None}
+    usage = {
+        "cpu_pct": 25.0,
+        "memory_used_bytes": 7,
+        "disk_free_bytes": 9,
+        "load_1m": 1.5,
+        "interfaces": [{"name": "eth0", "sent_bytes_per_s": 3.0, "received_bytes_per_s": 4.0}],
+        "gpus": [gpu],
+    }
+    with database.transaction() as session:
+        _node("a", slots=1, session=session).usage = usage
+        _node("b", slots=1, session=session)
+        _node("gone", slots=1, state="LOST", session=session).usage = usage
+    found = scrape()
+    assert value(found, "muster_node_cpu_used_ratio", node="a") == 0.25
+    assert value(found, "muster_node_load1", node="a") == 1.5
+    assert value(found, "muster_node_memory_used_bytes", node="a") == 7
+    sent = "muster_node_network_sent_bytes_per_second"
+    assert value(found, sent, node="a", interface="eth0") == 3
+    assert value(found, "muster_node_gpu_used_ratio", node="a", gpu="1") == 0.9
+    assert not found["muster_node_gpu_temperature_celsius"].samples, "it does not tell"
+    told = {s.labels["node"] for f in found.values() for s in f.samples if "node" in s.labels}
+    assert told == {"a"}, "b has said nothing yet, and what a lost node said is old"
+    assert value(found, "muster_node_left_out") == 0
+
+
+def test_nodes_beyond_the_bound_are_counted(scrape, database, fresh, monkeypatch):
+    monkeypatch.setattr(families, "NODES_MAX", 3)
+    with database.transaction() as session:
+        for number in range(7):
+            _node(f"n{number}", slots=1, session=session).usage = {"cpu_pct": 1.0}
+    found = scrape()
+    assert len(found["muster_node_cpu_used_ratio"].samples) == 3
+    assert value(found, "muster_node_left_out") == 4
+
+
 def test_an_empty_queue_has_waited_for_nothing(scrape):
     found = scrape()
     assert value(found, "muster_queue_length") == 0

@@ -15,9 +15,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.services.cluster_counts import ClusterCounts, count_cluster, size_bytes
+from muster_server.services.node_figures import figures_of_nodes
 
 from . import families
 from .families import Family
+from .nodes import metrics_of_nodes
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +71,7 @@ class ClusterCollector(Collector):
             with self._database.read() as session:
                 counts = count_cluster(session, now=clock.now())
                 size = size_bytes(self._database, session)
+                nodes, left_out = figures_of_nodes(session, limit=families.NODES_MAX)
         except (SQLAlchemyError, OSError) as error:
             log.warning("cluster_not_counted", error=type(error).__name__)
             return [_one(families.DATABASE_UP, 0), *found]
@@ -76,6 +79,8 @@ class ClusterCollector(Collector):
             _one(families.DATABASE_UP, 1),
             _one(families.DATABASE_SIZE, size),
             *_metrics(counts),
+            *metrics_of_nodes(nodes),
+            _one(families.NODES_LEFT_OUT, left_out),
             *found,
         ]
 

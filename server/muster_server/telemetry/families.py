@@ -1,7 +1,8 @@
 """Every metric there is: the one list that the code, the reference page and the tests are made from.
 
 Names follow Prometheus' conventions: base units, `_total` for what only grows. No label takes a
-value that somebody outside may choose, except pools, and of those at most POOLS_MAX.
+value that somebody outside may choose, except pools and nodes with their interfaces and devices, and of
+those at most POOLS_MAX and NODES_MAX.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ Process = Literal["server", "controller", "worker"]
 POOLS_MAX = 100
 """Pools beyond these, by name, are counted together as `(other)`."""
 OTHER = "(other)"
+NODES_MAX = 1000
+"""Nodes beyond these, by name, have no figures of their own; how many is told."""
 
 EVERYWHERE: tuple[Process, ...] = ("server", "controller", "worker")
 SERVER: tuple[Process, ...] = ("server",)
@@ -187,6 +190,55 @@ WORKER_ALIVE = _of_cluster(
 CELERY_QUEUE = _of_cluster(
     "muster_celery_queue_length",
     "Jobs that wait in the Celery queue. Absent without Redis, or while it is away.",
+)
+
+# ---------------------------------------------------------------- each node, from its last heartbeat
+
+NODE_CPU = _of_cluster(
+    "muster_node_cpu_used_ratio", "Share of the node's processors that is used, 0 to 1.", "node"
+)
+NODE_LOAD = _of_cluster("muster_node_load1", "Load average of the last minute.", "node")
+NODE_MEMORY_USED = _of_cluster("muster_node_memory_used_bytes", "Memory in use.", "node")
+NODE_MEMORY = _of_cluster("muster_node_memory_total_bytes", "Memory of the node.", "node")
+NODE_DISK_FREE = _of_cluster(
+    "muster_node_disk_free_bytes", "Free where the agent keeps its data.", "node"
+)
+NODE_DISK_READ = _of_cluster(
+    "muster_node_disk_read_bytes_per_second", "Read from all disks between two heartbeats.", "node"
+)
+NODE_DISK_WRITTEN = _of_cluster(
+    "muster_node_disk_written_bytes_per_second",
+    "Written to all disks between two heartbeats.",
+    "node",
+)
+NODE_SENT = _of_cluster(
+    "muster_node_network_sent_bytes_per_second",
+    "Sent by an interface between two heartbeats.",
+    "node",
+    "interface",
+)
+NODE_RECEIVED = _of_cluster(
+    "muster_node_network_received_bytes_per_second",
+    "Received by an interface between two heartbeats.",
+    "node",
+    "interface",
+)
+NODE_GPU_USE = _of_cluster(
+    "muster_node_gpu_used_ratio", "Share of the time in which a kernel ran, 0 to 1.", "node", "gpu"
+)
+NODE_GPU_MEMORY_USED = _of_cluster(
+    "muster_node_gpu_memory_used_bytes", "Memory of a device that is in use.", "node", "gpu"
+)
+NODE_GPU_MEMORY = _of_cluster(
+    "muster_node_gpu_memory_total_bytes", "Memory of a device.", "node", "gpu"
+)
+NODE_GPU_POWER = _of_cluster("muster_node_gpu_power_watts", "What a device draws.", "node", "gpu")
+NODE_GPU_TEMPERATURE = _of_cluster(
+    "muster_node_gpu_temperature_celsius", "How warm a device is.", "node", "gpu"
+)
+NODES_LEFT_OUT = _of_cluster(
+    "muster_node_left_out",
+    "Nodes that are ONLINE and beyond the first 1000 by name, which have no figures here.",
 )
 
 # ---------------------------------------------------------------- controller
