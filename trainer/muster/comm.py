@@ -171,37 +171,27 @@ def _allgather_options() -> Any:
     return dist.distributed_c10d.AllgatherOptions()  # type: ignore[attr-defined]
 
 
-class MeasuredWork(dist.Work):
-    """gloo's Work, with the waits noted."""
+class AwaitedWork(dist.Work):
+    """gloo's Work, that is over once it was waited for: of some kinds gloo never says so itself."""
 
-    def __init__(self, inner: Any, record: Collective, peer: int | None = None) -> None:
-        """peer: the global rank at the other end of a message."""
+    def __init__(self, inner: Any) -> None:
         super().__init__()
         self._inner = inner
-        self._record = record
-        self._peer = peer
+        self._is_over = False
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        start = now_ns()
-        if self._peer is None:
-            done = self._wait(timeout)
+        if timeout is None or timeout.total_seconds() <= 0:
+            done = self._inner.wait()
         else:
-            with watch.waiting(self._record.kind, self._peer):
-                done = self._wait(timeout)
-        self._record.waits.append((threading.get_ident(), start, now_ns()))
+            done = self._inner.wait(timeout)
+        self._is_over = True
         return bool(done)
 
-    def _wait(self, timeout: timedelta | None) -> Any:
-        if timeout is None or timeout.total_seconds() <= 0:
-            return self._inner.wait()
-        return self._inner.wait(timeout)
-
     def get_future(self) -> Any:
-        self._record.is_future = True
         return self._inner.get_future()
 
     def is_completed(self) -> bool:
-        return bool(self._inner.is_completed())
+        return self._is_over or bool(self._inner.is_completed())
 
     def is_success(self) -> bool:
         return bool(self._inner.is_success())
@@ -214,6 +204,30 @@ class MeasuredWork(dist.Work):
 
     def _source_rank(self) -> int:
         return int(self._inner._source_rank())
+
+
+class MeasuredWork(AwaitedWork):
+    """The same, with the waits noted."""
+
+    def __init__(self, inner: Any, record: Collective, peer: int | None = None) -> None:
+        """peer: the global rank at the other end of a message."""
+        super().__init__(inner)
+        self._record = record
+        self._peer = peer
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        start = now_ns()
+        if self._peer is None:
+            done = super().wait(timeout)
+        else:
+            with watch.waiting(self._record.kind, self._peer):
+                done = super().wait(timeout)
+        self._record.waits.append((threading.get_ident(), start, now_ns()))
+        return done
+
+    def get_future(self) -> Any:
+        self._record.is_future = True
+        return super().get_future()
 
 
 class MeasuredGroup(dist.ProcessGroup):
@@ -233,8 +247,8 @@ class MeasuredGroup(dist.ProcessGroup):
         self._global_ranks = ranks
         self._count: GroupCount | None = None
         """None until its first collective: its name is not known before."""
-        self._without_future: set[str] = set()
-        """Kinds of which gloo does not tell when they are over."""
+        self._tells_end: dict[str, bool] = {}
+        """Of each kind so far: whether gloo tells when one is over."""
         self._label = ""
         # The base class reads name, description and bound device from the registered backend;
         # without it DeviceMesh fails with "ProcessGroup name not set".
@@ -277,8 +291,11 @@ class MeasuredGroup(dist.ProcessGroup):
             self._count = self._report()
         if not log.enabled:
             work = call(*args)
-            if kind not in POINT_TO_POINT:
-                self._count.begin(kind, work)
+            if kind in POINT_TO_POINT:
+                return work
+            if not self._tells(kind, work):
+                work = AwaitedWork(work)
+            self._count.begin(kind, work)
             return work
         # CPU time, not wall time: on a busy machine the thread may be put aside in between, which
         # is no cost of measuring.
@@ -290,22 +307,28 @@ class MeasuredGroup(dist.ProcessGroup):
         began = cpu_ns() if is_timed else 0
         # A callback costs more than all the rest of the recording. The caller of one that is not
         # asynchronous waits at once, so it is over when that wait is.
-        if getattr(args[-1], "asyncOp", True) and kind not in self._without_future:
-            self._note_completion(kind, work, record)
-        if kind not in POINT_TO_POINT:
-            self._count.begin(kind, work)
+        tells = self._tells(kind, work)
+        if tells and getattr(args[-1], "asyncOp", True):
+            work.get_future().add_done_callback(lambda _: setattr(record, "done", now_ns()))
         other = self._global_ranks[peer] if peer is not None else None
         measured = MeasuredWork(work, record, other)
+        if kind not in POINT_TO_POINT:
+            self._count.begin(kind, work if tells else measured)
         if is_timed:
             log.add_cost(prepared_ns + cpu_ns() - began)
         return measured
 
-    def _note_completion(self, kind: str, work: Any, record: Collective) -> None:
-        try:
-            work.get_future().add_done_callback(lambda _: setattr(record, "done", now_ns()))
-        except RuntimeError:
-            # reduce_scatter and p2p have no future on gloo: those are over when waited for.
-            self._without_future.add(kind)
+    def _tells(self, kind: str, work: Any) -> bool:
+        """reduce_scatter and messages have no future on gloo: those are over when waited for."""
+        tells = self._tells_end.get(kind)
+        if tells is None:
+            try:
+                work.get_future()
+                tells = True
+            except RuntimeError:
+                tells = False
+            self._tells_end[kind] = tells
+        return tells
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
         opts = opts if opts is not None else dist.AllreduceOptions()

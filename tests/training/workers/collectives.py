@@ -6,6 +6,7 @@ from torch.distributed.fsdp import fully_shard
 
 import muster
 from muster.collectives import log
+from muster.progress import watch
 
 muster.init()
 dist.init_process_group(muster.backend("gloo"))
@@ -114,6 +115,18 @@ log.take()
 model(torch.ones(2, 8)).sum().backward()
 kinds = [(r.kind, r.num_bytes) for r in log.take()[0]]
 assert kinds == [("all_gather", 256), ("reduce_scatter", 256)], kinds
+
+# What is over is known to be, and its tensors are let go: of every kind, also where gloo itself does
+# not tell, and while nothing is measured.
+log.enabled = False
+for _ in range(3):
+    dist.reduce_scatter_tensor(torch.zeros(2), mine())
+    dist.reduce_scatter_tensor(torch.zeros(2), mine(), async_op=True).wait()
+log.enabled = True
+dist.all_reduce(torch.ones(1))
+log.take()
+for told in watch.look()["groups"]:
+    assert told["num_enqueued"] == told["num_completed"] > 0, told
 
 assert muster.should_stop(agree=True) is None
 assert log.take()[0] == [], "Muster's own exchange must not be measured"
