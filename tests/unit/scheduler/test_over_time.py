@@ -76,6 +76,7 @@ def grows(ask):
 
 @settings(max_examples=25, deadline=None)
 @example(seed=1_946_363_944)  # what is kept for a gang could move with a trial that gave way
+@example(seed=1012)  # a trial gives way twice to one that gave way itself in between
 @example(seed=1_781_548)  # a trial of the lowest priority is stopped for eighteen others
 @given(seed=st.integers(0, 2**32))
 def test_every_trial_starts_in_bounded_time(seed):
@@ -124,7 +125,9 @@ def test_every_trial_starts_in_bounded_time(seed):
     for history in simulation.jobs.values():
         assert waited_s(simulation, history.job.trial_id) <= work_s
         assert len(history.starts) - 1 <= len(history.asks)
-        # Whoever gives way to everybody is stopped once for each that comes, and for nobody often.
+        # Whoever gives way to everybody is stopped once for each that comes, and for nobody often:
+        # for the same one again when that had to give way itself, or a more important one took what
+        # was given up.
         made_room = Counter(WHO.findall(ask.reason)[0] for _, ask in history.asks if not grows(ask))
         assert max(made_room.values(), default=0) <= 3, "it is stopped over and over"
         grown_at = [at_s for at_s, ask in history.asks if grows(ask)]
