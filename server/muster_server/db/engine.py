@@ -15,6 +15,9 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 SQLITE_BUSY_TIMEOUT_S = 15.0
 """How long a writer waits for another process's write transaction."""
+SQLITE_STATEMENTS_KEPT = 1024
+"""Per connection. The control plane has some 300 in turn; of the 128 that the driver keeps by default
+most would be gone again before their next use, and SQLite would have to plan them anew."""
 
 POOL_SIZE = 20
 """Connections that are kept open, per process. Opening one takes longer than most transactions."""
@@ -128,7 +131,11 @@ def _create_engine(url: str) -> Engine:
     # One in memory has a connection per thread, and no pool whose size could be said.
     is_file = parsed.database not in (None, "", ":memory:")
     pool = {"pool_size": POOL_SIZE, "max_overflow": POOL_MAX_OVERFLOW} if is_file else {}
-    engine = create_engine(parsed, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_S}, **pool)
+    arguments = {
+        "timeout": SQLITE_BUSY_TIMEOUT_S,
+        "cached_statements": SQLITE_STATEMENTS_KEPT,
+    }
+    engine = create_engine(parsed, connect_args=arguments, **pool)
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
