@@ -98,7 +98,7 @@ class Settings(BaseSettings):
     that have ended."""
     wind_down_s: float = Field(default=300.0, gt=0)
     """How long the other members of a gang may go on after the first ended well."""
-    controller_lease_s: float = Field(default=5.0, gt=0)
+    controller_lease_s: float = Field(default=4.0, gt=0)
     """A controller that is silent for this long is replaced by another one."""
     controller_port: int | None = Field(default=None, ge=0, le=65535)
     """Port on which a controller answers /healthz, /readyz and /metrics; unset: on none."""
