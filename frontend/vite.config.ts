@@ -1,6 +1,8 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
+import { traceViewer } from "./scripts/traceViewer";
+
 const backend = process.env["MUSTER_URL"] ?? "http://127.0.0.1:8470";
 
 /** The server checks Origin against its own address, so the proxy speaks in its name. */
@@ -9,7 +11,7 @@ const proxy = {
 };
 
 export default defineConfig({
-  plugins: [react()],
+  plugins: [react(), traceViewer()],
   build: {
     outDir: "../server/muster_server/static",
     emptyOutDir: true,

@@ -41,6 +41,15 @@ def test_pages_get_the_index_and_ask_again_next_time(client, path):
     assert again.status_code == 304
 
 
+def test_the_viewer_of_traces_may_style_itself_and_runs_no_scripts_but_ours(client):
+    policy = client.get("/viewer/open.html").headers["content-security-policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["script-src"] == "'self' 'wasm-unsafe-eval'"
+    assert rules["style-src"] == "'self' 'unsafe-inline'"
+    assert rules["connect-src"] == "'self' blob:"
+    assert rules["default-src"] == rules["frame-ancestors"] == "'none'"
+
+
 def test_hashed_assets_are_kept_for_ever(client):
     reply = client.get("/assets/index-B3x9.js")
     assert reply.status_code == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -88,6 +89,32 @@ def test_submit_watch_read_a_log_and_stop(
         (experiment,) = client.pages("/experiments", q="in-the-browser")
         assert client.wait(experiment["id"], timeout_s=60)["state"] == "CANCELED"
     picture(page, "trial-canceled-dark")
+
+
+def test_steps_are_traced_and_drawn_by_the_viewer_that_comes_along(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        document = {
+            "name": "to-be-traced",
+            "trainer": {"model": "mlp", "data": "digits", "epochs": 1000},
+            "resources": {"slots": 1},
+        }
+        made = client.submit(json.dumps(document))
+        wait_for("a row", lambda: client.trials(made["id"])[0]["step"], timeout_s=120)
+        (trial,) = client.trials(made["id"])
+        page.goto(f"{stack.url}/trials/{trial['id']}?tab=performance")
+        page.get_by_test_id("profile").click()
+        row = page.get_by_test_id("profiles").get_by_role("link", name="Open")
+        expect(row).to_be_visible(timeout=60_000)
+        with signed_in.expect_page() as opened:
+            row.click()
+        viewer = opened.value
+        expect(viewer).to_have_title(re.compile("to-be-traced"), timeout=60_000)
+        expect(viewer.locator("canvas").first).to_be_visible()
+        picture(viewer, "trace-dark")
+        viewer.close()
+        client.stop(made["id"])
 
 
 def test_a_wrong_document_is_explained_before_it_is_sent(

@@ -14,6 +14,15 @@ PAGE_POLICY = (
 )
 """For the dashboard: nothing from elsewhere, nothing inline, no eval. Its build is made for this."""
 
+VIEWER_POLICY = (
+    PAGE_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+    .replace("script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'")
+    .replace("connect-src 'self'", "connect-src 'self' blob:")
+)
+"""For the viewer of traces, a build of others: it writes styles into the page and compiles
+WebAssembly of its own, and the trace is handed to it as a blob. Scripts from elsewhere, inline or by
+eval are as forbidden as above."""
+
 DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
 """For everything else: whatever a browser takes an answer for, it may not run or load a thing."""
 
@@ -27,6 +36,7 @@ _COMMON = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 _CACHING = (b"cache-control", b"no-store")
+_VIEWER_PATH = "/viewer/"
 _DATA_PATHS = ("/api/", "/agent/", "/openapi.json", "/healthz", "/readyz", "/metrics")
 
 
@@ -41,6 +51,7 @@ class SecurityHeaders:
         if is_https(settings):
             common["Strict-Transport-Security"] = "max-age=31536000"
         self._of_pages = _encoded({**common, "Content-Security-Policy": PAGE_POLICY})
+        self._of_viewer = _encoded({**common, "Content-Security-Policy": VIEWER_POLICY})
         self._of_data = _encoded({**common, "Content-Security-Policy": DATA_POLICY})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,10 +59,14 @@ class SecurityHeaders:
             await self.app(scope, receive, send)
             return
         is_data = scope["path"].startswith(_DATA_PATHS)
+        ours = self._of_pages
+        if is_data:
+            ours = self._of_data
+        elif scope["path"].startswith(_VIEWER_PATH):
+            ours = self._of_viewer
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                ours = self._of_data if is_data else self._of_pages
                 # Ours replace what a route may say of the same.
                 headers = [pair for pair in message.get("headers", ()) if pair[0] not in ours]
                 if is_data and all(name != _CACHING[0] for name, _ in headers):

@@ -13,6 +13,7 @@ import { ErrorNotice } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { openInPerfetto, PerfettoError } from "../../lib/perfetto";
+import { viewerAddress } from "../../lib/traceViewer";
 import css from "./trials.module.css";
 
 const MAX_STEPS = 20;
@@ -103,10 +104,14 @@ function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] })
               if (rank.state === "failed") return <span className="dim">{rank.problem}</span>;
               const url = `/api/v1/trials/${trial.id}/profiles/${window.no}/ranks/${rank.rank}/trace`;
               const file = `trial-${trial.id}-window-${window.no}-rank-${rank.rank}.json.gz`;
+              const title = `${trial.experiment_name} · ${t("profiles.of", { no: window.no, rank: rank.rank })}`;
               return (
                 <span style={{ display: "inline-flex", gap: 8, flexWrap: "wrap" }}>
-                  <Button size="compact-xs" variant="default" title={t("profiles.openHint")} onClick={() => show(url, `${trial.experiment_name} · ${t("profiles.of", { no: window.no, rank: rank.rank })}`, file)}>
+                  <Button component="a" size="compact-xs" variant="default" title={t("profiles.openHint")} href={viewerAddress(url, title)} target="_blank" rel="noopener">
                     {t("profiles.open")}
+                  </Button>
+                  <Button size="compact-xs" variant="default" title={t("profiles.perfettoHint")} onClick={() => show(url, title, file)}>
+                    Perfetto
                   </Button>
                   <a href={url} download={file}>
                     {t("profiles.download")}
