@@ -30,11 +30,12 @@ def importance(
     """
     import optuna
 
-    from .model_based import frozen
+    from .model_based import distributions, frozen
 
     compared = [p for p in parameters if p.kind != "const" and not p.when]
     finite = [(dict(h), v) for h, v in results if math.isfinite(v)]
-    trials = [frozen(compared, hparams, (value,)) for hparams, value in finite]
+    spaces = distributions(compared)
+    trials = [frozen(compared, spaces, hparams, (value,)) for hparams, value in finite]
     whole = [trial for trial in trials if len(trial.params) == len(compared)]
     values = {trial.value for trial in whole}
     if not compared or len(whole) < MIN_TRIALS or len(values) < 2:

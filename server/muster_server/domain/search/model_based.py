@@ -11,8 +11,10 @@ needs none.
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,14 +58,15 @@ def _optuna(
     spec: SearchSpec, parameters: list[Parameter], lesson: Lesson, seed: int
 ) -> dict[str, Any]:
     num_objectives = max(len(spec.objectives), 1)
+    spaces = distributions(parameters)
     known: list[FrozenTrial] = []
     sampler: optuna.samplers.BaseSampler
     if spec.sampler == "nsga2":
         sampler = optuna.samplers.NSGAIISampler(population_size=GENERATION, seed=seed)
         for i, (hparams, scores) in enumerate(lesson.known):
-            known.append(frozen(parameters, hparams, scores, generation=i // GENERATION))
+            known.append(frozen(parameters, spaces, hparams, scores, generation=i // GENERATION))
     else:
-        known = [frozen(parameters, hparams, scores) for hparams, scores in lesson.known]
+        known = [frozen(parameters, spaces, hparams, scores) for hparams, scores in lesson.known]
         if spec.sampler == "gp":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -75,9 +78,10 @@ def _optuna(
             columns = zip(*(scores for _, scores in lesson.known), strict=True)
             liar = tuple(max(column) for column in columns)
         if spec.sampler != "gp" or known:
-            known += [frozen(parameters, hparams, liar) for hparams in lesson.pending]
-    study = optuna.create_study(sampler=sampler, directions=["minimize"] * num_objectives)
-    study.add_trials(known)
+            known += [frozen(parameters, spaces, hparams, liar) for hparams in lesson.pending]
+    study = optuna.create_study(
+        storage=Known(known), sampler=sampler, directions=["minimize"] * num_objectives
+    )
     trial = study.ask()
     values: dict[tuple[str, ...], Any] = {}
     for parameter in _parents_first(parameters):
@@ -94,8 +98,31 @@ def cmaes_parameters(parameters: list[Parameter]) -> list[Parameter]:
 # ---------------------------------------------------------------- optuna's words
 
 
+class Known(optuna.storages.InMemoryStorage):
+    """A study whose trials so far are given. `Study.add_trials` copies each of them deeply, which
+    takes longer than the model does."""
+
+    def __init__(self, known: Sequence[FrozenTrial]) -> None:
+        super().__init__()
+        self._known = known
+        for number, trial in enumerate(known):
+            trial.number = number
+
+    def get_all_trials(
+        self,
+        study_id: int,
+        deepcopy: bool = True,
+        states: Container[TrialState] | None = None,
+    ) -> list[FrozenTrial]:
+        known = [trial for trial in self._known if states is None or trial.state in states]
+        if deepcopy:
+            known = copy.deepcopy(known)
+        return [*known, *super().get_all_trials(study_id, deepcopy, states)]
+
+
 def frozen(
-    parameters: list[Parameter],
+    parameters: Sequence[Parameter],
+    spaces: Mapping[str, BaseDistribution],
     hparams: dict[str, Any],
     scores: tuple[float, ...] | None,
     *,
@@ -105,7 +132,7 @@ def frozen(
     params: dict[str, Any] = {}
     distributions: dict[str, BaseDistribution] = {}
     for parameter in parameters:
-        distribution = _distribution(parameter)
+        distribution = spaces[parameter.name]
         value = _to_model(parameter, hparams)
         # A point a user enqueued may lie outside of the space: the model cannot hold that value.
         if value is not None and distribution._contains(distribution.to_internal_repr(value)):
@@ -118,6 +145,11 @@ def frozen(
         params=params,
         distributions=distributions,
     )
+
+
+def distributions(parameters: Sequence[Parameter]) -> dict[str, BaseDistribution]:
+    """By name, how optuna draws each of them."""
+    return {parameter.name: _distribution(parameter) for parameter in parameters}
 
 
 def _distribution(parameter: Parameter) -> BaseDistribution:
