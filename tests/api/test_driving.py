@@ -173,6 +173,21 @@ def test_what_was_not_handed_out_or_has_no_length_is_refused(member_client, subm
     assert reply.json()["error"]["code"] == "search.not_external"
 
 
+def test_trials_from_outside_may_be_counted_in_seconds(member_client, submitted, tick):
+    path = submitted(TRIALS, "search.max_length={seconds: 900}", "search.variant=promotion")
+    assert [t["unit"] for t in ask(member_client, path, count=2)["trials"]] == ["seconds"] * 2
+    assert tell(member_client, path, 1, 0.5, 310.25)["decision"] == "pause"
+    assert tell(member_client, path, 2, 0.6, 50)["decision"] == "continue"
+    assert tell(member_client, path, 2, 0.6, 50)["decision"] == "continue"
+    member_client.post(f"{path}:pause")
+    tick()
+    assert tell(member_client, path, 2, 0.6, 60)["decision"] == "pause"
+    member_client.post(f"{path}:resume")
+    tick()
+    (trial,) = [t for t in ask(member_client, path, count=2)["trials"] if t["no"] == 2]
+    assert (trial["units"], trial["marks"]) == (60, [300, 900])
+
+
 def test_a_paused_trial_is_handed_out_again_and_a_silent_one_has_failed(
     member_client, submitted, database
 ):

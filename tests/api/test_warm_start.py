@@ -112,3 +112,9 @@ search: {method: hyperband, metric: val/loss, goal: min, max_length: {epochs: 81
     assert (stated["within_budget"], stated["cost"]) == (False, None)
     # All at once: as long as the slowest, who trains in full.
     assert stated["duration_s"] == pytest.approx(81 * 36)
+    timed = submit(
+        hyperband, "search.max_length={seconds: 81}", "trainer.epochs=9", operation=":preview",
+        status=200,
+    )["search_cost"]  # fmt: skip
+    assert (timed["unit_s"], timed["unit_s_from"]) == (1.0, "search.max_length")
+    assert timed["slot_hours"] == pytest.approx(1581 * 2 / 3600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from sqlalchemy import delete, event, select
@@ -36,6 +36,7 @@ class Update:
     epoch: float | None = None
     step: int = 0
     name: str = "val/loss"
+    progress: dict[str, float] = field(default_factory=dict)
 
 
 @pytest.fixture
@@ -181,7 +182,38 @@ def test_values_without_an_epoch_are_reported_once_and_not_judged(database, subm
     assert search_events(database) == ["started"]
     with database.read() as session:
         warnings = session.scalars(select(EventRow.type).where(EventRow.level == "warning")).all()
-    assert warnings == ["search.metric_without_epoch"]
+    assert warnings == ["search.metric_without_length"]
+
+
+@pytest.mark.parametrize("unit", ["samples", "seconds"])
+def test_rungs_count_samples_and_seconds_where_the_document_says_so(database, submit, report, unit):
+    submit(ASHA, f"search.max_length={{{unit}: 9000}}", "trainer.epochs=99")
+
+    def at(value, units, epoch=1.0):
+        return Update(value, epoch=epoch, progress={unit: units})
+
+    # A little past each of the rungs at 3,000 and 9,000.
+    report(1, at(0.1, 2_999.5), at(0.2, 3_020.5), at(0.2, 9_012))
+    report(2, at(0.9, 2_000, epoch=99.0), at(0.8, 3_001))
+    # Without what is counted in: warned of, not judged. Nothing is guessed from the epoch.
+    report(3, Update(0.5, epoch=9.0, progress={"other": 9_000.0}))
+    search_pass(database, NOW)
+    assert search_events(database) == [
+        "started",
+        "validation:1:3000",
+        "validation:1:9000",
+        "validation:2:3000",
+    ]
+    assert (trials(database)[1].desired, trials(database)[2].desired) == ("run", "early")
+    assert "was not among the best" in trials(database)[2].reason
+    with database.read() as session:
+        query = select(EventRow.message).where(EventRow.level == "warning")
+        (warned,) = session.scalars(query).all()
+    assert f"Log progress/{unit}" in warned
+    # It was let to end by itself; it reports again instead.
+    report(1, at(0.2, 9_500))
+    search_pass(database, NOW)
+    assert f"past the search's max_length of 9000 {unit}" in trials(database)[1].reason
 
 
 def test_a_user_s_stop_is_not_overwritten_and_no_trial_is_created_after_it(

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 
 from muster.training.config import ConfigError, Inject, resolve
+from muster.training.loop import planned_steps
 
 
 def test_hyperparameters_win_over_the_document() -> None:
@@ -103,9 +103,24 @@ def test_a_trial_holds_at_the_rungs_that_the_server_names_and_nowhere_else():
     document = {"trainer": {}, "search": {"hold": {"at": [1, 3], "unit": "epochs", "for_s": 5.0}}}
     hold = resolve(document, {}).hold
     assert hold is not None
-    assert [step for step in range(1, 50) if hold.is_due(step, 10)] == [10, 30]
-    by_steps = dataclasses.replace(hold, unit="steps")
-    assert [step for step in range(1, 50) if by_steps.is_due(step, 10)] == [1, 3]
+    at = [step for step in range(1, 50) if hold.is_due((step - 1) / 10, step / 10)]
+    assert at == [10, 30]
+    assert hold.is_due(0, 2.5), "the first validation after a rung, where none falls on it"
+    assert not hold.is_due(3, 4), "a trial that was sent on from a rung"
     assert resolve({"trainer": {}}, {}).hold is None
+
+
+def test_a_search_s_length_in_samples_or_seconds_ends_the_training() -> None:
+    by_samples = resolve({"trainer": {}, "search": {"max_length": {"samples": 1000}}}, {})
+    assert planned_steps(by_samples, steps_per_epoch=7, global_batch=64) == 16
+    assert (by_samples.epochs, by_samples.max_s) == (None, None)
+    document = {"trainer": {"steps": 50}, "search": {"max_length": {"seconds": 60}}}
+    by_time = resolve(document, {})
+    assert (planned_steps(by_time, 7, 64), by_time.max_s) == (50, 60)
+    with pytest.raises(ConfigError, match=r"trainer\.steps"):
+        resolve({"trainer": {}, "search": {"max_length": {"seconds": 60}}}, {})
+
+
+def test_holds_are_no_option_of_the_trainer() -> None:
     with pytest.raises(ConfigError):
         resolve({"trainer": {"options": {"hold": {}}}}, {})

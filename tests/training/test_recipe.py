@@ -26,7 +26,12 @@ def train(tmp_path: Path) -> Train:
     """Trains the given `trainer` section to its end and gives what was reported."""
     from muster.training.loop import train as run_to_the_end
 
-    def begin(name: str, resume_from: Path | None = None, **trainer: Any) -> Job:
+    def begin(
+        name: str,
+        resume_from: Path | None = None,
+        search: dict[str, Any] | None = None,
+        **trainer: Any,
+    ) -> Job:
         folder = tmp_path / name
         folder.mkdir()
         around = Surroundings(
@@ -35,7 +40,7 @@ def train(tmp_path: Path) -> Train:
             resume_from=str(resume_from or ""),
         )
         sink = FileSink(str(folder / "reports.jsonl"), rank=0, local_rank=0)
-        document = {"trainer": trainer, "checkpoints": {"every": None}}
+        document = {"trainer": trainer, "checkpoints": {"every": None}, "search": search}
         run = Run(around, sink, TrialConfig(hparams={}, config=document, seed=3), defaults={})
         run_to_the_end(run, resolve(document, {}, seed=3))
         run.close()
@@ -125,6 +130,22 @@ def test_a_fork_trains_with_its_own_settings_not_with_those_of_the_checkpoint(tr
     assert same.series("progress/samples") == {11: 11 * batch}
     assert other.series("train/loss")[11] == same.series("train/loss")[11], "the same weights"
     assert other.series("train/loss")[20] != same.series("train/loss")[20]
+
+
+def test_a_search_s_length_in_samples_or_seconds_ends_it_and_is_reported(train: Train) -> None:
+    by_samples = train("samples", **SMALL, data="digits", search={"max_length": {"samples": 1000}})
+    assert by_samples.series("progress/samples")[32] == 1024  # batches of 32
+    assert list(by_samples.series("val/loss"))[-1] == 32
+    timed = {**SMALL, "data": "digits", "steps": 1_000_000, "validate_every": {"steps": 20}}
+    first = train("first", **timed, search={"max_length": {"seconds": 1}})
+    seconds = list(first.series("progress/seconds").values())
+    assert seconds == sorted(seconds)
+    assert [s < 1 for s in seconds] == [True] * (len(seconds) - 1) + [False]
+    last = max((first.checkpoints).iterdir())
+    # What a checkpoint took counts: it goes on from there, and was at its end.
+    again = train("again", resume_from=last, **timed, search={"max_length": {"seconds": 1}})
+    assert min(again.series("progress/seconds").values()) > seconds[-1]
+    assert len(again.series("progress/seconds")) == 1
 
 
 def test_a_language_model_learns_letters(train: Train) -> None:

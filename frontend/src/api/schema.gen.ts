@@ -4424,11 +4424,16 @@ export interface components {
         };
         /**
          * LengthIn
-         * @description A training length in all, from step 0 on: steps or epochs, one of the two.
+         * @description A training length in all, from step 0 on: steps or epochs, one of the two; of a search whose
+         *     max_length is in samples or seconds, those.
          */
         LengthIn: {
             /** Epochs */
             epochs?: number | null;
+            /** Samples */
+            samples?: number | null;
+            /** Seconds */
+            seconds?: number | null;
             /** Steps */
             steps?: number | null;
         };

@@ -2,9 +2,13 @@ import "../i18n/en/trials";
 
 import type { TFunction } from "i18next";
 
-import { num } from "./format";
+import { duration, num, si } from "./format";
 
-/** A training length in words: "1 epoch", "500 steps". */
+const UNITS = ["epochs", "steps", "samples"] as const;
+
+/** A training length in words: "1 epoch", "500 steps", "1.2 M samples", "1 h 5 min". */
 export function lengthText(t: TFunction, value: number, unit: string): string {
-  return unit === "epochs" || unit === "steps" ? t(`search.length.${unit}`, { count: value }) : `${num(value)} ${unit}`.trim();
+  if (unit === "seconds") return duration(value);
+  const known = UNITS.find((name) => name === unit);
+  return known ? t(`search.length.${known}`, { count: value, formatted: known === "samples" ? si(value) : num(value) }) : `${num(value)} ${unit}`.trim();
 }

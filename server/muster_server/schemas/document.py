@@ -62,6 +62,22 @@ class Length(Section):
     """Passes over the training data."""
 
 
+class SearchLength(Length):
+    """A training length of a search: steps, epochs, samples or seconds, one of the four."""
+
+    samples: Positive | None = None
+    """Training samples of all slots together. The built-in trainer counts them; a script of yours
+    logs `progress/samples` with its metric."""
+    seconds: Positive | None = None
+    """Seconds of training, start-up and waiting at a rung left out. The built-in trainer counts them;
+    a script of yours logs `progress/seconds` with its metric."""
+
+    @property
+    def units(self) -> int | None:
+        """How long, in whatever it is counted; None where nothing is said."""
+        return self.steps or self.epochs or self.samples or self.seconds
+
+
 class Code(Section):
     """Where the code of an `entrypoint` comes from: `path` or `installed`."""
 
@@ -410,8 +426,8 @@ class Search(Section):
     trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None
     """Trials to create. Needed by `random`, `asha` and `median`; a grid's number follows from the
     space, that of `hyperband` from `max_length` and `divisor`, and that of `pbt` from `population`."""
-    max_length: Length | None = None
-    """Full training length of a trial; one that goes on past it is stopped. Needed by `asha`,
+    max_length: SearchLength | None = None
+    """Full training length of a trial, and what its rungs are counted in; one that goes on past it is stopped. Needed by `asha`,
     `hyperband`, `median` and `pbt`."""
     variant: Literal["stopping", "promotion"] = "stopping"
     """`asha`: `stopping` decides at once and stops for good; `promotion` pauses a trial at its rung

@@ -89,10 +89,13 @@ class CleaningOut(Output):
 
 
 class LengthIn(Input):
-    """A training length in all, from step 0 on: steps or epochs, one of the two."""
+    """A training length in all, from step 0 on: steps or epochs, one of the two; of a search whose
+    max_length is in samples or seconds, those."""
 
     steps: Annotated[int, Field(ge=1, le=2**53)] | None = None
     epochs: Annotated[int, Field(ge=1, le=2**53)] | None = None
+    samples: Annotated[int, Field(ge=1, le=2**53)] | None = None
+    seconds: Annotated[int, Field(ge=1, le=2**53)] | None = None
 
 
 class ContinueIn(Input):

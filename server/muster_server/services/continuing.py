@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
 from muster_server.db.models import CheckpointRow, ExperimentRow, TrialRow
-from muster_server.domain.search import Searcher, SearchSpec
+from muster_server.domain.search import UNITS, Searcher, SearchSpec
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest
 from muster_server.schemas.experiments import ExperimentIn
@@ -208,7 +208,9 @@ def _length_overrides(experiment: ExperimentRow, body: ContinueIn) -> list[str]:
     config = experiment.config
     wanted = body.length.model_dump(exclude_none=True)
     if len(wanted) != 1:
-        raise _invalid("length", "needs steps or epochs, one of the two")
+        raise _invalid(
+            "length", "needs steps or epochs, one of the two, or samples or seconds of a search"
+        )
     ((unit, number),) = wanted.items()
     if unit in config["hyperparameters"]:
         raise _invalid(f"length.{unit}", f"{unit} is a hyperparameter, which goes before it", _FORK)
@@ -244,7 +246,7 @@ def _require_more(unit: str, number: int, present: int) -> None:
 
 
 def _unit_of(length: dict[str, Any]) -> str:
-    return "steps" if length.get("steps") is not None else "epochs"
+    return next((unit for unit in UNITS if length.get(unit) is not None), "epochs")
 
 
 def _is_longer(before: dict[str, Any], after: dict[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.domain.lifecycle.actions import SetTrial, Step
 from muster_server.domain.lifecycle.trials import decide_trial
 from muster_server.domain.lifecycle.views import TrialView
-from muster_server.domain.search import Searcher, SearchSpec
+from muster_server.domain.search import PROGRESS, Searcher, SearchSpec, Unit
 from muster_server.domain.states import TERMINAL_TRIAL, Termination, TrialState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.driving import AskedTrial, AskIn, AskOut, TellIn, TellOut
@@ -146,17 +146,24 @@ def _why_none(searcher: Searcher) -> str:
 
 
 def _asked(trial: TrialRow, spec: SearchSpec) -> AskedTrial:
-    units = trial.step if spec.unit == "steps" else trial.epoch
     return AskedTrial(
         trial_id=trial.id,
         no=trial.no,
         hparams=trial.hparams,
         seed=trial.seed,
-        units=units or 0.0,
+        units=_trained(trial, spec.unit) or 0.0,
         max_units=spec.max_units,
         unit=spec.unit,
         marks=list(spec.marks),
     )
+
+
+def _trained(trial: TrialRow, unit: Unit | None) -> float | None:
+    """How far a trial is, as was told; None where nothing was."""
+    if unit in PROGRESS:
+        known = trial.summary.get(PROGRESS[unit])
+        return None if known is None else float(known["last"])
+    return trial.epoch if unit == "epochs" else trial.step
 
 
 def _give_up_silent(session: Session, experiment: ExperimentRow, now: dt.datetime) -> None:
@@ -185,11 +192,14 @@ def _note_values(
             ],
         )
     trial.progress_at = now
-    at = trial.epoch if spec.unit == "epochs" else trial.step
+    at = _trained(trial, spec.unit)
     is_repeated = body.units is not None and at == body.units
     if body.units is not None:
         if spec.unit == "epochs":
             trial.epoch = max(trial.epoch or 0.0, body.units)
+        elif spec.unit in PROGRESS:
+            told = {PROGRESS[spec.unit]: max(at or 0.0, body.units)}
+            trial.summary = _merged(trial.summary, told, trial.step)
         else:
             trial.step = max(trial.step, int(body.units))
     values = {name: decode_number(value) for name, value in body.metrics.items()}
@@ -205,6 +215,7 @@ def _note_values(
             step=int(body.units or 0) if spec.unit == "steps" else trial.step,
             epoch=body.units if spec.unit == "epochs" else trial.epoch,
             value=value,
+            progress={spec.unit: body.units} if spec.unit and body.units is not None else {},
         )
         for name, value in values.items()
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ import numpy as np
 from sqlalchemy import CursorResult, select
 from sqlalchemy.orm import Session
 
-from muster.wire import MetricsRecord, encode_number
+from muster.wire import MetricsRecord, decode_number, encode_number
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
@@ -29,10 +29,8 @@ from muster_server.db.models import (
 )
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics_codec import encode_batch
-from muster_server.domain.metrics import (
-    epoch_at,
-    recent_mean,
-)
+from muster_server.domain.metrics import epoch_at, recent_mean
+from muster_server.domain.search import PROGRESS, Unit
 from muster_server.services import metrics_summaries
 from muster_server.services.metrics_columns import Column, Part, read_columns, values_of
 from muster_server.settings import get_settings
@@ -54,6 +52,8 @@ class MetricUpdate:
     step: int
     epoch: float | None
     value: float
+    progress: Mapping[Unit, float] = field(default_factory=dict)
+    """Samples and seconds trained so far, as reported with it or last before."""
 
 
 def ingest(
@@ -136,8 +136,20 @@ def _ingest(
     metric_name = _seen(session, allocation).metric_name
     if metric_name is None or metric_name not in is_shown:
         return []
+    progress = {
+        unit: sorted(
+            (step, value)
+            for part in found.parts.get(name, ())
+            for step, value in zip(part[1].steps, values_of(part), strict=True)
+        )
+        for unit, name in PROGRESS.items()
+    }
+    for unit, earlier in _seen(session, allocation).progress.items():
+        progress[unit].insert(0, earlier)
     return [
-        update for part in found.parts[metric_name] for update in _search_updates(metric_name, part)
+        update
+        for part in found.parts[metric_name]
+        for update in _search_updates(metric_name, part, progress)
     ]
 
 
@@ -154,6 +166,8 @@ class _Seen:
     trial: TrialRow | None = None
     """Locked by this transaction."""
     metric_name: str | None = None
+    progress: dict[Unit, tuple[int, float]] = field(default_factory=dict)
+    """(step, value) of what the trial's metrics said before what is being stored now."""
 
 
 def _seen(session: Session, allocation: AllocationRow) -> _Seen:
@@ -342,6 +356,11 @@ def _update_trial(
     trial = _locked_trial(session, allocation)
     if trial.attempt_no != allocation.attempt_no:
         return set()
+    _seen(session, allocation).progress = {
+        unit: (before["step"], decode_number(before["last"]))
+        for unit, name in PROGRESS.items()
+        if (before := trial.summary.get(name)) is not None
+    }
 
     if first_of_attempt and allocation.attempt_no > 1:
         trial.summary = metrics_summaries.visible_summary(session, trial.id, None)
@@ -413,7 +432,9 @@ def _locked_trial(session: Session, allocation: AllocationRow) -> TrialRow:
     return seen.trial
 
 
-def _search_updates(name: str, part: Part) -> list[MetricUpdate]:
+def _search_updates(
+    name: str, part: Part, progress: Mapping[Unit, Sequence[tuple[int, float]]]
+) -> list[MetricUpdate]:
     record, points = part
     return [
         MetricUpdate(
@@ -421,6 +442,11 @@ def _search_updates(name: str, part: Part) -> list[MetricUpdate]:
             step=step,
             epoch=epoch_at(step, record_step=record.step, record_epoch=record.epoch),
             value=value,
+            progress={
+                unit: known[-1]
+                for unit, reported in progress.items()
+                if (known := [v for at, v in reported if at <= step and math.isfinite(v)])
+            },
         )
         for step, value in zip(points.steps, values_of(part), strict=True)
     ]

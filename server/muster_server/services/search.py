@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from sqlalchemy import ScalarResult, bindparam, func, or_, select, update
@@ -20,6 +20,8 @@ from muster_server.db.engine import touch
 from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, TrialRow
 from muster_server.db.queries.metrics import insert_or_ignore
 from muster_server.domain.search import (
+    EXACT,
+    PROGRESS,
     Action,
     ContinueTrial,
     CreateTrial,
@@ -31,6 +33,7 @@ from muster_server.domain.search import (
     Searcher,
     StopTrial,
     TrialEnded,
+    Unit,
     Validated,
     action_to_json,
     event_from_json,
@@ -65,6 +68,8 @@ class MetricUpdate(Protocol):
     def epoch(self) -> float | None: ...
     @property
     def value(self) -> float: ...
+    @property
+    def progress(self) -> Mapping[Unit, float]: ...
 
 
 # ---------------------------------------------------------------- hearing
@@ -77,7 +82,8 @@ def on_metrics(
 
     Keeps the best value of the trial and of the experiment. The searcher hears of the first value
     at or after each rung, of the first one past max_length, and of the first that reaches the
-    target; not of every value, because a metric may be reported at every step.
+    target; not of every value, because a metric may be reported at every step. Samples and seconds
+    are a little past max_length when they reach it: past it is then the next report.
     """
     experiment = session.execute(
         select(ExperimentRow.metric_name, ExperimentRow.metric_goal, ExperimentRow.config).where(
@@ -93,25 +99,36 @@ def on_metrics(
     spec = search_spec(experiment.config)
     if spec.target is not None:
         _hear_target(session, trial, mine, spec.target, spec.goal, now)
-    if spec.max_units is None:
+    if spec.max_units is None or spec.unit is None:
         return
-    marks = [*spec.marks, spec.max_units + 1]
-    heard = _heard_units(session, trial, marks)
+    is_exact = spec.unit in EXACT
+    marks = spec.marks if is_exact else sorted({*spec.marks, spec.max_units})
+    heard = _heard_units(session, trial, [*marks, spec.max_units + 1])
     for metric in mine:
-        units = metric.step if spec.unit == "steps" else metric.epoch
+        units = _units(metric, spec.unit)
         if units is None:
-            _warn_no_epoch(session, trial, metric.name, now)
+            _warn_no_units(session, trial, metric.name, spec.unit, now)
             continue
         # One number per thing to hear of: the rung's units, or one more than max_length.
-        reached = [mark for mark in spec.marks if units >= mark - _EPSILON]
+        reached = [mark for mark in marks if units >= mark - _EPSILON]
         if units > spec.max_units + _EPSILON:
-            reached.append(spec.max_units + 1)
+            if is_exact or heard >= spec.max_units:
+                reached.append(spec.max_units + 1)
+            else:
+                units = float(spec.max_units)
         if not reached or reached[-1] <= heard:
             continue
         heard = reached[-1]
         key = f"validation:{trial.no}:{heard}"
         event = Validated(trial_no=trial.no, units=units, value=metric.value, key=key)
         append(session, trial.experiment_id, key, event, now)
+
+
+def _units(metric: MetricUpdate, unit: Unit) -> float | None:
+    """How far the trial was when it reported this; None: it did not say."""
+    if unit == "steps":
+        return metric.step
+    return metric.epoch if unit == "epochs" else metric.progress.get(unit)
 
 
 def on_trial_terminal(session: Session, trial: TrialRow, now: dt.datetime) -> None:
@@ -216,22 +233,29 @@ def _heard_units(session: Session, trial: TrialRow, marks: Sequence[int]) -> int
     return max((marks_by_key[key] for key in keys), default=0)
 
 
-def _warn_no_epoch(session: Session, trial: TrialRow, name: str, now: dt.datetime) -> None:
-    kind = "search.metric_without_epoch"
+def _warn_no_units(
+    session: Session, trial: TrialRow, name: str, unit: Unit, now: dt.datetime
+) -> None:
+    kind = "search.metric_without_length"
     known = select(EventRow.id).where(EventRow.trial_id == trial.id, EventRow.type == kind).limit(1)
-    if session.scalar(known) is None:
-        add_event(
-            session,
-            kind,
-            f"{name} was reported without an epoch, but search.max_length is in epochs: such "
-            "values are not judged. Report the epoch, or use {steps: ...}.",
-            now=now,
-            level="warning",
-            experiment_id=trial.experiment_id,
-            trial_id=trial.id,
-            attempt_no=trial.attempt_no,
-        )
-        session.flush()
+    if session.scalar(known) is not None:
+        return
+    carrier = PROGRESS.get(unit)
+    what, how = "an epoch", "Report the epoch"
+    if carrier is not None:
+        what, how = f"{carrier} with it or before", f"Log {carrier}"
+    add_event(
+        session,
+        kind,
+        f"{name} was reported without {what}, but search.max_length is in {unit}: such values are "
+        f"not judged. {how}, or use {{steps: ...}}.",
+        now=now,
+        level="warning",
+        experiment_id=trial.experiment_id,
+        trial_id=trial.id,
+        attempt_no=trial.attempt_no,
+    )
+    session.flush()
 
 
 _OF = SearchEventRow.experiment_id == bindparam("of")

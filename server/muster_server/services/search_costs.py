@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import AttemptRow, ExperimentRow, PoolRow, ProjectRow, TrialRow
-from muster_server.domain.search import SearchSpec, sampling
+from muster_server.domain.search import PROGRESS, SearchSpec, Unit, sampling
 from muster_server.domain.search.simulate import Simulation, simulate
 from muster_server.schemas.experiments import SearchCostOut
 from muster_server.settings import get_settings
@@ -96,6 +96,10 @@ def _unit_seconds(
     stated = config["search"].get("unit_s")
     if stated is not None:
         return float(stated), "search.unit_s"
+    if spec.unit is None:
+        return None, ""
+    if spec.unit == "seconds":
+        return 1.0, "search.max_length"
     experiments = session.execute(
         select(ExperimentRow.id, ExperimentRow.config)
         .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
@@ -112,20 +116,24 @@ def _unit_seconds(
         length = earlier["search"]["max_length"] or {}
         if length.get(spec.unit) is None:
             continue
-        per_unit = _measured(session, experiment_id, spec.unit or "")
+        per_unit = _measured(session, experiment_id, spec.unit)
         if per_unit:
             return statistics.median(per_unit), f"experiment {experiment_id}"
     return None, ""
 
 
-def _measured(session: Session, experiment_id: int, unit: str) -> list[float]:
+def _measured(session: Session, experiment_id: int, unit: Unit) -> list[float]:
     trials = session.execute(
-        select(TrialRow.id, TrialRow.step, TrialRow.epoch)
+        select(TrialRow.id, TrialRow.step, TrialRow.epoch, TrialRow.summary)
         .where(TrialRow.experiment_id == experiment_id, TrialRow.state == "COMPLETED")
         .order_by(TrialRow.id.desc())
         .limit(MEASURED_TRIALS)
     ).all()
-    trained = {t.id: t.step if unit == "steps" else t.epoch for t in trials}
+    trained: dict[int, float | None] = {
+        t.id: t.step if unit == "steps" else t.epoch for t in trials
+    }
+    if unit in PROGRESS:
+        trained = {t.id: t.summary.get(PROGRESS[unit], {}).get("last") for t in trials}
     seconds: dict[int, float] = {}
     for attempt in session.execute(
         select(AttemptRow.trial_id, AttemptRow.started_at, AttemptRow.ended_at).where(

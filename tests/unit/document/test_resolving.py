@@ -218,6 +218,25 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "one of the two",
             None,
         ),
+        (BASE + "search: {max_length: {}}", "search.max_length", "one of the four", None),
+        (
+            BASE + "search: {max_length: {samples: 9, seconds: 1}}",
+            "search.max_length",
+            "one of the four",
+            None,
+        ),
+        (
+            "name: x\ntrainer: {}\nsearch: {max_length: {seconds: 60}}",
+            "trainer.epochs",
+            "schedule ends there",
+            "fit into the time",
+        ),
+        (
+            BASE + "checkpoints: {every: {samples: 5}}",
+            "checkpoints.every.samples",
+            "unknown",
+            None,
+        ),
         (
             "name: x\ntrainer: {epochs: 3}\nsearch: {max_length: {epochs: 9}}",
             "trainer.epochs",
@@ -391,6 +410,11 @@ def test_trainer_length_comes_from_the_search() -> None:
     assert config(TRAINER)["trainer"]["epochs"] == 3
     resolved = config(TRAINER + "search: {max_length: {steps: 50}}")
     assert (resolved["trainer"]["steps"], resolved["trainer"]["epochs"]) == (50, None)
+    # A step's samples depend on the trial's batch size, which the trainer knows.
+    resolved = config(TRAINER + "search: {max_length: {samples: 5000}}")
+    assert (resolved["trainer"]["steps"], resolved["trainer"]["epochs"]) == (None, None)
+    timed = config(TRAINER.replace("{}", "{epochs: 4}") + "search: {max_length: {seconds: 60}}")
+    assert (timed["trainer"]["epochs"], timed["search"]["max_length"]["seconds"]) == (4, 60)
 
 
 def test_overrides_replace_whole_values_and_make_missing_sections() -> None:

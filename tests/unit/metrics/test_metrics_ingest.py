@@ -107,6 +107,22 @@ def curve(first: int, last: int) -> list[tuple[int, float]]:
     return [(s, 1.0 / s) for s in range(first, last + 1)]
 
 
+def test_a_value_comes_with_the_progress_reported_with_it_or_last_before(
+    database: Database,
+) -> None:
+    trial = Trial(database, metric_name="val/loss")
+    (first,) = trial.report({"val/loss": [(1, 0.9)]})
+    assert first.progress == {}
+    trial.report({"progress/samples": [(2, 64.0)], "progress/seconds": [(2, math.nan)]})
+    several = trial.report(
+        {
+            "val/loss": [(3, 0.8), (4, 0.7), (6, 0.6)],
+            "progress/samples": [(4, 128.0), (5, 160.0), (7, 224.0)],
+        }
+    )
+    assert [u.progress for u in several] == [{"samples": n} for n in (64.0, 128.0, 160.0)]
+
+
 def test_a_record_is_stored_once_however_often_it_comes(trial: Trial) -> None:
     trial.report({LOSS: curve(1, 10)}, seq=1)
     trial.report({LOSS: curve(1, 10)}, seq=1)

@@ -70,14 +70,13 @@ class Hold:
 
     at: tuple[int, ...]
     unit: str
-    """steps or epochs."""
+    """steps, epochs, samples or seconds."""
     for_s: float
     """How long to wait there for word; then the trial goes on."""
 
-    def is_due(self, step: int, steps_per_epoch: int) -> bool:
-        """Whether one of them is reached with `step` (1-based)."""
-        size = steps_per_epoch if self.unit == "epochs" else 1
-        return any(step == mark * size for mark in self.at)
+    def is_due(self, before: float, now: float) -> bool:
+        """Whether one of them was reached after `before`, until `now`, both in its unit."""
+        return any(before < mark <= now for mark in self.at)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +91,10 @@ class TrainConfig:
     """Passes over the training data. Without epochs and steps: search.max_length, else 3 epochs."""
     steps: int | None = None
     """Optimizer steps; the smaller of epochs and steps ends the training."""
+    max_samples: int | None = None
+    """Ends it after so many samples of all slots (search.max_length)."""
+    max_s: int | None = None
+    """Ends it at the first validation after so many seconds of training (search.max_length)."""
     slots: int | None = None
     """Workers at full size (resources.slots of the document). None: those there are."""
     batch_size: int = 32
@@ -178,7 +181,7 @@ class TrainConfig:
 
 
 _FROM_ELSEWHERE = {
-    "slots", "strategy", "checkpoint_epochs", "checkpoint_steps", "checkpoint_async",
+    "slots", "max_samples", "max_s", "strategy", "checkpoint_epochs", "checkpoint_steps", "checkpoint_async",
     "measure_comm", "inject", "hold", "finds_batch_size",
 }  # fmt: skip
 """Fields that are no hyperparameters."""
@@ -251,10 +254,16 @@ def resolve(
                     value = TrainConfig.batch_size if value == AUTO else value
                 values[name] = _checked(name, value)
 
+    max_length = (document.get("search") or {}).get("max_length") or {"epochs": 3}
     if values.get("epochs") is None and values.get("steps") is None:
-        max_length = (document.get("search") or {}).get("max_length") or {"epochs": 3}
         values["epochs"] = max_length.get("epochs")
         values["steps"] = max_length.get("steps")
+        if max_length.get("seconds") is not None:
+            raise ConfigError(
+                "trainer.epochs: is needed beside a search.max_length in seconds, or trainer.steps"
+            )
+    values["max_samples"] = max_length.get("samples")
+    values["max_s"] = max_length.get("seconds")
     checkpoints = document.get("checkpoints") or {}
     if "every" in checkpoints:
         every = checkpoints["every"] or {}  # null: only at the end

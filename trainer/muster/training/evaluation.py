@@ -8,18 +8,35 @@ from torch import Tensor
 from muster import comm
 from muster.run import Run
 from muster.training import state
+from muster.training.config import TrainConfig
 from muster.training.data import Split
 from muster.training.tasks import Task
 
 
-def validate(run: Run, training: state.TrainState, task: Task) -> dict[str, float]:
+def validate(
+    run: Run, training: state.TrainState, task: Task, config: TrainConfig
+) -> dict[str, float]:
     """The task's metrics over the validation samples, named `val/…`. Every rank must call it; all
     get the same answer and rank 0 reports it."""
     values = _named("val", task.metrics(total(training, task, "val")))
     if run.info.rank == 0:
         counts = training.strategy.counts()
-        run.log({**values, **counts}, step=training.step, epoch=training.epoch)
+        run.log(
+            {**values, **counts, **_length(training, config)},
+            step=training.step,
+            epoch=training.epoch,
+        )
     return values
+
+
+def _length(training: state.TrainState, config: TrainConfig) -> dict[str, float]:
+    """How far it is, beside what it is worth, where the search counts in that."""
+    far: dict[str, float] = {}
+    if config.max_samples is not None:
+        far["progress/samples"] = training.trained("samples")
+    if config.max_s is not None:
+        far["progress/seconds"] = training.seconds
+    return far
 
 
 def test(run: Run, training: state.TrainState, task: Task, *, best: bool) -> dict[str, float]:

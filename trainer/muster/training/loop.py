@@ -77,7 +77,7 @@ def _train_and_save(
     is_coupled = sharers > 1 and (probe is None or probe.is_coupled)
     global_batch = config.batch_size * slots * config.strategy.accumulate
     task = tasks.make(config, global_batch=global_batch)
-    num_steps = planned_steps(config, task.steps_per_epoch)
+    num_steps = planned_steps(config, task.steps_per_epoch, global_batch)
     config = schedules.settled(
         config, global_batch=global_batch, steps_per_epoch=task.steps_per_epoch
     )
@@ -129,11 +129,14 @@ def _train_and_save(
     # A stop request that came during start-up is seen here, before any work.
     stop = run.should_stop(agree=sharers > 1)
     votes: deque[tuple[Any, StopNotice | None]] = deque()
-    first = True
+    first, is_over = True, False
     lead, began = strategy.max_lead, training.step
+    hold = config.hold
+    training.began_at = time.monotonic()
+    held_at = training.trained(hold.unit) if hold else 0.0
 
     for x, y in timer.data(_batches(config, task, training, num_steps)):
-        if stop or training.watch.verdict:
+        if stop or training.watch.verdict or is_over:
             break
         with timer.host_to_device():
             x, y = x.to(device), y.to(device)
@@ -183,15 +186,18 @@ def _train_and_save(
         is_best = False
         if _is_validation_due(config, training, num_steps):
             with timer.pause():
-                val = evaluation.validate(run, training, task)
+                val = evaluation.validate(run, training, task, config)
             is_best = training.watch.observe(val, training.step)
             if rank == 0:
                 _report_validation(run, training, values, val, timer, num_steps)
-        if config.hold and not stop and config.hold.is_due(training.step, training.steps_per_epoch):
-            timer.flush()
-            with timer.pause():
-                stop = _word_of_search(run, config.hold, alone=sharers == 1)
-        ends = stop or training.watch.verdict or training.step == num_steps
+            if config.max_s is not None:
+                is_over = training.trained("seconds") >= config.max_s
+            before, held_at = held_at, training.trained(hold.unit) if hold else 0.0
+            if hold and not stop and hold.is_due(before, held_at):
+                timer.flush()
+                with timer.pause():
+                    stop = _word_of_search(run, training, hold, alone=sharers == 1)
+        ends = stop or training.watch.verdict or is_over or training.step == num_steps
         if ends or (is_best and config.save_best) or _is_checkpoint_due(config, training):
             with timer.checkpoint():
                 timer.flush()
@@ -217,23 +223,29 @@ def _train_and_save(
 HOLD_POLL_S = 0.02
 
 
-def _word_of_search(run: Run, hold: Hold, *, alone: bool) -> StopNotice | None:
+def _word_of_search(
+    run: Run, training: state.TrainState, hold: Hold, *, alone: bool
+) -> StopNotice | None:
     """Wait at a rung until this trial is told to leave, at most `hold.for_s`.
 
     A pause takes a second or two to arrive. A training whose epochs take less would be far past its
     rung by then, and have used slots that others were to have.
     """
-    until = time.monotonic() + hold.for_s
+    since = time.monotonic()
+    until = since + hold.for_s
     while run.is_managed and run.stop_notice is None and time.monotonic() < until:
         time.sleep(HOLD_POLL_S)
+    training.began_at += time.monotonic() - since
     return run.should_stop(agree=not alone)
 
 
-def planned_steps(config: TrainConfig, steps_per_epoch: int) -> int:
-    """Optimizer steps of the whole training."""
+def planned_steps(config: TrainConfig, steps_per_epoch: int, global_batch: int) -> int:
+    """Optimizer steps of the whole training, unless its time is over before."""
     by_epochs = config.epochs * steps_per_epoch if config.epochs is not None else math.inf
     by_steps = config.steps if config.steps is not None else math.inf
-    return int(min(by_epochs, by_steps))
+    samples = config.max_samples
+    by_samples = math.ceil(samples / global_batch) if samples is not None else math.inf
+    return int(min(by_epochs, by_steps, by_samples))
 
 
 def _batches(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,10 +47,27 @@ class TrainState:
     seed: int = 0
     settings: list[dict[str, Any]] = field(default_factory=list)
     """Of the optimizer's parameter groups, as they are asked for."""
+    trained_s: float = 0.0
+    """Until the checkpoint it goes on from."""
+    began_at: float = field(default_factory=time.monotonic)
+    """When its first step began; later by what it has waited at rungs."""
 
     @property
     def epoch(self) -> float:
         return self.step / self.steps_per_epoch
+
+    @property
+    def seconds(self) -> float:
+        """Of training, attempts before a checkpoint included; start-up and waiting at rungs not."""
+        return self.trained_s + time.monotonic() - self.began_at
+
+    def trained(self, unit: str) -> float:
+        """How far it is, in steps, epochs, samples or seconds. Every rank must call it for seconds:
+        those of the slowest rank count for all."""
+        if unit == "seconds":
+            return comm.agree_max(int(self.seconds * 1000)) / 1000
+        known = {"steps": self.step, "epochs": self.epoch, "samples": self.step * self.global_batch}
+        return known[unit]
 
 
 def save(
@@ -78,6 +96,7 @@ def save(
             "global_batch": state.global_batch,
         },
         "watch": state.watch.state(),
+        "trained_s": state.seconds,
         "world_size": run.info.world_size,
     }
     saver.save(state.step, state.epoch, tensors, others, metrics=metrics, stop=stop)
@@ -130,6 +149,7 @@ def restore(run: Run, saved: Saved, state: TrainState) -> None:
     _keep_settings(state, training.get("settings"))
     state.watch.load(training["watch"])
     state.step = int(training["step"])
+    state.trained_s = float(training.get("trained_s", 0.0))
     if training["world_size"] == run.info.world_size:
         torch.set_rng_state(saved.read(f"{RNG}{run.info.rank}"))
     else:

@@ -1,16 +1,18 @@
 /** How long an experiment is meant to train. Pure. */
 
+const UNITS = ["epochs", "steps", "samples", "seconds"] as const;
+
 export interface Length {
-  unit: "epochs" | "steps";
+  unit: (typeof UNITS)[number];
   value: number;
 }
 
 const asLength = (raw: unknown): Length | null => {
   if (typeof raw !== "object" || raw === null) return null;
-  const { epochs, steps } = raw as { epochs?: unknown; steps?: unknown };
-  if (typeof epochs === "number") return { unit: "epochs", value: epochs };
-  if (typeof steps === "number") return { unit: "steps", value: steps };
-  return null;
+  const plain = raw as Record<string, unknown>;
+  // A trainer's `samples` are those of its random data.
+  const unit = UNITS.find((name) => typeof plain[name] === "number");
+  return unit ? { unit, value: plain[unit] as number } : null;
 };
 
 /** The full length in the resolved document: of its search, else of the built-in trainer; null: its own

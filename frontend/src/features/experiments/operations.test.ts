@@ -42,5 +42,6 @@ test("who goes on depends on the search and on more length", () => {
 test("the length is the search's, else the trainer's, else the code's own", () => {
   expect(lengthOf({ search: { max_length: { epochs: 9, steps: null } }, trainer: { epochs: 3 } })).toEqual({ unit: "epochs", value: 9 });
   expect(lengthOf({ search: { max_length: null }, trainer: { epochs: null, steps: 500 } })).toEqual({ unit: "steps", value: 500 });
+  expect(lengthOf({ search: { max_length: { epochs: null, seconds: 600 } }, trainer: { epochs: 3 } })).toEqual({ unit: "seconds", value: 600 });
   expect(lengthOf({ search: { max_length: null }, trainer: null })).toBeNull();
 });

@@ -165,6 +165,8 @@ export const experiments = {
     text: "The same trials go on in new attempts from their newest checkpoints, with one curve. Other hyperparameters or other code need a fork.",
     epochs: "Train until this many epochs in all",
     steps: "Train until this many steps in all",
+    samples: "Train until this many samples in all",
+    seconds: "Train until this many seconds in all",
     now: "It was {{value}}. Empty: as it was.",
     tooShort: "Must be more than {{value}}.",
     ownLength: "Its own code decides how long it trains; change its arguments below.",

@@ -388,7 +388,7 @@ export const trials = {
     logAxis: "log scale",
     nonFinite_one: "{{count}} result is not finite and has no place on the axis.",
     nonFinite_other: "{{count}} results are not finite and have no place on the axis.",
-    length: { epochs_one: "{{count}} epoch", epochs_other: "{{count}} epochs", steps_one: "{{count}} step", steps_other: "{{count}} steps" },
+    length: { epochs_one: "{{count}} epoch", epochs_other: "{{count}} epochs", steps_one: "{{count}} step", steps_other: "{{count}} steps", samples_one: "{{count}} sample", samples_other: "{{formatted}} samples" },
     history: "History",
     historyKey: "Each dot is a trial's best value, faint where it did not run to its end; the line is the best so far.",
     historyLabel: "{{metric}} of {{count}} trials in order of number, best {{best}}",

@@ -165,6 +165,8 @@ export const experiments: Same<typeof english> = {
     text: "同样的试验从最新的检查点以新的尝试继续，曲线连成一条。要改超参数或代码，请派生。",
     epochs: "训练到总共多少个 epoch",
     steps: "训练到总共多少步",
+    samples: "训练到总共多少个样本",
+    seconds: "训练到总共多少秒",
     now: "原为 {{value}}。留空则不变。",
     tooShort: "必须大于 {{value}}。",
     ownLength: "训练长度由它自己的代码决定；请在下面修改参数。",

@@ -388,7 +388,7 @@ export const trials: Same<typeof english> = {
     logAxis: "对数坐标",
     nonFinite_one: "{{count}} 个结果非有限，无法显示在坐标轴上。",
     nonFinite_other: "{{count}} 个结果非有限，无法显示在坐标轴上。",
-    length: { epochs_one: "{{count}} 轮", epochs_other: "{{count}} 轮", steps_one: "{{count}} 步", steps_other: "{{count}} 步" },
+    length: { epochs_one: "{{count}} 轮", epochs_other: "{{count}} 轮", steps_one: "{{count}} 步", steps_other: "{{count}} 步", samples_one: "{{formatted}} 个样本", samples_other: "{{formatted}} 个样本" },
     history: "历史",
     historyKey: "每个点是一个试验的最佳值，未训练到底的较淡；线为目前最佳。",
     historyLabel: "按编号排列的 {{count}} 个试验的 {{metric}}，最佳 {{best}}",

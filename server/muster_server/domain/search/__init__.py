@@ -24,9 +24,12 @@ from .events import (
 )
 from .rungs import Bracket, rung_units
 from .searcher import Searcher, initial_state, on_event
-from .spec import SearchSpec
+from .spec import EXACT, PROGRESS, UNITS, SearchSpec, Unit, length_of
 
 __all__ = [
+    "EXACT",
+    "PROGRESS",
+    "UNITS",
     "Action",
     "Bracket",
     "Closed",
@@ -45,12 +48,14 @@ __all__ = [
     "Started",
     "StopTrial",
     "TrialEnded",
+    "Unit",
     "Validated",
     "Warmed",
     "action_to_json",
     "event_from_json",
     "event_to_json",
     "initial_state",
+    "length_of",
     "on_event",
     "rung_units",
 ]

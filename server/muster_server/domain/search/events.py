@@ -20,7 +20,7 @@ class Started:
 
 @dataclass(frozen=True, kw_only=True)
 class Validated:
-    """A trial reported the search metric after training for `units` steps or epochs."""
+    """A trial reported the search metric after training for `units` of the search's unit."""
 
     trial_no: int
     units: float

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from muster.training.strategies import rules
 from muster_server.domain.durations import EXAMPLES, parse_deadline
-from muster_server.domain.search import sampling
+from muster_server.domain.search import UNITS, sampling
 from muster_server.errors import FieldProblem
-from muster_server.schemas.document import Document, Length, Resources
+from muster_server.schemas.document import Document, Resources
 
 from .recipes import check_trainer, has_own_functions
 from .searching import check_search
@@ -204,21 +204,31 @@ def _where(resources: Resources) -> Iterator[FieldProblem]:
 
 
 def _lengths(document: Document) -> Iterator[FieldProblem]:
+    full = document.search.max_length
+    if full is not None and sum(getattr(full, unit) is not None for unit in UNITS) != 1:
+        units = "steps, epochs, samples or seconds"
+        yield FieldProblem("search.max_length", f"needs {units}, one of the four", "{epochs: 3}")
     lengths = {
-        "search.max_length": document.search.max_length,
         "checkpoints.every": document.checkpoints.every,
         "trainer.validate_every": document.trainer and document.trainer.validate_every,
     }
     for path, length in lengths.items():
         if length is not None and (length.steps is None) == (length.epochs is None):
             yield FieldProblem(path, "needs steps or epochs, one of the two", "{epochs: 3}")
-    trainer, full = document.trainer, document.search.max_length
+    trainer = document.trainer
     if trainer is None:
         return
     if trainer.steps is not None and trainer.epochs is not None:
         yield FieldProblem("trainer.steps", "stands beside trainer.epochs", "keep one of them")
-    own = Length(steps=trainer.steps, epochs=trainer.epochs)
-    if full is not None and own != Length() and own != full:
+    own = (trainer.steps, trainer.epochs)
+    if full is not None and full.seconds is not None and own == (None, None):
+        yield FieldProblem(
+            "trainer.epochs",
+            "is needed beside a search.max_length in seconds: the learning rate's schedule ends there",
+            "epochs that fit into the time, or steps",
+        )
+    is_exact = full is not None and (full.steps, full.epochs) != (None, None)
+    if full is not None and is_exact and any(own) and own != (full.steps, full.epochs):
         yield FieldProblem(
             "trainer.epochs" if trainer.epochs is not None else "trainer.steps",
             "differs from search.max_length",

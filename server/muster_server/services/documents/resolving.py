@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
-from muster_server.domain.search import Bracket, SearchSpec, sampling
+from muster_server.domain.search import EXACT, Bracket, SearchSpec, Unit, length_of, sampling
 from muster_server.domain.search.constraints import Constraint
 from muster_server.domain.search.population import Explore
 from muster_server.domain.search.rungs import asha_brackets, hyperband_brackets
@@ -58,11 +58,10 @@ def search_spec(config: dict[str, Any]) -> SearchSpec:
     """What the searcher of a resolved configuration is."""
     search = config["search"]
     length = search["max_length"]
-    unit: Literal["steps", "epochs"] | None = None
+    unit: Unit | None = None
     max_units: int | None = None
     if length is not None:
-        unit = "steps" if length["steps"] is not None else "epochs"
-        max_units = length[unit]
+        unit, max_units = length_of(length)
     # Configurations stored by earlier versions do not have the newer keys.
     brackets, rule = _brackets(search, max_units)
     return SearchSpec(
@@ -111,7 +110,7 @@ def _brackets(search: dict[str, Any], max_units: int | None) -> tuple[tuple[Brac
 
 def _marks(search: dict[str, Any]) -> tuple[int, ...]:
     """Every `interval` and the end, for the methods that compare at regular lengths."""
-    full: int = search["max_length"]["steps"] or search["max_length"]["epochs"]
+    _, full = length_of(search["max_length"])
     return (*range(search["interval"], full, search["interval"]), full)
 
 
@@ -171,18 +170,20 @@ def _fill_in(config: dict[str, Any], parameters: list[sampling.Parameter]) -> No
         constraints = [Constraint(text) for text in search["constraints"]]
         search["trials"] = sampling.grid_size(parameters, constraints)
     elif search["method"] == "hyperband":
-        full = search["max_length"]["steps"] or search["max_length"]["epochs"]
+        _, full = length_of(search["max_length"])
         brackets = hyperband_brackets(full, divisor=search["divisor"])
         search["trials"] = sum(bracket.trials for bracket in brackets)
     elif search["method"] in ("median", "pbt") and search["interval"] is None:
-        full = search["max_length"]["steps"] or search["max_length"]["epochs"]
+        _, full = length_of(search["max_length"])
         search["interval"] = max(full // 10, 1)
     if search["method"] == "pbt":
         explored = _explore(search)
         assert explored is not None, "checked: pbt needs a population"
         search["trials"] = explored.num_trials(len(_marks(search)))
     if trainer is not None and trainer["epochs"] is None and trainer["steps"] is None:
-        trainer.update(search["max_length"] or {"epochs": DEFAULT_EPOCHS, "steps": None})
+        # Samples and seconds it counts itself: what a step is depends on the trial's batch size.
+        length = search["max_length"] or {"epochs": DEFAULT_EPOCHS}
+        trainer.update({unit: length.get(unit) for unit in EXACT})
 
 
 def _origins(

@@ -205,7 +205,7 @@ def _constraints(search: Search, parameters: list[sampling.Parameter]) -> Iterat
 
 def _interval(search: Search) -> Iterator[FieldProblem]:
     assert search.max_length is not None
-    full = search.max_length.steps or search.max_length.epochs or 1
+    full = search.max_length.units or 1
     if search.interval is not None and full // search.interval > MEDIAN_MARKS:
         yield FieldProblem(
             "search.interval",
@@ -251,7 +251,7 @@ def _population(search: Search, spaces: list[sampling.Parameter]) -> Iterator[Fi
             yield FieldProblem(f"search.explore.{index}", f"{name} is not searched", hint)
     if search.population is None or search.max_length is None:
         return
-    full = search.max_length.steps or search.max_length.epochs or 1
+    full = search.max_length.units or 1
     interval = search.interval or max(full // 10, 1)
     explore = Explore(size=search.population, quantile=search.quantile)
     num = explore.num_trials(-(-full // interval))
@@ -264,7 +264,7 @@ def _population(search: Search, spaces: list[sampling.Parameter]) -> Iterator[Fi
 
 
 def _hyperband(search: Search) -> Iterator[FieldProblem]:
-    full = search.max_length and (search.max_length.steps or search.max_length.epochs)
+    full = search.max_length and search.max_length.units
     if not full:
         return
     num = sum(b.trials for b in hyperband_brackets(full, divisor=search.divisor))
