@@ -16,7 +16,14 @@ from muster_server.domain.search import Searcher
 from muster_server.loops.search import search_pass
 from muster_server.schemas.experiments import ExperimentIn
 from muster_server.security.principal import Principal
-from muster_server.services import experiment_views, experiments, operations, search, search_results
+from muster_server.services import (
+    experiment_views,
+    experiments,
+    operations,
+    search,
+    search_events,
+    search_results,
+)
 from muster_server.services.lifecycle import apply_step
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
@@ -63,7 +70,7 @@ def report(database):
         with database.transaction() as session:
             trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
             trial.state = "RUNNING"
-            search.on_metrics(session, trial, updates, NOW)
+            search_events.on_metrics(session, trial, updates, NOW)
 
     return send
 
@@ -74,7 +81,7 @@ def end(database):
         with database.transaction() as session:
             trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
             trial.state = state
-            search.on_trial_terminal(session, trial, NOW)
+            search_events.on_trial_terminal(session, trial, NOW)
 
     return finish
 
@@ -93,7 +100,7 @@ def experiment(database):
         return row
 
 
-def search_events(database):
+def keys_heard(database):
     with database.read() as session:
         rows = session.scalars(select(SearchEventRow).order_by(SearchEventRow.seq)).all()
         return [row.key for row in rows]
@@ -103,7 +110,7 @@ def test_a_trial_behind_at_its_rung_is_stopped_with_the_reason(database, submit,
     submit()
     # Six trials fill two rungs: 3 and 9 epochs.
     report(1, Update(0.5, epoch=2.9))
-    assert search_events(database) == ["started"]
+    assert keys_heard(database) == ["started"]
     for no, value in enumerate([0.5, 0.4, 0.6], start=1):
         report(no, Update(value, epoch=3))
     assert len(search_pass(database, NOW)) == 1
@@ -127,7 +134,7 @@ def test_nothing_is_decided_twice(database, submit, report, end):
         report(1, Update(math.nan, epoch=3))
         end(1, "STOPPED_EARLY")
         search_pass(database, NOW)
-    assert search_events(database) == ["started", "validation:1:3", "ended:1"]
+    assert keys_heard(database) == ["started", "validation:1:3", "ended:1"]
     assert sorted(trials(database)) == [1, 2, 3, 4]
     assert search_pass(database, NOW) == []
 
@@ -136,7 +143,7 @@ def test_a_metric_reported_at_every_step_is_heard_once_per_rung(database, submit
     submit(ASHA, "search.max_length={steps: 90}")
     for step in range(1, 101):
         report(1, Update(1 / step, step=step))
-    assert search_events(database) == [
+    assert keys_heard(database) == [
         "started",
         "validation:1:30",
         "validation:1:90",
@@ -179,7 +186,7 @@ def test_values_without_an_epoch_are_reported_once_and_not_judged(database, subm
     submit()
     for step in range(5):
         report(1, Update(0.5, step=step))
-    assert search_events(database) == ["started"]
+    assert keys_heard(database) == ["started"]
     with database.read() as session:
         warnings = session.scalars(select(EventRow.type).where(EventRow.level == "warning")).all()
     assert warnings == ["search.metric_without_length"]
@@ -198,7 +205,7 @@ def test_rungs_count_samples_and_seconds_where_the_document_says_so(database, su
     # Without what is counted in: warned of, not judged. Nothing is guessed from the epoch.
     report(3, Update(0.5, epoch=9.0, progress={"other": 9_000.0}))
     search_pass(database, NOW)
-    assert search_events(database) == [
+    assert keys_heard(database) == [
         "started",
         "validation:1:3000",
         "validation:1:9000",
@@ -249,7 +256,7 @@ def test_trials_that_report_at_the_same_time_all_count(database, submit):
             barrier.wait(timeout=20)
             with database.transaction() as session:
                 trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
-                search.on_metrics(session, trial, [Update(no / 10, epoch=3)], NOW)
+                search_events.on_metrics(session, trial, [Update(no / 10, epoch=3)], NOW)
         except Exception as error:
             failures.append(error)
 
@@ -259,7 +266,7 @@ def test_trials_that_report_at_the_same_time_all_count(database, submit):
     for thread in threads:
         thread.join(timeout=60)
     assert failures == []
-    keys = search_events(database)
+    keys = keys_heard(database)
     assert sorted(keys[1:]) == [f"validation:{no}:3" for no in range(1, 7)]
     assert experiment(database).best_metric == 0.1
 
@@ -277,7 +284,7 @@ def rest(database, no, checkpoint_id):
     with database.transaction() as session:
         trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
         trial.state, trial.latest_checkpoint_id = "PAUSED", checkpoint_id
-        search.on_trial_paused(session, trial, NOW)
+        search_events.on_trial_paused(session, trial, NOW)
 
 
 def test_a_clone_begins_from_its_parent_s_checkpoint_once_every_member_rests(
@@ -312,7 +319,7 @@ def test_a_member_that_a_user_paused_before_its_report_arrived_rests_at_its_rung
     search_pass(database, NOW)
     with database.transaction() as session:
         trial = session.scalars(select(TrialRow).where(TrialRow.no == 1)).one()
-        search.on_metrics(session, trial, [Update(0.3, epoch=2)], NOW)
+        search_events.on_metrics(session, trial, [Update(0.3, epoch=2)], NOW)
     search_pass(database, NOW)
     for no in (2, 3):
         report(no, Update(no / 10, epoch=2))
@@ -341,7 +348,7 @@ def _population(database, pass_):
                 row = session.get_one(TrialRow, trial.id)
                 row.state, row.attempt_no = "RUNNING", epoch
                 value = values.get(no, no / 100)
-                search.on_metrics(session, row, [Update(value, epoch=float(epoch))], NOW)
+                search_events.on_metrics(session, row, [Update(value, epoch=float(epoch))], NOW)
         pass_()
         for trial in trials(database).values():
             if trial.state != "RUNNING":
@@ -350,17 +357,17 @@ def _population(database, pass_):
                 row = session.get_one(TrialRow, trial.id)
                 if epoch == 3:
                     row.state = "COMPLETED"
-                    search.on_trial_terminal(session, row, NOW)
+                    search_events.on_trial_terminal(session, row, NOW)
                 else:
                     row.state, row.latest_checkpoint_id = "PAUSED", 100 * epoch + row.no
-                    search.on_trial_paused(session, row, NOW)
+                    search_events.on_trial_paused(session, row, NOW)
         pass_()
         for trial in trials(database).values():
             if trial.desired == "early" and trial.state != "STOPPED_EARLY":
                 with database.transaction() as session:
                     row = session.get_one(TrialRow, trial.id)
                     row.state = "STOPPED_EARLY"
-                    search.on_trial_terminal(session, row, NOW)
+                    search_events.on_trial_terminal(session, row, NOW)
         pass_()
     return [
         (t.no, t.state, t.hparams, t.parent_no, t.generation, t.source_checkpoint_id, t.reason)

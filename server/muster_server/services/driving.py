@@ -25,7 +25,7 @@ from muster_server.domain.states import TERMINAL_TRIAL, Termination, TrialState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.driving import AskedTrial, AskIn, AskOut, TellIn, TellOut
 
-from . import idempotency, search
+from . import idempotency, search, search_events
 from .documents import search_spec
 from .experiments import get_experiment
 from .lifecycle import apply_step
@@ -219,7 +219,7 @@ def _note_values(
         )
         for name, value in values.items()
     ]
-    search.on_metrics(session, trial, updates, now)
+    search_events.on_metrics(session, trial, updates, now)
 
 
 def _merged(

@@ -52,7 +52,7 @@ from muster_server.services import (
     node_health,
     profiles,
     progress,
-    search,
+    search_events,
 )
 
 from .agents import Fence, require_session
@@ -158,7 +158,7 @@ def _apply_metrics(
     for _, records in sorted(by_rank.items()):
         updates += metrics.ingest_several(session, allocation=allocation, records=records, at=now)
     if updates:
-        search.on_metrics(session, trial, updates, now)
+        search_events.on_metrics(session, trial, updates, now)
 
 
 def _apply(

@@ -28,7 +28,7 @@ from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFoun
 from muster_server.schemas.driving import PointOut
 from muster_server.schemas.operations import EnqueueIn, SearchLimitsIn
 
-from . import search
+from . import search_events
 from .documents import search_spec
 from .experiments import get_experiment
 from .operations import Caller, note
@@ -240,7 +240,7 @@ def _tell(
 ) -> None:
     """key: of what counts once however often it is asked for; None: each request counts."""
     key = key or f"user:{secrets.token_hex(8)}"
-    search.append(session, experiment.id, key, event, caller.now)
+    search_events.append(session, experiment.id, key, event, caller.now)
     touch(session, f"experiment:{experiment.id}", "loops")
 
 

@@ -113,7 +113,7 @@ def test_a_trial_that_failed_counts_as_worst_in_every_objective() -> None:
     searcher.apply(TrialEnded(trial_no=1, outcome="completed", value=1.0, values=(1.0, 0.5)))
     searcher.apply(TrialEnded(trial_no=2, outcome="failed"))
     searcher.apply(TrialEnded(trial_no=3, outcome="completed", value=2.0, values=(2.0, math.nan)))
-    known = lesson(searcher._history, searcher.spec, 2).known
+    known = lesson(searcher.history, searcher.spec, 2).known
     assert [scores for _, scores in known] == [(1.0, -0.5), (2.0, -0.5), (2.0, -0.5)]
 
 

@@ -245,7 +245,7 @@ def test_whom_a_user_sends_on_goes_as_soon_as_there_is_room_and_before_all_other
 def test_whom_a_user_sends_on_goes_on_beside_the_best_of_a_synchronous_rung() -> None:
     searcher = Searcher(SearchSpec.hyperband(space=SPACE, max_units=9, divisor=3, concurrent=100))
     searcher.apply(Started())
-    members = [no for no, live in searcher._live.items() if live.end == 3]
+    members = [no for no, live in searcher.live.items() if live.end == 3]
     last = members[-1]
     for no in members[:-1]:
         report(searcher, no, 1, no / 100)
@@ -283,7 +283,7 @@ def test_hyperband_waits_for_everybody_then_stops_the_rest() -> None:
     searcher.apply(Started())
     first = [no for no in range(1, 6) if searcher.standings.bracket_of(no) is not None]
     assert first == [1, 2, 3, 4, 5]
-    members = [no for no, live in searcher._live.items() if live.end == 2]
+    members = [no for no, live in searcher.live.items() if live.end == 2]
     assert len(members) == 3
     assert said(report(searcher, members[0], 1, 0.1)) == [("PauseTrial", members[0])]
     assert said(report(searcher, members[1], 1, 0.2)) == [("PauseTrial", members[1])]
@@ -299,7 +299,7 @@ def test_hyperband_is_not_held_up_by_one_that_fails_or_is_canceled() -> None:
     spec = SearchSpec.hyperband(space=SPACE, max_units=3, divisor=3, concurrent=5)
     searcher = Searcher(spec)
     searcher.apply(Started())
-    members = [no for no, live in searcher._live.items() if live.end == 2]
+    members = [no for no, live in searcher.live.items() if live.end == 2]
     searcher.apply(TrialEnded(trial_no=members[0], outcome="failed"))
     report(searcher, members[1], 1, 0.2)
     # The third is canceled: of the two entries left the best one goes on.
@@ -424,7 +424,7 @@ def test_hyperband_decides_the_same_in_whatever_order_reports_arrive(
     def outcome(numbers: list[int]) -> set[int]:
         searcher = Searcher(spec)
         searcher.apply(Started())
-        members = [no for no, live in searcher._live.items() if live.end == 3]
+        members = [no for no, live in searcher.live.items() if live.end == 3]
         assert len(members) == 9
         resumed: set[int] = set()
         for i in numbers:

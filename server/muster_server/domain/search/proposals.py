@@ -20,7 +20,6 @@ REDRAWS_MAX = 10_000
 LEARNED_FROM_BEST = 200
 LEARNED_FROM_LATEST = 800
 """A model is fitted to so many trials at most: asking takes longer with each."""
-LEARNING = ("tpe", "cmaes", "gp", "nsga2")
 
 
 @dataclass
@@ -174,10 +173,6 @@ class Proposer:
         self._constraints = [Constraint(text) for text in spec.constraints]
         self._grid: Sequence[int] | None = None
 
-    @property
-    def learns(self) -> bool:
-        return self.spec.sampler in LEARNING and self.spec.method != "grid"
-
     def propose(self, no: int, history: History) -> dict[str, Any] | None:
         """Of trial `no`; None when no point that fulfils the constraints was found."""
         for hparams in self._candidates(no, history):
@@ -205,7 +200,7 @@ class Proposer:
             if no <= len(self._grid):
                 yield sampling.grid_point(parameters, self._grid[no - 1])
             return
-        if self.learns:
+        if spec.learns:
             from . import model_based  # a second of imports, for those searches alone
 
             yield model_based.propose(

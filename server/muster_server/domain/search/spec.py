@@ -33,6 +33,10 @@ def length_of(plain: Mapping[str, Any]) -> tuple[Unit, int]:
     raise ValueError(f"a length needs one of {', '.join(UNITS)}, got {dict(plain)}")
 
 
+LEARNING: tuple[SamplerName, ...] = ("tpe", "cmaes", "gp", "nsga2")
+"""Samplers that model what is known."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchSpec:
     """What a search is: the state carries it, so that no later change alters a decision."""
@@ -67,6 +71,11 @@ class SearchSpec:
     """(metric, goal) of each, where there are several; `metric` is the first of them."""
     explore: Explore | None = None
     """population: how it renews itself."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether its points come from a model of what is known."""
+        return self.sampler in LEARNING and self.method != "grid"
 
     @property
     def rungs(self) -> tuple[int, ...]:

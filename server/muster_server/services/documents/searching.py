@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from muster_server.domain.search import sampling
 from muster_server.domain.search.constraints import Constraint
 from muster_server.domain.search.population import Explore
-from muster_server.domain.search.proposals import LEARNING
 from muster_server.domain.search.rungs import hyperband_brackets
+from muster_server.domain.search.spec import LEARNING
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import MAX_TRIALS, Document, Search
 

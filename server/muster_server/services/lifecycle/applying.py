@@ -40,7 +40,7 @@ from muster_server.domain.lifecycle import (
     Warn,
 )
 from muster_server.domain.states import TERMINAL_ATTEMPT, TERMINAL_EXPERIMENT, TERMINAL_TRIAL
-from muster_server.services import preflights, search
+from muster_server.services import preflights, search_events
 from muster_server.services.allocations import (
     Outdated,
     bump_assignments,
@@ -347,9 +347,9 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
         data={"before": action.before, "after": action.after},
     )
     if is_over:
-        search.on_trial_terminal(session, trial, now)
+        search_events.on_trial_terminal(session, trial, now)
     elif action.after == "PAUSED":
-        search.on_trial_paused(session, trial, now)
+        search_events.on_trial_paused(session, trial, now)
     touch(
         session,
         "cluster",
