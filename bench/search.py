@@ -1,11 +1,13 @@
-"""Decisions per second and memory of one large search, beside Optuna's own loop.
+"""Decisions per second and memory of one large search, beside Optuna's and Ray Tune's own loops.
 
-    python bench/search.py [--trials N] [--optuna-trials N]
+    python bench/search.py [--trials N] [--optuna-trials N] [--ray-python PATH [--ray-trials N]]
 
 The objective is trivial: each trial has a quality drawn before, and reports it at every rung. So all
 that is timed is deciding. Muster plays the whole search in memory, as its preview does; a pass of the
 search loop also reads and writes the state, which is timed apart. Optuna runs its study in memory with
-random draws and its successive halving, with the same rungs and in the same process.
+random draws and its successive halving, with the same rungs and in the same process. Ray Tune runs its
+ASHA with two actors that are used again, in the Python that is given; starting Ray is not counted. Then
+what asking a sampler for a point and telling it a result takes, by how many trials have ended.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ import os
 import platform
 import random
 import resource
+import statistics
+import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import optuna
 
@@ -32,13 +37,23 @@ from muster_server.domain.search import (
     Started,
     TrialEnded,
     Validated,
+    sampling,
 )
+from muster_server.domain.search.proposals import Proposer
 from muster_server.domain.search.simulate import simulate
+from muster_server.domain.search.spec import SamplerName
 
 T = TypeVar("T")
 SPACE = {"lr": {"log": [1e-4, 1e-1]}, "width": {"int": [1, 8]}}
 DIVISOR = 4
 TOP = 256
+WIDE_SPACE = {
+    "lr": {"log": [1e-5, 1.0]}, "weight_decay": {"log": [1e-6, 0.1]}, "momentum": {"uniform": [0, 1]},
+    "dropout": {"uniform": [0, 1]}, "depth": {"int": [1, 64]}, "width": {"int": [1, 512], "log": True},
+    "optimizer": {"choice": ["sgd", "adam", "lamb"]}, "nesterov": {"choice": [True, False]},
+}  # fmt: skip
+ASKED_AT = {"gp": (100,)}
+"""A Gaussian process takes seconds with 1,000."""
 CONCURRENT = 64
 
 
@@ -46,6 +61,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=100_000)
     parser.add_argument("--optuna-trials", type=int, default=2_000)
+    parser.add_argument("--ray-python", help="a Python with ray[tune]")
+    parser.add_argument("--ray-trials", type=int, default=40)
+    parser.add_argument("--samplers", nargs="*", default=["random", "tpe", "cmaes", "gp"])
     options = parser.parse_args()
     print(
         f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
@@ -73,10 +91,65 @@ def main() -> None:
         f"\nOptuna {optuna.__version__} in memory: {options.optuna_trials:,} trials, "
         f"{seconds:.2f} s CPU: {rate:,.0f} trials/s"
     )
-    for rule in ("stopping", "promotion"):
+    compare(rates, options.optuna_trials, rate)
+    if options.ray_python:
+        told = ray_loop(options.ray_python, options.ray_trials)
+        rate = told["trials"] / told["seconds"]
         print(
-            f"  Muster, {rule}, as many trials: {rates[rule, options.optuna_trials] / rate:.1f} ×"
+            f"\nRay Tune {told['version']}: {told['trials']} trials, {told['seconds']:.1f} s wall: "
+            f"{rate:.1f} trials/s"
         )
+        compare(rates, options.optuna_trials, rate)
+    print("\none ask, one tell of a sampler, ms CPU (median of 5 trials):")
+    for sampler in options.samplers:
+        for finished in ASKED_AT.get(sampler, (100, 1_000, 10_000)):
+            ask_ms, tell_ms = ask_and_tell(sampler, finished)
+            print(f"  {sampler}, {finished:,} ended: ask {ask_ms:.1f}, tell {tell_ms:.2f}")
+
+
+def compare(rates: dict[tuple[str, int], float], trials: int, rate: float) -> None:
+    for rule in ("stopping", "promotion"):
+        print(f"  Muster, {rule}, {trials:,} trials: {rates[rule, trials] / rate:,.1f} ×")
+
+
+def ray_loop(python: str, trials: int) -> dict[str, Any]:
+    rungs = asha("stopping", 1000).rungs
+    script = str(Path(__file__).with_name("search_ray.py"))
+    command = [python, script, str(trials), *map(str, rungs)]
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return told
+
+
+def ask_and_tell(sampler: SamplerName, finished: int) -> tuple[float, float]:
+    """ms of processor time to propose a point, and to take note of a result.
+
+    8 hyperparameters, 8 trials under way.
+    """
+    spec = SearchSpec(
+        method="random", space=WIDE_SPACE, seed=1, trials=finished + 100, concurrent=8,
+        metric="val/loss", sampler=sampler,
+    )  # fmt: skip
+    searcher = Searcher(spec)
+    proposer, history = Proposer(spec), searcher.history
+    parameters, _ = sampling.parse_space(WIDE_SPACE)
+    rng = random.Random(1)
+    for no in range(1, finished + 9):
+        history.add(no, sampling.sample(parameters, seed=1, trial_no=no))
+        if no <= finished:
+            history.end(no, rng.random(), "completed")
+    asks: list[float] = []
+    tells: list[float] = []
+    proposer.propose(finished + 9, history)  # imports, once
+    for no in range(finished + 9, finished + 14):
+        seconds, _ = timed(partial(proposer.propose, no, history))
+        asks.append(1000 * seconds)
+        history.add(no, sampling.sample(parameters, seed=1, trial_no=no))
+        seconds, _ = timed(partial(history.end, no - 8, rng.random(), "completed"))
+        tells.append(1000 * seconds)
+    return statistics.median(asks), statistics.median(tells)
 
 
 def asha(rule: str, trials: int) -> SearchSpec:

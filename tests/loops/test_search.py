@@ -375,15 +375,69 @@ def _population(database, pass_):
     ]
 
 
+STAIRS = """
+name: stairs
+trainer: {}
+hyperparameters: {lr: {log: [1e-4, 1e-1]}, width: {int: [1, 64]}}
+search: {metric: val/loss, goal: min, max_length: {epochs: 4}, divisor: 2, concurrent: 3, seed: 3,
+  method: asha, variant: promotion, sampler: tpe, trials: 6}
+"""
+HYPERBAND = "search={method: hyperband, metric: val/loss, goal: min, max_length: {epochs: 4}, divisor: 2, concurrent: 3}"
+STOPPING = "search.variant=stopping"
+
+
+def _stairs(database, pass_):
+    """Trials that are paused at rungs and sent on, to the end of the search; what there was of each."""
+    values = {no: (no * 7 % 11) / 10 for no in range(1, 40)}
+    epochs = {}
+    for _ in range(60):
+        pass_()
+        alive = [t for t in trials(database).values() if t.ended_at is None]
+        if not alive:
+            break
+        for trial in alive:
+            with database.transaction() as session:
+                row = session.get_one(TrialRow, trial.id)
+                if row.desired == "early":
+                    row.state = "STOPPED_EARLY"
+                elif row.desired == "pause":
+                    row.state = "PAUSED"
+                elif row.no == 5:
+                    row.state = "FAILED"
+                else:
+                    row.state, row.attempt_no = "RUNNING", 1
+                    epoch = epochs[row.no] = epochs.get(row.no, 0) + 1
+                    reported = [Update(values[row.no] / epoch, epoch=float(epoch))]
+                    search_events.on_metrics(session, row, reported, NOW)
+                    if epoch == 4:
+                        row.state = "COMPLETED"
+                if row.state in ("STOPPED_EARLY", "FAILED", "COMPLETED"):
+                    row.ended_at = NOW
+                    search_events.on_trial_terminal(session, row, NOW)
+    return [
+        (t.no, t.state, t.hparams, t.reason, epochs.get(t.no)) for t in trials(database).values()
+    ]
+
+
 class Killed(Exception):
     pass
 
 
-def test_a_population_is_the_same_when_the_controller_dies_between_any_two_statements(
-    submit, database
+@pytest.mark.parametrize(
+    ("document", "overrides", "play"),
+    [
+        (POPULATION, [], _population),
+        (STAIRS, [], _stairs),
+        (STAIRS, [STOPPING], _stairs),
+        (STAIRS, [HYPERBAND], _stairs),
+    ],
+    ids=["pbt", "promotion", "stopping", "hyperband"],
+)
+def test_a_search_is_the_same_when_the_controller_dies_between_any_two_statements(
+    submit, database, document, overrides, play
 ):
     """Every pass of the loop is broken off before each of its statements in turn, then carried out."""
-    submit(POPULATION)
+    submit(document, *overrides)
     deaths = 0
 
     def undisturbed():
@@ -410,15 +464,18 @@ def test_a_population_is_the_same_when_the_controller_dies_between_any_two_state
                 event.remove(database.engine, "before_cursor_execute", die)
         raise AssertionError("the pass does not end")
 
-    found = _population(database, dying)
+    found = play(database, dying)
     assert experiment(database).search_state["finished"] is True
-    assert [row[3:6] for row in found if row[3] is not None] == [(2, 1, 102), (5, 2, 205)]
-    assert deaths > 50
+    if play is _population:
+        assert [row[3:6] for row in found if row[3] is not None] == [(2, 1, 102), (5, 2, 205)]
+    else:
+        assert {"COMPLETED", "FAILED", "STOPPED_EARLY"} == {row[1] for row in found}
+    assert deaths > 30
     with database.transaction() as session:
         for table in (SearchEventRow, EventRow, TrialRow, ExperimentRow):
             session.execute(delete(table))
-    submit(POPULATION)
-    assert _population(database, undisturbed) == found
+    submit(document, *overrides)
+    assert play(database, undisturbed) == found
 
 
 def test_a_member_that_has_given_up_its_slots_is_heard_of_with_its_checkpoint(database, submit):
