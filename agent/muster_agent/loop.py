@@ -30,7 +30,7 @@ from muster_agent.client import (
 )
 from muster_agent.deletions import Deleter
 from muster_agent.exports import Exporter
-from muster_agent.health import CHECK_INTERVAL_S
+from muster_agent.housekeeping import Housekeeping
 from muster_agent.joining import CannotJoin, introduce, take_credential
 from muster_agent.machine import Machine
 from muster_agent.plan import (
@@ -57,7 +57,6 @@ PLAN_INTERVAL_S = 0.1
 NAME_TAKEN_PAUSE_S = 3.0
 SHUTDOWN_UPLOAD_S = 10.0
 CREATE_RETRY_S = 5.0
-ORPHAN_SWEEP_S = 60.0
 
 
 class Agent:
@@ -85,8 +84,7 @@ class Agent:
         self._desired: dict[str, wire.Assignment] | None = None
         self._forget: set[str] = set()
         self._disputed: set[str] = set()
-        self._problems: list[wire.NodeProblem] | None = None
-        self._check_now = asyncio.Event()
+        self._housekeeping = Housekeeping(self._machine, is_kept=self._is_kept)
         self._deadline_boot_s = 0.0
         self._lease_s = 0.0
         self._wake = asyncio.Event()
@@ -96,60 +94,25 @@ class Agent:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Raises CannotJoin."""
-        await self._end_orphans()
+        await self._housekeeping.end_orphans()  # before we say what runs here
         sessions = asyncio.create_task(self._sessions())
         stopped = asyncio.create_task(stop.wait())
-        sweeps = asyncio.create_task(self._sweeps())
-        checks = asyncio.create_task(self._check_health())
+        housekeeping = asyncio.create_task(self._housekeeping.run())
         try:
             await asyncio.wait({sessions, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if stopped.done() and not sessions.done():
                 await self._leave()
         finally:
             stopped.cancel()
-            sweeps.cancel()
-            checks.cancel()
+            housekeeping.cancel()
             sessions.cancel()
             for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(stopped, sweeps, checks, *self._tasks, return_exceptions=True)
+            await asyncio.gather(stopped, housekeeping, *self._tasks, return_exceptions=True)
             with contextlib.suppress(asyncio.CancelledError):
                 await sessions
             await self._plane.close()
             self._machine.close()
-
-    # ------------------------------------------------------------ what nobody supervises
-
-    async def _sweeps(self) -> None:
-        while True:
-            await asyncio.sleep(ORPHAN_SWEEP_S)
-            await self._end_orphans()
-
-    async def _end_orphans(self) -> None:
-        """Before we say what runs here, and now and then: end what runs here unknown to us."""
-        try:
-            found, num_survivors = await asyncio.to_thread(self._machine.end_orphans, self._is_kept)
-        except Exception:
-            log.exception("orphan_sweep_failed")
-            return
-        if found:
-            log.warning("orphans_ended", allocation_ids=found, num_survivors=num_survivors)
-
-    async def _check_health(self) -> None:
-        """Find out now and then what the heartbeats say of this node."""
-        while True:
-            try:
-                found = await asyncio.to_thread(self._machine.problems)
-            except Exception:
-                log.exception("health_check_failed")
-            else:
-                if found != self._problems:
-                    log.info("health", problems=[p.message for p in found])
-                self._problems = found
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CHECK_INTERVAL_S):
-                    await self._check_now.wait()
-            self._check_now.clear()
 
     def _is_kept(self, allocation_id: str) -> bool:
         """Whether its processes are supervised, or about to be swept up after by someone else."""
@@ -258,7 +221,7 @@ class Agent:
                         running=list(self._allocations),
                         accepts_credential=True,
                         clock=self._machine.clock_reading(),
-                        problems=self._problems,
+                        problems=self._housekeeping.problems,
                     )
                 )
             except Unreachable as error:
@@ -348,7 +311,7 @@ class Agent:
                     allocation.uploads = uploads
             states = [a.observed for a in self._allocations.values()]
             if states.count("PREPARE_FAILED") > num_unprepared:
-                self._check_now.set()  # what was in its way may be in the way of the next one
+                self._housekeeping.check_soon()  # what was in its way may be in the way of the next one
             num_unprepared = states.count("PREPARE_FAILED")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PLAN_INTERVAL_S):

@@ -1,0 +1,69 @@
+"""What an agent does now and then, whatever the server wants: sweep up, and look at its node."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import structlog
+
+from muster import wire
+from muster_agent.health import CHECK_INTERVAL_S
+from muster_agent.machine import Machine
+
+log = structlog.get_logger("muster.agent")
+
+ORPHAN_SWEEP_S = 60.0
+
+
+class Housekeeping:
+    """Ends what nobody supervises, and knows what is wrong with the node."""
+
+    def __init__(self, machine: Machine, *, is_kept: Callable[[str], bool]) -> None:
+        """is_kept: whether an allocation's processes are supervised, or somebody else ends them."""
+        self.problems: list[wire.NodeProblem] | None = None
+        """What the last look has found; None before the first."""
+        self._machine = machine
+        self._is_kept = is_kept
+        self._check_now = asyncio.Event()
+
+    def check_soon(self) -> None:
+        """Look at the node at once, and not only when it is time."""
+        self._check_now.set()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._sweep())
+            group.create_task(self._check())
+
+    async def end_orphans(self) -> None:
+        """End what runs here in our name, and unknown to us."""
+        try:
+            found, num_survivors = await asyncio.to_thread(self._machine.end_orphans, self._is_kept)
+        except Exception:
+            log.exception("orphan_sweep_failed")
+            return
+        if found:
+            log.warning("orphans_ended", allocation_ids=found, num_survivors=num_survivors)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(ORPHAN_SWEEP_S)
+            await self.end_orphans()
+
+    async def _check(self) -> None:
+        while True:
+            try:
+                found = await asyncio.to_thread(self._machine.problems)
+            except Exception:
+                log.exception("health_check_failed")
+            else:
+                if found != self.problems:
+                    log.info("health", problems=[p.message for p in found])
+                self.problems = found
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_INTERVAL_S):
+                    await self._check_now.wait()
+            self._check_now.clear()
