@@ -92,7 +92,7 @@ minute. Messages are JSON objects:
 | others | `{"state": "ok"}` or `"degraded"` (hints come from a timer), `{"error": {…}}`, `{"ping": n}` |
 """
 AGENTS = """
-For agents only; the messages are in `trainer/muster/wire.py`.
+For agents only; the messages are in `trainer/muster/wire`.
 """
 NOTES = {"live": LIVE, "agents": AGENTS}
 OTHERS = {
