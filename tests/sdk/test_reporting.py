@@ -55,6 +55,18 @@ def test_says_hello_first_with_its_place(shim: Any, make_run: MakeRun) -> None:
     assert hello.reports
 
 
+def test_progress_is_not_told_before_hello(shim: Any, make_run: MakeRun, until: Until) -> None:
+    """The thread looks for it from its first moment on, the training thread says hello later."""
+    shim.start()
+    sink = agent_sink(shim.path, progress=lambda: {"step": None, "phase": ""})
+    until(lambda: shim.num_connections)
+    time.sleep(0.2)
+    run = make_run(sink)
+    shim.drain(run)
+    until(lambda: shim.of("progress"))
+    assert shim.lines[0]["type"] == "hello"
+
+
 def test_rows_travel_as_one_columnar_record_and_keep_their_order(
     shim: Any, make_run: MakeRun
 ) -> None:

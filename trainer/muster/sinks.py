@@ -357,7 +357,9 @@ class AgentSink:
                 self._delivered.notify_all()
 
     def _add_progress(self) -> None:
-        if self._progress is None or time.monotonic() < self._progress_at + PROGRESS_INTERVAL_S:
+        if self._progress is None or self._hello is None:  # nobody would know whose it is
+            return
+        if time.monotonic() < self._progress_at + PROGRESS_INTERVAL_S:
             return
         self._progress_at = time.monotonic()
         found = self._progress()
