@@ -179,9 +179,11 @@ def _restore(args: argparse.Namespace) -> int:
 
 
 def _told(contents: Contents) -> str:
+    from .domain.resources import count
+
     return (
-        f"{contents.num_users} users, {contents.num_experiments} experiments, "
-        f"{contents.num_trials} trials"
+        f"{count(contents.num_users, 'user')}, {count(contents.num_experiments, 'experiment')}, "
+        f"{count(contents.num_trials, 'trial')}"
     )
 
 

@@ -44,11 +44,11 @@ def test_migrate_makes_the_tables_and_may_be_repeated(run, tmp_path):
 
 def test_a_backup_is_written_once_and_restored_where_nothing_is(run, tmp_path):
     printed(run("create-token", "--user", "ada"))
-    assert "backup.db: 1 users, 0 experiments, 0 trials" in printed(run("backup", "backup.db"))
+    assert "backup.db: 1 user, 0 experiments, 0 trials" in printed(run("backup", "backup.db"))
     again = run("backup", "backup.db")
     assert (again.returncode, "exists already" in again.stderr) == (1, True)
     url = f"sqlite:///{tmp_path}/new.db"
-    assert "restored 1 users" in printed(run("restore", "backup.db", MUSTER_DATABASE_URL=url))
+    assert "restored 1 user," in printed(run("restore", "backup.db", MUSTER_DATABASE_URL=url))
     assert printed(run("migrate", MUSTER_DATABASE_URL=url)) == f"{head_revision()}: up to date"
     over = run("restore", "backup.db", MUSTER_DATABASE_URL=url)
     assert (over.returncode, "new.db exists already" in over.stderr) == (1, True)

@@ -124,7 +124,7 @@ def test_the_log_of_an_experiment_says_which_trial_wrote_a_line(muster, database
 def test_deleting_says_what_it_frees_and_always_asks(muster, submit, database):
     experiment_id = submit()
     finish(database, experiment_id)
-    assert "Frees 1 trials" in ok(muster("delete", str(experiment_id), "--dry-run"))
+    assert "Frees 1 trial," in ok(muster("delete", str(experiment_id), "--dry-run"))
     assert isinstance(muster("delete", str(experiment_id)).exception, Failure)
     assert desired(database) != {}
     ok(muster("delete", str(experiment_id), "--yes"))

@@ -68,7 +68,9 @@ class LifecycleLoop(Loop[LifecycleSnapshot, Step]):
         apply_step(session, decision, now=now)
 
     def describe(self, decision: Step) -> tuple[Hashable, str]:
-        return decision.subject, "; ".join(action.reason for action in decision.actions)
+        return decision.subject, "; ".join(
+            dict.fromkeys(action.reason for action in decision.actions)
+        )
 
 
 def _parts(snapshot: LifecycleSnapshot) -> Iterator[LifecycleSnapshot]:

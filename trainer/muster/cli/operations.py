@@ -104,9 +104,9 @@ def _print_preview(preview: dict[str, Any], *, as_json: bool) -> None:
 def print_freed(freed: dict[str, Any]) -> None:
     """What deleting would take away."""
     say(
-        f"Frees {freed['num_trials']} trials, {size(freed['metric_bytes'])} of metrics, "
+        f"Frees {count(freed['num_trials'], 'trial')}, {size(freed['metric_bytes'])} of metrics, "
         f"{size(freed['log_bytes'])} of logs, {size(freed['bundle_bytes'])} of code and "
-        f"{freed['num_checkpoints']} checkpoints ({size(freed['checkpoint_bytes'])})."
+        f"{count(freed['num_checkpoints'], 'checkpoint')} ({size(freed['checkpoint_bytes'])})."
     )
     for storage in freed["storages"]:
         where = ", ".join(storage["nodes"])
@@ -114,6 +114,11 @@ def print_freed(freed: dict[str, Any]) -> None:
             say(f"  on {where}: no agent can delete these files; they stay")
         elif not storage["is_reachable"]:
             say(f"  on {where}: deleted as soon as one of them is back")
+
+
+def count(number: int, noun: str) -> str:
+    """ "1 trial", "2 trials"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size(num_bytes: int) -> str:

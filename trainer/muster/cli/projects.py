@@ -266,8 +266,6 @@ def _quota(text: str) -> dict[str, Any]:
 def _print_project(project: dict[str, Any]) -> None:
     out = console()
     out.print(f"[bold]{escape(project['name'])}[/bold]  weight {project['weight']:g}")
-    if project["exhausted_reason"]:
-        out.print(escape(project["exhausted_reason"]))
     _print_spending(project["spending"])
     _print_budget(project["budget"])
     for quota in project["quotas"]:
