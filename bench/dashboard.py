@@ -20,14 +20,12 @@ import json
 import os
 import platform
 import re
-import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
-from playwright.sync_api import BrowserContext, Page, sync_playwright
+from browsing import add_user, chromium, sign_in
+from playwright.sync_api import BrowserContext, Page
 from sqlalchemy import insert
 from timing import of
 
@@ -260,21 +258,14 @@ def entry() -> None:
     print(f"entry    {size / 1024:7.1f} KB gzip in {len(names)} files, goal 250 KB")
 
 
-def browse(plane: ControlPlane, chrome: str, visit: Callable[[BrowserContext, str], None]) -> None:
-    token = plane.make_user_token()
+def browse(
+    plane: ControlPlane, chrome: str | None, visit: Callable[[BrowserContext, str], None]
+) -> None:
+    add_user(plane.database)
     (url,) = plane.urls.values()
-    # A profile on disk, as everybody's: a private window would compile all code anew each time.
-    with sync_playwright() as playwright, TemporaryDirectory() as profile:
-        context = playwright.chromium.launch_persistent_context(
-            profile,
-            executable_path=chrome,
-            args=["--no-sandbox", "--disable-gpu"],
-            viewport={"width": 1440, "height": 900},
-            extra_http_headers={"Authorization": f"Bearer {token}"},
-            bypass_csp=True,
-        )
+    with chromium(chrome) as context:
+        sign_in(context, url)
         visit(context, url)
-        context.close()
 
 
 def main() -> None:
@@ -284,12 +275,10 @@ def main() -> None:
     arguments.add_argument("--points", type=int, default=1_000_000)
     arguments.add_argument("--lines", type=int, default=1_000_000)
     arguments.add_argument("--repeat", type=int, default=10)
-    arguments.add_argument("--chrome", default=shutil.which("chromium") or "")
+    arguments.add_argument("--chrome", help="path of Chromium")
     arguments.add_argument("--shots", type=Path, help="keep a picture of each page in this folder")
     given = arguments.parse_args()
     wanted = given.only.split(",")
-    if not given.chrome:
-        sys.exit("dashboard.py needs Chromium: apt-get install chromium, or --chrome PATH")
     load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     print(f"{platform.machine()}, Python {platform.python_version()}, SQLite, {load}")
     if "entry" in wanted:
