@@ -43,9 +43,11 @@ def upgrade() -> None:
     _add_external()
     _add_profiles()
     _add_exports()
+    _add_keeping()
 
 
 def downgrade() -> None:
+    _drop_keeping()
     _drop_exports()
     _drop_profiles()
     _drop_external()
@@ -808,3 +810,26 @@ def _drop_exports() -> None:
     op.drop_index("ix_exports_trial_id", table_name="exports")
     op.drop_index("ix_exports_state", table_name="exports")
     op.drop_table("exports")
+
+
+# ---------------------------------------------------------------- what is kept, and for how long
+
+
+def _add_keeping() -> None:
+    op.add_column("trials", sa.Column("downsampled_at", Timestamp, nullable=True))
+    op.add_column(
+        "trials",
+        sa.Column("num_points_dropped", sa.BigInteger(), server_default="0", nullable=False),
+    )
+    op.add_column("checkpoints", sa.Column("pinned_at", Timestamp, nullable=True))
+    op.add_column(
+        "checkpoints",
+        sa.Column("pinned_by", sa.String(length=160), server_default="", nullable=False),
+    )
+
+
+def _drop_keeping() -> None:
+    op.drop_column("checkpoints", "pinned_by")
+    op.drop_column("checkpoints", "pinned_at")
+    op.drop_column("trials", "num_points_dropped")
+    op.drop_column("trials", "downsampled_at")

@@ -114,6 +114,10 @@ class Settings(BaseSettings):
     """What prices and costs are in, as an ISO 4217 code."""
     log_retention_days: int | None = Field(default=None, ge=1)
     """Logs of trials that ended longer ago are deleted; unset: never."""
+    metric_retention_days: int | None = Field(default=None, ge=1)
+    """Of metrics of trials that ended longer ago, series of more than 1,000 points are downsampled
+    for good: some 32 buckets of 4,096 points keep their first, least, greatest and last point, their
+    mean and their count. Unset: never."""
 
     @field_validator("public_url")
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 
 import pytest
@@ -10,8 +11,8 @@ from sqlalchemy import select, update
 from muster.cli.output import Failure
 from muster.client import ClientError
 from muster_server.db.models import AllocationRow, ExperimentRow, TrialRow
-from muster_server.services import logs
-from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial
+from muster_server.services import logs, metrics, metrics_compaction
+from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
 
 API = "/api/v1"
 TRAINER = "name: digits\ntrainer: {model: mlp}\n"
@@ -221,3 +222,34 @@ def test_wrong_use_is_said_before_anything_is_asked_of_the_server(muster, argume
     assert isinstance(result.exception, Failure), result.output
     assert result.exception.exit_code == 2
     assert words in result.exception.message
+
+
+def test_what_an_age_would_free_is_said_before_it_is_set(muster, database):
+    with database.transaction() as session:
+        trial = add_trial(session, add_experiment(session))
+        trial.state, trial.ended_at = "COMPLETED", NOW - dt.timedelta(days=400)
+        (allocation,) = add_attempt(session, trial)
+        logs.append(
+            session, allocation=allocation, local_rank=0, stream="stdout", offset=0,
+            data=b"a line\n" * 100, now=NOW,
+        )  # fmt: skip
+        metrics.ingest(
+            session, allocation=allocation, seq=1, at=NOW,
+            record=metrics_record({"loss": [(step, 1.0 / step) for step in range(1, 5_000)]}),
+        )  # fmt: skip
+        trial_id = trial.id
+    metrics_compaction.compact_trial(database, trial_id, NOW)
+    found = json.loads(ok(muster("retention", "--json", as_="admin")))
+    assert found["is_set"]
+    assert found["metrics"]["days"] is found["logs"]["days"] is None
+    found = json.loads(
+        ok(muster("retention", "--metric-days", "30", "--log-days", "30", "--json", as_="admin"))
+    )
+    assert (found["metrics"]["num_trials"], found["logs"]["num_trials"]) == (1, 1)
+    assert found["metrics"]["num_points"] == 4_999
+    assert 0 < found["metrics"]["freed_bytes"] < found["metrics"]["size_bytes"]
+    assert found["logs"]["size_bytes"] == 700
+    shown = ok(muster("retention", "--metric-days", "30", as_="admin"))
+    assert "30 days" in shown
+    assert "A question only" in shown
+    assert muster("retention", "--metric-days", "0", as_="admin").exit_code == 2

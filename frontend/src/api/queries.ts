@@ -32,6 +32,8 @@ export type TrialPlan = Schemas["TrialPlanOut"];
 export type ProfileWindow = Schemas["ProfileOut"];
 export type RankSteps = Schemas["RankStepsOut"];
 
+export type Retention = Schemas["RetentionOut"];
+
 export const PAGE = 50;
 
 export type ExperimentState = "QUEUED" | "RUNNING" | "PAUSED" | "STOPPING" | "COMPLETED" | "FAILED" | "CANCELED";
@@ -518,6 +520,18 @@ export const joinTokens = queryOptions({
   queryKey: ["join-tokens"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/join-tokens", { signal })),
 });
+
+export interface RetentionAges {
+  metric_days?: number;
+  log_days?: number;
+}
+
+/** What is deleted by age and would be freed now; by the server's settings, or if these were set. */
+export const retention = (ages: RetentionAges) =>
+  queryOptions({
+    queryKey: ["retention", ages],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/retention", { params: { query: ages }, signal })),
+  });
 
 export const projects = infiniteQueryOptions({
   queryKey: ["projects"],

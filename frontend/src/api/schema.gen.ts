@@ -1670,6 +1670,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Retention
+         * @description What is deleted by age, and what that would free now. Nothing is changed.
+         *
+         *     The ages are settings of the server (`MUSTER_METRIC_RETENTION_DAYS`, `MUSTER_LOG_RETENTION_DAYS`);
+         *     with a parameter the answer is about that age instead.
+         */
+        get: operations["get_retention"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/scaling-reports/{report_id}": {
         parameters: {
             query?: never;
@@ -2179,6 +2202,8 @@ export interface paths {
         /**
          * Export Trial Series
          * @description The visible points, one line each: name, rank, attempt_no, step, time_ms, value.
+         *
+         *     The file of a trial whose metrics retention has downsampled is called so: it has what is kept.
          */
         get: operations["export_trial_series"];
         put?: never;
@@ -4525,6 +4550,17 @@ export interface components {
             /** Truncated Streams */
             truncated_streams: string[];
         };
+        /** LogRetentionOut */
+        LogRetentionOut: {
+            /** Days */
+            days: number | null;
+            /** Freed Bytes */
+            freed_bytes: number;
+            /** Num Trials */
+            num_trials: number;
+            /** Size Bytes */
+            size_bytes: number;
+        };
         /**
          * LogSearched
          * @description How much of the log a page with a filter on lines has looked at, from where it began towards
@@ -4642,6 +4678,21 @@ export interface components {
              * @constant
              */
             type: "message";
+        };
+        /** MetricRetentionOut */
+        MetricRetentionOut: {
+            /** Days */
+            days: number | null;
+            /** Freed Bytes */
+            freed_bytes: number;
+            /** Num Points */
+            num_points: number;
+            /** Num Sampled */
+            num_sampled: number;
+            /** Num Trials */
+            num_trials: number;
+            /** Size Bytes */
+            size_bytes: number;
         };
         /**
          * MetricSummary
@@ -6101,6 +6152,16 @@ export interface components {
             /** Run Id */
             run_id: string;
         };
+        /**
+         * RetentionOut
+         * @description What is deleted by age, and what that would free now.
+         */
+        RetentionOut: {
+            /** Is Set */
+            is_set: boolean;
+            logs: components["schemas"]["LogRetentionOut"];
+            metrics: components["schemas"]["MetricRetentionOut"];
+        };
         /** RungOut */
         RungOut: {
             /** Bracket */
@@ -6466,6 +6527,11 @@ export interface components {
             bucket_steps: number;
             /** Count */
             count: number[];
+            /**
+             * Downsampled
+             * @default false
+             */
+            downsampled: boolean;
             /** Last */
             last: (number | ("NaN" | "Infinity" | "-Infinity"))[];
             /** Max */
@@ -14682,6 +14748,85 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QueueMoved"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_retention: {
+        parameters: {
+            query?: {
+                /** @description As if this were set. */
+                metric_days?: number | null;
+                /** @description As if this were set. */
+                log_days?: number | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RetentionOut"];
                 };
             };
             /** @description Not signed in */

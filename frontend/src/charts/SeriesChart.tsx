@@ -293,6 +293,7 @@ function footText(lines: readonly Line[], laid: Laid | null, smoothing: number, 
       ? [t(smoothing > 0 || main.faint || main.band ? "chart.bucketsOnly" : "chart.buckets", { n: format.count(main.columns.step.length), steps: format.count(coarse) })]
       : [pointsText(lines, t)];
   if (lines.some((line) => line.band)) parts.push(t("chart.band"));
+  if (lines.some((line) => line.columns.downsampled)) parts.push(t("chart.downsampled"));
   const cut = laid.cut ? outside(laid.values, laid.cut) : 0;
   if (cut > 0) parts.push(t("chart.outside", { count: cut, n: format.count(cut) }));
   return parts.join(" · ");

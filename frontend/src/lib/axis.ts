@@ -117,6 +117,7 @@ export function meanOver(all: readonly Columns[], name = all[0]?.name ?? ""): Co
     rank: -1,
     bucketSteps: Math.max(1, ...all.map((columns) => columns.bucketSteps)),
     numPoints: all.reduce((sum, columns) => sum + columns.numPoints, 0),
+    downsampled: all.some((columns) => columns.downsampled),
     step, timeMs: make(), min: make(), max: make(), mean: make(), last: make(), count: make(),
   };
   const at = all.map(() => -1);

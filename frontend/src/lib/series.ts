@@ -14,6 +14,8 @@ export interface WireSeries {
   raw: boolean;
   bucket_steps: number;
   num_points: number;
+  /** Retention dropped points that this window would show. */
+  downsampled?: boolean;
   step: number[];
   time_ms: number[];
   min: (WireNumber | null)[];
@@ -29,6 +31,7 @@ export interface Columns {
   rank: number;
   bucketSteps: number;
   numPoints: number;
+  downsampled?: boolean;
   step: Float64Array;
   timeMs: Float64Array;
   min: Float64Array;
@@ -47,6 +50,7 @@ export function toColumns(series: WireSeries): Columns {
     rank: series.rank,
     bucketSteps: series.bucket_steps,
     numPoints: series.num_points,
+    downsampled: series.downsampled ?? false,
     step: Float64Array.from(series.step),
     timeMs: Float64Array.from(series.time_ms),
     min: toArray(series.min),
@@ -81,6 +85,7 @@ export function mergeTail(head: Columns, tail: Columns, from: number): Columns {
     rank: head.rank,
     bucketSteps: head.bucketSteps,
     numPoints: kept + tail.numPoints,
+    downsampled: head.downsampled === true || tail.downsampled === true,
     step: join(head.step, tail.step),
     timeMs: join(head.timeMs, tail.timeMs),
     min: join(head.min, tail.min),

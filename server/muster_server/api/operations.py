@@ -7,11 +7,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from muster_server.api.deps import By, Cursor, Db, Id, IdempotencyKey, Limit
+from muster_server import clock
+from muster_server.api.deps import By, Config, Cursor, Db, Id, IdempotencyKey, Limit
 from muster_server.db.engine import Database
 from muster_server.domain.checkpoint_keeping import Keep
 from muster_server.errors import InvalidRequest
 from muster_server.schemas.base import Page
+from muster_server.schemas.data import RetentionOut
 from muster_server.schemas.document import Budget
 from muster_server.schemas.experiments import ExperimentDetail, ExperimentOut, SearchOut
 from muster_server.schemas.operations import (
@@ -39,12 +41,15 @@ from muster_server.services import (
     experiment_views,
     file_deletions,
     forks,
+    metrics_retention,
     operations,
     steering,
 )
 from muster_server.services.operations import Caller, Operation, note
 
 router = APIRouter(tags=["operations"])
+
+RETENTION_DAYS_MAX = 36_500
 
 
 @router.post("/experiments/{experiment_id}:pause", status_code=202, operation_id="pause_experiment")
@@ -242,6 +247,32 @@ def list_deletions(
     with db.read() as session:
         return file_deletions.list_deletions(
             session, open_only=open_only, cursor=cursor, limit=limit
+        )
+
+
+@router.get("/retention", operation_id="get_retention")
+def get_retention(
+    db: Db,
+    config: Config,
+    metric_days: Annotated[
+        int | None, Query(ge=1, le=RETENTION_DAYS_MAX, description="As if this were set.")
+    ] = None,
+    log_days: Annotated[
+        int | None, Query(ge=1, le=RETENTION_DAYS_MAX, description="As if this were set.")
+    ] = None,
+) -> RetentionOut:
+    """What is deleted by age, and what that would free now. Nothing is changed.
+
+    The ages are settings of the server (`MUSTER_METRIC_RETENTION_DAYS`, `MUSTER_LOG_RETENTION_DAYS`);
+    with a parameter the answer is about that age instead.
+    """
+    with db.read() as session:
+        return metrics_retention.plan(
+            session,
+            clock.now(),
+            metric_days=config.metric_retention_days if metric_days is None else metric_days,
+            log_days=config.log_retention_days if log_days is None else log_days,
+            is_asked=metric_days is not None or log_days is not None,
         )
 
 

@@ -50,8 +50,6 @@ def _pieces(
     from_step: Step = None,
     to_step: Step = None,
 ) -> Iterator[metrics_export.Piece]:
-    with db.read() as session:
-        metrics_series.get_trial(session, trial_id)
     return metrics_export.visible_pieces(
         db,
         trial_id,
@@ -62,7 +60,15 @@ def _pieces(
     )
 
 
+def _filename(trial_id: int, db: Db) -> str:
+    """Without its ending; says so when retention has left only some of the points."""
+    with db.read() as session:
+        trial = metrics_series.get_trial(session, trial_id)
+        return f"trial-{trial_id}" + ("-downsampled" if trial.num_points_dropped else "")
+
+
 Pieces = Annotated[Iterator[metrics_export.Piece], Depends(_pieces)]
+Filename = Annotated[str, Depends(_filename)]
 """The visible points that an export was asked for."""
 
 
@@ -107,9 +113,11 @@ def get_trial_series(
     response_class=StreamingResponse,
     responses={200: {"content": {"text/csv": {}}}},
 )
-def export_trial_series(trial_id: int, pieces: Pieces) -> StreamingResponse:
-    """The visible points, one line each: name, rank, attempt_no, step, time_ms, value."""
-    return _file(metrics_export.as_csv(pieces), f"trial-{trial_id}.csv", "text/csv; charset=utf-8")
+def export_trial_series(name: Filename, pieces: Pieces) -> StreamingResponse:
+    """The visible points, one line each: name, rank, attempt_no, step, time_ms, value.
+
+    The file of a trial whose metrics retention has downsampled is called so: it has what is kept."""
+    return _file(metrics_export.as_csv(pieces), f"{name}.csv", "text/csv; charset=utf-8")
 
 
 @router.get(
@@ -118,11 +126,9 @@ def export_trial_series(trial_id: int, pieces: Pieces) -> StreamingResponse:
     response_class=StreamingResponse,
     responses={200: {"content": {"application/x-ndjson": {}}}},
 )
-def export_trial_series_lines(trial_id: int, pieces: Pieces) -> StreamingResponse:
+def export_trial_series_lines(name: Filename, pieces: Pieces) -> StreamingResponse:
     """The visible points, one JSON object per line, with the fields of the CSV file."""
-    return _file(
-        metrics_export.as_json_lines(pieces), f"trial-{trial_id}.jsonl", "application/x-ndjson"
-    )
+    return _file(metrics_export.as_json_lines(pieces), f"{name}.jsonl", "application/x-ndjson")
 
 
 @router.get(
@@ -131,11 +137,11 @@ def export_trial_series_lines(trial_id: int, pieces: Pieces) -> StreamingRespons
     response_class=StreamingResponse,
     responses={200: {"content": {"application/vnd.apache.parquet": {}}}},
 )
-def export_trial_series_parquet(trial_id: int, pieces: Pieces) -> StreamingResponse:
+def export_trial_series_parquet(name: Filename, pieces: Pieces) -> StreamingResponse:
     """The visible points as a Parquet file, with the columns of the CSV file."""
     return _file(
         metrics_export.as_parquet(pieces),
-        f"trial-{trial_id}.parquet",
+        f"{name}.parquet",
         "application/vnd.apache.parquet",
     )
 

@@ -43,6 +43,8 @@ class Series(Output):
     bucket_steps: int
     num_points: int
     """Points in the window behind these entries."""
+    downsampled: bool = False
+    """Retention dropped points that this window would show; the buckets are as wide as it left them."""
     step: list[int]
     """Step of the point, or of the last point of the bucket."""
     time_ms: list[int]
@@ -183,3 +185,37 @@ class LogStreamOut(Output):
     size_bytes: int
     num_lines: int
     is_complete: bool
+
+
+class MetricRetentionOut(Output):
+    days: int | None
+    """Trials that ended longer ago; null: never."""
+    num_trials: int
+    """Trials of that age with series that would be downsampled; they have not been yet."""
+    num_points: int
+    """Of these series."""
+    size_bytes: int
+    """What the points take now."""
+    freed_bytes: int
+    """Of that, as estimated from `num_sampled` blocks."""
+    num_sampled: int
+
+
+class LogRetentionOut(Output):
+    days: int | None
+    """Trials that ended longer ago; null: never."""
+    num_trials: int
+    """Trials of that age with logs."""
+    size_bytes: int
+    """Of log text."""
+    freed_bytes: int
+    """What it takes, compressed."""
+
+
+class RetentionOut(Output):
+    """What is deleted by age, and what that would free now."""
+
+    is_set: bool
+    """These ages are the server's settings; false: they were asked about."""
+    metrics: MetricRetentionOut
+    logs: LogRetentionOut

@@ -101,6 +101,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "delete_export": "submit",
     "list_deletions": "view",
     "dismiss_deletion": "admin",
+    "get_retention": "admin",
     # scaling reports
     "create_scaling_report": "submit",
     "list_scaling_reports": "view",

@@ -16,18 +16,21 @@ from sqlalchemy import delete, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database, touch
-from muster_server.db.models import MetricBatchRow, MetricSeriesRow, TrialRow
+from muster_server.db.models import MetricBatchRow, MetricBlockRow, MetricSeriesRow, TrialRow
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries import metrics_blocks as blocks_db
 from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.db.queries.metrics_codec import (
     Points,
+    add_to_rollup,
     concat,
     decode_batch,
     decode_block,
+    downsample,
     encode_block,
     encode_rollup,
     in_order,
+    is_downsampled,
     merge_rollups,
     rollup_width,
     split_blocks,
@@ -167,6 +170,13 @@ def _compact_chunk(session: Session, chunk: list[Any]) -> int:
     }
     num_points = 0
     repeated: list[SeriesRecord] = []
+    # Whatever retention has looked at: there is something new to look at.
+    session.execute(
+        update(TrialRow)
+        .where(TrialRow.id == trial_id, TrialRow.downsampled_at.is_not(None))
+        .values(downsampled_at=None)
+        .execution_options(synchronize_session=False)
+    )
     for name, parts in sorted(by_name.items()):
         points = concat(parts)
         num_points += len(points)
@@ -223,14 +233,42 @@ def _rewrite(
     is_repeated = False
     for first_step, points in into.items():
         old = decode_block(data[series.id, first_step])
+        if is_downsampled(data[series.id, first_step]):
+            is_new = points.steps > (
+                int(old.steps[-1]) if first_step == last_first_step else STEP_MAX
+            )
+            # What a trial reports when it goes on is as exact as anything.
+            blocks.extend(split_blocks(points.only(is_new)))
+            late = points.only(~is_new)
+            if len(late):
+                is_repeated |= _add_to_downsampled(session, series, first_step, old, late)
+            continue
         merged = in_order(concat([old, points]))
         is_repeated |= len(merged) < len(old) + len(points)
         # The last one is filled up, because more will follow; one in between is halved.
         split = split_blocks if first_step == last_first_step else split_evenly
         blocks.extend(split(merged))
-    blocks_db.delete_blocks(session, series.id, list(into))
-    _insert(session, series, blocks)
+    whole = [first_step for first_step in into if not is_downsampled(data[series.id, first_step])]
+    blocks_db.delete_blocks(session, series.id, whole)
+    if blocks:
+        _insert(session, series, blocks)
     return is_repeated
+
+
+def _add_to_downsampled(
+    session: Session, series: SeriesRecord, first_step: int, old: Points, points: Points
+) -> bool:
+    """Points that come after retention has taken others of their block. True when a step was there
+    already, of which only a kept one is known."""
+    block = session.get_one(MetricBlockRow, (series.id, first_step), with_for_update=True)
+    merged = in_order(concat([old, points]))
+    block.rollup = add_to_rollup(block.rollup, points)
+    block.data = encode_block(downsample(merged, rollup_width(block.rollup)), is_downsampled=True)
+    block.num_points += len(points)
+    block.first_step, block.last_step = int(merged.steps[0]), int(merged.steps[-1])
+    block.first_time_ms, block.last_time_ms = int(merged.times_ms[0]), int(merged.times_ms[-1])
+    session.flush()
+    return len(merged) < len(old) + len(points)
 
 
 def _insert(session: Session, series: SeriesRecord, blocks: list[Points]) -> None:

@@ -29,6 +29,7 @@ from muster_server.db.queries.metrics_codec import (
     decode_block,
     decode_rollups,
     in_order,
+    is_downsampled,
     rollup_width,
 )
 from muster_server.domain.metrics import SPAN_MIN_WIDTH, STEP_MAX
@@ -48,6 +49,8 @@ class Parts:
     coarse: their points are then read when they are drawn."""
     exact: Points
     """Ordered; no step of it lies within one of the roll-ups."""
+    kept_width: int = 0
+    """Bucket width for which `exact` was kept, where it has lost points to retention; 0: it has not."""
 
     @property
     def num_points(self) -> int:
@@ -90,12 +93,30 @@ def load(session: Session, segments: Sequence[Segment], widths: Sequence[int]) -
     for segment, tail, whole_parts, cut_blocks in zip(segments, tails, whole, cut, strict=True):
         points = [decode_block(data[b.series_id, b.first_step]) for b in cut_blocks]
         exact = in_order(concat([*points, tail])).between(segment.first_step, segment.last_step)
-        loaded.append(Parts(whole_parts, exact))
+        kept = [b for b in cut_blocks if is_downsampled(data[b.series_id, b.first_step])]
+        kept_width = max((rollup_width(b.rollup) for b in kept), default=0)
+        loaded.append(Parts(whole_parts, exact, kept_width))
     return loaded
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A segment as entries in step order."""
+
+    entries: Entries
+    kept_width: int
+    """0, or the bucket width that some of it is left at because retention dropped the points that
+    a finer picture would need."""
+
+
 def entries_of(session: Session, parts: Parts, width: int) -> Entries:
-    """The segment as entries in step order, none wider than `width`."""
+    """The segment as entries in step order, none wider than `width` where its points are kept."""
+    return draw(session, parts, width).entries
+
+
+def draw(session: Session, parts: Parts, width: int) -> Drawn:
+    """The segment in entries no wider than `width`, or as wide as retention has left them."""
+    kept_width = parts.kept_width if parts.kept_width > width else 0
     fine: list[bytes] = []
     coarse: list[Rollup] = []
     for r in parts.rollups:
@@ -108,14 +129,21 @@ def entries_of(session: Session, parts: Parts, width: int) -> Entries:
         found.append(decode_rollups(fine))
     if coarse:
         data = blocks_db.block_data(session, [(b.series_id, b.first_step) for b in coarse])
-        points = concat([decode_block(block) for _, block in sorted(data.items())])
-        found.append(bucketed(as_entries(points), width))
+        # Their roll-ups tell more than the points that were kept of them: counts and means.
+        lost = [b for b in coarse if is_downsampled(data[b.series_id, b.first_step])]
+        if lost:
+            found.append(decode_rollups([b.rollup for b in lost]))
+            kept_width = max(kept_width, *(rollup_width(b.rollup) for b in lost))
+        whole = [block for _, block in sorted(data.items()) if not is_downsampled(block)]
+        if whole:
+            points = concat([decode_block(block) for block in whole])
+            found.append(bucketed(as_entries(points), width))
     if len(parts.exact):
         found.append(as_entries(parts.exact))
     if len(found) == 1:
-        return found[0]
+        return Drawn(found[0], kept_width)
     entries = joined(found)
-    return entries[np.argsort(entries["step"], kind="stable")]
+    return Drawn(entries[np.argsort(entries["step"], kind="stable")], kept_width)
 
 
 def joined(entries: Sequence[Entries]) -> Entries:

@@ -23,7 +23,7 @@ from muster_server.schemas.data import (
 )
 
 from .metrics_curves import Group, groups_of, lowest_ranks, segments_of, width_for
-from .metrics_loading import Parts, entries_of, joined, load
+from .metrics_loading import Parts, draw, joined, load
 from .metrics_summaries import summaries_of
 
 SERIES_MAX = 200
@@ -162,14 +162,33 @@ def _read_group(
     session: Session, group: Group, parts: Sequence[Parts], width: int, max_points: int
 ) -> Series:
     num_points = sum(p.num_points for p in parts)
-    if num_points <= max_points:
-        entries = joined([entries_of(session, p, 1) for p in parts])
+    raw = num_points <= max_points
+    drawn = [draw(session, p, 1 if raw else width) for p in parts]
+    kept_width = max((d.kept_width for d in drawn), default=0)
+    entries = joined([d.entries for d in drawn])
+    if raw and not kept_width:
         return _to_series(group, entries, raw=True, width=1, num_points=num_points)
-    entries = bucketed(joined([entries_of(session, p, width) for p in parts]), width)
-    return _to_series(group, entries, raw=False, width=width, num_points=num_points)
+    # All buckets of a curve are equally wide: nobody could read it otherwise.
+    width = max(1 if raw else width, kept_width)
+    return _to_series(
+        group,
+        bucketed(entries, width),
+        raw=False,
+        width=width,
+        num_points=num_points,
+        is_downsampled=kept_width > 0,
+    )
 
 
-def _to_series(group: Group, entries: Entries, *, raw: bool, width: int, num_points: int) -> Series:
+def _to_series(
+    group: Group,
+    entries: Entries,
+    *,
+    raw: bool,
+    width: int,
+    num_points: int,
+    is_downsampled: bool = False,
+) -> Series:
     last = _floats(entries["last"])
     if raw:
         low = high = mean = cast("list[float | None]", last)
@@ -185,6 +204,7 @@ def _to_series(group: Group, entries: Entries, *, raw: bool, width: int, num_poi
         raw=raw,
         bucket_steps=width,
         num_points=num_points,
+        downsampled=is_downsampled,
         step=entries["step"].tolist(),
         time_ms=entries["time_ms"].tolist(),
         min=low,

@@ -117,5 +117,9 @@ def sweep() -> None:
         )
 
     sweep_once(
-        get_database(), clock.now(), enqueue=enqueue, log_retention_days=settings.log_retention_days
+        get_database(),
+        clock.now(),
+        enqueue=enqueue,
+        log_retention_days=settings.log_retention_days,
+        metric_retention_days=settings.metric_retention_days,
     )

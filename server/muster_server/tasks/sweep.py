@@ -9,7 +9,7 @@ from collections.abc import Callable
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database
-from muster_server.services import blobs, metrics_compaction, retention
+from muster_server.services import blobs, metrics_compaction, metrics_retention, retention
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +20,10 @@ def sweep_once(
     *,
     enqueue: Callable[[int], object],
     log_retention_days: int | None = None,
+    metric_retention_days: int | None = None,
 ) -> list[int]:
-    """Enqueue the compaction of every trial that is due, then delete what is of no use.
+    """Enqueue the compaction of every trial that is due, then delete what is of no use, and
+    downsample what is old.
 
     Each part has a transaction of its own, and one that fails does not keep the others from
     running. Returns the trials enqueued.
@@ -47,4 +49,9 @@ def sweep_once(
                 part(session)
         except Exception:
             log.exception("sweep_part_failed")
+    if metric_retention_days is not None:
+        try:
+            metrics_retention.downsample_old(database, now, days=metric_retention_days)
+        except Exception:
+            log.exception("downsampling_failed")
     return due

@@ -1,4 +1,4 @@
-"""Commands about what things cost and who gets how much: budget, project, pool, deletions."""
+"""Commands about what things cost and who gets how much: budget, project, pool, deletions, retention."""
 
 from __future__ import annotations
 
@@ -51,6 +51,44 @@ def budget(
     else:
         _print_spending(detail["spending"])
         _print_budget(detail["budget"])
+
+
+def retention(
+    metric_days: Annotated[
+        int | None, typer.Option(min=1, help="As if metrics were kept for so many days.")
+    ] = None,
+    log_days: Annotated[
+        int | None, typer.Option(min=1, help="As if logs were kept for so many days.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is deleted by age and what that would free now; nothing is changed.
+
+    The ages are settings of the server: MUSTER_METRIC_RETENTION_DAYS, MUSTER_LOG_RETENTION_DAYS.
+    """
+    with client_of_environment() as client:
+        found = client.get("/retention", metric_days=metric_days, log_days=log_days)
+    if as_json:
+        print_json(found)
+        return
+    shown = table("what", "kept for", "trials", "takes", "would free", right=("trials",))
+    for what, row in (("metrics", found["metrics"]), ("logs", found["logs"])):
+        days = row["days"]
+        shown.add_row(
+            what,
+            "ever" if days is None else f"{days} days",
+            str(row["num_trials"]),
+            size(row["size_bytes"]),
+            size(row["freed_bytes"]),
+        )
+    console().print(shown)
+    say(
+        "These are the server's settings."
+        if found["is_set"]
+        else "A question only: the server's settings are others."
+    )
+    if found["metrics"]["num_sampled"]:
+        say(f"What metrics would free is estimated from {found['metrics']['num_sampled']} blocks.")
 
 
 def deletions(

@@ -11,16 +11,18 @@ import { JoinTokens } from "./JoinTokens";
 import { Pools } from "./Pools";
 import { Password, Preferences } from "./Profile";
 import { Projects } from "./Projects";
+import { Retention } from "./Retention";
 import { Tokens } from "./Tokens";
 import { Users } from "./Users";
 
-const ALL = ["profile", "tokens", "password", "projects", "pools", "users", "join"] as const;
+const ALL = ["profile", "tokens", "password", "projects", "pools", "users", "join", "retention"] as const;
+const ADMIN: readonly string[] = ["users", "join", "retention"];
 
 export function Settings() {
   const { t } = useTranslation();
   const search = useSearch({ from: "/app/settings" });
   const user = useQuery(me).data;
-  const tabs = ALL.filter((tab) => user?.role === "admin" || (tab !== "users" && tab !== "join"));
+  const tabs = ALL.filter((tab) => user?.role === "admin" || !ADMIN.includes(tab));
   const tab = tabs.find((name) => name === search.tab) ?? "profile";
   return (
     <>
@@ -33,6 +35,7 @@ export function Settings() {
       {tab === "pools" ? <Pools /> : null}
       {tab === "users" ? <Users /> : null}
       {tab === "join" ? <JoinTokens /> : null}
+      {tab === "retention" ? <Retention /> : null}
     </>
   );
 }

@@ -49,6 +49,7 @@ export const charts = {
     buckets: "{{n}} buckets of {{steps}} steps, band is least to greatest",
     bucketsOnly: "{{n}} buckets of {{steps}} steps",
     band: "band is least to greatest of each",
+    downsampled: "points in between dropped by age",
     outside_one: "{{n}} value outside of the axis",
     outside_other: "{{n}} values outside of the axis",
     smoothing: "smoothing {{factor}}",

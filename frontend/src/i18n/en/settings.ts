@@ -3,7 +3,7 @@ import { addEnglish } from "..";
 
 export const settings = {
   settings: {
-    tab: { profile: "Profile", tokens: "API tokens", password: "Password", projects: "Projects", pools: "Pools", users: "Users", join: "Join tokens" },
+    tab: { profile: "Profile", tokens: "API tokens", password: "Password", projects: "Projects", pools: "Pools", users: "Users", join: "Join tokens", retention: "Retention" },
     role: "Role",
     zone: "Time zone",
     local: "Local ({{zone}})",
@@ -12,6 +12,25 @@ export const settings = {
     currentPassword: "Current password",
     newPassword: "New password",
     changePassword: "Change password",
+  },
+  retention: {
+    lead: "Of trials that ended longer ago logs are deleted, and metrics of more than 1,000 points are downsampled: buckets keep their least, greatest, mean and last value. Trials that have not ended lose nothing.",
+    what: "What",
+    metrics: "Metrics",
+    logs: "Logs",
+    keptFor: "Kept for",
+    ever: "ever",
+    days_one: "{{n}} day",
+    days_other: "{{n}} days",
+    trials: "Trials of that age",
+    takes: "Takes",
+    frees: "Would free now",
+    sampled: "estimated from {{n}} blocks",
+    set: "These ages are settings of the server, {{metrics}} and {{logs}}.",
+    ask: "What would it free?",
+    askMetrics: "Metrics kept for, days",
+    askLogs: "Logs kept for, days",
+    answerHint: "A question only: nothing has been changed.",
   },
   projects: {
     create: "New project",

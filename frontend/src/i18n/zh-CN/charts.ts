@@ -49,6 +49,7 @@ export const charts: Same<typeof english> = {
     buckets: "{{n}} 个区间，每个 {{steps}} 步，色带为最小到最大",
     bucketsOnly: "{{n}} 个区间，每个 {{steps}} 步",
     band: "色带为各曲线的最小到最大",
+    downsampled: "其间的点已因超过保留期限而删除",
     outside_one: "{{n}} 个值在坐标轴之外",
     outside_other: "{{n}} 个值在坐标轴之外",
     smoothing: "平滑 {{factor}}",

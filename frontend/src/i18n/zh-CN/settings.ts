@@ -3,7 +3,7 @@ import type { Same } from "../same";
 
 export const settings: Same<typeof english> = {
   settings: {
-    tab: { profile: "个人设置", tokens: "API 令牌", password: "密码", projects: "项目", pools: "资源池", users: "用户", join: "加入令牌" },
+    tab: { profile: "个人设置", tokens: "API 令牌", password: "密码", projects: "项目", pools: "资源池", users: "用户", join: "加入令牌", retention: "保留期限" },
     role: "角色",
     zone: "时区",
     local: "本地（{{zone}}）",
@@ -12,6 +12,25 @@ export const settings: Same<typeof english> = {
     currentPassword: "当前密码",
     newPassword: "新密码",
     changePassword: "修改密码",
+  },
+  retention: {
+    lead: "结束时间更早的试验：日志会被删除，超过 1,000 个点的指标会被降采样，每个区间保留最小值、最大值、平均值和最后一个值。尚未结束的试验不会丢失任何数据。",
+    what: "内容",
+    metrics: "指标",
+    logs: "日志",
+    keptFor: "保留时间",
+    ever: "永久",
+    days_one: "{{n}} 天",
+    days_other: "{{n}} 天",
+    trials: "到期的试验",
+    takes: "占用",
+    frees: "现在可释放",
+    sampled: "由 {{n}} 个数据块估算",
+    set: "期限由服务器设置 {{metrics}} 和 {{logs}} 决定。",
+    ask: "可以释放多少？",
+    askMetrics: "指标保留天数",
+    askLogs: "日志保留天数",
+    answerHint: "仅为查询，未做任何更改。",
   },
   projects: {
     create: "新建项目",

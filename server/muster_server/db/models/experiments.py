@@ -166,6 +166,10 @@ class TrialRow(Base):
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]
     logs_complete: Mapped[bool] = mapped_column(default=False)
+    downsampled_at: Mapped[dt.datetime | None]
+    """When retention looked at all of its metrics; null: it has not, or there are newer ones."""
+    num_points_dropped: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Of its metrics, by retention."""
 
     __table_args__ = (
         UniqueConstraint("experiment_id", "no"),
@@ -359,6 +363,9 @@ class CheckpointRow(Base):
     metrics: Mapped[dict[str, Any]]
     state: Mapped[str] = mapped_column(String(16), default="complete")
     created_at: Mapped[dt.datetime]
+    pinned_at: Mapped[dt.datetime | None]
+    """Since when nothing but its experiment's deletion may delete it; null: policies may."""
+    pinned_by: Mapped[str] = mapped_column(String(160), default="")
 
     __table_args__ = (UniqueConstraint("trial_id", "attempt_no", "step"),)
 

@@ -48,6 +48,8 @@ _BLOCK = struct.Struct("<BI")
 _ROLLUP = struct.Struct("<BxxxxxxxQ")
 _CODEC_RAW = 1
 _CODEC_SHUFFLE_ZLIB = 1
+_CODEC_DOWNSAMPLED = 2
+"""As 1, of the points that `downsample` has kept."""
 
 
 @dataclass(frozen=True)
@@ -138,22 +140,60 @@ def decode_batch(body: bytes, names: Collection[str] | None = None) -> dict[str,
 # ---------------------------------------------------------------- L1: blocks
 
 
-def encode_block(points: Points) -> bytes:
+def encode_block(points: Points, *, is_downsampled: bool = False) -> bytes:
     """Delta steps, delta times and values, each byte-shuffled, together under zlib level 1.
 
     About 5 bytes per point for typical curves. Values keep their bits, NaN payloads included.
+    is_downsampled: they are not all points of the block, which its roll-up tells of.
     """
+    codec = _CODEC_DOWNSAMPLED if is_downsampled else _CODEC_SHUFFLE_ZLIB
     n = len(points)
     columns = b"".join(
         np.ascontiguousarray(column).view(np.uint8).reshape(n, 8).T.tobytes()
         for column in (_delta(points.steps), _delta(points.times_ms), points.values.astype("<f8"))
     )
-    return _BLOCK.pack(_CODEC_SHUFFLE_ZLIB, n) + zlib.compress(columns, 1)
+    return _BLOCK.pack(codec, n) + zlib.compress(columns, 1)
+
+
+def is_downsampled(data: bytes) -> bool:
+    """Whether an encoded block has lost points to retention."""
+    return data[0] == _CODEC_DOWNSAMPLED
+
+
+def downsample(points: Points, width: int, cut_after: int | None = None) -> Points:
+    """The points of ordered ones that show what the curve did, for each anchored bucket of `width`
+    steps: the first and the last, the first with the least and with the greatest finite value, and
+    the first that is not finite. At most five a bucket, so never more than there were.
+
+    cut_after: a step at which one more bucket ends, because what follows it is not visible."""
+    if len(points) == 0:
+        return points
+    keys = 2 * (points.steps // width) + (
+        points.steps > (cut_after if cut_after is not None else -1)
+    )
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(keys)) + 1))
+    ends = np.append(starts[1:], len(points))
+    finite = np.isfinite(points.values)
+    keep = np.zeros(len(points), np.bool_)
+    keep[starts] = keep[ends - 1] = True
+    bucket = np.repeat(np.arange(len(starts)), ends - starts)
+    low = np.minimum.reduceat(np.where(finite, points.values, np.inf), starts)
+    high = np.maximum.reduceat(np.where(finite, points.values, -np.inf), starts)
+    for wanted in (
+        finite & (points.values == low[bucket]),
+        finite & (points.values == high[bucket]),
+        ~finite,
+    ):
+        at = np.flatnonzero(wanted)
+        _, firsts = np.unique(bucket[at], return_index=True)
+        keep[at[firsts]] = True
+    return points.only(keep)
 
 
 def decode_block(data: bytes) -> Points:
+    """All its points, or those that retention has kept: `is_downsampled` tells which."""
     codec, n = _BLOCK.unpack_from(data)
-    if codec != _CODEC_SHUFFLE_ZLIB:
+    if codec not in (_CODEC_SHUFFLE_ZLIB, _CODEC_DOWNSAMPLED):
         raise ValueError(f"unknown block codec {codec}")
     raw = np.frombuffer(zlib.decompress(memoryview(data)[_BLOCK.size :]), np.uint8)
     columns = np.ascontiguousarray(raw.reshape(3, 8, n).transpose(0, 2, 1))
@@ -165,6 +205,16 @@ def encode_rollup(points: Points) -> bytes:
     """Anchored buckets of an ordered, non-empty block: enough to draw it without its points."""
     width = bucket_width(int(points.steps[0]), int(points.steps[-1]), ROLLUP_BUCKETS)
     return _rollup(as_entries(points), width)
+
+
+def add_to_rollup(rollup: bytes, points: Points) -> bytes:
+    """The roll-up with ordered points added. A step that it holds already counts twice: what it
+    was of is not there any more."""
+    old = decode_rollups([rollup])
+    entries = np.concatenate([old, as_entries(points)])
+    entries = entries[np.argsort(entries["step"], kind="stable")]
+    first, last = int(entries["step"][0]), int(entries["step"][-1])
+    return _rollup(entries, max(rollup_width(rollup), bucket_width(first, last, ROLLUP_BUCKETS)))
 
 
 def merge_rollups(rollups: Sequence[bytes], first_step: int, last_step: int) -> bytes:

@@ -1,0 +1,91 @@
+import "../../i18n/en/settings";
+
+import { Button, NumberInput } from "@mantine/core";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { type Retention as Found, retention, type RetentionAges } from "../../api/queries";
+import { Section } from "../../components/basics";
+import { DataTable } from "../../components/DataTable";
+import { QueryView } from "../../components/QueryView";
+import * as format from "../../lib/format";
+
+const METRICS = "MUSTER_METRIC_RETENTION_DAYS";
+const LOGS = "MUSTER_LOG_RETENTION_DAYS";
+
+/** What is deleted by age, and what other ages would free. */
+export function Retention() {
+  const { t } = useTranslation();
+  const query = useQuery(retention({}));
+  const [given, setGiven] = useState<RetentionAges>({});
+  const [asked, setAsked] = useState<RetentionAges | null>(null);
+  const answer = useQuery({ ...retention(asked ?? {}), enabled: asked !== null, placeholderData: keepPreviousData });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    setAsked({ ...given });
+  };
+  const days = (value: number | string): number | undefined => (typeof value === "number" ? value : undefined);
+  return (
+    <>
+      <Section title={t("settings.tab.retention")}>
+        <p className="dim" style={{ margin: "0 0 10px" }}>
+          {t("retention.lead")} {t("retention.set", { metrics: METRICS, logs: LOGS })}
+        </p>
+        <QueryView query={query}>{(data) => <Ages found={data} testId="retention" />}</QueryView>
+      </Section>
+      <Section title={t("retention.ask")}>
+        <form onSubmit={submit} style={{ display: "flex", gap: 10, flexWrap: "wrap", alignItems: "end" }}>
+          <NumberInput label={t("retention.askMetrics")} value={given.metric_days ?? ""} onChange={(value) => setGiven({ ...given, metric_days: days(value) })} min={1} max={36_500} allowDecimal={false} w={200} />
+          <NumberInput label={t("retention.askLogs")} value={given.log_days ?? ""} onChange={(value) => setGiven({ ...given, log_days: days(value) })} min={1} max={36_500} allowDecimal={false} w={200} />
+          <Button type="submit" variant="default" loading={answer.isFetching} disabled={given.metric_days === undefined && given.log_days === undefined} data-testid="retention-ask">
+            {t("retention.ask")}
+          </Button>
+        </form>
+        {asked ? (
+          <div style={{ marginTop: 12 }}>
+            <p className="dim" style={{ margin: "0 0 6px" }}>
+              {t("retention.answerHint")}
+            </p>
+            <QueryView query={answer}>{(data) => <Ages found={data} testId="retention-answer" />}</QueryView>
+          </div>
+        ) : null}
+      </Section>
+    </>
+  );
+}
+
+function Ages({ found, testId }: { found: Found; testId: string }) {
+  const { t } = useTranslation();
+  const rows = [
+    { ...found.metrics, what: "metrics" as const, note: found.metrics.num_sampled ? t("retention.sampled", { n: format.count(found.metrics.num_sampled) }) : "" },
+    { ...found.logs, what: "logs" as const, note: "" },
+  ];
+  return (
+    <DataTable
+      rows={rows}
+      rowKey={(row) => row.what}
+      label={t("settings.tab.retention")}
+      testId={testId}
+      columns={[
+        { id: "what", header: t("retention.what"), lead: true, cell: (row) => <b>{t(`retention.${row.what}`)}</b> },
+        { id: "kept", header: t("retention.keptFor"), cell: (row) => (row.days === null ? t("retention.ever") : t("retention.days", { count: row.days, n: format.count(row.days) })) },
+        { id: "trials", header: t("retention.trials"), align: "right", cell: (row) => (row.days === null ? format.MISSING : format.count(row.num_trials)) },
+        { id: "takes", header: t("retention.takes"), align: "right", cell: (row) => (row.days === null ? format.MISSING : format.bytes(row.size_bytes)) },
+        {
+          id: "frees",
+          header: t("retention.frees"),
+          align: "right",
+          cell: (row) =>
+            row.days === null ? (
+              format.MISSING
+            ) : (
+              <>
+                {format.bytes(row.freed_bytes)} {row.note ? <small className="dim">{row.note}</small> : null}
+              </>
+            ),
+        },
+      ]}
+    />
+  );
+}
