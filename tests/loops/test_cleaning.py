@@ -7,7 +7,14 @@ from sqlalchemy import select, update
 
 from muster.wire import CheckpointRecord, DeletionResult
 from muster_server import clock
-from muster_server.db.models import CheckpointRow, ClusterIdentityRow, FileDeletionRow, NodeRow
+from muster_server.db.models import (
+    AuditRow,
+    CheckpointRow,
+    ClusterIdentityRow,
+    EventRow,
+    FileDeletionRow,
+    NodeRow,
+)
 from muster_server.loops.cleaning import EVERY
 
 from .test_lineage import post, start
@@ -169,3 +176,43 @@ def test_in_an_object_store(controller, agent, submit, member_client, database, 
     assert other.deletions() == [deletion]
     other.report_deletions(DeletionResult(id=deletion.id, outcome="done", freed_bytes=1))
     assert states(database) == {1: "deleted", 2: "complete", 3: "complete"}
+
+
+def test_what_is_pinned_stays_until_it_is_not(
+    controller, agent, submit, member_client, viewer_client, database, later
+):
+    node = agent(slots=1)
+    experiment_id = submit(KEEP, slots=1)
+    controller.tick()
+    allocation_id = start(controller, node)
+    for step, loss in ((1, 0.9), (2, 0.8), (3, 0.1)):
+        save(node, allocation_id, step, loss)
+    with database.read() as session:
+        first = session.scalar(select(CheckpointRow.id).where(CheckpointRow.step == 1))
+    assert viewer_client.post(f"/api/v1/checkpoints/{first}:pin").status_code == 403
+    for _ in range(2):  # a repetition changes nothing
+        assert post(member_client, f"/checkpoints/{first}:pin", status=200)["pinned_at"] is not None
+    node.exit(allocation_id, "success")
+    controller.tick()
+    later(node)
+    controller.tick()
+    assert states(database) == {1: "complete", 2: "deleting", 3: "complete"}
+    second = first + 1
+    assert "deleting" in str(
+        post(member_client, f"/checkpoints/{second}:pin", code="checkpoints.gone")
+    )
+    post(member_client, "/checkpoints/999:pin", code="checkpoints.not_found")
+    plan = member_client.get(f"/api/v1/experiments/{experiment_id}/deletion").json()
+    assert (plan["possible"], plan["code"]) == (False, "experiments.pinned")
+    refused = member_client.delete(f"/api/v1/experiments/{experiment_id}")
+    assert refused.status_code == 409
+    # Unpinned, the policy takes it with its next look, though nothing was saved since.
+    assert post(member_client, f"/checkpoints/{first}:unpin", status=200)["pinned_at"] is None
+    later(node)
+    controller.tick()
+    assert states(database)[1] == "deleting"
+    with database.read() as session:
+        actions = session.scalars(select(AuditRow.action).order_by(AuditRow.id)).all()
+        events = session.scalars(select(EventRow.type).order_by(EventRow.id)).all()
+    assert [a for a in actions if "pinned" in a] == ["checkpoints.pinned", "checkpoints.unpinned"]
+    assert [e for e in events if "pinned" in e] == ["checkpoints.pinned", "checkpoints.unpinned"]

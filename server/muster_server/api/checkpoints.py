@@ -7,11 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from muster_server.api.deps import Cursor, Db, Limit
+from muster_server.api.deps import By, Cursor, Db, Id, Limit
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.base import SafeStr
-from muster_server.schemas.checkpoints import CheckpointListOut, CheckpointState
-from muster_server.services import checkpoint_lists
+from muster_server.schemas.checkpoints import (
+    CheckpointListItem,
+    CheckpointListOut,
+    CheckpointState,
+)
+from muster_server.services import checkpoint_lists, checkpoint_pins
 
 router = APIRouter(tags=["checkpoints"])
 
@@ -39,3 +43,17 @@ def list_checkpoints(
         return checkpoint_lists.list_checkpoints(
             session, wanted, order=order, cursor=cursor, limit=limit
         )
+
+
+@router.post("/checkpoints/{checkpoint_id}:pin", operation_id="pin_checkpoint")
+def pin_checkpoint(checkpoint_id: Id, db: Db, by: By) -> CheckpointListItem:
+    """Have it stay, whatever the policy of its experiment, which then cannot be deleted either."""
+    with db.transaction() as session:
+        return checkpoint_pins.pin(session, checkpoint_id, by)
+
+
+@router.post("/checkpoints/{checkpoint_id}:unpin", operation_id="unpin_checkpoint")
+def unpin_checkpoint(checkpoint_id: Id, db: Db, by: By) -> CheckpointListItem:
+    """Leave it to the policy of its experiment again."""
+    with db.transaction() as session:
+        return checkpoint_pins.unpin(session, checkpoint_id, by)

@@ -1,8 +1,8 @@
 """Which checkpoints of an experiment are kept, and why the others may go.
 
 A policy has three numbers, and what any of them keeps is kept: the newest of each trial, the best of
-each trial, and the best of the whole experiment. Whatever the policy, a checkpoint stays while
-somebody may go on from it: of a trial that has not ended the two newest (should the files of one be
+each trial, and the best of the whole experiment. Whatever the policy, a checkpoint that somebody has
+pinned stays, and one stays while somebody may go on from it: of a trial that has not ended the two newest (should the files of one be
 damaged, the one before it is taken), and one that a fork starts from.
 """
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 NEWEST_IN_USE = 2
 """Of a trial that has not ended."""
+PINNED = "pinned"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,8 @@ class CheckpointView:
     trial_ended: bool = True
     is_needed: bool = False
     """A fork that has not ended starts from it."""
+    is_pinned: bool = False
+    """Somebody wants it to stay, whatever the policy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,8 @@ def judge(
         for checkpoint in chosen:
             why.setdefault(checkpoint.id, reason)
 
+    pinned = {(c.trial_id, c.step) for c in ordered if c.is_pinned}
+    note((c for c in living if (c.trial_id, c.step) in pinned), PINNED)
     for mine in trials.values():
         if not mine[-1].trial_ended:
             note(mine[-NEWEST_IN_USE:], "its trial may go on from it")
@@ -93,14 +98,15 @@ def judge(
     verdicts = []
     for checkpoint in ordered:
         is_replaced = current[checkpoint.trial_id, checkpoint.step] is not checkpoint
-        reason = why.get(checkpoint.id)
+        # A pin is of what lies in the folder, so it holds for the one that was saved there again.
+        reason = PINNED if checkpoint.is_pinned else why.get(checkpoint.id)
         verdicts.append(
             Verdict(
                 checkpoint=checkpoint,
                 is_kept=reason is not None,
                 is_replaced=is_replaced,
                 reason="saved again by a later attempt"
-                if is_replaced
+                if is_replaced and reason is None
                 else reason or keep.sentence(),
             )
         )

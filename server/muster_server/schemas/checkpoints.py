@@ -30,6 +30,9 @@ class CheckpointListItem(Output):
     is_latest: bool
     """Its trial goes on from it."""
     created_at: dt.datetime
+    pinned_at: dt.datetime | None
+    """Since when no policy may delete it; null: it is not pinned."""
+    pinned_by: str
 
 
 class CheckpointTotal(Output):

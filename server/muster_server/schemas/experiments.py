@@ -297,6 +297,9 @@ class CheckpointOut(Output):
     is_latest: bool
     is_best: bool
     created_at: dt.datetime
+    pinned_at: dt.datetime | None
+    """Since when no policy may delete it; null: it is not pinned."""
+    pinned_by: str
 
 
 class ClassScoreOut(Output):

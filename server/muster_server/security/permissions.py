@@ -94,6 +94,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "run_bulk": "submit",
     "preview_checkpoint_cleaning": "view",
     "clean_checkpoints": "submit",
+    "pin_checkpoint": "submit",
+    "unpin_checkpoint": "submit",
     "request_export": "submit",
     "list_trial_exports": "view",
     "get_export": "view",

@@ -32,8 +32,8 @@ from .ownership import require_charge
 SHOWN_MAX = 1000
 """Checkpoints named one by one in a plan."""
 
-Change = tuple[int, int, int]
-"""(newest checkpoint, how many are complete, how many of those of ended trials)."""
+Change = tuple[int, int, int, int]
+"""(newest checkpoint, how many are complete, how many of those of ended trials, how many pinned)."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ def verdicts(session: Session, experiment: ExperimentRow, keep: Keep) -> list[Ve
             CheckpointRow.step,
             CheckpointRow.attempt_no,
             CheckpointRow.metrics,
+            CheckpointRow.pinned_at,
             TrialRow.state,
         )
         .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
@@ -93,6 +94,7 @@ def verdicts(session: Session, experiment: ExperimentRow, keep: Keep) -> list[Ve
             else None,
             trial_ended=row.state in TERMINAL_TRIAL,
             is_needed=row.id in needed,
+            is_pinned=row.pinned_at is not None,
         )
         for row in rows
     ]
@@ -112,6 +114,7 @@ def due(session: Session, seen: dict[int, Change]) -> list[Cleaning]:
             func.max(CheckpointRow.id),
             func.count(),
             func.sum(case((TrialRow.state.in_(TERMINAL_TRIAL), 1), else_=0)),
+            func.count(CheckpointRow.pinned_at),
         )
         .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
         .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
@@ -122,7 +125,7 @@ def due(session: Session, seen: dict[int, Change]) -> list[Cleaning]:
         )
         .group_by(TrialRow.experiment_id)
     ).all()
-    now = {row[0]: (int(row[1]), int(row[2]), int(row[3])) for row in found}
+    now = {row[0]: (int(row[1]), int(row[2]), int(row[3]), int(row[4])) for row in found}
     changed = [
         experiment_id for experiment_id, what in now.items() if seen.get(experiment_id) != what
     ]

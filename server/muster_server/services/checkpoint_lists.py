@@ -77,7 +77,7 @@ def list_checkpoints(
         if key is not None:
             query = query.where(CheckpointRow.id < key[0])
     rows = session.execute(query.limit(limit + 1)).all()
-    items = [_item(*row) for row in rows[:limit]]
+    items = [item(*row) for row in rows[:limit]]
     after = None
     if rows[limit:]:
         last = items[-1]
@@ -98,7 +98,7 @@ def _joined(query: Select[*Ts]) -> Select[*Ts]:
     )
 
 
-def _item(
+def item(
     row: CheckpointRow, trial: TrialRow, experiment: ExperimentRow, project: str
 ) -> CheckpointListItem:
     name = experiment.metric_name
@@ -119,4 +119,6 @@ def _item(
         state=row.state,
         is_latest=row.id == trial.latest_checkpoint_id,
         created_at=row.created_at,
+        pinned_at=row.pinned_at,
+        pinned_by=row.pinned_by,
     )

@@ -46,7 +46,7 @@ from muster_server.schemas.operations import (
     StorageShare,
 )
 
-from . import file_deletions
+from . import checkpoint_pins, file_deletions
 from .checkpoints import OBJECT_STORE, experiment_folder, store_of
 from .experiments import get_experiment
 from .operations import Caller, note, require_ended
@@ -78,7 +78,7 @@ def preview(session: Session, experiment_id: int) -> DeletionPlanOut:
 
 
 def check(session: Session, experiment: ExperimentRow) -> bool:
-    """True. Raises Conflict while something of it runs, may run, or is needed by another one."""
+    """True. Raises Conflict while something of it runs, may run, is pinned, or is needed by another."""
     require_ended(experiment, "deleted")
     held = session.execute(
         select(AllocationRow.node_name, AllocationRow.observed)
@@ -92,6 +92,13 @@ def check(session: Session, experiment: ExperimentRow) -> bool:
             "experiments.still_held",
             f"Experiment {experiment.id} may still run on {held.node_name}, which was lost.",
             hint="Wait until that node is back, or remove it from the cluster.",
+        )
+    num_pinned = checkpoint_pins.num_pinned(session, experiment.id)
+    if num_pinned:
+        raise Conflict(
+            "experiments.pinned",
+            f"Experiment {experiment.id} has {num_pinned} pinned checkpoints.",
+            hint="Unpin them first: somebody wanted them to stay.",
         )
     needed = _needed_by(session, experiment.id)
     if needed is not None:

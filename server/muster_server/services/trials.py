@@ -226,6 +226,8 @@ def list_checkpoints(
             is_latest=row.id == trial.latest_checkpoint_id,
             is_best=row.id == best,
             created_at=row.created_at,
+            pinned_at=row.pinned_at,
+            pinned_by=row.pinned_by,
         )
         for row in rows[:limit]
     ]

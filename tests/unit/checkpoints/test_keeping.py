@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -115,3 +116,20 @@ def test_keeping_more_never_drops_what_less_kept(rows, last, best, experiment_be
             steps = sorted({c.step for c in checkpoints if c.trial_id == trial})
             living = {c.step for c in checkpoints if c.trial_id == trial and c.id in less}
             assert living >= set(steps[-NEWEST_IN_USE:])
+
+
+@given(st.sets(st.integers(1, 10)), st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
+def test_what_is_pinned_stays_and_changes_nothing_else(pins, last, best, experiment_best):
+    numbers = {"last": last, "best": best, "experiment_best": experiment_best}
+    pinned = [replace(c, is_pinned=c.id in pins) for c in TWO_TRIALS]
+    assert kept(pinned, **numbers) == kept(TWO_TRIALS, **numbers) | pins
+
+
+def test_a_pinned_step_that_is_saved_again_stays_pinned():
+    first = CheckpointView(id=1, trial_id=1, step=5, attempt_no=1, is_pinned=True)
+    again = CheckpointView(id=2, trial_id=1, step=5, attempt_no=2)
+    verdicts = judge([first, again], Keep(last=0, best=0))
+    assert [(v.checkpoint.id, v.is_kept, v.reason) for v in verdicts] == [
+        (1, True, "pinned"),
+        (2, True, "pinned"),
+    ]

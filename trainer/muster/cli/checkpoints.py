@@ -1,4 +1,4 @@
-"""muster checkpoint: which there are, which are kept, and one file of a model for use elsewhere."""
+"""muster checkpoint: which there are, which are kept and pinned, and one file of a model for use elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .experiments import ExperimentArgument, find_trial
 from .operations import client_of_environment, size
 from .output import Failure, JsonOption, age, console, number, print_json, say, table
 
-app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, clean up, export.")
+app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, pin, clean up, export.")
 
 POLL_S = 0.5
 
@@ -49,6 +49,7 @@ def list_(
     shown = table("id", "step", "size", "state", "saved", "node", "", right=("id", "step", "size"))
     for row in checkpoints:
         marks = [w for w in ("best", "latest") if row[f"is_{w}"]]
+        marks += ["pinned"] if row["pinned_at"] else []
         shown.add_row(
             str(row["id"]),
             str(row["step"]),
@@ -59,6 +60,38 @@ def list_(
             ", ".join(marks),
         )
     console().print(shown)
+
+
+CheckpointsArgument = Annotated[
+    list[int], typer.Argument(metavar="CHECKPOINT...", help="Their numbers.", min=1)
+]
+
+
+@app.command("pin")
+def pin(checkpoints: CheckpointsArgument, as_json: JsonOption = False) -> None:
+    """Have checkpoints stay, whatever the policy of their experiment."""
+    _pin(checkpoints, "pin", as_json=as_json)
+
+
+@app.command("unpin")
+def unpin(checkpoints: CheckpointsArgument, as_json: JsonOption = False) -> None:
+    """Leave checkpoints to the policy of their experiment again."""
+    _pin(checkpoints, "unpin", as_json=as_json)
+
+
+def _pin(checkpoints: list[int], action: str, *, as_json: bool) -> None:
+    done = []
+    with client_of_environment() as client:
+        for checkpoint_id in checkpoints:
+            row = client.post(f"/checkpoints/{checkpoint_id}:{action}", repeatable=True)
+            done.append(row)
+            if not as_json:
+                say(
+                    f"Checkpoint {row['id']} is {action}ned: step {row['step']} of trial "
+                    f"{row['trial_no']} of experiment {row['experiment_id']}."
+                )
+    if as_json:
+        print_json(done)
 
 
 @app.command("clean")

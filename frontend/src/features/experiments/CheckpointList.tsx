@@ -17,6 +17,7 @@ import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { CleaningDialog } from "../trials/CleaningDialog";
+import { Pinned, PinButton } from "../trials/PinButton";
 
 const STATES: CheckpointState[] = ["complete", "deleting", "deleted"];
 
@@ -37,7 +38,7 @@ export function CheckpointList({ experimentId, project, saved, order, set }: Pro
   const columns: Column<Item>[] = [
     ...(experimentId === null ? [{ id: "experiment", header: t("checkpointList.experiment"), lead: true, cell: (c: Item) => <Link to="/experiments/$experimentId" params={{ experimentId: String(c.experiment_id) }} search={{ tab: "checkpoints" }}>{c.experiment_name}</Link> }] : []),
     { id: "trial", header: t("cleaning.trial"), lead: experimentId !== null, cell: (c) => <Link to="/trials/$trialId" params={{ trialId: String(c.trial_id) }} search={{ tab: "checkpoints" }}>{t("nav.trialNo", { no: c.trial_no })}</Link> },
-    { id: "step", header: t("checkpoints.step"), align: "right", cell: (c) => <span>{c.is_latest ? <Badge size="xs" variant="light">{t("checkpoints.latest")}</Badge> : null} <span className="num">{format.count(c.step)}</span></span> },
+    { id: "step", header: t("checkpoints.step"), align: "right", cell: (c) => <span><Pinned checkpoint={c} /> {c.is_latest ? <Badge size="xs" variant="light">{t("checkpoints.latest")}</Badge> : null} <span className="num">{format.count(c.step)}</span></span> },
     { id: "metric", header: t("checkpointList.metric"), align: "right", cell: (c) => (c.metric_name ? <span><span className="dim">{c.metric_name}</span> {format.metric(c.metric_name, c.metric)}</span> : format.MISSING) },
     { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
     { id: "state", header: t("checkpoints.state"), cell: (c) => t(`checkpointList.${c.state as CheckpointState}`) },
@@ -50,9 +51,12 @@ export function CheckpointList({ experimentId, project, saved, order, set }: Pro
       align: "right",
       cell: (c) =>
         mayChange && c.state === "complete" ? (
-          <LinkButton variant="subtle" size="compact-xs" to="/submit" search={{ from: c.experiment_id, start: String(c.id) }} data-testid="fork-here">
-            {t("fork.here")}
-          </LinkButton>
+          <Group gap={4} justify="flex-end" wrap="nowrap">
+            <PinButton checkpoint={c} />
+            <LinkButton variant="subtle" size="compact-xs" to="/submit" search={{ from: c.experiment_id, start: String(c.id) }} data-testid="fork-here">
+              {t("fork.here")}
+            </LinkButton>
+          </Group>
         ) : null,
     },
   ];

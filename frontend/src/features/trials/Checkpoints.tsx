@@ -15,6 +15,7 @@ import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { CleaningDialog } from "./CleaningDialog";
 import { ExportButton } from "./ExportButton";
+import { Pinned, PinButton } from "./PinButton";
 
 export function Checkpoints({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
@@ -50,7 +51,8 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
                   <>
                     <b className="num">{format.count(c.step)}</b>{" "}
                     {c.is_best ? <Badge size="xs" variant="light" color="green">{t("checkpoints.best")}</Badge> : null}{" "}
-                    {c.is_latest ? <Badge size="xs" variant="light">{t("checkpoints.latest")}</Badge> : null}
+                    {c.is_latest ? <Badge size="xs" variant="light">{t("checkpoints.latest")}</Badge> : null}{" "}
+                    <Pinned checkpoint={c} />
                   </>
                 ),
               },
@@ -78,6 +80,7 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
                 cell: (c) =>
                   c.state === "complete" ? (
                     <Group gap={4} justify="flex-end" wrap="nowrap">
+                    {mayChange ? <PinButton checkpoint={c} /> : null}
                     <ExportButton trialId={trial.id} checkpointId={c.id} last={exports.find((e) => e.checkpoint_id === c.id)} mayAsk={mayChange} />
                     {mayChange ? <LinkButton variant="subtle" size="compact-xs" to="/submit" search={{ from: trial.experiment_id, start: String(c.id) }} data-testid="fork-here">
                       {t("fork.here")}

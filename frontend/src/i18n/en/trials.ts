@@ -311,6 +311,12 @@ export const trials = {
     path: "Path",
     best: "best",
     latest: "latest",
+    pinned: "pinned",
+    pinnedBy: "Pinned by {{who}}",
+    pin: "Pin the checkpoint of step {{step}}",
+    unpin: "Unpin the checkpoint of step {{step}}",
+    pinHint: "Keep it, whatever the policy says. An experiment with pinned checkpoints cannot be deleted.",
+    unpinHint: "Leave it to the policy again.",
   },
   exporting: {
     ask: "Export",

@@ -311,6 +311,12 @@ export const trials: Same<typeof english> = {
     path: "路径",
     best: "最佳",
     latest: "最新",
+    pinned: "已固定",
+    pinnedBy: "由 {{who}} 固定",
+    pin: "固定第 {{step}} 步的检查点",
+    unpin: "取消固定第 {{step}} 步的检查点",
+    pinHint: "无论策略如何都保留它。含有固定检查点的实验不能删除。",
+    unpinHint: "重新交由策略处理。",
   },
   exporting: {
     ask: "导出",
