@@ -814,6 +814,8 @@ def _drop_exports() -> None:
 
 # ---------------------------------------------------------------- what is kept, and for how long
 
+LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
+
 
 def _add_keeping() -> None:
     op.add_column("trials", sa.Column("downsampled_at", Timestamp, nullable=True))
@@ -826,9 +828,16 @@ def _add_keeping() -> None:
         "checkpoints",
         sa.Column("pinned_by", sa.String(length=160), server_default="", nullable=False),
     )
+    for level in LOG_LEVELS:
+        op.add_column(
+            "log_chunks",
+            sa.Column(f"num_{level}", sa.BigInteger(), server_default="0", nullable=False),
+        )
 
 
 def _drop_keeping() -> None:
+    for level in reversed(LOG_LEVELS):
+        op.drop_column("log_chunks", f"num_{level}")
     op.drop_column("checkpoints", "pinned_by")
     op.drop_column("checkpoints", "pinned_at")
     op.drop_column("trials", "num_points_dropped")

@@ -195,3 +195,41 @@ def test_a_log_of_no_experiment_or_trial_is_refused(viewer_client, experiment):
         assert viewer_client.get(address).status_code == 404
     for query in ("trial=0", "limit=0", "cursor=nonsense", "q=(a&regex=true"):
         assert viewer_client.get(f"{path}?{query}").status_code == 422
+
+
+def test_lines_over_time_by_level(viewer_client, database):
+    with database.transaction() as session:
+        row = add_trial(session, add_experiment(session))
+        (allocation,) = add_attempt(session, row)
+        experiment_id, trial_id, offset = row.experiment_id, row.id, 0
+        for second, data in ((0, b"INFO a\nb\n"), (30, b"ERROR c\n"), (90, b"d\nWARNING e\nopen")):
+            offset = logs.append(
+                session, allocation=allocation, local_rank=0, stream="stdout", offset=offset,
+                data=data, now=NOW + dt.timedelta(seconds=second),
+            )  # fmt: skip
+
+    def volume(**params):
+        answer = viewer_client.get(f"/api/v1/trials/{trial_id}/logs/histogram", params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    whole = volume()
+    assert len(whole["edges_ms"]) == len(whole["num_lines"]) + 1 <= 61
+    filled = [
+        (n, {level: counts[i] for level, counts in whole["levels"].items() if counts[i]})
+        for i, n in enumerate(whole["num_lines"])
+        if n
+    ]
+    assert filled == [(2, {"info": 1}), (1, {"error": 1}), (2, {"warning": 1})]
+    assert whole["edges_ms"][0] <= NOW.timestamp() * 1000 < whole["edges_ms"][1]
+    window = volume(
+        since=(NOW + dt.timedelta(seconds=1)).isoformat(),
+        until=(NOW + dt.timedelta(seconds=90)).isoformat(),
+    )
+    assert sum(window["num_lines"]) == sum(window["levels"]["error"]) == 1
+    assert volume(rank=7) == {"edges_ms": [], "num_lines": [], "levels": {}, "num_left": 0}
+    path = f"/api/v1/experiments/{experiment_id}/logs/histogram"
+    assert viewer_client.get(path).json() == whole
+    assert viewer_client.get(path, params={"trial": 2}).status_code == 404
+    wrong = viewer_client.get(f"/api/v1/trials/{trial_id}/logs/histogram", params={"q": "x"})
+    assert wrong.status_code == 422

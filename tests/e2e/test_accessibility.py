@@ -56,6 +56,7 @@ PAGES = [
     "/settings?tab=pools",
     "/settings?tab=users",
     "/settings?tab=join",
+    "/settings?tab=retention",
     "/experiments/999999",
     "/nowhere",
 ]

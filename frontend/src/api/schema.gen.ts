@@ -774,6 +774,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments/{experiment_id}/logs/histogram": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Experiment Log Histogram
+         * @description As of a trial, over all its trials or some: of more than 500 streams those that were written
+         *     to last.
+         */
+        get: operations["get_experiment_log_histogram"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{experiment_id}/scaling-reports": {
         parameters: {
             query?: never;
@@ -2036,6 +2057,27 @@ export interface paths {
          * @description The raw bytes of one stream; of the latest attempt that has it unless one is given.
          */
         get: operations["download_trial_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/logs/histogram": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Trial Log Histogram
+         * @description How many lines of which level were received when, in at most 60 buckets of time: between
+         *     `since` and `until`, or from the first line to the last one.
+         */
+        get: operations["get_trial_log_histogram"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4514,6 +4556,22 @@ export interface components {
         LiveTicket: {
             /** Ticket */
             ticket: string;
+        };
+        /**
+         * LogHistogram
+         * @description How many finished lines were received when: one entry per bucket of time, oldest first.
+         */
+        LogHistogram: {
+            /** Edges Ms */
+            edges_ms: number[];
+            /** Levels */
+            levels: {
+                [key: string]: number[];
+            };
+            /** Num Left */
+            num_left: number;
+            /** Num Lines */
+            num_lines: number[];
         };
         /**
          * LogLeft
@@ -10625,22 +10683,22 @@ export interface operations {
             query?: {
                 /** @description By their numbers. Absent: all. */
                 trial?: number[];
-                /** @description -1: the launcher. Absent: all. */
-                rank?: number[];
-                stream?: ("stdout" | "stderr") | null;
-                attempt?: number | null;
-                node?: string[];
                 /** @description As the text of a line says. Absent: all. */
                 level?: ("debug" | "info" | "warning" | "error" | "critical")[];
-                /** @description Only lines received from this time on. */
-                since?: string | null;
-                /** @description Only lines received before this time. */
-                until?: string | null;
                 /** @description Only lines with this text. */
                 q?: string;
                 /** @description `q` is a pattern of RE2 (linear time, no back-references). */
                 regex?: boolean;
                 match_case?: boolean;
+                /** @description -1: the launcher. Absent: all. */
+                rank?: number[];
+                stream?: ("stdout" | "stderr") | null;
+                attempt?: number | null;
+                node?: string[];
+                /** @description Only lines received from this time on. */
+                since?: string | null;
+                /** @description Only lines received before this time. */
+                until?: string | null;
                 /** @description Begin at this line: stream_id:no, as lines say them. */
                 line?: string | null;
                 /** @description Begin at the first line received then or later. */
@@ -10666,6 +10724,94 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LogPage"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_experiment_log_histogram: {
+        parameters: {
+            query?: {
+                /** @description By their numbers. Absent: all. */
+                trial?: number[];
+                /** @description -1: the launcher. Absent: all. */
+                rank?: number[];
+                stream?: ("stdout" | "stderr") | null;
+                attempt?: number | null;
+                node?: string[];
+                /** @description Only lines received from this time on. */
+                since?: string | null;
+                /** @description Only lines received before this time. */
+                until?: string | null;
+            };
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogHistogram"];
                 };
             };
             /** @description Not signed in */
@@ -16288,22 +16434,22 @@ export interface operations {
     list_trial_log_lines: {
         parameters: {
             query?: {
-                /** @description -1: the launcher. Absent: all. */
-                rank?: number[];
-                stream?: ("stdout" | "stderr") | null;
-                attempt?: number | null;
-                node?: string[];
                 /** @description As the text of a line says. Absent: all. */
                 level?: ("debug" | "info" | "warning" | "error" | "critical")[];
-                /** @description Only lines received from this time on. */
-                since?: string | null;
-                /** @description Only lines received before this time. */
-                until?: string | null;
                 /** @description Only lines with this text. */
                 q?: string;
                 /** @description `q` is a pattern of RE2 (linear time, no back-references). */
                 regex?: boolean;
                 match_case?: boolean;
+                /** @description -1: the launcher. Absent: all. */
+                rank?: number[];
+                stream?: ("stdout" | "stderr") | null;
+                attempt?: number | null;
+                node?: string[];
+                /** @description Only lines received from this time on. */
+                since?: string | null;
+                /** @description Only lines received before this time. */
+                until?: string | null;
                 /** @description Begin at this line: stream_id:no, as lines say them. */
                 line?: string | null;
                 /** @description Begin at the first line received then or later. */
@@ -16409,6 +16555,92 @@ export interface operations {
                 };
                 content: {
                     "text/plain": unknown;
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trial_log_histogram: {
+        parameters: {
+            query?: {
+                /** @description -1: the launcher. Absent: all. */
+                rank?: number[];
+                stream?: ("stdout" | "stderr") | null;
+                attempt?: number | null;
+                node?: string[];
+                /** @description Only lines received from this time on. */
+                since?: string | null;
+                /** @description Only lines received before this time. */
+                until?: string | null;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogHistogram"];
                 };
             };
             /** @description Not signed in */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
@@ -15,8 +15,8 @@ from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.log_lines import PATTERN_MAX_CHARS, Level
 from muster_server.errors import InvalidRequest
 from muster_server.schemas.base import Page, SafeStr
-from muster_server.schemas.data import LogPage, LogStreamOut
-from muster_server.services import log_reading
+from muster_server.schemas.data import LogHistogram, LogPage, LogStreamOut
+from muster_server.services import log_histogram, log_reading
 from muster_server.services.log_streams import LogFilter
 
 router = APIRouter(tags=["logs"])
@@ -27,7 +27,7 @@ Rank = Annotated[int, Query(ge=-1, le=1_000_000)]
 TrialNo = Annotated[int, Query(ge=1, le=2**31 - 1)]
 
 
-async def log_filter(
+async def stream_filter(
     ranks: Annotated[
         list[Rank],
         Query(alias="rank", max_length=1000, description="-1: the launcher. Absent: all."),
@@ -35,16 +35,33 @@ async def log_filter(
     stream: StreamName | None = None,
     attempt: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
     nodes: Annotated[list[NodeName], Query(alias="node", max_length=1000)] = [],  # noqa: B006
-    levels: Annotated[
-        list[Level],
-        Query(alias="level", max_length=5, description="As the text of a line says. Absent: all."),
-    ] = [],  # noqa: B006
     since: Annotated[
         AwareDatetime | None, Query(description="Only lines received from this time on.")
     ] = None,
     until: Annotated[
         AwareDatetime | None, Query(description="Only lines received before this time.")
     ] = None,
+) -> LogFilter:
+    """Which streams and times a request wants."""
+    return LogFilter(
+        ranks=frozenset(ranks) if ranks else None,
+        nodes=frozenset(nodes) if nodes else None,
+        stream=stream,
+        attempt_no=attempt,
+        since=since,
+        until=until,
+    )
+
+
+Streams = Annotated[LogFilter, Depends(stream_filter)]
+
+
+async def log_filter(
+    streams: Streams,
+    levels: Annotated[
+        list[Level],
+        Query(alias="level", max_length=5, description="As the text of a line says. Absent: all."),
+    ] = [],  # noqa: B006
     q: Annotated[
         str, Query(max_length=PATTERN_MAX_CHARS, description="Only lines with this text.")
     ] = "",
@@ -54,18 +71,7 @@ async def log_filter(
     match_case: bool = False,
 ) -> LogFilter:
     """Which lines a request wants."""
-    return LogFilter(
-        ranks=frozenset(ranks) if ranks else None,
-        nodes=frozenset(nodes) if nodes else None,
-        stream=stream,
-        attempt_no=attempt,
-        since=since,
-        until=until,
-        levels=frozenset(levels),
-        text=q,
-        is_regex=regex,
-        match_case=match_case,
-    )
+    return replace(streams, levels=frozenset(levels), text=q, is_regex=regex, match_case=match_case)
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,36 @@ def list_experiment_log_lines(
             cursor=at.cursor,
             start=at.start,
             limit=at.limit,
+        )
+
+
+@router.get("/trials/{trial_id}/logs/histogram", operation_id="get_trial_log_histogram")
+def get_trial_log_histogram(trial_id: int, db: Db, wanted: Streams) -> LogHistogram:
+    """How many lines of which level were received when, in at most 60 buckets of time: between
+    `since` and `until`, or from the first line to the last one."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return log_histogram.of_trial(session, trial_id, wanted)
+
+
+@router.get(
+    "/experiments/{experiment_id}/logs/histogram", operation_id="get_experiment_log_histogram"
+)
+def get_experiment_log_histogram(
+    experiment_id: Id,
+    db: Db,
+    wanted: Streams,
+    trials: Annotated[
+        list[TrialNo],
+        Query(alias="trial", max_length=1000, description="By their numbers. Absent: all."),
+    ] = [],  # noqa: B006
+) -> LogHistogram:
+    """As of a trial, over all its trials or some: of more than 500 streams those that were written
+    to last."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return log_histogram.of_experiment(
+            session, experiment_id, wanted, trial_nos=frozenset(trials)
         )
 
 

@@ -29,6 +29,8 @@ Level = Literal["debug", "info", "warning", "error", "critical"]
 LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error", "critical")
 LEVEL_MAX_CHARS: Final = 200
 """Only the beginning of a line is searched for a level: further on it is what the line is about."""
+COUNTED_BYTES: Final = 4_096
+"""Text in which levels are counted at once, up to the end of its line."""
 PATTERN_MAX_CHARS: Final = 500
 PATTERN_MAX_BYTES: Final = 1 << 20
 """Memory that one compiled pattern may take; RE2 for Python keeps the last 128 of them."""
@@ -114,6 +116,33 @@ def level_of(text: bytes) -> Level | None:
     """The level of one line of `visible` text; None when it names none."""
     found = _ANY_LEVEL.search(text.decode()[:LEVEL_MAX_CHARS])
     return None if found is None else LEVELS[found.lastindex - 1]
+
+
+def count_levels(text: bytes) -> dict[Level, int]:
+    """How many of the finished lines of `visible` text name each level, as level_of says of each;
+    levels that none names are left out. Its time is proportional to the text."""
+    counts: dict[Level, int] = {}
+    end = text.rfind(b"\n") + 1
+    at = 0
+    while at < end:
+        # The time of one search may grow with the square of what is left.
+        border = text.find(b"\n", at + COUNTED_BYTES, end) + 1 or end
+        _count_levels(text[at:border], counts)
+        at = border
+    return counts
+
+
+def _count_levels(text: bytes, counts: dict[Level, int]) -> None:
+    at = 0
+    while (found := _ANY_LEVEL.search(text, at)) is not None:
+        start = text.rfind(b"\n", 0, found.start()) + 1
+        end = text.find(b"\n", found.start())
+        level: Level | None = LEVELS[found.lastindex - 1]
+        if found.end() - start > LEVEL_MAX_CHARS:  # bytes: maybe it is within so many characters
+            level = level_of(text[start:end])
+        if level is not None:
+            counts[level] = counts.get(level, 0) + 1
+        at = end + 1
 
 
 # ---------------------------------------------------------------- searching

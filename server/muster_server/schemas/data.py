@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
+from muster_server.domain.log_lines import Level
+
 from .base import Output, WireFloat
 
 
@@ -219,3 +221,15 @@ class RetentionOut(Output):
     """These ages are the server's settings; false: they were asked about."""
     metrics: MetricRetentionOut
     logs: LogRetentionOut
+
+
+class LogHistogram(Output):
+    """How many finished lines were received when: one entry per bucket of time, oldest first."""
+
+    edges_ms: list[int]
+    """Borders of the buckets, one more than there are; empty when there is no line."""
+    num_lines: list[int]
+    levels: dict[Level, list[int]]
+    """Level → lines that name it; the rest names none."""
+    num_left: int
+    """Streams that were left out because there are too many."""

@@ -163,6 +163,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "export_trial_series_parquet": "view",
     "list_curves": "view",
     "list_trial_log_lines": "view",
+    "get_trial_log_histogram": "view",
+    "get_experiment_log_histogram": "view",
     "list_experiment_log_lines": "view",
     "list_trial_log_streams": "view",
     "download_trial_log": "view",

@@ -36,6 +36,7 @@ from muster_server.services.log_streams import (
     complete_streams,
     find_streams,
     get_trial,
+    trials_of,
     truncated,
 )
 from muster_server.services.log_walk import Walk
@@ -113,23 +114,7 @@ def read_experiment_page(
     Raises NotFound for the experiment and for a trial that it has not.
     """
     experiment = get_experiment(session, experiment_id)
-    ids = select(TrialRow.id).where(TrialRow.experiment_id == experiment.id)
-    if trial_nos:
-        found = set(
-            session.scalars(
-                select(TrialRow.no).where(
-                    TrialRow.experiment_id == experiment.id, TrialRow.no.in_(sorted(trial_nos))
-                )
-            )
-        )
-        missing = sorted(trial_nos - found)
-        if missing:
-            raise NotFound(
-                "trials.not_found",
-                f"Experiment {experiment.id} has no trial {missing[0]}.",
-                hint="Trials are chosen by their numbers within the experiment, from 1.",
-            )
-        ids = ids.where(TrialRow.no.in_(sorted(trial_nos)))
+    ids = trials_of(session, experiment, trial_nos)
     chosen = choose_streams(session, LogStreamRow.trial_id.in_(ids), wanted)
     trials = {
         trial.id: trial

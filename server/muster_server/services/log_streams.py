@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, TypeVarTuple
 
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import AllocationRow, LogChunkRow, LogStreamRow, TrialRow
+from muster_server.db.models import (
+    AllocationRow,
+    ExperimentRow,
+    LogChunkRow,
+    LogStreamRow,
+    TrialRow,
+)
 from muster_server.domain.log_lines import BadPattern, Level, LineTest
 from muster_server.domain.states import TERMINAL_TRIAL
 from muster_server.errors import InvalidRequest, NotFound
@@ -61,6 +67,23 @@ def get_trial(session: Session, trial_id: int) -> TrialRow:
     if trial is None:
         raise NotFound("trials.not_found", f"There is no trial {trial_id}.")
     return trial
+
+
+def trials_of(session: Session, experiment: ExperimentRow, nos: Set[int]) -> Select[int]:
+    """The ids of the trials of an experiment with these numbers; of all, without numbers. Raises
+    NotFound for a trial that it has not."""
+    ids = select(TrialRow.id).where(TrialRow.experiment_id == experiment.id)
+    if not nos:
+        return ids
+    ids = ids.where(TrialRow.no.in_(sorted(nos)))
+    missing = sorted(nos - set(session.scalars(ids.with_only_columns(TrialRow.no))))
+    if missing:
+        raise NotFound(
+            "trials.not_found",
+            f"Experiment {experiment.id} has no trial {missing[0]}.",
+            hint="Trials are chosen by their numbers within the experiment, from 1.",
+        )
+    return ids
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,13 @@ from muster.wire import LAUNCHER_LOCAL_RANK
 from muster_server.db.engine import touch
 from muster_server.db.models import AllocationRow, LogChunkRow, LogStreamRow, WorkerRow
 from muster_server.db.queries.metrics import insert_or_ignore
+from muster_server.domain.log_lines import LEVELS, count_levels, visible
 
 CHUNK_BYTES = 65_536
 """Bytes of log per chunk at most: what reading one line has to decompress."""
+
+OPEN_LINE_BYTES = 16_384
+"""Of a line whose end has not come, held to judge its level when it does."""
 
 Stream = Literal["stdout", "stderr"]
 
@@ -48,7 +52,13 @@ def append(
     new = memoryview(data)[row.size_bytes - offset :]
 
     last = session.execute(
-        select(LogChunkRow.first_line, LogChunkRow.num_newlines, LogChunkRow.received_at)
+        select(
+            LogChunkRow.offset,
+            LogChunkRow.first_line,
+            LogChunkRow.num_newlines,
+            LogChunkRow.received_at,
+            *(getattr(LogChunkRow, f"num_{level}") for level in LEVELS),
+        )
         .where(LogChunkRow.stream_id == row.id)
         .order_by(LogChunkRow.offset.desc())
         .limit(1)
@@ -57,10 +67,18 @@ def append(
     # Lines are ordered by this time; a clock that was set back must not reorder them.
     received_at = max(now, last.received_at) if last else now
     position = row.size_bytes
+    levels = {level: getattr(last, f"num_{level}") if last else 0 for level in LEVELS}
+    is_open = last is not None and row.num_lines > line
+    begun = _open_line(session, row.id, last.offset) if last and is_open else b""
     chunks = []
     for at in range(0, len(new), CHUNK_BYTES):
         piece = bytes(new[at : at + CHUNK_BYTES])
         num_newlines = piece.count(b"\n")
+        if num_newlines:
+            for level, num in count_levels(visible(begun + piece)).items():
+                levels[level] += num
+        begun = (b"" if num_newlines else begun) + piece[piece.rfind(b"\n") + 1 :]
+        begun = begun[-OPEN_LINE_BYTES:]
         chunks.append(
             {
                 "stream_id": row.id,
@@ -68,6 +86,7 @@ def append(
                 "length": len(piece),
                 "first_line": line,
                 "num_newlines": num_newlines,
+                **{f"num_{level}": num for level, num in levels.items()},
                 "received_at": received_at,
                 "data": zlib.compress(piece, 1),
             }
@@ -79,6 +98,18 @@ def append(
     row.num_lines = line + (0 if data.endswith(b"\n") else 1)
     touch(session, f"trial:{allocation.trial_id}:logs")
     return position
+
+
+def _open_line(session: Session, stream_id: int, offset: int) -> bytes:
+    """The end of the stream after its last line end, as far as its last chunk holds it: a line that
+    came in more pieces is judged by its last ones."""
+    data = session.scalar(
+        select(LogChunkRow.data).where(
+            LogChunkRow.stream_id == stream_id, LogChunkRow.offset == offset
+        )
+    )
+    piece = zlib.decompress(data) if data is not None else b""
+    return piece[piece.rfind(b"\n") + 1 :][-OPEN_LINE_BYTES:]
 
 
 def _locked_stream(

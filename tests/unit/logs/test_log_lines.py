@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from collections import Counter
 
-from muster_server.domain.log_lines import LineTest, level_of, visible
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster_server.domain.log_lines import LineTest, count_levels, level_of, visible
 
 
 @pytest.mark.parametrize(
@@ -51,3 +55,17 @@ def test_candidates_are_the_lines_that_pass() -> None:
 def test_a_pattern_that_makes_others_back_track_for_ever_is_linear() -> None:
     test = LineTest(r"(a+)+$|(.*.*)*=", is_regex=True)
     assert not test.passes(b"a" * 200_000 + b"b", None)
+
+
+words = st.sampled_from(
+    ["ERROR", "error:", "[warn]", "INFO", "x", "é" * 90, "y" * 120, "ValueError: no", "W1121 10:00:00",
+     "level=debug", " ", "FATAL", "[rank1]: "]
+)  # fmt: skip
+
+
+@given(st.lists(st.lists(words, max_size=6).map(" ".join), max_size=60), st.booleans())
+def test_levels_of_many_lines_are_those_of_each(lines: list[str], is_finished: bool) -> None:
+    text = ("\n".join(lines) + ("\n" if is_finished else "")).encode()
+    finished = text.split(b"\n")[:-1]
+    expected = Counter(level for line in finished if (level := level_of(line)) is not None)
+    assert count_levels(text) == expected

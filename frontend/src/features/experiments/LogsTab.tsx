@@ -6,7 +6,7 @@ import { type ExperimentDetail, experimentTrials, nodes } from "../../api/querie
 import type { LogSearch } from "../../app/router";
 import { isTerminal } from "../../lib/states";
 import { LogPane } from "../trials/LogPane";
-import type { LogSource } from "../trials/logQuery";
+import { type LogSource, streamsQuery, trialsOf } from "../trials/logQuery";
 
 /** Trials that are offered by name; others are reached by the table of trials. */
 const OFFERED_TRIALS = 200;
@@ -29,6 +29,7 @@ export function ExperimentLog({ experiment: data, search, set }: { experiment: E
     waitingFor: data.reason,
     trials: trials.map((trial) => trial.no),
     page: (query, signal) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/logs", { params: { path: { experiment_id: data.id }, query }, signal })),
+    histogram: (wanted, signal) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/logs/histogram", { params: { path: { experiment_id: data.id }, query: { ...streamsQuery(wanted), trial: trialsOf(wanted) } }, signal })),
   };
   return <LogPane source={source} search={search} set={set} streams={[]} ranks={Array.from({ length: data.slots_per_trial + 1 }, (_, i) => i - 1)} nodes={known.map((node) => node.name)} />;
 }

@@ -8,6 +8,7 @@ import { live } from "../../api/liveHooks";
 import type { LogSearch } from "../../app/router";
 import type { LogFeed } from "./logFeed";
 import { feedKey, isSearch, type LogSource, newFeed } from "./logQuery";
+import { LogHistogram } from "./LogHistogram";
 import { type LogStream, LogToolbar } from "./LogToolbar";
 import { LogView } from "./LogView";
 
@@ -38,6 +39,7 @@ export function LogPane({ source, search, set, streams, ranks, nodes }: Props) {
   return (
     <>
       <LogToolbar source={source} search={search} set={set} streams={streams} ranks={ranks} nodes={nodes} rankName={rankName} />
+      <LogHistogram source={source} search={search} set={set} />
       <LogView key={feedKey(source, search, !inContext)} source={source} search={search} set={set} streams={streams} feed={feed} hits={inContext ? hits : null} rankName={rankName} onClear={() => set(NO_FILTER)} />
     </>
   );

@@ -1,5 +1,5 @@
 /** What the logs of a trial or an experiment are asked for, as the URL says it. */
-import { client, unwrap } from "../../api/client";
+import { client, type Schemas, unwrap } from "../../api/client";
 import type { TrialDetail } from "../../api/queries";
 import type { LogSearch } from "../../app/router";
 import { isTerminal } from "../../lib/states";
@@ -19,6 +19,7 @@ export interface LogSource {
   /** Numbers of trials to choose from; null: it is the log of one trial. */
   trials: number[] | null;
   page: (query: LogQuery & LogAsk, signal: AbortSignal) => Promise<LogPage>;
+  histogram: (search: LogSearch, signal: AbortSignal) => Promise<Schemas["LogHistogram"]>;
 }
 
 export type LogQuery = ReturnType<typeof streamsQuery> & Partial<ReturnType<typeof linesQuery>>;
@@ -31,6 +32,7 @@ export const trialSource = (trial: TrialDetail): LogSource => ({
   waitingFor: trial.pending_reason ?? "",
   trials: null,
   page: (query, signal) => unwrap(client.GET("/api/v1/trials/{trial_id}/logs", { params: { path: { trial_id: trial.id }, query }, signal })),
+  histogram: (search, signal) => unwrap(client.GET("/api/v1/trials/{trial_id}/logs/histogram", { params: { path: { trial_id: trial.id }, query: streamsQuery(search) }, signal })),
 });
 
 const numbers = (text: string | undefined): number[] => text?.split(",").map(Number).filter(Number.isInteger) ?? [];
@@ -51,7 +53,7 @@ export function levelsOf(search: LogSearch): LevelName[] {
 }
 
 /** Which streams and times; without what the lines say. */
-function streamsQuery(search: LogSearch) {
+export function streamsQuery(search: LogSearch) {
   return {
     rank: ranksOf(search),
     node: search.node?.split(",") ?? [],
@@ -72,6 +74,9 @@ export const isSearch = (search: LogSearch): boolean => search.q !== undefined |
 /** What makes another feed necessary. */
 export const feedKey = (source: LogSource, search: LogSearch, withLines: boolean): string =>
   JSON.stringify([source.key, streamsQuery(search), source.trials === null ? null : trialsOf(search), withLines ? linesQuery(search) : null]);
+
+/** What makes another histogram necessary. */
+export const histogramKey = (source: LogSource, search: LogSearch): string => JSON.stringify([source.key, streamsQuery(search), source.trials === null ? null : trialsOf(search)]);
 
 /** withLines: only lines that the search finds; otherwise all of the streams. */
 export function newFeed(source: LogSource, search: LogSearch, withLines: boolean): LogFeed {

@@ -218,6 +218,10 @@ export const trials = {
     hosts: "Hosts",
   },
   logs: {
+    volumeHint: "Lines over time. Left and right choose a time, Enter shows it alone.",
+    volumeOf: "{{from}} to {{to}}: {{lines}}",
+    volumeMost: "at most {{n}} lines in {{width}}",
+    noLevel: "without a level",
     pageHint: "What the trials of an experiment wrote, all ranks and nodes in one log.",
     noExperiment: "No experiment yet.",
     noExperimentHint: "What its processes write appears here as it is written.",

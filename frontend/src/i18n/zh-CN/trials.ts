@@ -218,6 +218,10 @@ export const trials: Same<typeof english> = {
     hosts: "主机",
   },
   logs: {
+    volumeHint: "各时段行数。左右键选择时段，回车只显示该时段。",
+    volumeOf: "{{from}} 至 {{to}}：{{lines}}",
+    volumeMost: "每 {{width}} 最多 {{n}} 行",
+    noLevel: "无级别",
     pageHint: "一个实验的所有试验的输出，所有 rank 和节点合并为一份日志。",
     noExperiment: "还没有实验。",
     noExperimentHint: "其进程的输出会实时显示在这里。",

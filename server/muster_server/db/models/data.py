@@ -125,6 +125,13 @@ class LogChunkRow(Base):
     first_line: Mapped[int] = mapped_column(BigInteger)
     """Number (from 0) of the line that contains the chunk's first byte."""
     num_newlines: Mapped[int]
+    # Finished lines of the stream up to the end of this chunk that name each level; like first_line
+    # a running count, so that those between two moments are a difference.
+    num_debug: Mapped[int] = mapped_column(BigInteger, default=0)
+    num_info: Mapped[int] = mapped_column(BigInteger, default=0)
+    num_warning: Mapped[int] = mapped_column(BigInteger, default=0)
+    num_error: Mapped[int] = mapped_column(BigInteger, default=0)
+    num_critical: Mapped[int] = mapped_column(BigInteger, default=0)
     received_at: Mapped[dt.datetime]
     data: Mapped[bytes] = mapped_column(LargeBinary)
     """zlib."""
