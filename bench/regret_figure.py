@@ -9,7 +9,7 @@ from html import escape
 
 COLORS = {"muster": "#0072b2", "optuna": "#d55e00", "ray": "#7f7f7f"}
 LABELS = {"muster": "Muster (TPE, ASHA promotion)", "optuna": "Optuna (TPE, Hyperband pruner)", "ray": "Ray Tune (ASHA)"}  # fmt: skip
-ROW, LEFT, RIGHT, TOP = 15, 250, 24, 56
+ROW, LEFT, RIGHT, TOP = 20, 250, 24, 56
 WIDTH = 760
 
 
@@ -60,13 +60,14 @@ def draw(
         out.append(
             f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end" fill="#555">{budget} ×</text>'
         )
-        for tool in tools:
+        for place, tool in enumerate(tools):
+            at_y = y + 5 * (place - 1)  # intervals overlap: one above the other
             regrets = [s[i] for s in results[name][tool]]
             mean = statistics.fmean(regrets)
             width = 2.09 * statistics.stdev(regrets) / math.sqrt(len(regrets))
             out.append(
-                f'<line x1="{x(mean - width):.1f}" x2="{x(mean + width):.1f}" y1="{y}" y2="{y}" '
+                f'<line x1="{x(mean - width):.1f}" x2="{x(mean + width):.1f}" y1="{at_y}" y2="{at_y}" '
                 f'stroke="{COLORS[tool]}" stroke-width="1.5" opacity="0.6"/>'
             )
-            out.append(f'<circle cx="{x(mean):.1f}" cy="{y}" r="3.5" fill="{COLORS[tool]}"/>')
+            out.append(f'<circle cx="{x(mean):.1f}" cy="{at_y}" r="3" fill="{COLORS[tool]}"/>')
     return "\n".join([*out, "</svg>\n"])
