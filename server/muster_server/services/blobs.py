@@ -21,6 +21,8 @@ from muster_server.db.models import BlobChunkRow, BlobRow, ExperimentRow
 from muster_server.db.queries.metrics import insert_or_ignore
 from muster_server.errors import InvalidRequest, NotFound, TooLarge
 
+from . import chunks
+
 CHUNK_BYTES = 1 << 20
 MEMBERS_MAX = 20_000
 PATH_MAX_CHARS = 1_000
@@ -70,19 +72,13 @@ def get(session: Session, sha256: str) -> BlobRow:
 
 
 def stream(database: Database, sha256: str) -> Iterator[bytes]:
-    """The bundle piece by piece, each read in a transaction of its own."""
-    index = 0
-    while True:
-        with database.read() as session:
-            data = session.scalar(
-                select(BlobChunkRow.data).where(
-                    BlobChunkRow.sha256 == sha256, BlobChunkRow.idx == index
-                )
-            )
-        if data is None:
-            return
-        yield data
-        index += 1
+    """The bundle piece by piece."""
+    return chunks.stream(
+        database,
+        lambda index: select(BlobChunkRow.data).where(
+            BlobChunkRow.sha256 == sha256, BlobChunkRow.idx == index
+        ),
+    )
 
 
 def list_members(session: Session, sha256: str) -> list[Member]:

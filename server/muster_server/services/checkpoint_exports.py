@@ -30,6 +30,7 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.exports import ExportOut
 from muster_server.settings import Settings
 
+from . import chunks
 from .checkpoints import OBJECT_STORE, store_of, trial_folder
 from .events import add_event
 from .file_deletions import wake_nodes
@@ -299,19 +300,13 @@ def require_done(session: Session, export_id: int) -> ExportOut:
 
 
 def stream(database: Database, export_id: int) -> Iterator[bytes]:
-    """The file piece by piece, each read in a transaction of its own."""
-    idx = 0
-    while True:
-        with database.read() as session:
-            data = session.scalar(
-                select(ExportChunkRow.data).where(
-                    ExportChunkRow.export_id == export_id, ExportChunkRow.idx == idx
-                )
-            )
-        if data is None:
-            return
-        yield data
-        idx += 1
+    """The file piece by piece."""
+    return chunks.stream(
+        database,
+        lambda index: select(ExportChunkRow.data).where(
+            ExportChunkRow.export_id == export_id, ExportChunkRow.idx == index
+        ),
+    )
 
 
 def delete_export(session: Session, export_id: int, caller: Caller) -> None:
