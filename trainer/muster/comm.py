@@ -174,9 +174,11 @@ def _allgather_options() -> Any:
 class AwaitedWork(dist.Work):
     """gloo's Work, that is over once it was waited for: of some kinds gloo never says so itself."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, count: GroupCount | None) -> None:
+        """count: what lets go of it then; None for messages, which are not counted."""
         super().__init__()
         self._inner = inner
+        self._count = count
         self._is_over = False
 
     def wait(self, timeout: timedelta | None = None) -> bool:
@@ -185,6 +187,8 @@ class AwaitedWork(dist.Work):
         else:
             done = self._inner.wait(timeout)
         self._is_over = True
+        if self._count is not None:
+            self._count.ended(self)
         return bool(done)
 
     def get_future(self) -> Any:
@@ -209,9 +213,11 @@ class AwaitedWork(dist.Work):
 class MeasuredWork(AwaitedWork):
     """The same, with the waits noted."""
 
-    def __init__(self, inner: Any, record: Collective, peer: int | None = None) -> None:
+    def __init__(
+        self, inner: Any, count: GroupCount | None, record: Collective, peer: int | None = None
+    ) -> None:
         """peer: the global rank at the other end of a message."""
-        super().__init__(inner)
+        super().__init__(inner, count)
         self._record = record
         self._peer = peer
 
@@ -293,10 +299,9 @@ class MeasuredGroup(dist.ProcessGroup):
             work = call(*args)
             if kind in POINT_TO_POINT:
                 return work
-            if not self._tells(kind, work):
-                work = AwaitedWork(work)
-            self._count.begin(kind, work)
-            return work
+            awaited = AwaitedWork(work, self._count)
+            self._count.begin(kind, awaited)
+            return awaited
         # CPU time, not wall time: on a busy machine the thread may be put aside in between, which
         # is no cost of measuring.
         is_timed = log.is_timing
@@ -307,13 +312,13 @@ class MeasuredGroup(dist.ProcessGroup):
         began = cpu_ns() if is_timed else 0
         # A callback costs more than all the rest of the recording. The caller of one that is not
         # asynchronous waits at once, so it is over when that wait is.
-        tells = self._tells(kind, work)
-        if tells and getattr(args[-1], "asyncOp", True):
+        if getattr(args[-1], "asyncOp", True) and self._tells(kind, work):
             work.get_future().add_done_callback(lambda _: setattr(record, "done", now_ns()))
         other = self._global_ranks[peer] if peer is not None else None
-        measured = MeasuredWork(work, record, other)
-        if kind not in POINT_TO_POINT:
-            self._count.begin(kind, work if tells else measured)
+        count = self._count if kind not in POINT_TO_POINT else None
+        measured = MeasuredWork(work, count, record, other)
+        if count is not None:
+            count.begin(kind, measured)
         if is_timed:
             log.add_cost(prepared_ns + cpu_ns() - began)
         return measured

@@ -23,6 +23,14 @@ class Completable(Protocol):
     def is_completed(self) -> bool: ...
 
 
+class _Over:
+    def is_completed(self) -> bool:
+        return True
+
+
+_OVER = _Over()
+
+
 class GroupCount:
     """Collectives of one process group on this rank, in the order every member calls them.
     Messages between two ranks are not among them: members do not call those alike."""
@@ -36,13 +44,23 @@ class GroupCount:
         self._lock = threading.Lock()
 
     def begin(self, kind: str, work: Completable) -> None:
-        """`work` was just enqueued. It is held until the next look after it is over, and with it
-        its tensors."""
+        """`work` was just enqueued. It is held until `ended`, or the next look after it is over,
+        and with it its tensors."""
         with self._lock:
             self._forget_completed()
             self.num_enqueued += 1
             self.kind = kind
             self._pending.append(work)
+
+    def ended(self, work: Completable) -> None:
+        """`work` was waited for. Let go of it now: while its tensors are held, the next ones need
+        memory of their own."""
+        with self._lock:
+            for i, pending in enumerate(self._pending):
+                if pending is work:
+                    self._pending[i] = _OVER
+                    break
+            self._forget_completed()
 
     def look(self) -> dict[str, Any]:
         """A `wire.GroupProgress`. They are over in order, as far as this counts."""

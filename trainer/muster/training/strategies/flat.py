@@ -31,6 +31,8 @@ def gradients_of(model: nn.Module) -> Tensor:
 
 
 def set_gradients(model: nn.Module, flat: Tensor) -> None:
+    """Gradients become parts of `flat`, which is not to be used for anything else until they have
+    been."""
     parameters = list(model.parameters())
     for parameter, value in zip(parameters, pieces(flat, parameters), strict=True):
-        parameter.grad = value.clone()
+        parameter.grad = value

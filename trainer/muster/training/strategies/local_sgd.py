@@ -27,11 +27,20 @@ from muster.training.strategies import parts
 from muster.training.strategies.base import OWN, Strategy
 from muster.training.strategies.flat import gradients_of, set_gradients, set_parameters
 
+LEAD_MAX = 2
+"""A wish to stop is heeded so many steps later at most: longer would be time that a preempted trial
+does not have."""
+
 
 class LocalSGD(Strategy):
     """Copies that are averaged every `sync_every` steps."""
 
     num_steps = 0
+
+    @property
+    def max_lead(self) -> int | None:
+        # Between two exchanges nobody waits for anybody: not for the votes about stopping either.
+        return min(self.options.sync_every - 1, LEAD_MAX)
 
     def compute_gradients(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
         values = super().compute_gradients(x, y, timer)

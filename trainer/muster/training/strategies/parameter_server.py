@@ -32,7 +32,7 @@ from muster import comm
 from muster.timing import StepTimer
 from muster.training.saving.files import Saved
 from muster.training.strategies.base import Strategy
-from muster.training.strategies.flat import gradients_of, set_gradients, set_parameters
+from muster.training.strategies.flat import pieces, set_gradients, set_parameters
 
 _VERSIONS = 2**23
 """Versions are counted modulo this, so that float32 holds them exactly."""
@@ -58,6 +58,8 @@ class ParameterServer(Strategy):
         self._waiting: list[int] = []
         """On the server: workers that have come to where all meet."""
         self._staleness: Counter[int] = Counter()
+        self._rooms: list[Tensor] = []
+        self._pulled: Tensor | None = None
 
     @property
     def is_server(self) -> bool:
@@ -104,16 +106,22 @@ class ParameterServer(Strategy):
     def _exchange(self, values: dict[str, float]) -> float:
         """Push the gradient, pull the parameters. Returns how many updates were made since the
         parameters that the gradient is of were pulled."""
-        gradient = gradients_of(self.module)
+        said = [values[name] for name in self.workload.names]
+        message = self._room(0)
+        for piece, parameter in self._pieces(message):
+            if parameter.grad is None:
+                piece.zero_()
+            else:
+                piece.copy_(parameter.grad)
         self.optimizer.zero_grad(set_to_none=True)
         self.optimizer.step()  # does nothing here, but the learning rate's schedule expects it
-        said = [values[name] for name in self.workload.names]
-        return self._ask(gradient, [self.version, self.vote, 0.0, *said])
+        return self._ask(message, [self.version, self.vote, 0.0, *said])
 
-    def _ask(self, gradient: Tensor, said: list[float]) -> float:
+    def _ask(self, message: Tensor, said: list[float]) -> float:
+        message[self.num_params :] = message.new_tensor(said)
         with comm.named("ps_push"):
-            dist.send(torch.cat([gradient, gradient.new_tensor(said)]), 0)
-        answer = gradient.new_empty(len(gradient) + _TAIL)
+            dist.send(message, 0)
+        answer = self._answers()
         with comm.named("ps_pull"):
             dist.recv(answer, 0)
         set_parameters(self.module, answer[:-_TAIL])
@@ -126,11 +134,14 @@ class ParameterServer(Strategy):
     def _serve(self, timer: StepTimer) -> dict[str, float]:
         reports = []
         if self.options.staleness == 0:
-            pushed = [self._room() for _ in range(self.num_workers)]
+            pushed = [self._room(number) for number in range(self.num_workers)]
             for worker, message in enumerate(pushed, start=1):
                 with comm.named("ps_push"):
                     dist.recv(message, worker)
-            self._apply(torch.stack([m[: self.num_params] for m in pushed]).sum(0), timer)
+            total, *others = (m[: self.num_params] for m in pushed)
+            for gradient in others:
+                total += gradient
+            self._apply(total, timer)
             for worker, message in enumerate(pushed, start=1):
                 reports.append(self._answer(worker, message))
         else:
@@ -146,13 +157,28 @@ class ParameterServer(Strategy):
         means = torch.tensor(reports, dtype=torch.float64).mean(0).tolist()
         return dict(zip((*self.workload.names, "train/staleness_updates"), means, strict=True))
 
-    def _room(self) -> Tensor:
+    def _room(self, number: int) -> Tensor:
+        """For a message to the server, used again in each step: new memory costs as much as what is
+        done with it."""
         size = self.num_params + _HEAD + len(self.workload.names)
-        return torch.empty(size, device=self.place.device)
+        while len(self._rooms) <= number:
+            self._rooms.append(torch.empty(size, device=self.place.device))
+        return self._rooms[number]
+
+    def _answers(self) -> Tensor:
+        """Likewise for a message from the server."""
+        if self._pulled is None:
+            self._pulled = torch.empty(self.num_params + _TAIL, device=self.place.device)
+        return self._pulled
+
+    def _pieces(self, flat: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Parts of a message, and the parameters that they are for."""
+        parameters = list(self.module.parameters())
+        return zip(pieces(flat, parameters), parameters, strict=True)
 
     def _next(self) -> tuple[int, Tensor]:
         """Whichever message comes first, and whose it is; notes its vote, and who waits."""
-        message = self._room()
+        message = self._room(0)
         with comm.named("ps_push"):
             worker = int(dist.recv(message))
         _, vote, waits = message[self.num_params : self.num_params + _HEAD].tolist()
@@ -166,9 +192,8 @@ class ParameterServer(Strategy):
 
     def meet(self) -> None:
         if not self.is_server:
-            nothing = torch.zeros(self.num_params, device=self.place.device)
             said = [0.0] * len(self.workload.names)
-            self._ask(nothing, [self.version, self.vote, 1.0, *said])
+            self._ask(self._room(0).zero_(), [self.version, self.vote, 1.0, *said])
             return
         while len(self._waiting) < self.num_workers:
             self._next()
@@ -186,15 +211,15 @@ class ParameterServer(Strategy):
             self._send(worker, staleness=0)
         for _ in range(self.num_workers - len(self._waiting)):
             with comm.named("ps_push"):
-                worker = int(dist.recv(self._room()))
+                worker = int(dist.recv(self._room(0)))
             self._send(worker, staleness=0)
         self._waiting.clear()
 
     def _apply(self, gradient: Tensor, timer: StepTimer) -> None:
-        """Update with a sum of gradients of shares. Divided by their number, so that the updates
-        of one step together go as far as a synchronous one."""
+        """Update with a sum of gradients of shares, which is used up. Divided by their number, so that
+        the updates of one step together go as far as a synchronous one."""
         with timer.optimizer():
-            set_gradients(self.module, gradient / self.num_workers)
+            set_gradients(self.module, gradient.div_(self.num_workers))
             self.update()
             self.version = (self.version + 1) % _VERSIONS
 
@@ -208,11 +233,14 @@ class ParameterServer(Strategy):
         return [*said, float(staleness)]
 
     def _send(self, worker: int, *, staleness: int) -> None:
-        flat = parameters_to_vector(self.module.parameters()).detach()
+        answer = self._answers()
+        for piece, parameter in self._pieces(answer):
+            piece.copy_(parameter.detach())
         vote, after = self.agreed or (0, 0)
-        tail = flat.new_tensor([self.version, staleness, vote, *divmod(after, _PARTS)])
+        said = [self.version, staleness, vote, *divmod(after, _PARTS)]
+        answer[-_TAIL:] = answer.new_tensor(said)
         with comm.named("ps_pull"):
-            dist.send(torch.cat([flat, tail]), worker)
+            dist.send(answer, worker)
 
     def counts(self) -> dict[str, float]:
         """Gradients by their staleness: each number up to 7, then 8 to 15, 16 to 31, and so on."""

@@ -32,6 +32,8 @@ class ZeroOne(DataParallel):
         self.optimizer = ZeroRedundancyOptimizer(
             plain.param_groups,
             optimizer_class=type(plain),
+            # One message from each worker after a step, and not one per parameter.
+            parameters_as_bucket_view=True,
             **{name: value for name, value in plain.defaults.items() if name in takes},
         )
         return self.optimizer
