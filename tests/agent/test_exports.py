@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from muster import checkpoints, shards, wire
-from muster.shards import Chunk, Stored
+from muster.testing.buckets import Buckets, buckets
+from muster.testing.models import NUMBERS, save_model
 from muster_agent.storage import Storage
 
 CLUSTER = "aaaa1111"
-NUMBERS = 400_000
-"""Of float32: two pieces."""
 
 
 def save(home: Path, step: int) -> Path:
-    """A checkpoint whose model has one tensor, in two shards."""
-    trial = home / "storage" / "experiment-3" / "trial-2"
+    """A checkpoint in an agent's storage folder."""
     Storage(home / "storage").claim("experiment-3/trial-2", CLUSTER)
-    folder = checkpoints.begin(trial, step)
-    half = NUMBERS // 2
-    chunks = []
-    for part in range(2):
-        data = struct.pack(f"<{half}f", *([float(part)] * half))
-        header = (
-            f'{{"w":{{"dtype":"F32","shape":[{half}],"data_offsets":[0,{len(data)}]}}}}'.encode()
-        )
-        name = f"shard-{part:05d}.safetensors"
-        (folder / name).write_bytes(len(header).to_bytes(8, "little") + header + data)
-        chunks.append(Chunk((part * half,), (half,), name, "w"))
-    shards.write_index(folder, {"model/w": Stored("F32", (NUMBERS,), tuple(chunks))})
-    final, _ = checkpoints.commit(folder, step=step)
-    return final
+    return save_model(home / "storage" / "experiment-3" / "trial-2", step)
 
 
 def wanted(plane: Any, number: int, step: int, **changes: Any) -> wire.Export:
@@ -46,6 +33,46 @@ def wanted(plane: Any, number: int, step: int, **changes: Any) -> wire.Export:
         **changes,
     }
     return wire.Export(**fields)
+
+
+@pytest.fixture
+def s3() -> Iterator[Buckets]:
+    with buckets("bucket") as started:
+        yield started
+
+
+def test_a_model_in_an_object_store_is_fetched_verified_and_sent(
+    s3: Buckets, agent: Any, plane: Any, tmp_path: Path, wait_for: Any
+) -> None:
+    root = f"s3://bucket/muster-{CLUSTER}/experiment-3/trial-2"
+    for step in (1, 2):
+        folder = save_model(tmp_path, step)
+        for path in folder.iterdir():
+            s3.put(f"{root}/{folder.name}/{path.name}", path.read_bytes())
+    changed = bytearray(s3.get(f"{root}/step-00000002/shard-00001.safetensors"))
+    changed[-1] ^= 1
+    s3.put(f"{root}/step-00000002/shard-00001.safetensors", bytes(changed))
+
+    wait_for(lambda: plane.registrations)
+    for number, step in ((1, 1), (2, 2), (3, 3)):
+        plane.want_exported(wanted(plane, number, step, storage_url="s3://bucket", storage_id=""))
+    plane.want_exported(wanted(plane, 4, 1, storage_url="s3://nowhere", storage_id=""))
+    found = wait_for(lambda: len(plane.export_results) >= 4 and plane.export_results)
+    results = {r.id: r for r in found}
+
+    size, content = shards.exported(tmp_path / "step-00000001")
+    file = b"".join(content)
+    pieces = plane.exported[1]
+    assert b"".join(pieces[i] for i in sorted(pieces)) == file
+    assert results[1] == wire.ExportResult(
+        id=1, outcome="done", size_bytes=size, sha256=hashlib.sha256(file).hexdigest()
+    )
+    assert {results[number].outcome for number in (2, 3, 4)} == {"failed"}
+    assert "shard-00001.safetensors does not have the SHA-256" in results[2].message
+    assert "step-00000003" in results[3].message
+    assert "s3://nowhere" in results[4].message
+    assert set(plane.exported) == {1}, "nothing is sent of what is not whole"
+    assert not list(agent.home.glob("export-*")), "what was fetched is let go of"
 
 
 def test_a_model_is_sent_in_pieces_and_what_cannot_be_says_why(

@@ -25,16 +25,18 @@ def load(path: Path) -> ModuleType:
 @pytest.mark.parametrize("path", GENERATORS, ids=[path.stem for path in GENERATORS])
 def test_the_page_is_up_to_date(path: Path) -> None:
     module = load(path)
-    assert module.TARGET.read_text() == module.generate(), (
-        f"run: .venv/bin/python {path.relative_to(ROOT)}"
-    )
+    pages = {module.TARGET: module.generate, **getattr(module, "TRANSLATED", {})}
+    for page, generate in pages.items():
+        assert page.read_text() == generate(), f"run: .venv/bin/python {path.relative_to(ROOT)}"
 
 
 def test_contributing_names_every_generated_file() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     table = text.partition("## Generated files")[2].partition("\n## ")[0]
     named = set(re.findall(r"^\| `([^`]+)`", table, re.MULTILINE))
-    generated = {str(load(path).TARGET.relative_to(ROOT)) for path in GENERATORS}
+    modules = [load(path) for path in GENERATORS]
+    pages = [page for m in modules for page in (m.TARGET, *getattr(m, "TRANSLATED", ()))]
+    generated = {str(page.relative_to(ROOT)) for page in pages}
     assert generated <= named
     for name in named:
         assert list(ROOT.glob(name)), f"{name} does not exist"

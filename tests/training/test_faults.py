@@ -4,16 +4,20 @@ same workers do the same sums in the same order, whatever the time between them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from muster import checkpoints
 from muster.testing.buckets import buckets
+from muster.testing.chaos.disks import SmallDisk, can_mount
+from muster.testing.faults import names
 from muster.testing.jobs import Job
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -51,9 +55,14 @@ class Played:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     folder = tmp_path_factory.mktemp("faults")
-    with buckets("checkpoints") as s3:
+    disk = SmallDisk(folder / "disk-full" / "first" / "checkpoints")
+    with contextlib.ExitStack() as undo:
+        s3 = undo.enter_context(buckets("checkpoints"))
+        if can_mount():
+            disk.mount(size_mib=1)
+            undo.callback(disk.unmount)
         done = subprocess.run(
             [sys.executable, str(SCRIPT), str(folder), "s3://checkpoints/trial-1"],
             capture_output=True,
@@ -61,14 +70,14 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
             timeout=540,
         )
         stored = s3.keys("s3://checkpoints/trial-1/")
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
-    return Played(
-        folder, done.stdout, [key.removeprefix("s3://checkpoints/trial-1/") for key in stored]
-    )
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
+        names = [key.removeprefix("s3://checkpoints/trial-1/") for key in stored]
+        yield Played(folder, done.stdout, names)
 
 
 def test_without_a_fault_every_step_is_saved(played: Played) -> None:
     assert played.ends["whole"] == {"first": [0, 0]}
+    assert {*played.ends, "disk-full"} == {"whole", *names("workers")}, "what is documented is done"
     assert played.saved("whole", "first") == list(range(1, STEPS + 1))
 
 
@@ -80,11 +89,23 @@ def test_a_worker_killed_while_it_saves(played: Played) -> None:
     played.goes_on_like_the_whole("killed", 2)
 
 
-def test_a_disk_that_is_full_while_one_worker_saves(played: Played) -> None:
-    assert played.ends["disk-full"] == {"first": [1, 1], "second": [0, 0]}
-    assert played.said.count("[Errno 27] rank 1: File too large") >= 2, "on every rank"
-    assert played.saved("disk-full", "first") == [1, 2]
-    played.goes_on_like_the_whole("disk-full", 2)
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("disk-full", "[Errno 28] rank"),  # a disk of 1 MiB; whichever worker is refused first
+        ("cut-short", "[Errno 27] rank 1: File too large"),  # a limit, in the middle of a file
+        ("publishing-refused", "[Errno 28] No space left on device"),  # worker 0 writes the index
+    ],
+)
+def test_a_disk_that_refuses_while_workers_save(played: Played, fault: str, said: str) -> None:
+    """The first needs a disk of its own. Who may not mount one has the other two, as real."""
+    if fault == "disk-full" and fault not in played.ends:
+        assert not can_mount()
+        return
+    assert played.ends[fault] == {"first": [1, 1], "second": [0, 0]}
+    assert played.said.count(said) >= 2, "on every rank"
+    assert played.saved(fault, "first") == [1, 2]
+    played.goes_on_like_the_whole(fault, 2)
 
 
 def test_sigterm_while_a_checkpoint_is_saved(played: Played) -> None:

@@ -2,7 +2,8 @@
 
     python faults.py FOLDER URL
 
-URL: a folder of an object store, which one of them saves to.
+URL: a folder of an object store, which one of them saves to. Where FOLDER/disk-full/first/checkpoints
+is a small disk, it is filled while two workers save to it.
 Writes FOLDER/<name>/<part>/{reports.jsonl, checkpoints/}, and FOLDER/ends.json: name → part → exit
 codes of the ranks, -9 for one that was killed. What goes wrong, goes wrong in the worker itself, in
 the middle of writing its file of step AT; everything around it is real.
@@ -27,7 +28,8 @@ import torch.distributed as dist
 from strategies import train
 
 import muster
-from muster import checkpoints, comm
+from muster import checkpoints, comm, shards
+from muster.testing.chaos.disks import SmallDisk
 from muster.testing.forked import fork
 from muster.testing.strategies import CASES, document
 from muster.training.saving import files
@@ -51,7 +53,12 @@ def killed(write: Write, path: Path, tensors: Any) -> checkpoints.FileFacts:
 
 
 def disk_full(write: Write, path: Path, tensors: Any) -> checkpoints.FileFacts:
-    # A limit on the length of files is what a full disk can be had like without being root.
+    SmallDisk(path.parent.parent).fill()
+    return write(path, tensors)
+
+
+def cut_short(write: Write, path: Path, tensors: Any) -> checkpoints.FileFacts:
+    # Fails in the middle of the file, as a quota does.
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM_BYTES, hard))
     try:
@@ -65,9 +72,17 @@ def told_to_stop(write: Write, path: Path, tensors: Any) -> checkpoints.FileFact
     return write(path, tensors)
 
 
+def publishing_refused(write: Write, path: Path, tensors: Any) -> checkpoints.FileFacts:
+    # The kernel says of this device that it is full, to anybody, root or not.
+    (path.parent / shards.INDEX).symlink_to("/dev/full")
+    return write(path, tensors)
+
+
 FAULTS: dict[str, Callable[..., checkpoints.FileFacts]] = {
     "killed": killed,
     "disk-full": disk_full,
+    "cut-short": cut_short,
+    "publishing-refused": publishing_refused,
     "told-to-stop": told_to_stop,
 }
 
@@ -128,7 +143,11 @@ def main() -> None:
     ends: dict[str, dict[str, list[int]]] = {"whole": {"first": run(folder / "whole" / "first")}}
     for fault in FAULTS:
         here = folder / fault
+        disk = SmallDisk(here / "first" / "checkpoints")
+        if fault == "disk-full" and not disk.folder.is_mount():
+            continue  # only who may mount has a disk to fill
         ends[fault] = {"first": run(here / "first", fault)}
+        disk.empty()
         # An attempt that goes on finds the folder as the one before has left it.
         ends[fault]["second"] = run(here / "second", resume=str(newest(here / "first")))
     here = folder / "damaged"

@@ -53,7 +53,7 @@ def train(
     is_stopped: bool = False,
 ) -> None:
     if rank == 0:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps({"config": document, "seed": 5}))
     if world > 1:
         dist.barrier(group=comm.control_group())

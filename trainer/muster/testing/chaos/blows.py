@@ -284,17 +284,25 @@ def _thaw(process: psutil.Process) -> None:
 
 def _trial_of(process: psutil.Process, what: str) -> int | None:
     """Of which trial it is a shim or a rank; None: it is neither."""
+    if what == "shim":
+        return trial_of_shim(process)
     try:
         command, environment = process.cmdline(), process.environ()
     except (psutil.Error, OSError):
         return None
-    if what == "shim" and "muster_agent.shim" in command:
-        folder = Path(command[command.index("--dir") + 1])
-        try:
-            spec = json.loads((folder / "spec.json").read_text())
-        except (OSError, ValueError):
-            return None
-        return int(spec["trial_id"])
     if what == "rank" and "RANK" in environment and "muster.testing.scripted" in command:
         return int(environment["MUSTER_TRIAL_ID"])
     return None
+
+
+def trial_of_shim(process: psutil.Process) -> int | None:
+    """Of which trial it is a shim; None: it is none, or has ended."""
+    try:
+        command = process.cmdline()
+        if "muster_agent.shim" not in command:
+            return None
+        folder = Path(command[command.index("--dir") + 1])
+        spec = json.loads((folder / "spec.json").read_text())
+    except (psutil.Error, OSError, ValueError):
+        return None
+    return int(spec["trial_id"])
