@@ -1,7 +1,7 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-import { traceViewer } from "./scripts/traceViewer";
+import { traceViewer } from "./scripts/traceViewer.ts";
 
 const backend = process.env["MUSTER_URL"] ?? "http://127.0.0.1:8470";
 

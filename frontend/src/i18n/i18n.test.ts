@@ -12,6 +12,7 @@ import { experiments } from "./en/experiments";
 import { keys } from "./en/keys";
 import { overview } from "./en/overview";
 import { planner } from "./en/planner";
+import { pipeline } from "./en/pipeline";
 import { profiles } from "./en/profiles";
 import { scaling } from "./en/scaling";
 import { search } from "./en/search";
@@ -29,7 +30,7 @@ function flatten(node: object, prefix = ""): Map<string, string> {
   }
   return out;
 }
-const late = { charts, checkpointList, cluster, compare, diagnosis, experiments, keys, overview, planner, profiles, scaling, search, settings, submit, table, trials };
+const late = { charts, checkpointList, cluster, compare, diagnosis, experiments, keys, overview, pipeline, planner, profiles, scaling, search, settings, submit, table, trials };
 const english = flatten(Object.values(late).reduce((all, texts) => ({ ...all, ...texts }), { ...en }));
 const chinese = flatten(zhCN);
 

@@ -21,6 +21,7 @@ import { recentMean } from "../../lib/series";
 import { isTerminal } from "../../lib/states";
 import { trialSource } from "./Metrics";
 import { Foreseen } from "./Foreseen";
+import { PipelineFigure } from "./PipelineFigure";
 import { Profiles } from "./Profiles";
 import { MemoryTable, RankTable, StageTable, TrafficTable } from "./PerformanceTables";
 import { useSeriesStore } from "./useSeriesStore";
@@ -98,7 +99,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
           {hasMfu ? <SeriesChart id="mfu" title={t("perf.mfu")} metric="throughput/mfu" source={mfu} syncKey="perf" /> : null}
         </div>
       </Section>
-      <QueryView query={measured}>{(data) => <Measured data={data} nodes={new Map((workers.data?.items ?? []).map((w) => [w.rank, w.node_name]))} />}</QueryView>
+      <QueryView query={measured}>{(data) => <Measured trial={trial} data={data} nodes={new Map((workers.data?.items ?? []).map((w) => [w.rank, w.node_name]))} />}</QueryView>
       <Section title={t("perf.memory")} note={t("perf.memoryNote")}>
         <QueryView query={workers}>{(data) => <MemoryTable workers={data.items} />}</QueryView>
       </Section>
@@ -108,7 +109,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   );
 }
 
-function Measured({ data, nodes }: { data: TrialPerformance; nodes: Map<number, string> }) {
+function Measured({ trial, data, nodes }: { trial: TrialDetail; data: TrialPerformance; nodes: Map<number, string> }) {
   const { t } = useTranslation();
   return (
     <>
@@ -118,6 +119,7 @@ function Measured({ data, nodes }: { data: TrialPerformance; nodes: Map<number, 
       </Section>
       {data.stages.length > 0 ? (
         <Section title={t("perf.stages")} note={data.imbalance === null ? null : t("perf.stagesNote", { share: format.pct(data.imbalance) })}>
+          <PipelineFigure trial={trial} data={data} />
           <StageTable stages={data.stages} />
         </Section>
       ) : null}

@@ -10,6 +10,7 @@ import type { diagnosis } from "./diagnosis";
 import type { experiments } from "./experiments";
 import type { keys } from "./keys";
 import type { overview } from "./overview";
+import type { pipeline } from "./pipeline";
 import type { planner } from "./planner";
 import type { profiles } from "./profiles";
 import type { scaling } from "./scaling";
@@ -19,4 +20,4 @@ import type { submit } from "./submit";
 import type { table } from "./table";
 import type { trials } from "./trials";
 
-export type Late = typeof charts & typeof checkpointList & typeof cluster & typeof compare & typeof diagnosis & typeof experiments & typeof keys & typeof overview & typeof planner & typeof profiles & typeof scaling & typeof search & typeof settings & typeof submit & typeof table & typeof trials;
+export type Late = typeof charts & typeof checkpointList & typeof cluster & typeof compare & typeof diagnosis & typeof experiments & typeof keys & typeof overview & typeof pipeline & typeof planner & typeof profiles & typeof scaling & typeof search & typeof settings & typeof submit & typeof table & typeof trials;

@@ -12,6 +12,7 @@ import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { overview } from "./overview";
 import { planner } from "./planner";
+import { pipeline } from "./pipeline";
 import { profiles } from "./profiles";
 import { scaling } from "./scaling";
 import { search } from "./search";
@@ -35,6 +36,7 @@ export const zhCN: Same<typeof en & Late> = {
   ...diagnosis,
   ...keys,
   ...planner,
+  ...pipeline,
   ...profiles,
   ...scaling,
   ...search,
