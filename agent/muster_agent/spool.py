@@ -32,6 +32,11 @@ HOLD_BYTES = 16 * 1024 * 1024
 """What a shim keeps in memory while its disk is full; then only metrics are lost."""
 _SIZE_CHECK_EVERY = 256
 """Appends between two looks at the total size."""
+_FULL_CHECK_EVERY = 8
+"""The same while it is full: what the server has taken makes room."""
+_SEGMENTS_MIN = 4
+"""Room is made by whole segments, so a small spool has small ones: in one segment that is as large
+as the spool nothing would ever go, and the spool would stay full for good."""
 
 
 class RecordWriter:
@@ -43,6 +48,7 @@ class RecordWriter:
         """hold_bytes: to keep in memory while the disk is full; 0: `append` raises OSError then."""
         self._folder = folder
         self._limit_bytes = limit_bytes
+        self._segment_bytes = min(SEGMENT_BYTES, max(1, limit_bytes // _SEGMENTS_MIN))
         self._hold_bytes = hold_bytes
         self._held: collections.deque[_Held] = collections.deque()
         self._held_bytes = 0
@@ -94,7 +100,7 @@ class RecordWriter:
             self._held_bytes -= len(self._held.popleft().record)
 
     def _write(self, item: _Held) -> int:
-        if self._size >= SEGMENT_BYTES:
+        if self._size >= self._segment_bytes:
             full = self._fd
             self._open(self._folder / _segment_name(self.num_records + 1))
             os.close(full)
@@ -135,6 +141,8 @@ class RecordWriter:
                 with contextlib.suppress(OSError):
                     total += segment.stat().st_size
             self._is_full = total >= self._limit_bytes
+            if self._is_full:
+                self._appends_until_check = _FULL_CHECK_EVERY
         self._appends_until_check -= 1
         return self._is_full
 

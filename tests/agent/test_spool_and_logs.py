@@ -95,6 +95,26 @@ def test_full_spool_drops_metrics_only_and_says_how_many(tmp_path: Path) -> None
     assert records[1].text.startswith("2 metric records were lost")
 
 
+def test_a_spool_that_was_full_has_room_again_for_what_the_server_took(tmp_path: Path) -> None:
+    limit = 50_000  # far less than a segment of a large spool
+    writer, reader = RecordWriter(tmp_path, limit_bytes=limit), RecordReader(tmp_path)
+    step = 0
+    while step < 2_000 and (step == 0 or writer.append(metrics(step))):
+        step += 1
+    assert step < 2_000
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.jsonl")) < 3 * limit
+    acked = writer.num_records
+    while lines := reader.read(acked, max_records=1000, max_bytes=1 << 20):
+        acked = lines[-1].seq
+    reader.drop_until(acked)
+    taken = [writer.append(metrics(step)) for step in range(3_000, 3_020)]
+    assert all(taken[-10:])
+    writer.close()
+    texts = [r.record.text for r in read_records(tmp_path) if r.record.type == "message"]  # type: ignore[union-attr]
+    assert len(texts) == 1
+    assert "metric records were lost" in texts[0]
+
+
 @contextlib.contextmanager
 def full_disk(writer: RecordWriter) -> Iterator[None]:
     """No file of this process may grow past what the spool has now."""
