@@ -71,7 +71,8 @@ def first_step(given: argparse.Namespace) -> None:
         code.mkdir()
         shutil.copy(EXAMPLE, code / "train.py")
         shutil.copy(Path(__file__).with_name("first_step.py"), code)
-        stack = Stack(folder / "home", agents=1, slots=2)
+        warm = {"agent-local-1": {"MUSTER_AGENT_WARM_WORKERS": "all"}}
+        stack = Stack(folder / "home", agents=1, slots=2, environment=warm if given.warm else None)
         try:
             stack.start()
             for number in range(given.times + 1):
@@ -433,6 +434,7 @@ def main() -> None:
 
     sub = command("first-step", first_step, simulated=False)
     sub.add_argument("--times", type=int, default=5)
+    sub.add_argument("--warm", action="store_true", help="fork workers from warm parents")
     sub = command("dead-worker", dead_worker, simulated=False)
     sub.add_argument("--times", type=int, default=10)
     sub.add_argument("--rank", type=int, default=3)

@@ -295,6 +295,7 @@ def document(name: str, args: argparse.Namespace) -> dict[str, Any]:
         "resources": {"slots": workers},
         "strategy": strategy,
         "checkpoints": {"every": None},
+        "measure": {"steps": not args.bare, "comm": not args.bare},
     }
 
 
@@ -306,7 +307,7 @@ def work(name: str, folder: Path, args: argparse.Namespace, rank: int) -> None:
     group = None
     if workers > 1:
         dist.init_process_group(
-            comm.backend("gloo", measure=True),
+            comm.backend("gloo", measure=not args.bare),
             store=dist.FileStore(str(folder / "store"), workers),
             rank=rank,
             world_size=workers,
@@ -345,6 +346,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=64, help="samples per step, of all workers")
     parser.add_argument("--width", type=int, default=128, help="of the model (vit, four blocks)")
     parser.add_argument("--only", default=",".join(CASES), help="which, separated by commas")
+    parser.add_argument("--bare", action="store_true", help="Muster measures nothing")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     print(f"{args.pairs} pairs of {args.block} steps, batch {args.batch}, width {args.width}")
