@@ -1,10 +1,13 @@
 """What the charts of a search are drawn from."""
 
 import datetime as dt
+from itertools import pairwise
 
 from sqlalchemy import select
 
 from muster_server.db.models import TrialRow
+from muster_server.domain.search.standings import RungEntry
+from muster_server.services.experiment_views import RUNG_BEST, RUNG_TRIALS_MAX, thinned
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 DOCUMENT = """
@@ -37,6 +40,7 @@ def test_results_stand_in_columns_and_absent_values_are_null(member_client):
         ("weight_decay", "number", False),
     ]
     assert found["no"] == list(range(1, 41))
+    assert found["epoch"] == [None] * 40
     _, momentum, optimizer, _ = found["values"]
     assert [m is not None for m in momentum] == [o == "sgd" for o in optimizer]
     assert found["metric"] == [None] * 40
@@ -77,3 +81,15 @@ def test_the_front_is_made_of_trials_that_have_ended_well(member_client, databas
         "values": [0.9, 0.8, 0.8, 1.0, "NaN"],
     }
     assert found["front"] == [0, 1]
+
+
+def test_a_full_rung_is_shown_by_its_best_and_evenly_down_to_its_last():
+    entries = [RungEntry(trial_no=no, value=float(no), goes_on=None) for no in range(10_000)]
+    shown = [entry.trial_no for entry in thinned(entries)]
+    assert shown[:RUNG_BEST] == list(range(RUNG_BEST))
+    assert len(set(shown)) == RUNG_TRIALS_MAX
+    assert shown == sorted(shown)
+    assert shown[-1] == 9_999
+    gaps = [b - a for a, b in pairwise(shown[RUNG_BEST:])]
+    assert max(gaps) - min(gaps) <= 1
+    assert thinned(entries[:RUNG_TRIALS_MAX]) == entries[:RUNG_TRIALS_MAX]

@@ -6591,6 +6591,8 @@ export interface components {
         SearchResultsOut: {
             /** Ended At */
             ended_at: (string | null)[];
+            /** Epoch */
+            epoch: (number | null)[];
             /** Front */
             front: number[];
             /** Generation */

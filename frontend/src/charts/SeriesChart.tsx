@@ -82,7 +82,8 @@ export function SeriesChart({ id, title, metric, source, x = "step", log = false
         const at = place(step);
         return at === null ? [] : [{ at, kind }];
       });
-    return [...of(source.checkpoints?.(), "checkpoint"), ...of(source.restarts?.(), "restart")];
+    const rungs = (source.rungs?.() ?? []).map((at): Mark => ({ at, kind: "rung", text: format.num(at) }));
+    return [...rungs, ...of(source.checkpoints?.(), "checkpoint"), ...of(source.restarts?.(), "restart")];
   };
 
   const build = (): Drawing | null => {

@@ -25,6 +25,8 @@ export interface Source {
   restarts?: () => number[];
   /** Steps with a checkpoint. */
   checkpoints?: () => number[];
+  /** Budgets of rungs, in units of the x axis. */
+  rungs?: () => number[];
   /** The window, in units of the x axis. */
   range?: () => { from?: number; to?: number };
   error?: () => Error | null;

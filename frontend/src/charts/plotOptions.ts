@@ -11,7 +11,9 @@ import { wallTick } from "./ticks";
 export interface Mark {
   /** In units of the x axis. */
   at: number;
-  kind: "restart" | "checkpoint";
+  kind: "restart" | "checkpoint" | "rung";
+  /** Written at the top of a rung. */
+  text?: string;
 }
 
 export interface Window {
@@ -201,7 +203,16 @@ function drawMarks(u: uPlot, marks: readonly Mark[], palette: Palette): void {
     const at = Math.round(u.valToPos(mark.at, "x", true));
     if (!(at >= bbox.left && at <= bbox.left + bbox.width)) continue;
     ctx.beginPath();
-    if (mark.kind === "restart") {
+    if (mark.kind === "rung") {
+      ctx.setLineDash([2 * ratio, 3 * ratio]);
+      ctx.moveTo(at, bbox.top);
+      ctx.lineTo(at, bbox.top + bbox.height);
+      ctx.stroke();
+      ctx.setLineDash([]);
+      ctx.textAlign = "right";
+      ctx.fillText(mark.text ?? "", at - 3 * ratio, bbox.top + 10 * ratio);
+      ctx.textAlign = "left";
+    } else if (mark.kind === "restart") {
       ctx.setLineDash([4 * ratio, 3 * ratio]);
       ctx.moveTo(at, bbox.top);
       ctx.lineTo(at, bbox.top + bbox.height);

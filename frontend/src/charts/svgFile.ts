@@ -8,7 +8,17 @@ export interface Key {
   label: string;
   /** A CSS colour, also var(--token). */
   color: string;
-  shape: "line" | "dashed" | "square";
+  shape: "line" | "dashed" | "square" | Dot;
+}
+
+export type Dot = "circle" | "triangle" | "diamond" | "rect";
+
+/** The outline of a dot in a legend, 8 px wide, about a place. */
+export function dotPath(dot: Dot, x: number, y: number): string {
+  if (dot === "circle") return `M${x - 4} ${y}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z`;
+  if (dot === "triangle") return `M${x} ${y - 4}l4 8h-8z`;
+  if (dot === "diamond") return `M${x} ${y - 5}l5 5l-5 5l-5 -5z`;
+  return `M${x - 4} ${y - 4}h8v8h-8z`;
 }
 
 export interface Picture {
@@ -30,22 +40,25 @@ function keysOf(keys: readonly Key[], width: number): string {
   for (const key of keys) {
     const needs = 30 + key.label.length * KEY_PX;
     if (x + needs > width) break;
-    out +=
-      key.shape === "square"
-        ? `<rect x="${x + 4}" y="27" width="10" height="10" rx="2" fill="${key.color}"/>`
-        : `<line x1="${x}" x2="${x + 14}" y1="32" y2="32" stroke="${key.color}" stroke-width="2"${key.shape === "dashed" ? ' stroke-dasharray="4 3"' : ""}/>`;
+    if (key.shape === "square") out += `<rect x="${x + 4}" y="27" width="10" height="10" rx="2" fill="${key.color}"/>`;
+    else if (key.shape !== "line" && key.shape !== "dashed") out += `<path d="${dotPath(key.shape, x + 8, 32)}" fill="${key.color}"/>`;
+    else out += `<line x1="${x}" x2="${x + 14}" y1="32" y2="32" stroke="${key.color}" stroke-width="2"${key.shape === "dashed" ? ' stroke-dasharray="4 3"' : ""}/>`;
     out += `<text x="${x + 20}" y="36" font-size="11" fill="var(--text-2)">${escaped(key.label)}</text>`;
     x += needs;
   }
   return out;
 }
 
-/** The drawing with its title and legend above, in the colours of the page. */
+/** What stands on the page, with its title and legend above, in the colours of the page. */
 export function toPicture(svg: SVGSVGElement, title: string, keys: readonly Key[]): Picture {
-  const width = Number(svg.getAttribute("width"));
-  const height = Number(svg.getAttribute("height")) + HEAD;
   const writer = new XMLSerializer();
   const inner = [...svg.children].map((child) => writer.serializeToString(child)).join("");
+  return framed({ inner, width: Number(svg.getAttribute("width")), height: Number(svg.getAttribute("height")) }, title, keys);
+}
+
+/** A drawing (what is inside of its svg element) with its title and legend above. */
+export function framed({ inner, width, height: bare }: { inner: string; width: number; height: number }, title: string, keys: readonly Key[]): Picture {
+  const height = bare + HEAD;
   const head = `<text x="12" y="18" font-size="13" font-weight="600" fill="var(--text)">${escaped(title)}</text>`;
   const text = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${FONT}"><rect width="100%" height="100%" fill="var(--bg)"/>${head}${keysOf(keys, width)}<g transform="translate(0 ${HEAD})">${inner}</g></svg>\n`;
   const style = getComputedStyle(document.documentElement);

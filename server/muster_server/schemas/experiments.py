@@ -353,7 +353,7 @@ class RungOut(Output):
     """All that have come to it, failed ones included."""
     num_promoted: int
     trials: list[RungTrial]
-    """The best 1,000 of them, best first."""
+    """Best first; of more than 300 the best 150, and others evenly by rank to the last."""
 
 
 class SearchOut(Output):

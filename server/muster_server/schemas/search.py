@@ -38,6 +38,8 @@ class SearchResultsOut(Output):
     metric: list[WireFloat | None]
     """Best value so far."""
     step: list[int]
+    epoch: list[float | None]
+    """Trained so far; null where no epoch was reported."""
     started_at: list[dt.datetime | None]
     ended_at: list[dt.datetime | None]
     parent_no: list[int | None]

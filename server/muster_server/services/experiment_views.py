@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
 from muster_server.domain.search import Searcher
+from muster_server.domain.search.standings import RungEntry
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
 from muster_server.errors import NotFound
 from muster_server.schemas.base import Page
@@ -29,8 +30,9 @@ from . import budgets, experiment_columns, forks, spending
 from .experiment_filters import ExperimentFilter, conditions
 from .experiments import get_experiment
 
-RUNG_TRIALS_MAX = 1_000
-"""Trials shown per rung: the best ones. A rung of more is counted, not drawn."""
+RUNG_TRIALS_MAX = 300
+"""Trials shown per rung; of more, the best RUNG_BEST and others evenly by rank. All are counted."""
+RUNG_BEST = 150
 
 
 def list_experiments(
@@ -135,13 +137,22 @@ def search_out(session: Session, experiment_id: int) -> SearchOut:
                         promoted=entry.goes_on is True,
                         stopped=entry.goes_on is False,
                     )
-                    for entry in searcher.standings.ranking(index)[:RUNG_TRIALS_MAX]
+                    for entry in thinned(searcher.standings.ranking(index))
                     if entry.trial_no in ids
                 ],
             )
             for index in range(len(searcher.rungs))
         ],
     )
+
+
+def thinned(ranked: Sequence[RungEntry]) -> list[RungEntry]:
+    """At most RUNG_TRIALS_MAX of these, in their order: the first RUNG_BEST, and of the others the
+    first, the last and what lies evenly between them."""
+    if len(ranked) <= RUNG_TRIALS_MAX:
+        return list(ranked)
+    rest, num = ranked[RUNG_BEST:], RUNG_TRIALS_MAX - RUNG_BEST
+    return [*ranked[:RUNG_BEST], *(rest[i * (len(rest) - 1) // (num - 1)] for i in range(num))]
 
 
 Found = Row[ExperimentRow, str, str]

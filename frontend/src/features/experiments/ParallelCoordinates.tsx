@@ -1,110 +1,117 @@
+import "../../i18n/en/search";
 import "../../i18n/en/trials";
+import "@mantine/core/styles/Slider.css";
 
-import { useRef, useState } from "react";
+import { ActionIcon, Group, RangeSlider, Select, Tooltip } from "@mantine/core";
+import { IconArrowLeft, IconArrowRight, IconArrowsUpDown, IconX } from "@tabler/icons-react";
+import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { Canvas, type Pen } from "../../charts/Canvas";
-import { alpha } from "../../charts/palette";
+import { EChart, type Theme } from "../../charts/EChart";
 import * as format from "../../lib/format";
-import { type Axis, byMetric, place, type Range, type Results, valueAt } from "./searchData";
+import { ABSENT, type Axis, byMetric, placeOrAbsent, type Range, type Results, valueAt } from "./searchData";
+import { hasAbsent, parallelOption } from "./searchOptions";
+import { useOpenTrial, useTrialRows, useTrialText } from "./SearchPlots";
 
-const HEIGHT = 300;
-const TOP = 40;
-const BOTTOM = 24;
-const SIDE = 48;
-const REACH = 24;
-const ABSENT = HEIGHT - 6;
+const HEIGHT = 320;
+const AXIS_WIDTH = 92;
+const STEP = 0.02;
 
-/** A line per trial through its values. Dragging along an axis keeps those that pass there. */
-export function ParallelCoordinates({ results, axes, metric, inside, brushes, onBrush }: { results: Results; axes: Axis[]; metric: (number | null)[]; inside: number[]; brushes: ReadonlyMap<string, Range>; onBrush: (brushes: ReadonlyMap<string, Range>) => void }) {
+/** A line per trial through its values. A range brushed on an axis keeps those that pass there. */
+export function ParallelCoordinates({ results, axes: given, metric, inside, brushes, onBrush }: { results: Results; axes: Axis[]; metric: (number | null)[]; inside: number[]; brushes: ReadonlyMap<string, Range>; onBrush: (brushes: ReadonlyMap<string, Range>) => void }) {
   const { t } = useTranslation();
-  const [drag, setDrag] = useState<{ axis: Axis; from: number; to: number } | null>(null);
-  const held = useRef(false);
-  const bottom = HEIGHT - BOTTOM;
-  const draw = ({ context, width, palette }: Pen) => {
-      const step = axes.length > 1 ? (width - 2 * SIDE) / (axes.length - 1) : 0;
-      const x = (i: number): number => (axes.length > 1 ? SIDE + i * step : width / 2);
-      const y = (at: number): number => bottom - at * (bottom - TOP);
-      const line = (index: number): void => {
-        context.beginPath();
-        axes.forEach((axis, i) => {
-          const at = place(axis, results, metric, index);
-          // Below the axes: the hyperparameter is not there in this trial.
-          const height = at === null ? ABSENT : y(at);
-          if (i === 0) context.moveTo(x(i), height);
-          else context.lineTo(x(i), height);
-        });
-        context.stroke();
-      };
-      const kept = new Set(inside);
-      context.lineWidth = 1;
-      context.strokeStyle = alpha(palette.text2, 0.12);
-      if (kept.size < results.no.length) metric.forEach((value, i) => (value !== null && !kept.has(i) ? line(i) : undefined));
-      const ranked = byMetric(inside, metric, results.metric_goal);
-      const best = Math.max(1, Math.ceil(ranked.length / 10));
-      const faint = Math.max(0.08, Math.min(0.5, 60 / Math.max(ranked.length, 1)));
-      ranked.toReversed().forEach((index, i) => {
-        const isBest = ranked.length - i <= best;
-        context.strokeStyle = isBest ? alpha(palette.series[1] ?? palette.text, 0.9) : alpha(palette.series[0] ?? palette.text, faint);
-        context.lineWidth = isBest ? 1.5 : 1;
-        line(index);
-      });
-      axes.forEach((axis, i) => {
-        context.strokeStyle = palette.line;
-        context.lineWidth = 1;
-        context.beginPath();
-        context.moveTo(x(i), TOP);
-        context.lineTo(x(i), bottom);
-        context.stroke();
-        const brush = drag?.axis.name === axis.name ? { low: Math.min(drag.from, drag.to), high: Math.max(drag.from, drag.to) } : brushes.get(axis.name);
-        if (brush) {
-          context.fillStyle = alpha(palette.series[1] ?? palette.text, 0.35);
-          context.fillRect(x(i) - 6, y(brush.high), 12, Math.max(2, y(brush.low) - y(brush.high)));
-        }
-        context.fillStyle = palette.text;
-        context.textAlign = i === 0 ? "left" : i === axes.length - 1 ? "right" : "center";
-        const edge = i === 0 ? 4 : i === axes.length - 1 ? width - 4 : x(i);
-        context.textBaseline = "top";
-        context.fillText(shortened(context, axis.name, Math.max(step - 8, 60)), edge, i % 2 === 0 ? 2 : 14);
-        context.fillStyle = palette.text2;
-        const ends = axis.choices.length > 0 ? [axis.choices.at(-1) ?? "", axis.choices[0] ?? ""] : [format.num(axis.high, 3), format.num(axis.low, 3)];
-        context.fillText(shortened(context, ends[0] ?? "", Math.max(step - 8, 40)), edge, TOP - 13);
-        context.fillText(shortened(context, ends[1] ?? "", Math.max(step - 8, 40)), edge, bottom + 4);
-      });
-    };
-  const pointer = (kind: "down" | "move" | "up" | "leave", px: number, py: number, width: number): void => {
-    const at = Math.min(1, Math.max(0, (bottom - py) / (bottom - TOP)));
-    if (kind === "down") {
-      const step = axes.length > 1 ? (width - 2 * SIDE) / (axes.length - 1) : 0;
-      const i = axes.length > 1 ? Math.round((px - SIDE) / step) : 0;
-      const axis = axes[i];
-      if (!axis || Math.abs(px - (axes.length > 1 ? SIDE + i * step : width / 2)) > REACH) return;
-      held.current = true;
-      setDrag({ axis, from: at, to: at });
-    } else if (kind === "move" && held.current) {
-      setDrag((before) => before && { ...before, to: at });
-    } else if (kind === "up" && held.current) {
-      held.current = false;
-      if (drag) {
-        const next = new Map(brushes);
-        const [low, high] = [Math.min(drag.from, at), Math.max(drag.from, at)];
-        // A click takes the brush away; on choices a short drag takes the nearest one.
-        if (high - low < 0.02) next.delete(drag.axis.name);
-        else next.set(drag.axis.name, { low, high });
-        onBrush(next);
-      }
-      setDrag(null);
-    }
+  const [order, setOrder] = useState<readonly string[]>([]);
+  const [flipped, setFlipped] = useState<ReadonlySet<string>>(new Set());
+  const [chosen, setChosen] = useState<string | null>(null);
+  const text = useTrialText(results, metric);
+  const rows = useTrialRows(results, metric);
+  const open = useOpenTrial(results);
+  const axes = useMemo(() => {
+    const rank = (axis: Axis): number => (order.includes(axis.name) ? order.indexOf(axis.name) : given.indexOf(axis));
+    return given.toSorted((a, b) => rank(a) - rank(b));
+  }, [given, order]);
+  // Worst first: what is drawn last lies on top.
+  const indices = useMemo(() => byMetric(metric.flatMap((value, i) => (value === null ? [] : [i])), metric, results.metric_goal).toReversed(), [metric, results.metric_goal]);
+  const looks = useMemo(() => axes.map((axis) => ({ axis, flipped: flipped.has(axis.name), absent: hasAbsent(axis, results, metric, indices) })), [axes, flipped, results, metric, indices]);
+  const lines = useMemo(() => indices.map((index) => axes.map((axis) => placeOrAbsent(axis, results, metric, index))), [indices, axes, results, metric]);
+  const option = useCallback((theme: Theme) => parallelOption(theme, looks, lines, results.metric_goal), [looks, lines, results.metric_goal]);
+  const flip = (name: string): void => setFlipped((before) => new Set(before.has(name) ? [...before].filter((one) => one !== name) : [...before, name]));
+  const brush = (name: string, range: Range | null): void => {
+    const next = new Map(brushes);
+    if (range) next.set(name, range);
+    else next.delete(name);
+    onBrush(next);
+  };
+  const look = looks.find((one) => one.axis.name === chosen) ?? looks[0];
+  const at = look ? axes.indexOf(look.axis) : -1;
+  const swap = (by: 1 | -1): void => {
+    const names = axes.map((axis) => axis.name);
+    const [mine, other] = [names[at], names[at + by]];
+    if (mine === undefined || other === undefined) return;
+    names[at] = other;
+    names[at + by] = mine;
+    setOrder(names);
   };
   const ranges = [...brushes].flatMap(([name, range]) => {
-    const axis = axes.find((one) => one.name === name);
-    if (!axis) return [];
-    const value = (at: number): string => (axis.choices.length > 0 ? (axis.choices[Math.round(at * (axis.choices.length - 1))] ?? "") : format.num(valueAt(axis, at), 3));
-    return [`${name}: ${value(range.low)} – ${value(range.high)}`];
+    const one = axes.find((axis) => axis.name === name);
+    return one ? [`${name}: ${words(one, range.low)} – ${words(one, range.high)}`] : [];
   });
+  const kept = new Set(inside);
+  const indexOf = (index: number): number => indices[index] ?? 0;
+  const range = (look && brushes.get(look.axis.name)) ?? { low: look?.absent ? ABSENT : 0, high: 1 };
+  const button = (label: string, icon: React.ReactNode, onClick: () => void, disabled = false) => (
+    <Tooltip label={label}>
+      <ActionIcon variant="subtle" color="gray" aria-label={label} onClick={onClick} disabled={disabled}>
+        {icon}
+      </ActionIcon>
+    </Tooltip>
+  );
   return (
     <>
-      <Canvas height={HEIGHT} label={t("search.parallelLabel", { count: inside.length, parameters: axes.map((axis) => axis.name).join(", ") })} draw={draw} onPointer={pointer} cursor="ns-resize" />
+      <EChart
+        title={t("search.parallel")}
+        unit={t("search.sliceNote", { count: inside.length })}
+        label={t("search.parallelLabel", { count: inside.length, parameters: axes.map((axis) => axis.name).join(", ") })}
+        height={HEIGHT}
+        minWidth={axes.length * AXIS_WIDTH}
+        keys={[
+          { label: t("maps.best"), color: "var(--scale-4)", shape: "line" },
+          { label: t("maps.worst"), color: "var(--scale-0)", shape: "line" },
+        ]}
+        option={option}
+        describe={(_, index) => text(indexOf(index))}
+        onOpen={(_, index) => open(indexOf(index))}
+        spots={() => lines.flatMap((_, index) => (kept.has(indexOf(index)) ? [{ series: 0, index }] : [])).toReversed()}
+        table={() => rows(byMetric(inside, metric, results.metric_goal))}
+        brushes={brushes}
+        onBrush={brush}
+        onAxis={flip}
+        testId="search-parallel"
+      />
+      {look ? (
+        <Group mt="xs" gap="sm" align="center" data-testid="axis-controls">
+          <Select aria-label={t("plots.axis")} w={180} allowDeselect={false} value={look.axis.name} data={axes.map((axis) => axis.name)} onChange={setChosen} />
+          <RangeSlider
+            style={{ flex: "1 1 200px", maxWidth: 360 }}
+            min={look.absent ? ABSENT : 0}
+            max={1}
+            step={look.axis.choices.length > 1 && !look.absent ? 1 / (look.axis.choices.length - 1) : STEP}
+            minRange={0}
+            value={[range.low, range.high]}
+            label={(value) => words(look.axis, value)}
+            thumbFromLabel={t("plots.from", { axis: look.axis.name })}
+            thumbToLabel={t("plots.to", { axis: look.axis.name })}
+            thumbValueText={(value) => words(look.axis, value)}
+            onChange={([low, high]) => brush(look.axis.name, low <= (look.absent ? ABSENT : 0) && high >= 1 ? null : { low, high })}
+          />
+          <Group gap={2}>
+            {button(t("plots.left"), <IconArrowLeft size={15} />, () => swap(-1), at === 0)}
+            {button(t("plots.right"), <IconArrowRight size={15} />, () => swap(1), at === axes.length - 1)}
+            {button(t("plots.flip"), <IconArrowsUpDown size={15} />, () => flip(look.axis.name))}
+            {button(t("plots.unbrush"), <IconX size={15} />, () => brush(look.axis.name, null), !brushes.has(look.axis.name))}
+          </Group>
+        </Group>
+      ) : null}
       {ranges.length > 0 ? (
         <p className="mono" style={{ fontSize: "0.75rem", margin: "4px 0 0" }} data-testid="brushes">
           {ranges.join(" · ")}
@@ -114,9 +121,9 @@ export function ParallelCoordinates({ results, axes, metric, inside, brushes, on
   );
 }
 
-function shortened(context: CanvasRenderingContext2D, text: string, width: number): string {
-  if (context.measureText(text).width <= width) return text;
-  let length = text.length;
-  while (length > 1 && context.measureText(`${text.slice(0, length)}…`).width > width) length -= 1;
-  return `${text.slice(0, length)}…`;
+/** A place of an axis in words: the choice that is nearest, or the value; "–" below: it has none. */
+function words(axis: Axis, at: number): string {
+  if (at < ABSENT / 2) return "–";
+  const inside = Math.min(1, Math.max(0, at));
+  return axis.choices.length > 0 ? (axis.choices[Math.round(inside * (axis.choices.length - 1))] ?? "") : format.num(valueAt(axis, inside), 3);
 }

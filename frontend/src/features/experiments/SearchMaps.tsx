@@ -3,105 +3,125 @@ import "../../i18n/en/search";
 import "../../i18n/en/trials";
 
 import { Group, Select } from "@mantine/core";
-import { useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { SvgFigure } from "../../charts/SvgFigure";
+import { EChart, type Theme } from "../../charts/EChart";
 import { stateWord } from "../../components/StateBadge";
 import * as format from "../../lib/format";
-import type { Axis, Results } from "./searchData";
-import { type Cell, contour, timeline } from "./searchMaps";
+import { type Axis, type Results, valueAt } from "./searchData";
+import { contourOption, type Lane, timelineOption } from "./searchMapOptions";
+import { contour, timeline } from "./searchMaps";
+import { type Kind, KIND_COLORS, kindOf } from "./searchOptions";
+import { useOpenTrial } from "./SearchPlots";
 
-const LEFT = 62;
-const RIGHT = 12;
-const TOP = 8;
-const BOTTOM = 26;
 const LANES_HEIGHT = 260;
-const MAP_HEIGHT = 320;
-const COLORS: Record<string, string> = { COMPLETED: "var(--series-0)", STOPPED_EARLY: "var(--series-1)", FAILED: "var(--bad)", CANCELED: "var(--text-2)" };
-const RUNNING = "var(--series-2)";
+const MAP_HEIGHT = 340;
+const KINDS: readonly Kind[] = ["outside", "completed", "stopped", "failed", "running"];
 
 /** When each trial ran, side by side as they did: gaps are time without one. */
-export function Timeline({ results }: { results: Results }) {
+export function Timeline({ results, inside, isBrushed }: { results: Results; inside: number[]; isBrushed: boolean }) {
   const { t } = useTranslation();
+  const open = useOpenTrial(results);
   const [now] = useState(() => Date.now());
-  const { bars, lanes, all } = timeline(results, now);
+  const made = useMemo(() => {
+    const { bars, lanes, all } = timeline(results, now);
+    const kept = isBrushed ? new Set(inside) : null;
+    const kinds = KINDS.map((kind): Lane => ({ kind, bars: bars.filter((bar) => (kept && !kept.has(bar.index) ? "outside" : kindOf(results.state[bar.index] ?? "")) === kind) })).filter((one) => one.bars.length > 0);
+    const from = bars[0]?.from ?? 0;
+    const to = bars.reduce((most, bar) => Math.max(most, bar.to), from + 1);
+    return { bars, lanes, all, kinds, from, to };
+  }, [results, now, inside, isBrushed]);
+  const { bars, lanes, all, kinds, from, to } = made;
+  const option = useCallback((theme: Theme) => timelineOption(theme, kinds, from, to, lanes), [kinds, from, to, lanes]);
   if (bars.length === 0) return null;
-  const from = Math.min(...bars.map((bar) => bar.from));
-  const to = Math.max(...bars.map((bar) => bar.to), from + 1);
-  const state = (index: number): string => results.state[index] ?? "";
-  const states = [...new Set(bars.map((bar) => state(bar.index)))];
   const seconds = (bar: { from: number; to: number }): number => (bar.to - bar.from) / 1000;
-  const note = bars.length < all ? t("maps.latest", { count: bars.length, all }) : t("maps.lanes", { count: lanes });
+  const state = (index: number): string => stateWord(t, results.state[index] ?? "");
   return (
-    <SvgFigure
+    <EChart
       title={t("maps.timeline")}
-      unit={note}
+      unit={bars.length < all ? t("maps.latest", { count: bars.length, all }) : t("maps.lanes", { count: lanes })}
       label={t("maps.timelineLabel", { count: bars.length, lanes, duration: format.duration((to - from) / 1000) })}
       height={LANES_HEIGHT}
-      keys={states.map((one) => ({ label: stateWord(t, one), color: COLORS[one] ?? RUNNING, shape: "square" as const }))}
-      table={{
+      keys={kinds.map(({ kind }) => ({ label: t(`plots.kind.${kind}`), color: KIND_COLORS[kind], shape: "square" as const }))}
+      option={option}
+      describe={(series, index) => {
+        const bar = kinds[series]?.bars[index];
+        return bar ? t("maps.bar", { no: results.no[bar.index], state: state(bar.index), duration: format.duration(seconds(bar)) }) : null;
+      }}
+      onOpen={(series, index) => {
+        const bar = kinds[series]?.bars[index];
+        if (bar) open(bar.index);
+      }}
+      spots={() =>
+        kinds
+          .flatMap((one, series) => one.bars.map((bar, index) => ({ series, index, from: bar.from, at: [((bar.from + bar.to) / 2 - from) / (to - from), bar.lane] as [number, number] })))
+          .toSorted((a, b) => a.from - b.from)
+      }
+      table={() => ({
         head: [t("trials.trial"), t("experiments.state"), t("maps.start"), t("maps.seconds")],
         rows: bars.map((bar) => [
           { text: String(results.no[bar.index]), raw: results.no[bar.index] ?? null },
-          { text: stateWord(t, state(bar.index)), raw: state(bar.index) },
+          { text: state(bar.index), raw: results.state[bar.index] ?? "" },
           { text: format.duration((bar.from - from) / 1000), raw: (bar.from - from) / 1000 },
           { text: format.duration(seconds(bar)), raw: seconds(bar) },
         ]),
-      }}
+      })}
       testId="search-timeline"
-    >
-      {(width) => {
-        const x = (when: number): number => LEFT + ((when - from) / (to - from)) * (width - LEFT - RIGHT);
-        const lane = (LANES_HEIGHT - TOP - BOTTOM) / lanes;
-        return (
-          <>
-            {bars.map((bar) => (
-              <rect key={bar.index} x={x(bar.from)} y={TOP + bar.lane * lane} width={Math.max(1, x(bar.to) - x(bar.from))} height={Math.max(1, lane - (lane > 4 ? 1 : 0))} fill={COLORS[state(bar.index)] ?? RUNNING}>
-                <title>{t("maps.bar", { no: results.no[bar.index], state: stateWord(t, state(bar.index)), duration: format.duration(seconds(bar)) })}</title>
-              </rect>
-            ))}
-            <text x={LEFT} y={LANES_HEIGHT - 8} className="axis" fontSize={11} fill="var(--text-2)">0</text>
-            <text x={width - RIGHT} y={LANES_HEIGHT - 8} textAnchor="end" fontSize={11} fill="var(--text-2)">{format.duration((to - from) / 1000)}</text>
-            <text x={LEFT - 8} y={TOP + 10} textAnchor="end" fontSize={11} fill="var(--text-2)">{lanes}</text>
-          </>
-        );
-      }}
-    </SvgFigure>
+    />
   );
 }
 
 /** The best value over two hyperparameters. */
 export function Contour({ results, axes, metric, inside }: { results: Results; axes: Axis[]; metric: (number | null)[]; inside: number[] }) {
   const { t } = useTranslation();
-  const searched = axes.filter((axis) => axis.column >= 0);
   const [names, setNames] = useState<[string | null, string | null]>([null, null]);
-  const across = searched.find((axis) => axis.name === names[0]) ?? searched[0];
-  const up = searched.find((axis) => axis.name === names[1] && axis !== across) ?? searched.find((axis) => axis !== across);
-  if (!across || !up) return null;
-  const { cells, columns, rows } = contour(results, across, up, metric, inside);
-  if (cells.length === 0) return null;
-  const values = cells.map((cell) => cell.best);
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const goodness = (value: number): number => (high === low ? 1 : results.metric_goal === "max" ? (value - low) / (high - low) : (high - value) / (high - low));
+  const made = useMemo(() => {
+    const searched = axes.filter((axis) => axis.column >= 0);
+    const across = searched.find((axis) => axis.name === names[0]) ?? searched[0];
+    const up = searched.find((axis) => axis.name === names[1] && axis !== across) ?? searched.find((axis) => axis !== across);
+    if (!across || !up) return null;
+    const { cells, columns, rows } = contour(results, across, up, metric, inside);
+    const values = cells.map((cell) => cell.best);
+    return { cells, columns, rows, low: Math.min(...values), high: Math.max(...values), searched, across, up };
+  }, [results, axes, names, metric, inside]);
+  const isMax = results.metric_goal === "max";
+  const option = useCallback(
+    (theme: Theme) => {
+      if (!made) return {};
+      const { cells, columns, rows, low, high } = made;
+      const goodness = (value: number): number => (high === low ? 1 : isMax ? (value - low) / (high - low) : (high - value) / (high - low));
+      return contourOption(theme, cells, goodness, edges(made.across, columns), edges(made.up, rows), [made.across.name, made.up.name]);
+    },
+    [made, isMax],
+  );
+  if (!made || made.cells.length === 0) return null;
+  const { searched, across, up, cells, columns, rows, low, high } = made;
   const choose = (which: 0 | 1) => (value: string | null) => setNames((before) => (which === 0 ? [value, before[1]] : [before[0], value]));
   const name = results.metric_name ?? "";
+  const field = (index: number): string | null => {
+    const cell = cells[index];
+    return cell ? t("maps.field", { x: span(across, cell.column, columns), y: span(up, cell.row, rows), value: format.num(cell.best), count: cell.count }) : null;
+  };
   return (
     <>
       <Group mb="xs">
         <Select label={t("objectives.across")} w={200} allowDeselect={false} value={across.name} data={searched.map((axis) => axis.name)} onChange={choose(0)} />
         <Select label={t("objectives.up")} w={200} allowDeselect={false} value={up.name} data={searched.filter((axis) => axis !== across).map((axis) => axis.name)} onChange={choose(1)} />
       </Group>
-      <SvgFigure
+      <EChart
         title={t("maps.contour", { metric: name })}
         unit={t("maps.trials", { count: cells.reduce((sum, cell) => sum + cell.count, 0) })}
         label={t("maps.contourLabel", { metric: name, x: across.name, y: up.name, low: format.num(low), high: format.num(high) })}
         height={MAP_HEIGHT}
         keys={[
-          { label: `${t("maps.best")} ${format.num(results.metric_goal === "max" ? high : low)}`, color: shade(1), shape: "square" },
-          { label: `${t("maps.worst")} ${format.num(results.metric_goal === "max" ? low : high)}`, color: shade(0), shape: "square" },
+          { label: `${t("maps.best")} ${format.num(isMax ? high : low)}`, color: "var(--scale-4)", shape: "square" },
+          { label: `${t("maps.worst")} ${format.num(isMax ? low : high)}`, color: "var(--scale-0)", shape: "square" },
         ]}
-        table={{
+        option={option}
+        describe={(_, index) => field(index)}
+        spots={() => cells.map((cell, index) => ({ series: 0, index, at: [cell.column, cell.row] }))}
+        table={() => ({
           head: [across.name, up.name, name, t("experiments.trials")],
           rows: cells.map((cell) => [
             { text: span(across, cell.column, columns), raw: span(across, cell.column, columns) },
@@ -109,48 +129,18 @@ export function Contour({ results, axes, metric, inside }: { results: Results; a
             { text: format.num(cell.best), raw: cell.best },
             { text: String(cell.count), raw: cell.count },
           ]),
-        }}
+        })}
         testId="search-contour"
-      >
-        {(width) => {
-          const room = { x: (width - LEFT - RIGHT) / columns, y: (MAP_HEIGHT - TOP - BOTTOM) / rows };
-          const bottom = MAP_HEIGHT - BOTTOM;
-          const title = (cell: Cell): string => t("maps.field", { x: span(across, cell.column, columns), y: span(up, cell.row, rows), value: format.num(cell.best), count: cell.count });
-          return (
-            <>
-              {cells.map((cell) => (
-                <rect key={`${cell.column}:${cell.row}`} x={LEFT + cell.column * room.x} y={bottom - (cell.row + 1) * room.y} width={room.x - 1} height={room.y - 1} fill={shade(goodness(cell.best))}>
-                  <title>{title(cell)}</title>
-                </rect>
-              ))}
-              {[0, columns - 1].map((at) => (
-                <text key={`x${at}`} x={LEFT + (at === 0 ? 0 : columns) * room.x} y={MAP_HEIGHT - 8} textAnchor={at === 0 ? "start" : "end"} fontSize={11} fill="var(--text-2)">{end(across, at === 0)}</text>
-              ))}
-              {[0, rows - 1].map((at) => (
-                <text key={`y${at}`} x={LEFT - 6} y={at === 0 ? bottom : TOP + 10} textAnchor="end" fontSize={11} fill="var(--text-2)">{end(up, at === 0)}</text>
-              ))}
-            </>
-          );
-        }}
-      </SvgFigure>
+      />
     </>
   );
 }
 
-const shade = (goodness: number): string => `color-mix(in oklab, var(--series-0) ${Math.round(15 + 85 * goodness)}%, transparent)`;
-
-function value(axis: Axis, at: number): number {
-  if (!axis.log) return axis.low + at * (axis.high - axis.low);
-  return Math.exp(Math.log(axis.low) + at * (Math.log(axis.high) - Math.log(axis.low)));
-}
-
-function end(axis: Axis, isLow: boolean): string {
-  if (axis.choices.length > 0) return (isLow ? axis.choices[0] : axis.choices.at(-1)) ?? "";
-  return format.num(isLow ? axis.low : axis.high, 3);
-}
+/** The words under the fields: choices, or where each begins. */
+const edges = (axis: Axis, count: number): string[] => (axis.choices.length > 0 ? axis.choices : Array.from({ length: count }, (_, i) => format.num(valueAt(axis, i / count), 2)));
 
 /** What a field covers of an axis. */
 function span(axis: Axis, at: number, count: number): string {
   if (axis.choices.length > 0) return axis.choices[at] ?? "";
-  return `${format.num(value(axis, at / count), 3)} – ${format.num(value(axis, (at + 1) / count), 3)}`;
+  return `${format.num(valueAt(axis, at / count), 3)} – ${format.num(valueAt(axis, (at + 1) / count), 3)}`;
 }

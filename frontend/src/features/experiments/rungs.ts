@@ -122,7 +122,8 @@ export function layoutRungs(search: Search, minWidth = 640, height = 320): RungL
       width: step,
       cutoff: rung.cutoff,
       cutoffY: rung.cutoff === null ? null : y(rung.cutoff),
-      reported: rung.trials.filter((trial) => trial.metric !== null).length,
+      // More may have come than are drawn.
+      reported: rung.num_trials - rung.trials.filter((trial) => trial.metric === null).length,
       promoted: rung.num_promoted,
       stopped: rung.trials.filter((trial) => trial.stopped).length,
       nonFinite: rung.trials.filter((trial) => typeof trial.metric === "string").length,

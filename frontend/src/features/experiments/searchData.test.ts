@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import { ancestry, axes, bestOf, bestSoFar, byMetric, matching, metrics, objectiveAxis, objectiveDots, place, type Results, valueAt } from "./searchData";
+import { ABSENT, ancestry, axes, bestOf, bestSoFar, byMetric, matching, metrics, objectiveAxis, objectiveDots, place, type Results, valueAt } from "./searchData";
 
 const results: Results = {
   metric_name: "val/loss",
@@ -16,6 +16,7 @@ const results: Results = {
   state: ["COMPLETED", "COMPLETED", "FAILED", "COMPLETED"],
   metric: [0.5, "NaN", null, 0.2],
   step: [1, 1, 1, 1],
+  epoch: [null, 1, null, 0.5],
   started_at: [null, null, null, null],
   ended_at: [null, null, null, null],
   parent_no: [null, null, 1, 3],
@@ -56,6 +57,9 @@ test("brushes leave those within all of them", () => {
   const metric = metrics(results);
   expect(matching(results, all, metric, new Map())).toEqual([0, 3]);
   expect(matching(results, all, metric, new Map([["lr", { low: 0.9, high: 1 }]]))).toEqual([3]);
+  // The third is where it would be without a value: below the axis.
+  const without = { ...results, values: [[0.001, 0.01, 0.1, null], results.values[1] ?? [], results.values[2] ?? []] };
+  expect(matching(without, axes(without), metric, new Map([["lr", { low: ABSENT, high: ABSENT / 2 }]]))).toEqual([3]);
   expect(matching(results, all, metric, new Map([["lr", { low: 0.9, high: 1 }], ["opt", { low: 0, high: 0.2 }]]))).toEqual([]);
 });
 

@@ -15,6 +15,9 @@ export interface Axis {
   high: number;
 }
 
+/** Where an axis has those that have no value on it: below all others. */
+export const ABSENT = -0.12;
+
 export interface Range {
   low: number;
   high: number;
@@ -91,7 +94,10 @@ export function valueAt(axis: Axis, at: number): number {
   return axis.low + at * (axis.high - axis.low);
 }
 
-/** Indices of the trials that have a metric and lie within every brush (places, 0 to 1). */
+/** The same, with a place for those that have no value. */
+export const placeOrAbsent = (axis: Axis, results: Results, metric: (number | null)[], index: number): number => place(axis, results, metric, index) ?? ABSENT;
+
+/** Indices of the trials that have a metric and lie within every brush (places; `ABSENT`: no value). */
 export function matching(results: Results, all: Axis[], metric: (number | null)[], brushes: ReadonlyMap<string, Range>): number[] {
   const found: number[] = [];
   for (let index = 0; index < results.no.length; index += 1) {
@@ -99,8 +105,8 @@ export function matching(results: Results, all: Axis[], metric: (number | null)[
     const fits = all.every((axis) => {
       const brush = brushes.get(axis.name);
       if (!brush) return true;
-      const at = place(axis, results, metric, index);
-      return at !== null && at >= brush.low - 1e-9 && at <= brush.high + 1e-9;
+      const at = placeOrAbsent(axis, results, metric, index);
+      return at >= brush.low - 1e-9 && at <= brush.high + 1e-9;
     });
     if (fits) found.push(index);
   }

@@ -19,6 +19,7 @@ function search(count: number): Results {
     state: numbers.map(() => "COMPLETED"),
     metric: numbers.map((i) => (i === 1 ? "NaN" : count - i)),
     step: numbers.map(() => 0),
+    epoch: numbers.map(() => null),
     started_at: numbers.map((i) => (i === count - 1 ? null : at(i))),
     ended_at: numbers.map((i) => (i === 0 ? null : at(i + 1.5))),
     parent_no: numbers.map(() => null),

@@ -1,7 +1,7 @@
 /** From the columns of a search's results to its timeline and its map of two hyperparameters. Pure. */
 import { type Axis, place, type Results } from "./searchData";
 
-export const TIMELINE_MAX = 1000;
+export const TIMELINE_MAX = 10_000;
 export const CELLS = 12;
 
 export interface Bar {

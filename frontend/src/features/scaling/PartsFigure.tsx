@@ -3,7 +3,8 @@ import "../../i18n/en/scaling";
 import { useTranslation } from "react-i18next";
 
 import type { ScalingSize } from "../../api/scaling";
-import { type FigureTable, SvgFigure } from "../../charts/SvgFigure";
+import type { FigureTable } from "../../charts/Figure";
+import { SvgFigure } from "../../charts/SvgFigure";
 import { roundTicks } from "../../charts/ticks";
 import * as format from "../../lib/format";
 import { LEAST_SHARE } from "../../lib/perf";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { exportAddress, type ScalingReport } from "../../api/scaling";
-import { tableCsv } from "../../charts/SvgFigure";
+import { tableCsv } from "../../charts/Figure";
 import { resolved, toPicture } from "../../charts/svgFile";
 import { askedAs, askedIn, curves, numbersIn, sizesIn, underway, usualSizes } from "./scalingData";
 

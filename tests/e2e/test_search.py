@@ -1,0 +1,121 @@
+"""The search tab: charts by keyboard, brushes that every chart and the table follow."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from muster.driving import Drive
+from muster.testing.stack import Stack
+
+pytestmark = pytest.mark.browser
+
+NUM = 24
+
+
+@pytest.fixture(scope="module")
+def search(stack: Stack) -> int:
+    """Points of a conditional space, run by this test; its id."""
+    document: dict[str, Any] = {
+        "name": "conditional",
+        "hyperparameters": {
+            "lr": {"log": [1e-4, 1e-1]},
+            "optimizer": {"choice": ["sgd", "adam"]},
+            "momentum": {"uniform": [0, 0.9], "when": {"optimizer": "sgd"}},
+        },
+        "search": {
+            "runner": "external", "method": "asha", "metric": "val/loss", "goal": "min",
+            "trials": NUM, "max_length": {"epochs": 9}, "divisor": 3, "concurrent": 4,
+        },
+    }  # fmt: skip
+    with stack.client() as client:
+        drive = Drive.submit(client, json.dumps(document))
+        for trial in drive.trials():
+            for epoch in range(int(trial.units) + 1, trial.max_units + 1):
+                if not trial.tell({"val/loss": 1 / epoch + trial.hparams["lr"]}, epoch):
+                    break
+            else:
+                trial.complete()
+        return drive.experiment_id
+
+
+def drawn(page: Page, name: str) -> Any:
+    figure = page.get_by_test_id(name)
+    figure.scroll_into_view_if_needed()
+    expect(page.get_by_test_id(f"{name}-canvas")).to_have_attribute(
+        "data-painted", re.compile(r"\d+")
+    )
+    return figure
+
+
+def test_charts_of_a_search_by_keyboard(
+    page: Page, stack: Stack, signed_in: BrowserContext, search: int
+) -> None:
+    page.goto(f"{stack.url}/experiments/{search}?tab=search")
+    # What was told at rungs is drawn, with the rungs.
+    expect(page.get_by_test_id("chart-learning-curves")).to_have_attribute(
+        "data-num-series", str(NUM)
+    )
+    expect(page.get_by_test_id("curves-key")).to_contain_text("1 epoch, 3 epochs, 9 epochs")
+
+    drawn(page, "search-parallel")
+    controls = page.get_by_test_id("axis-controls")
+    controls.get_by_role("combobox").click()
+    page.get_by_role("option", name="momentum").click()
+    # At its lower end stand those that have no momentum.
+    expect(controls.get_by_role("slider").first).to_have_attribute("aria-valuetext", "–")
+    controls.get_by_role("combobox").click()
+    page.get_by_role("option", name="optimizer").click()
+    controls.get_by_role("slider").first.focus()
+    page.keyboard.press("ArrowRight")
+    brushes = page.get_by_test_id("brushes")
+    expect(brushes).to_have_text("optimizer: adam – adam")
+    clear = page.get_by_role("button", name="show all")
+    kept = int(re.findall(r"\d+", clear.inner_text())[0])
+    assert 0 < kept < NUM
+
+    history = drawn(page, "search-history")
+    expect(history).to_contain_text("outside of what is brushed")
+    history.focus()
+    page.keyboard.press("ArrowRight")
+    expect(history).to_contain_text(f"1 of {kept}: Trial")
+    expect(history).to_contain_text("optimizer adam")
+    page.keyboard.press("End")
+    expect(history).to_contain_text(f"{kept} of {kept}: Trial")
+
+    history.get_by_test_id("search-history-table").click()
+    expect(history.get_by_role("row")).to_have_count(kept + 1)
+    history.get_by_test_id("search-history-table").click()
+    clear.click()
+    expect(brushes).to_have_count(0)
+    drawn(page, "search-history")
+    history.focus()
+    page.keyboard.press("ArrowRight")
+    expect(history).to_contain_text(f"1 of {NUM}: Trial 1 ")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/trials/\d+"))
+
+
+def test_a_drag_along_an_axis_brushes_and_pictures_are_kept(
+    page: Page, stack: Stack, signed_in: BrowserContext, search: int
+) -> None:
+    page.goto(f"{stack.url}/experiments/{search}?tab=search")
+    parallel = drawn(page, "search-parallel")
+    box = page.get_by_test_id("search-parallel-canvas").bounding_box()
+    assert box
+    x = box["x"] + 54  # of the first axis
+    page.mouse.move(x, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(x, box["y"] + 100, steps=4)
+    page.mouse.move(x, box["y"] + 160, steps=4)
+    page.mouse.up()
+    expect(page.get_by_test_id("brushes")).to_contain_text("lr: ")
+    for kind, begins in (("svg", b"<svg"), ("png", b"\x89PNG"), ("csv", b"Trial,")):
+        parallel.get_by_role("button", name="Export").click()
+        with page.expect_download() as download:
+            page.get_by_test_id(f"export-{kind}").click()
+        assert download.value.path().read_bytes().startswith(begins)
