@@ -1,12 +1,13 @@
 """How soon pages of the dashboard can be used, in a headless browser on a real server and database.
 
-    python bench/dashboard.py [--only table,metrics,charts,logs,entry] [--experiments N] [--points N]
-                              [--lines N] [--repeat N] [--chrome PATH]
+    python bench/dashboard.py [--only table,metrics,charts,logs,search,entry] [--experiments N] [--points N]
+                              [--lines N] [--trials N] [--repeat N] [--chrome PATH]
 
 Each time is from the navigation to the moment the page shows what is named, seen by the browser in
 a frame of its own: table, the first rows of N experiments that a click then selects, and the same
 reached by a click on another page; metrics, a trial with 2,000 metrics whose first chart is drawn and whose filter takes text; charts, 12 charts
-of N points each, painted on one screen; logs, the last lines of a log of N lines. Code of the page
+of N points each, painted on one screen; logs, the last lines of a log of N lines; search, all
+charts of a search of N trials, on one high screen. Code of the page
 is in the browser's cache, as it is for everybody who has been there before; entry says how much
 that is. The data are put into the database beforehand and are not part of a time.
 """
@@ -26,6 +27,7 @@ from pathlib import Path
 import numpy as np
 from browsing import add_user, chromium, sign_in
 from playwright.sync_api import BrowserContext, Page
+from search_rows import fill_search
 from sqlalchemy import insert
 from timing import of
 
@@ -40,9 +42,10 @@ ROOT = Path(__file__).resolve().parents[1]
 STATIC = ROOT / "server" / "muster_server" / "static"
 NUM_METRICS = 2_000
 NUM_CHARTS = 12
-HEIGHTS_PX = {"charts": 2200}
-"""Twelve charts are on the screen at once; the other pages are as high as a laptop's."""
-GOALS_MS = {"table": 300, "metrics": 1000, "charts": 1000, "logs": 500}
+NUM_CURVES = 2_000
+HEIGHTS_PX = {"charts": 2200, "search": 4400}
+"""All their charts are on the screen at once; the other pages are as high as a laptop's."""
+GOALS_MS = {"table": 300, "metrics": 1000, "charts": 1000, "logs": 500, "search": 2000}
 
 
 # ---------------------------------------------------------------- data
@@ -174,6 +177,11 @@ def fill_logs(database: Database, num_lines: int) -> str:
     return f"/trials/{trial_id}?tab=logs"
 
 
+def search_page(database: Database, num: int) -> str:
+    id_ = fill_search(database, num, min(num, NUM_CURVES))
+    return f"/experiments/{id_}?tab=search"
+
+
 # ---------------------------------------------------------------- pages
 
 READY: dict[str, str] = {
@@ -189,6 +197,12 @@ READY: dict[str, str] = {
         const drawn = [...document.querySelectorAll('.uplot canvas')].filter((c) => c.width > 0);
         return drawn.length >= 12;
     }""",
+    # Painted to the last line: what is drawn over several frames has its last one.
+    "search": """() => document.querySelectorAll('.uplot canvas').length > 0
+        && document.querySelectorAll('[data-testid=rung-view] circle').length > 0
+        && ['history', 'parallel', 'slice', 'contour', 'timeline'].every((name) =>
+            document.querySelector(`[data-testid=search-${name}-canvas][data-painted]`))
+        && document.querySelector('[data-testid=importance-canvas][data-painted]') !== null""",
     "logs": "() => /step/.test(document.querySelector('[data-testid=log]')?.textContent ?? '')",
 }
 
@@ -270,10 +284,11 @@ def browse(
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--only", default="table,metrics,charts,logs,entry")
+    arguments.add_argument("--only", default="table,metrics,charts,logs,search,entry")
     arguments.add_argument("--experiments", type=int, default=10_000)
     arguments.add_argument("--points", type=int, default=1_000_000)
     arguments.add_argument("--lines", type=int, default=1_000_000)
+    arguments.add_argument("--trials", type=int, default=10_000)
     arguments.add_argument("--repeat", type=int, default=10)
     arguments.add_argument("--chrome", help="path of Chromium")
     arguments.add_argument("--shots", type=Path, help="keep a picture of each page in this folder")
@@ -288,6 +303,7 @@ def main() -> None:
         "metrics": fill_metrics,
         "charts": lambda database: fill_charts(database, given.points),
         "logs": lambda database: fill_logs(database, given.lines),
+        "search": lambda database: search_page(database, given.trials),
     }
     with control_plane("sqlite", controllers=0) as plane:
         paths = {name: fill(plane.database) for name, fill in fillers.items() if name in wanted}
