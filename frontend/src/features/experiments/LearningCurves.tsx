@@ -102,7 +102,11 @@ class TrialCurves implements Source {
       }))
       .toSorted((a, b) => Number(a.faint) - Number(b.faint));
   };
-  rungs = (): number[] => [...new Set(this.search.rungs.map((rung) => rung.units))].toSorted((a, b) => a - b);
+  /** Where rungs stand on the axis: nowhere when they are at samples or seconds and the axis is of steps. */
+  rungs = (): number[] => {
+    const isOnAxis = this.ofRungs || this.search.unit === "epochs" || this.search.unit === "steps";
+    return isOnAxis ? [...new Set(this.search.rungs.map((rung) => rung.units))].toSorted((a, b) => a - b) : [];
+  };
   ready = (): boolean => this.answered;
   error = (): Error | null => this.failed;
   subscribe = (listener: () => void): (() => void) => {
