@@ -4,7 +4,8 @@ import "../../i18n/en/trials";
 import { useTranslation } from "react-i18next";
 
 import type { TrialDetail, TrialPerformance } from "../../api/queries";
-import { type FigureTable, SvgFigure } from "../../charts/SvgFigure";
+import type { FigureTable } from "../../charts/Figure";
+import { SvgFigure } from "../../charts/SvgFigure";
 import { roundTicks } from "../../charts/ticks";
 import * as format from "../../lib/format";
 import { isDrawn, shapeOf, timeline, type WorkerTimes } from "./pipelineSchedule";

@@ -398,7 +398,7 @@ export const trials: Same<typeof english> = {
     logAxis: "对数坐标",
     nonFinite_one: "{{count}} 个结果非有限，无法显示在坐标轴上。",
     nonFinite_other: "{{count}} 个结果非有限，无法显示在坐标轴上。",
-    length: { epochs_one: "{{count}} 轮", epochs_other: "{{count}} 轮", steps_one: "{{count}} 步", steps_other: "{{count}} 步", samples_one: "{{formatted}} 个样本", samples_other: "{{formatted}} 个样本" },
+    length: { epochs_one: "{{count}} 轮", epochs_other: "{{count}} 轮", steps_one: "{{count}} 步", steps_other: "{{count}} 步", samples_one: "{{count}} 个样本", samples_other: "{{formatted}} 个样本" },
     history: "历史",
     historyLabel: "按编号排列的 {{count}} 个试验的 {{metric}}，最佳 {{best}}",
     withValue: "{{all}} 个试验中 {{num}} 个有值",
