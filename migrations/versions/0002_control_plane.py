@@ -44,9 +44,11 @@ def upgrade() -> None:
     _add_profiles()
     _add_exports()
     _add_keeping()
+    op.add_column("experiments", sa.Column("search_room", sa.Integer(), nullable=True))
 
 
 def downgrade() -> None:
+    op.drop_column("experiments", "search_room")
     _drop_keeping()
     _drop_exports()
     _drop_profiles()

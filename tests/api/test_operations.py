@@ -23,7 +23,8 @@ API = "/api/v1"
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 TRAINER = "name: digits\ntrainer: {model: mlp}\n"
 SEARCH = (
-    TRAINER + "hyperparameters: {lr: {log: [1e-4, 1e-1]}}\nsearch: {method: random, trials: 4}\n"
+    TRAINER
+    + "hyperparameters: {lr: {log: [1e-4, 1e-1]}}\nsearch: {method: random, trials: 4, concurrent: 4}\n"
 )
 
 

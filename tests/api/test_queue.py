@@ -17,7 +17,7 @@ from muster_server.testing.agent import FakeAgent
 API = "/api/v1"
 SEARCH = """
 hyperparameters: {lr: {choice: [1, 2, 3]}}
-search: {method: grid}
+search: {method: grid, concurrent: 3}
 """
 
 

@@ -333,7 +333,7 @@ name: population
 trainer: {}
 hyperparameters: {lr: {log: [1e-4, 1e-1]}}
 search: {method: pbt, metric: val/loss, goal: min, population: 4, max_length: {epochs: 3},
-  interval: 1, seed: 3}
+  interval: 1, seed: 3, concurrent: 16}
 """
 
 

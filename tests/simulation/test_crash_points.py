@@ -15,7 +15,8 @@ EVERY = int(os.environ.get("MUSTER_CRASH_POINTS_EVERY", "7"))
 
 
 def eventful():
-    """Two nodes, a gang over both that fails once and starts again, and a search beside it."""
+    """Two nodes, a gang over both that fails once and starts again, and beside it a search that goes by the
+    slots there are."""
     base = draw(1).without_faults()
     node = dataclasses.replace(base.nodes[0], num_slots=2, skew_s=0.0, rate=1.0)
     nodes = tuple(dataclasses.replace(node, name=f"node-{i}") for i in (1, 2))
@@ -45,7 +46,6 @@ def eventful():
             "metric": "train/loss",
             "goal": "min",
             "trials": 3,
-            "concurrent": 2,
             "max_length": {"steps": 6},
             "divisor": 2,
         },

@@ -5680,6 +5680,10 @@ export interface components {
          * @description The same checks as a submission, nothing stored.
          */
         PreviewOut: {
+            /** Concurrent */
+            concurrent: number | null;
+            /** Concurrent From */
+            concurrent_from: string;
             /** Config */
             config: {
                 [key: string]: unknown;
@@ -6555,7 +6559,7 @@ export interface components {
          */
         SearchLimitsIn: {
             /** Concurrent */
-            concurrent?: number | null;
+            concurrent?: number | "auto" | null;
             /** Trials */
             trials?: number | null;
         };

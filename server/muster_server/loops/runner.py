@@ -37,7 +37,7 @@ from .diagnoses import DiagnosisLoop
 from .lifecycle import LifecycleLoop, lifecycle_policy
 from .scaling import ScalingLoop
 from .scheduler import SchedulerLoop
-from .search import search_pass
+from .search import RoomLoop, search_pass
 from .sightings import Sightings
 from .stuck import StuckLoop
 
@@ -79,6 +79,7 @@ class Controller:
         self._stuck = StuckLoop(database, after_s=settings.stuck_after_s)
         self._scheduler = SchedulerLoop(database, scheduler_policy(settings))
         self._scaling = ScalingLoop(database)
+        self._rooms = RoomLoop(database, monotonic)
         self._retained_at: dt.datetime | None = None
         self._others_stamp: tuple[int, dt.datetime] | None = None
         self._others_stamp_at = 0.0
@@ -120,7 +121,8 @@ class Controller:
                 num = run_once()
                 count(num)
             total += num
-        return total
+        # Only when nothing is left to decide: whoever leads next then finds as much room.
+        return total or self._rooms.run(now)
 
     def resign(self) -> None:
         """Let a follower take over at once instead of after the lease has expired."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 
 import structlog
 
 from muster_server.db.engine import Database
-from muster_server.services import search
+from muster_server.services import search, search_room
 
 log = structlog.get_logger(__name__)
 
 EXPERIMENTS_PER_PASS = 200
+ROOM_EVERY_S = 5.0
+"""How soon a search hears of slots that came or went."""
 
 
 def search_pass(database: Database, now: dt.datetime) -> list[str]:
@@ -33,3 +36,29 @@ def search_pass(database: Database, now: dt.datetime) -> list[str]:
             # A state that cannot be read must not keep every other search from deciding.
             log.exception("search_failed", experiment_id=experiment_id)
     return reasons
+
+
+class RoomLoop:
+    """Tells searches that go by the room there is when that has changed."""
+
+    def __init__(self, database: Database, monotonic: Callable[[], float]) -> None:
+        self._database = database
+        self._monotonic = monotonic
+        self._looked_at: float | None = None
+        self._after = 0
+
+    def run(self, now: dt.datetime) -> int:
+        """How many were told; 0 within ROOM_EVERY_S of the last look."""
+        at = self._monotonic()
+        if self._looked_at is not None and at - self._looked_at < ROOM_EVERY_S:
+            return 0
+        self._looked_at = at
+        with self._database.read() as session:
+            changed, self._after = search_room.find_changes(
+                session, after=self._after, limit=EXPERIMENTS_PER_PASS
+            )
+        num_told = 0
+        for experiment_id, room in changed.items():
+            with self._database.transaction() as session:
+                num_told += search_room.tell(session, experiment_id, room, now)
+        return num_told

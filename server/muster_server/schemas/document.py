@@ -439,8 +439,10 @@ class Search(Section):
     """`asha`, `hyperband`: one in so many trials goes on past a rung."""
     rungs: Annotated[int, Field(ge=1, le=16)] = 5
     """`asha`: rungs at most; fewer when `max_length` or `trials` leave no room for them."""
-    concurrent: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """Trials that may run or wait in the queue at once; those paused at a rung do not count."""
+    concurrent: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Trials that may run or wait in the queue at once; those paused at a rung do not count. Default:
+    as many as fit into the slots that are free or its own, and one more, up to 256; with `runner:
+    external` 16."""
     interval: Annotated[int, Field(ge=1, le=2**53)] | None = None
     """`median`, `pbt`: how often trials are compared, in the unit of `max_length`. Default: a tenth
     of it."""

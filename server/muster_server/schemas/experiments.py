@@ -54,7 +54,7 @@ class SearchCostOut(Output):
     """At the pool's price; null also where it has none."""
     currency: str
     duration_s: float | None
-    """If as many trials as `concurrent` always run."""
+    """If as many trials as `concurrent` of the preview always run."""
     within_budget: bool | None
     """Null: there is no budget of slot-hours or cost, or it is not known."""
 
@@ -71,6 +71,10 @@ class PreviewOut(Output):
     num_trials: int | None
     """Trials the search will create (exactly, or at most: see `num_trials_is_upper_bound`)."""
     num_trials_is_upper_bound: bool
+    concurrent: int | None
+    """Trials at once it was counted with; null when invalid."""
+    concurrent_from: str
+    """Where that is from: `search.concurrent`, or `room for 3 trials of 1 cpu slot in pool default now`."""
     sampled_trials: list[PlannedTrial]
     """The first up to ten, exactly as they will be created."""
     rungs: list[dict[str, Any]]

@@ -118,7 +118,9 @@ class SearchLimitsIn(Input):
 
     trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None
     """In all; not fewer than there are. For `random`, `median` and `asha` with one bracket."""
-    concurrent: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    concurrent: Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"] | None = None
+    """At once. "auto": as many as fit into the slots that are free or its own, and one more, up to
+    256."""
 
 
 class EnqueueIn(Input):

@@ -22,7 +22,7 @@ from muster_server.errors import Conflict, FieldProblem, InvalidRequest
 from muster_server.schemas.experiments import ExperimentIn
 from muster_server.schemas.operations import ContinueIn
 
-from . import budgets, checkpoints, idempotency, spending
+from . import budgets, checkpoints, idempotency, search_room, spending
 from .documents import resolve, search_spec
 from .events import add_event
 from .experiments import get_experiment, invalid_document, resolve_submission
@@ -85,6 +85,8 @@ def continue_experiment(
     experiment.config = config
     experiment.overrides = [*experiment.overrides, *overrides]
     searcher, nos = _plan(session, experiment, body, trials, is_longer=is_longer)
+    experiment.search_room = search_room.room_now(session, config, experiment.id)
+    searcher.room = experiment.search_room or 0
     actions = searcher.reopen(search_spec(config), nos)
     before = experiment.state
     experiment.search_state = searcher.state()

@@ -141,7 +141,7 @@ def _why_none(searcher: Searcher) -> str:
         return searcher.finish_reason
     if searcher.expects_points:
         return "no point was enqueued"
-    live, limit = searcher.num_live, searcher.spec.concurrent
+    live, limit = searcher.num_live, searcher.at_once
     return f"{live} trials are being run, and search.concurrent is {limit}"
 
 

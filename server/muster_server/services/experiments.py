@@ -13,13 +13,20 @@ from sqlalchemy.orm import Session
 from muster_server.db.engine import touch
 from muster_server.db.models import BlobRow, ExperimentRow, SearchEventRow, SpendingRow
 from muster_server.domain.probes import Purpose
-from muster_server.domain.search import Event, Searcher, Started, action_to_json, event_to_json
+from muster_server.domain.search import (
+    Event,
+    Roomed,
+    Searcher,
+    Started,
+    action_to_json,
+    event_to_json,
+)
 from muster_server.domain.states import ExperimentState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.experiments import ExperimentIn, ExperimentPatch
 from muster_server.security.principal import Principal
 
-from . import blobs, budgets, idempotency, projects, sources, spending, warm_start
+from . import blobs, budgets, idempotency, projects, search_room, sources, spending, warm_start
 from .documents import Resolved, check_entry_file, resolve, search_spec
 from .events import add_event
 from .ownership import require_charge
@@ -171,8 +178,11 @@ def _insert(
     now: dt.datetime,
 ) -> ExperimentRow:
     searcher = Searcher(search_spec(config))
+    room = search_room.room_now(session, config)
     warm = warm_start.find(session, config)
     events: list[Event] = [Started()]
+    if room is not None:
+        events.insert(0, Roomed(room=room, key="room"))
     if isinstance(warm, warm_start.Found):
         events.insert(0, warm.event)
     decided = [searcher.apply(event) for event in events]
@@ -200,6 +210,7 @@ def _insert(
         slots_per_trial=config["resources"]["slots"],
         search_state=searcher.state(),
         search_seq=len(events),
+        search_room=room,
         metric_name=config["search"]["metric"],
         metric_goal=config["search"]["goal"],
         created_at=now,

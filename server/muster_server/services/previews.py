@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from typing import Any
 
 from sqlalchemy.orm import Session
 
+from muster_server.domain.resources import count, request_from_config
 from muster_server.domain.search import Searcher, SearchSpec
 from muster_server.schemas.base import FieldError
 from muster_server.schemas.experiments import (
@@ -15,7 +17,7 @@ from muster_server.schemas.experiments import (
     PreviewOut,
 )
 
-from . import search_costs, warm_start
+from . import search_costs, search_room, warm_start
 from .documents import search_spec
 from .experiments import resolve_submission
 from .foresight import Foresight
@@ -40,6 +42,8 @@ def preview_experiment(
             origins={},
             num_trials=None,
             num_trials_is_upper_bound=False,
+            concurrent=None,
+            concurrent_from="",
             sampled_trials=[],
             rungs=[],
             search_cost=None,
@@ -51,7 +55,11 @@ def preview_experiment(
             preempts=[],
         )
     spec = search_spec(config)
+    room = search_room.room_now(session, config)
     searcher = Searcher(spec)
+    searcher.room = room or 0
+    # Counted with those that run, not with the one that waits for the next free slot.
+    played = spec if room is None else dataclasses.replace(spec, concurrent=max(room, 1))
     warm = warm_start.find(session, config)
     if isinstance(warm, warm_start.Found):
         searcher.apply(warm.event)
@@ -64,9 +72,11 @@ def preview_experiment(
         origins=resolved.origins,
         num_trials=spec.trials,
         num_trials_is_upper_bound=False,
+        concurrent=played.concurrent,
+        concurrent_from=_concurrent_from(config, room),
         sampled_trials=[PlannedTrial(hparams=h) for h in searcher.preview(SAMPLED_TRIALS)],
-        rungs=expected_rungs(spec),
-        search_cost=search_costs.expected_cost(session, config, spec),
+        rungs=expected_rungs(played),
+        search_cost=search_costs.expected_cost(session, config, played),
         plan=list(planned.nodes) if planned else [],
         fits_now=bool(planned.nodes) if planned else True,
         fit_reason=planned.reason if planned else "Its trials are run outside: no slots are used.",
@@ -74,6 +84,14 @@ def preview_experiment(
         estimated_start_at=planned.estimated_start_at if planned else None,
         preempts=list(planned.preempts) if planned else [],
     )
+
+
+def _concurrent_from(config: dict[str, Any], room: int | None) -> str:
+    if room is None:
+        return "search.concurrent"
+    request = request_from_config(config)
+    slots = count(request.slots, f"{request.slot_type} slot")
+    return f"room for {count(room, 'trial')} of {slots} in pool {request.pool} now"
 
 
 def expected_rungs(spec: SearchSpec) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from muster_server.domain.search import (
     Event,
     Limited,
     Promoted,
+    Roomed,
     Searcher,
     sampling,
 )
@@ -28,7 +29,7 @@ from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFoun
 from muster_server.schemas.driving import PointOut
 from muster_server.schemas.operations import EnqueueIn, SearchLimitsIn
 
-from . import search_events
+from . import search_events, search_room
 from .documents import search_spec
 from .experiments import get_experiment
 from .operations import Caller, note
@@ -57,10 +58,17 @@ def set_limits(session: Session, experiment_id: int, body: SearchLimitsIn, calle
                 f"of {body.trials} would leave rungs without trials",
                 "stop the search, or lower concurrent",
             )
+    follows = body.concurrent == "auto"
+    if follows and config["search"].get("runner") == "external":
+        raise _invalid("concurrent", "cannot go by slots: its trials are run outside", "a number")
     if body.concurrent is not None:
-        config["search"]["concurrent"] = body.concurrent
+        config["search"]["concurrent"] = None if follows else body.concurrent
+        experiment.search_room = search_room.room_now(session, config, experiment_id)
     experiment.config = config
-    event = Limited(trials=body.trials, concurrent=body.concurrent)
+    if follows:
+        _tell(session, experiment, Roomed(room=experiment.search_room or 0), caller)
+    concurrent = None if body.concurrent == "auto" else body.concurrent
+    event = Limited(trials=body.trials, concurrent=concurrent, follows=follows)
     _tell(session, experiment, event, caller)
     note(session, "search.limits_set", experiment_id, caller, body.model_dump(exclude_none=True))
 

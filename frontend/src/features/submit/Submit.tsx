@@ -248,6 +248,7 @@ function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; er
             <KeyValues
               items={[
                 [t("experiments.trials"), preview.num_trials === null ? format.MISSING : t(preview.num_trials_is_upper_bound ? "submit.atMost" : "submit.exactly", { count: preview.num_trials })],
+                ...(preview.concurrent !== null && preview.num_trials !== 1 ? ([[t("submit.atOnce"), preview.concurrent_from === "search.concurrent" ? format.count(preview.concurrent) : t("submit.byRoom", { count: preview.concurrent })]] as [string, React.ReactNode][]) : []),
                 ...(preview.rungs.length > 0
                   ? ([[t("search.rungs"), <RungPlan key="rungs" rungs={preview.rungs} unit={rungUnit(preview.config)} />]] as [string, React.ReactNode][])
                   : []),

@@ -40,6 +40,8 @@ export const submit = {
     stated: "as stated",
     measured: "as measured by {{where}}",
     cost: "Cost",
+    atOnce: "At once",
+    byRoom: "as many as fit: {{count}} now",
     duration: "Duration, if all run as asked",
     budget: "Budget",
     overBudget: "more than its budget allows",

@@ -40,6 +40,8 @@ export const submit: Same<typeof english> = {
     stated: "按所给值",
     measured: "按 {{where}} 的实测",
     cost: "费用",
+    atOnce: "同时运行",
+    byRoom: "按可用资源：当前 {{count}} 个",
     duration: "时长（全部按要求并行时）",
     budget: "预算",
     overBudget: "超出预算",

@@ -58,6 +58,8 @@ class ExperimentRow(Base):
     """JSON state of the searcher (domain.search); every decision is a function of it."""
     search_seq: Mapped[int] = mapped_column(default=0)
     """Events the searcher has consumed."""
+    search_room: Mapped[int | None]
+    """How many trials fit, as its searcher was last told; None: it does not go by that."""
     metric_name: Mapped[str | None] = mapped_column(String(200))
     metric_goal: Mapped[str | None] = mapped_column(String(4))
     best_trial_id: Mapped[int | None]

@@ -225,7 +225,7 @@ class GroupNodes:
             section.offer.put(n, offered, self.nodes[n].strikes)
 
 
-def may_use(request: Request, node: Node) -> bool:
+def may_use(request: Request, node: Node | NodeView) -> bool:
     """Whether labels and names let a gang of `request` use the node."""
     if request.allow_nodes and node.name not in request.allow_nodes:
         return False

@@ -13,6 +13,7 @@ from .events import (
     Promoted,
     Rested,
     ResumeTrial,
+    Roomed,
     Started,
     StopTrial,
     TrialEnded,
@@ -24,10 +25,11 @@ from .events import (
 )
 from .rungs import Bracket, rung_units
 from .searcher import Searcher, initial_state, on_event
-from .spec import EXACT, PROGRESS, UNITS, SearchSpec, Unit, length_of
+from .spec import EXACT, FOLLOWED_MAX, PROGRESS, UNITS, SearchSpec, Unit, length_of
 
 __all__ = [
     "EXACT",
+    "FOLLOWED_MAX",
     "PROGRESS",
     "UNITS",
     "Action",
@@ -43,6 +45,7 @@ __all__ = [
     "Promoted",
     "Rested",
     "ResumeTrial",
+    "Roomed",
     "SearchSpec",
     "Searcher",
     "Started",

@@ -98,10 +98,35 @@ class Limited:
 
     trials: int | None = None
     concurrent: int | None = None
+    follows: bool = False
+    """As many at once as there is room for, from now on; `concurrent` is then None."""
     key: str = ""
 
 
-Event = Started | Validated | TrialEnded | Rested | Promoted | Enqueued | Warmed | Closed | Limited
+@dataclass(frozen=True, kw_only=True)
+class Roomed:
+    """How many trials fit into the slots that are free or held by this search has changed.
+
+    Where the document says how many may be alive at once it changes nothing.
+    """
+
+    room: int
+    """≥ 0."""
+    key: str = ""
+
+
+Event = (
+    Started
+    | Validated
+    | TrialEnded
+    | Rested
+    | Promoted
+    | Enqueued
+    | Warmed
+    | Closed
+    | Limited
+    | Roomed
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +198,7 @@ _EVENTS: dict[str, type[Event]] = {
     "warmed": Warmed,
     "closed": Closed,
     "limited": Limited,
+    "roomed": Roomed,
 }
 _EVENT_NAMES = {cls: name for name, cls in _EVENTS.items()}
 _ACTION_NAMES: dict[type[Action], str] = {

@@ -38,6 +38,8 @@ class Memory:
     def __init__(self, spec: SearchSpec) -> None:
         self.spec = spec
         self.num_created = 0
+        self.room = 0
+        """Trials that fit, as it was last told."""
         self.is_finished = False
         self.finish_reason = ""
         self.standings = Standings(spec)
@@ -53,12 +55,18 @@ class Memory:
         self.history = History()
         self.population = Population()
 
+    @property
+    def at_once(self) -> int:
+        """How many trials may be alive, those that rest at a rung left out."""
+        return self.spec.at_once(self.room)
+
     def state(self) -> dict[str, Any]:
         """Everything, as JSON."""
         return {
             "version": STATE_VERSION,
             "spec": self.spec.to_json(),
             "created": self.num_created,
+            "room": self.room,
             "again": list(self.again),
             "live": {
                 str(no): [t.next_rung, t.is_stopping, t.end, *curve_to_json(t.curve)]
@@ -83,6 +91,7 @@ class Memory:
     def load(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave, of the same spec."""
         self.num_created = state["created"]
+        self.room = state.get("room", 0)
         self.is_finished = state["finished"]
         self.finish_reason = state["finish_reason"]
         self.again = list(state.get("again", ()))

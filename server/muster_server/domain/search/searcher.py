@@ -20,6 +20,7 @@ from .events import (
     Promoted,
     Rested,
     ResumeTrial,
+    Roomed,
     Started,
     StopTrial,
     TrialEnded,
@@ -96,6 +97,8 @@ class Searcher(Memory):
                 return self._go_on() if self.num_created == 0 else []
             case Limited():
                 return self._limit(event)
+            case Roomed():
+                return self._follow(event.room)
             case Enqueued():
                 return self._enqueue(event)
             case Warmed():
@@ -172,7 +175,7 @@ class Searcher(Memory):
         searcher = Searcher(self.spec)
         searcher.history = History.from_json(self.history.to_json())
         if self.spec.learns:
-            limit = min(limit, self.spec.concurrent)
+            limit = min(limit, self.at_once)
             for at, point in enumerate(found, start=1):
                 searcher.history.add(at, point)
         for no in range(len(found) + 1, min(limit, self._num_members) + 1):
@@ -332,12 +335,17 @@ class Searcher(Memory):
 
     def _limit(self, event: Limited) -> list[Action]:
         trials = self.spec.trials if event.trials is None else event.trials
-        concurrent = self.spec.concurrent if event.concurrent is None else event.concurrent
+        concurrent = event.concurrent or (None if event.follows else self.spec.concurrent)
         changes: dict[str, Any] = {"trials": max(trials, self.num_created)}
         self._use(
             SearchSpec.from_json({**self.spec.to_json(), **changes, "concurrent": concurrent})
         )
         return self._go_on()
+
+    def _follow(self, room: int) -> list[Action]:
+        """Room that has shrunk ends nobody: trials end, and fewer take their place."""
+        before, self.room = self.at_once, room
+        return self._go_on() if self.num_created and self.at_once > before else []
 
     def _warm(self, event: Warmed) -> list[Action]:
         if self.num_created:
@@ -373,13 +381,13 @@ class Searcher(Memory):
 
     def _go_on(self) -> list[Action]:
         actions: list[Action] = []
-        while self.again and len(self.live) < self.spec.concurrent:
+        while self.again and len(self.live) < self.at_once:
             no = self.again.pop(0)
             bracket = self.standings.bracket_of(no)
             self.live[no] = self._new_live(bracket)
             self.live[no].next_rung = self.standings.rungs_reached(no, bracket)
             actions.append(ContinueTrial(no=no, reason=f"trial {no} goes on"))
-        while len(self.live) < self.spec.concurrent:
+        while len(self.live) < self.at_once:
             # Clones first: their parents rest until then, so that what they start from stays.
             if self.population.clones:
                 actions.append(self._clone(self.population.clones.pop(0)))

@@ -33,6 +33,11 @@ def length_of(plain: Mapping[str, Any]) -> tuple[Unit, int]:
     raise ValueError(f"a length needs one of {', '.join(UNITS)}, got {dict(plain)}")
 
 
+LOOK_AHEAD = 1
+"""Trials beyond those that fit: slots that become free never wait for the searcher."""
+FOLLOWED_MAX = 256
+"""Trials at once of a search that goes by the room there is."""
+
 LEARNING: tuple[SamplerName, ...] = ("tpe", "cmaes", "gp", "nsga2")
 """Samplers that model what is known."""
 
@@ -46,7 +51,8 @@ class SearchSpec:
     seed: int
     trials: int
     """How many it creates in all (grid: the number of points)."""
-    concurrent: int
+    concurrent: int | None
+    """Trials that are alive at once at most; None: as many as there is room for."""
     metric: str | None = None
     goal: Goal = "min"
     unit: Unit | None = None
@@ -86,6 +92,15 @@ class SearchSpec:
     def marks(self) -> tuple[int, ...]:
         """Units at which the searcher wants to hear of a trial, ascending."""
         return tuple(sorted(set(self.rungs)))
+
+    def at_once(self, room: int) -> int:
+        """How many trials may be alive, those that rest at a rung left out; at least 1.
+
+        room: how many fit into the slots that are free or held by trials of this search, ≥ 0.
+        """
+        if self.concurrent is not None:
+            return self.concurrent
+        return min(max(room, 1) + LOOK_AHEAD, FOLLOWED_MAX)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -127,7 +142,7 @@ class SearchSpec:
         max_units: int,
         unit: Unit = "epochs",
         seed: int = 0,
-        concurrent: int = 16,
+        concurrent: int | None = 16,
         metric: str = "val/loss",
         goal: Goal = "min",
         divisor: int = 4,
@@ -162,7 +177,7 @@ class SearchSpec:
         max_units: int,
         unit: Unit = "epochs",
         seed: int = 0,
-        concurrent: int = 16,
+        concurrent: int | None = 16,
         metric: str = "val/loss",
         goal: Goal = "min",
         divisor: int = 3,
@@ -195,7 +210,7 @@ class SearchSpec:
         interval: int,
         unit: Unit = "epochs",
         seed: int = 0,
-        concurrent: int = 16,
+        concurrent: int | None = 16,
         metric: str = "val/loss",
         goal: Goal = "min",
         sampler: SamplerName = "random",

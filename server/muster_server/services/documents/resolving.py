@@ -23,6 +23,8 @@ from .reading import Unreadable, read_document
 
 MAX_PROBLEMS = 50
 DEFAULT_EPOCHS = 3
+CONCURRENT_OUTSIDE = 16
+"""Trials at once that others run: there are no slots to go by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +166,10 @@ def _fill_in(config: dict[str, Any], parameters: list[sampling.Parameter]) -> No
         search.update(search["objectives"][0])
     if config["entrypoint"] is not None and config["code"] is None:
         config["code"] = {"path": ".", "installed": None}
+    if search["concurrent"] is None and search["method"] == "single":
+        search["concurrent"] = 1
+    elif search["concurrent"] is None and search["runner"] == "external":
+        search["concurrent"] = CONCURRENT_OUTSIDE
     if search["method"] == "single":
         search["trials"] = 1
     elif search["method"] == "grid":
