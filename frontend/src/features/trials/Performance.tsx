@@ -24,6 +24,7 @@ import { Foreseen } from "./Foreseen";
 import { PipelineFigure } from "./PipelineFigure";
 import { Profiles } from "./Profiles";
 import { MemoryTable, RankTable, StageTable, TrafficTable } from "./PerformanceTables";
+import { Staleness } from "./Staleness";
 import { useSeriesStore } from "./useSeriesStore";
 
 /** Buckets that a diagnosis looks at. */
@@ -100,6 +101,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
         </div>
       </Section>
       <QueryView query={measured}>{(data) => <Measured trial={trial} data={data} nodes={new Map((workers.data?.items ?? []).map((w) => [w.rank, w.node_name]))} />}</QueryView>
+      <Staleness trial={trial} />
       <Section title={t("perf.memory")} note={t("perf.memoryNote")}>
         <QueryView query={workers}>{(data) => <MemoryTable workers={data.items} />}</QueryView>
       </Section>
