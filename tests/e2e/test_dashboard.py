@@ -7,7 +7,9 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import safetensors.numpy
 from playwright.sync_api import BrowserContext, Page, expect
 
 from muster.testing.stack import Stack, wait_for
@@ -114,7 +116,20 @@ def test_steps_are_traced_and_drawn_by_the_viewer_that_comes_along(
         expect(viewer.locator("canvas").first).to_be_visible()
         picture(viewer, "trace-dark")
         viewer.close()
+
+        # Its model, as a file.
         client.stop(made["id"])
+        client.wait(made["id"], timeout_s=60)
+        page.goto(f"{stack.url}/trials/{trial['id']}?tab=checkpoints")
+        page.get_by_test_id("export-model").first.click()
+        link = page.get_by_test_id("export-file")
+        expect(link).to_be_visible(timeout=60_000)
+        with page.expect_download() as download:
+            link.click()
+        assert download.value.suggested_filename.endswith(".safetensors")
+        tensors = safetensors.numpy.load_file(download.value.path())
+        assert tensors
+        assert all(np.isfinite(tensor).all() for tensor in tensors.values())
 
 
 def test_a_wrong_document_is_explained_before_it_is_sent(

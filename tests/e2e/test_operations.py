@@ -15,18 +15,16 @@ pytestmark = pytest.mark.browser
 SLOW_MS = 90_000
 
 
-def confirm(page: Page, action: str) -> str:
-    """Ask for an operation and confirm it; what the dialog said."""
+def confirm(page: Page, action: str, says: str) -> None:
+    """Ask for an operation and confirm it once the dialog says so: it follows what the trials do."""
     button = page.get_by_test_id(action)
     if button.count() == 0:
         page.get_by_test_id("more-actions").click()
     button.click()
     effect = page.get_by_test_id("operation-effect")
-    expect(effect).to_be_visible()
-    text = effect.inner_text()
+    expect(effect).to_contain_text(says)
     page.get_by_test_id("confirm").click()
     expect(effect).to_have_count(0)
-    return text
 
 
 def badge(page: Page, state: str) -> None:
@@ -47,11 +45,9 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
         trial_id = detail()["only_trial_id"]
         wait_for("it trains", lambda: client.get(f"/trials/{trial_id}")["step"] > 20, 90)
         page.goto(f"{stack.url}/trials/{trial_id}")
-        said = confirm(page, "pause")
-        assert "1 running trial gets 20s to save a checkpoint and gives up 1 slot." in said
+        confirm(page, "pause", "1 running trial gets 20s to save a checkpoint and gives up 1 slot.")
         badge(page, "PAUSED")
-        said = confirm(page, "resume")
-        assert "1 trial is queued again and goes on from its checkpoint." in said
+        confirm(page, "resume", "1 trial is queued again and goes on from its checkpoint.")
         badge(page, "RUNNING")
 
         page.goto(f"{stack.url}/experiments/{experiment_id}")
@@ -65,16 +61,14 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
         expect(limit).to_contain_text("Alerts at 25 %, 75 %")
         expect(page.get_by_test_id("budget")).to_contain_text("save a checkpoint and end")
 
-        said = confirm(page, "kill")
-        assert "end at once and free 1 slot" in said
+        confirm(page, "kill", "end at once and free 1 slot")
         badge(page, "CANCELED")
         page.get_by_test_id("continue").click()
         expect(page.get_by_test_id("continue-effect")).to_contain_text("The trial goes on.")
         page.get_by_test_id("confirm").click()
         badge(page, "RUNNING")
         expect(page.get_by_test_id("continued")).to_have_text("continued 1 time")
-        said = confirm(page, "stop")
-        assert "1 running trial gets 20s for a last checkpoint and frees 1 slot." in said
+        confirm(page, "stop", "1 running trial gets 20s for a last checkpoint and frees 1 slot.")
         badge(page, "CANCELED")
 
         see_which_checkpoints_would_go(page, stack, client, experiment_id)
@@ -84,8 +78,7 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
 
         page.goto(f"{stack.url}/experiments/{experiment_id}")
         expect(page.get_by_test_id("children")).to_contain_text(f"operated #{fork_id}")
-        said = confirm(page, "archive")
-        assert "Nothing is deleted" in said
+        confirm(page, "archive", "Nothing is deleted")
         expect(page.get_by_text("archived", exact=True)).to_be_visible()
 
         page.get_by_test_id("more-actions").click()

@@ -79,12 +79,14 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
                 align: "right",
                 cell: (c) =>
                   c.state === "complete" ? (
-                    <Group gap={4} justify="flex-end" wrap="nowrap">
-                    {mayChange ? <PinButton checkpoint={c} /> : null}
-                    <ExportButton trialId={trial.id} checkpointId={c.id} last={exports.find((e) => e.checkpoint_id === c.id)} mayAsk={mayChange} />
-                    {mayChange ? <LinkButton variant="subtle" size="compact-xs" to="/submit" search={{ from: trial.experiment_id, start: String(c.id) }} data-testid="fork-here">
-                      {t("fork.here")}
-                    </LinkButton> : null}
+                    <Group gap={4} justify="flex-end" maw={300} ml="auto">
+                      {mayChange ? <PinButton checkpoint={c} /> : null}
+                      <ExportButton trialId={trial.id} checkpointId={c.id} last={exports.find((e) => e.checkpoint_id === c.id)} mayAsk={mayChange} />
+                      {mayChange ? (
+                        <LinkButton variant="subtle" size="compact-xs" to="/submit" search={{ from: trial.experiment_id, start: String(c.id) }} data-testid="fork-here">
+                          {t("fork.here")}
+                        </LinkButton>
+                      ) : null}
                     </Group>
                   ) : null,
               },

@@ -37,7 +37,7 @@ export function ExportButton({ trialId, checkpointId, last, mayAsk }: Props) {
         </Button>
       </Tooltip>
       {problem ? (
-        <span role="alert" className="dim" style={{ maxWidth: 260, whiteSpace: "normal" }} data-testid="export-problem">
+        <span role="alert" className="dim" style={{ flexBasis: "100%", order: 1, whiteSpace: "normal" }} data-testid="export-problem">
           {t("exporting.failed", { why: problem })}
         </span>
       ) : null}
