@@ -7,7 +7,9 @@ Takes about five minutes and two free cores. Look at each picture before you com
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -34,6 +36,21 @@ WIDE: ViewportSize = {"width": 1440, "height": 900}
 NARROW: ViewportSize = {"width": 390, "height": 844}
 PASSWORD = "only for these pictures"
 DEMO_TIMEOUT_S = 900.0
+PIPELINE = {
+    "name": "gpt-pipeline",
+    "trainer": {
+        "model": "gpt", "data": "shakespeare", "batch_size": 4, "epochs": 1000,
+        "width": 64, "depth": 4, "heads": 4, "context": 32,
+    },
+    "resources": {"slots": 2},
+    "strategy": {"kind": "pp", "schedule": "1f1b", "accumulate": 3},
+}  # fmt: skip
+WAITING = """\
+name: nightly-evaluation
+entrypoint: [-m, muster.testing.scripted, '[{"log": "evaluated"}]']
+launcher: direct
+resources: {slots: 4}
+"""
 Scheme = Literal["light", "dark"]
 
 
@@ -73,8 +90,12 @@ class Studio:
         height: int = 900,
         narrow: bool = False,
         language: str = "en",
+        is_ours: bool = True,
     ) -> None:
-        """One file for each scheme, as soon as `ready` is satisfied with the page."""
+        """One file for each scheme, as soon as `ready` is satisfied with the page.
+
+        is_ours: a page of the dashboard, which says whether it is live.
+        """
         for scheme in schemes:
             page = (self.narrow if narrow else self.wide).new_page()
             page.emulate_media(color_scheme=scheme)
@@ -82,7 +103,9 @@ class Studio:
             if not narrow:
                 page.set_viewport_size({"width": WIDE["width"], "height": height})
             page.goto(self.stack.url + path)
-            expect(page.get_by_test_id("live-state").first).to_have_attribute("data-state", "live")
+            if is_ours:
+                state = page.get_by_test_id("live-state").first
+                expect(state).to_have_attribute("data-state", "live")
             ready(page)
             target = self.folder / f"{name}-{scheme}.png"
             page.screenshot(path=target)
@@ -98,6 +121,7 @@ def main(folder: Path) -> None:
         take_live(studio)
         wait_for("the demo has ended", lambda: have_ended(client), DEMO_TIMEOUT_S)
         take_ended(studio)
+        take_pipeline(studio)
 
 
 def take_live(studio: Studio) -> None:
@@ -111,6 +135,11 @@ def take_live(studio: Studio) -> None:
     studio.take("trial", path, chart("train/loss"), schemes=("dark", "light"))
     studio.take("overview-phone", "/", is_running, schemes=("dark",), narrow=True)
     studio.take("trial-phone", path, chart("train/loss"), schemes=("light",), narrow=True)
+    client.submit(WAITING)
+    studio.take("queue", "/queue", shown("pending-reason"), schemes=("light",), height=560)
+    studio.take("nodes", "/nodes", shown("nodes"), schemes=("dark",), height=560)
+    first = next(iter(client.pages("/nodes")))["id"]
+    studio.take("node", f"/nodes/{first}", shown("slots"), schemes=("light",))
 
 
 def take_ended(studio: Studio) -> None:
@@ -122,6 +151,18 @@ def take_ended(studio: Studio) -> None:
     )
     studio.take("logs", f"{ddp}?tab=logs", shown("log-line"), schemes=("dark",), height=640)
     studio.take("search", f"{asha}?tab=search", shown("rung-view"), schemes=("light",))
+    for part in ("parallel", "contour", "timeline"):
+        here = at(f"search-{part}")
+        studio.take(f"search-{part}", f"{asha}?tab=search", here, schemes=("dark",), height=620)
+    studio.take(
+        "search-phone", f"{asha}?tab=search", shown("rung-view"), schemes=("dark",), narrow=True
+    )
+    studio.take("experiments", "/experiments", shown("experiments"), schemes=("light",), height=560)
+    studio.take(
+        "checkpoints", "/checkpoints", shown("all-checkpoints"), schemes=("light",), height=640
+    )
+    studio.take("logs-phone", f"{ddp}?tab=logs", shown("log-line"), schemes=("light",), narrow=True)
+    studio.take("config", f"{ddp}?tab=config", nothing, schemes=("dark",), height=640)
     trials = client.trials(experiment(client, "digits-asha"), limit=3)
     several = ",".join(str(trial["id"]) for trial in trials)
     studio.take("compare", f"/compare?trials={several}", chart("train/loss"), schemes=("light",))
@@ -134,6 +175,23 @@ def take_ended(studio: Studio) -> None:
     studio.take("ranks", f"{two}?tab=ranks", shown("topology"), schemes=("dark",), height=860)
     # Needs a font with Chinese characters (Debian: fonts-noto-cjk).
     studio.take("overview-zh", "/", slots, schemes=("light",), height=620, language="zh-CN")
+
+
+def take_pipeline(studio: Studio) -> None:
+    """The schedule of a pipeline, and a trace of its steps."""
+    client = studio.client
+    made = client.submit(json.dumps(PIPELINE))["id"]
+    trial = wait_for("the pipeline has a trial", lambda: first_trial(client, made))
+    wait_for("it trains", lambda: client.get(f"/trials/{trial}")["step"] > 60, DEMO_TIMEOUT_S)
+    page = f"/trials/{trial}?tab=performance"
+    studio.take("pipeline", page, at("pipeline-schedule"), schemes=("light",), height=620)
+    client.post(f"/trials/{trial}/profiles", {"ranks": [0], "steps": 3})
+    traced = f"/trials/{trial}/profiles"
+    wait_for("a trace", lambda: client.get(traced)["items"][0]["ranks"][0]["state"] == "ready")
+    trace = f"/api/v1{traced}/1/ranks/0/trace"
+    address = f"/viewer/open.html?trace={trace}&title=gpt-pipeline"
+    studio.take("trace", address, is_drawn, schemes=("dark",), height=560, is_ours=False)
+    client.stop(made)
 
 
 # ---------------------------------------------------------------- helpers
@@ -199,6 +257,28 @@ def shown(test_id: str) -> Callable[[Page], None]:
         page.wait_for_timeout(1500)
 
     return is_shown
+
+
+def at(test_id: str) -> Callable[[Page], None]:
+    """With this part of the page in view."""
+
+    def is_there(page: Page) -> None:
+        part = page.get_by_test_id(test_id).first
+        expect(part).to_be_visible()
+        part.evaluate("element => element.scrollIntoView({block: 'center'})")
+        page.wait_for_timeout(1500)
+
+    return is_there
+
+
+def is_drawn(page: Page) -> None:
+    expect(page).to_have_title(re.compile("speedscope"))
+    expect(page.locator("canvas").first).to_be_visible()
+    page.wait_for_timeout(1500)
+
+
+def nothing(page: Page) -> None:
+    page.wait_for_timeout(1500)
 
 
 def experiment(client: Client, name: str) -> int:

@@ -8,7 +8,7 @@ export const BUILT_IN = {
   searcher: { width: 110, sort: "config.search.method" },
   trials: { width: 140 },
   best: { width: 136, sort: "best", right: true },
-  progress: { width: 116 },
+  progress: { width: 132 },
   slots: { width: 90, sort: "slots", right: true },
   project: { width: 120, sort: "project" },
   owner: { width: 80, sort: "owner" },
