@@ -43,7 +43,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "no_attempt_fence",
         "records of a superseded attempt, or of an allocation given up as lost, are taken",
-        12,
+        83,
         records.apply_records,
         'if trial.attempt_no != allocation.attempt_no or allocation.observed in ("LOST", "CLEANED"):',
         "if False:",
