@@ -31,6 +31,8 @@ def test_columns_order_panel_and_views_work_by_keyboard(
         page.get_by_test_id("columns-offered").get_by_text("resources.slots ·").click()
         page.keyboard.press("Escape")
         head = page.get_by_test_id("head-config.resources.slots")
+        # Numbers stand on the right, and begin with the greatest; of what kind it is comes with its values.
+        expect(head).to_have_class(re.compile("right"))
         head.get_by_role("button").click()
         expect(head).to_have_attribute("aria-sort", "descending")
         rows = table.locator("tbody tr")
