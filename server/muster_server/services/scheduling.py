@@ -32,7 +32,7 @@ from muster_server.domain.states import TERMINAL_ATTEMPT, AttemptState
 from muster_server.settings import Settings
 
 from .projects import load_projects
-from .scheduling_views import Wish, node_view, queued_trial, running_trial
+from .scheduling_views import NODES, Wish, node_view, queued_trial, running_trial
 
 OPEN_ATTEMPT = tuple(s.value for s in AttemptState if s.value not in TERMINAL_ATTEMPT)
 IDS_PER_QUERY = 500
@@ -64,18 +64,6 @@ _SLOTS = (
     )
     .order_by(NodeSlotRow.node_id, NodeSlotRow.idx)
 )  # fmt: skip
-_NODES = select(
-    NodeRow.id,
-    NodeRow.name,
-    NodeRow.pool,
-    NodeRow.state,
-    NodeRow.scheduling,
-    NodeRow.health,
-    NodeRow.problems,
-    NodeRow.hostname,
-    NodeRow.strikes,
-    NodeRow.labels,
-).order_by(NodeRow.name)
 
 _MAY_RUN = and_(
     ExperimentRow.desired == "run",
@@ -224,7 +212,7 @@ class SnapshotLoader:
     """
 
     def __init__(self) -> None:
-        self._slots_query, self._nodes_query = RawQuery(_SLOTS), RawQuery(_NODES)
+        self._slots_query, self._nodes_query = RawQuery(_SLOTS), RawQuery(NODES)
         self._open_query, self._queued_query = RawQuery(_OPEN), RawQuery(_QUEUED)
         self._past_query, self._running_query = RawQuery(_PAST), RawQuery(_RUNNING)
         self._holders_query = RawQuery(_HOLDERS)

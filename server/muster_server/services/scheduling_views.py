@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import select
+
+from muster_server.db.models import NodeRow
 from muster_server.domain.avoidance import avoiding, from_plain
 from muster_server.domain.progress import (
     STALE_S,
@@ -53,8 +56,23 @@ class Wish:
         )
 
 
+NODES = select(
+    NodeRow.id,
+    NodeRow.name,
+    NodeRow.pool,
+    NodeRow.state,
+    NodeRow.scheduling,
+    NodeRow.health,
+    NodeRow.problems,
+    NodeRow.hostname,
+    NodeRow.strikes,
+    NodeRow.labels,
+).order_by(NodeRow.name)
+"""What `node_view` is made from, of every node."""
+
+
 def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
-    """From a row of `scheduling._NODES` and those of `scheduling.SLOTS` of that node."""
+    """From a row of `NODES` and those of `scheduling.SLOTS` of that node."""
     return NodeView(
         id=node.id,
         name=node.name,

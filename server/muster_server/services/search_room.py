@@ -18,7 +18,6 @@ from muster_server.db.models import (
     AllocationRow,
     AttemptRow,
     ExperimentRow,
-    NodeRow,
     NodeSlotRow,
     TrialRow,
 )
@@ -27,7 +26,7 @@ from muster_server.domain.room import num_fitting
 from muster_server.domain.search import FOLLOWED_MAX, Roomed
 from muster_server.domain.states import TERMINAL_EXPERIMENT
 
-from .scheduling_views import node_view
+from .scheduling_views import NODES, node_view
 from .search_events import append
 
 Slots = Mapping[tuple[str, str], int]
@@ -39,7 +38,7 @@ class Cluster:
 
     def __init__(self, session: Session, experiment_ids: Collection[int] = ()) -> None:
         """experiment_ids: of the searches that will be asked about, those that may hold slots."""
-        self._nodes: Sequence[NodeView] = [node_view(row, ()) for row in session.execute(_NODES)]
+        self._nodes: Sequence[NodeView] = [node_view(row, ()) for row in session.execute(NODES)]
         self._free: Slots = {(r.node_id, r.slot_type): r.num for r in session.execute(_FREE)}
         self._held: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
         if experiment_ids:
@@ -62,18 +61,6 @@ class Cluster:
         return num_fitting(request, self._nodes, slots, at_most=FOLLOWED_MAX)
 
 
-_NODES = select(
-    NodeRow.id,
-    NodeRow.name,
-    NodeRow.pool,
-    NodeRow.state,
-    NodeRow.scheduling,
-    NodeRow.health,
-    NodeRow.problems,
-    NodeRow.hostname,
-    NodeRow.strikes,
-    NodeRow.labels,
-).order_by(NodeRow.name)
 _FREE = (
     select(NodeSlotRow.node_id, NodeSlotRow.slot_type, func.count().label("num"))
     .where(NodeSlotRow.allocation_id.is_(None))
