@@ -139,8 +139,14 @@ def _through_muster(code: Path, mark: Path, stack: Stack) -> tuple[float, float]
 
 
 def _all_ended(client: Any) -> bool:
-    states = Counter(e["state"] for e in client.get("/experiments")["items"])
-    return set(states) <= {"COMPLETED"}
+    experiments = client.get("/experiments")["items"]
+    for experiment in experiments:
+        if experiment["state"] in ("FAILED", "CANCELED"):
+            log = "\n".join(
+                line["text"] for line in client.log_lines(experiment_id=experiment["id"], tail=400)
+            )
+            raise SystemExit(f"experiment {experiment['id']} is {experiment['state']}\n{log}")
+    return {e["state"] for e in experiments} <= {"COMPLETED"}
 
 
 def _when(mark: Path) -> float:

@@ -204,8 +204,8 @@ def _how(ending: Ending, worker: WorkerEnd) -> str:
         return f"ended with {exception}"
     if worker.signal == signal.SIGABRT and _ABORTED_AT_EXIT in worker.stderr_tail:
         return (
-            "was killed by SIGABRT: a C++ thread was still running when Python ended; call "
-            "torch.distributed.destroy_process_group() at the end and keep the model in a function"
+            "was killed by SIGABRT when its script was over: a C++ thread (gloo's, with torch 2.13) "
+            "still needed Python while that ended; let the script wait at its end: time.sleep(0.5)"
         )
     if worker.signal != signal.SIGKILL:
         return f"was killed by {signal_name(worker.signal)}"
