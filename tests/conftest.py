@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -122,15 +123,36 @@ def _postgres_template(
     _postgres_admin(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.fixture
-def postgres_url(
+@pytest.fixture(scope="session")
+def _reused_postgres(
     postgres_server: str, _postgres_admin: Callable[[str], None], _postgres_template: str
-) -> Iterator[str]:
+) -> Iterator[Callable[[], str]]:
+    """A function that gives the URL of a migrated database with nothing in it: always the same one,
+    put back to its first state, unless a test has changed its tables."""
+    from muster_server.testing.postgres import ReusedDatabase
+
+    with ExitStack() as made:
+        current: list[tuple[str, ReusedDatabase]] = []
+
+        def give() -> str:
+            if current and current[0][1].restore():
+                return current[0][0]
+            name = f"muster_{os.getpid()}_{next(_database_numbers)}"
+            _postgres_admin(f"CREATE DATABASE {name} TEMPLATE {_postgres_template}")
+            made.callback(_postgres_admin, f"DROP DATABASE {name} WITH (FORCE)")
+            url = _with_database(postgres_server, name)
+            engine = create_engine(url, isolation_level="AUTOCOMMIT")
+            made.callback(engine.dispose)
+            current[:] = [(url, ReusedDatabase(made.enter_context(engine.connect())))]
+            return url
+
+        yield give
+
+
+@pytest.fixture
+def postgres_url(_reused_postgres: Callable[[], str]) -> str:
     """A migrated PostgreSQL database of this test alone."""
-    name = f"muster_{os.getpid()}_{next(_database_numbers)}"
-    _postgres_admin(f"CREATE DATABASE {name} TEMPLATE {_postgres_template}")
-    yield _with_database(postgres_server, name)
-    _postgres_admin(f"DROP DATABASE {name} WITH (FORCE)")
+    return _reused_postgres()
 
 
 @pytest.fixture

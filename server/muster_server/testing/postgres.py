@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+from sqlalchemy import Connection, text
 
 START_TIMEOUT_S = 60
 
@@ -115,3 +116,79 @@ def private_postgres(binaries: Path, *, is_durable: bool = False) -> Iterator[Po
             server.stop()
     finally:
         server.remove()
+
+
+class ReusedDatabase:
+    """One migrated database that is put back to its first state for each test: making a database
+    from a template writes some hundred files, putting this one back takes a hundredth of that.
+
+    connection: to it, in autocommit. What was in its tables when this was made comes back.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        for statement in _REMEMBER:
+            connection.execute(text(statement))
+        self._relations = self._count_relations()
+
+    def restore(self) -> bool:
+        """Put it back. False when its tables are not those of the beginning: make another one."""
+        self._connection.execute(text(_END_OTHERS))
+        if self._count_relations() != self._relations:
+            return False
+        self._connection.execute(text(_RESTORE))
+        return True
+
+    def _count_relations(self) -> int:
+        return int(self._connection.execute(text(_COUNT_RELATIONS)).scalar_one())
+
+
+_REMEMBER = (
+    "CREATE SCHEMA first_state",
+    """
+    DO $$ DECLARE name text; has_rows bool; BEGIN
+      FOR name IN SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public' LOOP
+        EXECUTE 'SELECT EXISTS (SELECT FROM public.' || name || ')' INTO has_rows;
+        IF has_rows THEN
+          EXECUTE 'CREATE TABLE first_state.' || name || ' AS TABLE public.' || name;
+        END IF;
+      END LOOP;
+    END $$
+    """,
+    """
+    CREATE TABLE first_state."the sequences" AS
+    SELECT format('%I.%I', schemaname, sequencename) AS name,
+           coalesce(last_value, start_value) AS value, last_value IS NOT NULL AS is_used
+    FROM pg_sequences WHERE schemaname = 'public'
+    """,
+)
+
+_END_OTHERS = """
+    SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+_COUNT_RELATIONS = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+
+# Replica: foreign keys are not looked at, so that the order of the tables does not matter. A table
+# that has grown is truncated, as deleted rows would slow down the next test.
+_RESTORE = """
+    DO $$ DECLARE name text; BEGIN
+      SET LOCAL session_replication_role = replica;
+      FOR name IN SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public' LOOP
+        IF pg_relation_size('public.' || name) > 131072 THEN
+          EXECUTE 'TRUNCATE public.' || name || ' CASCADE';
+        ELSIF pg_relation_size('public.' || name) > 0 THEN
+          EXECUTE 'DELETE FROM public.' || name;
+        END IF;
+      END LOOP;
+      FOR name IN SELECT quote_ident(tablename) FROM pg_tables
+                  WHERE schemaname = 'first_state' AND tablename <> 'the sequences' LOOP
+        EXECUTE 'INSERT INTO public.' || name || ' OVERRIDING SYSTEM VALUE TABLE first_state.' || name;
+      END LOOP;
+      PERFORM setval(s.name::regclass, s.value, s.is_used) FROM first_state."the sequences" s
+        JOIN pg_sequences p ON format('%I.%I', p.schemaname, p.sequencename) = s.name
+        WHERE (p.last_value IS NOT NULL) <> s.is_used
+           OR p.last_value IS DISTINCT FROM CASE WHEN s.is_used THEN s.value END;
+    END $$
+"""
