@@ -1,31 +1,13 @@
-"""A client of the REST service, for the command line, scripts and notebooks.
-
-    with Client.from_environment() as muster:
-        experiment = muster.submit(Path("experiment.yaml").read_text())
-        for line in muster.log_lines(trial_id, follow=True):
-            ...
-
-Needs the `cli` extra. Answers are the JSON objects of the API, as they come; the server describes
-them under /docs.
-
-Errors
-
-ClientError (code, message, hint, fields, status)
-├── NotConfigured   nobody said where the server is
-├── Unreachable     no answer, also after retrying
-└── Refused         the server answered with an error
-"""
+"""Calls of the REST service: retried where that is safe, paged, uploaded, followed."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,8 +16,10 @@ from urllib.parse import quote
 import httpx
 import tenacity
 
-from . import __version__
-from .bundle import Bundle
+from .. import __version__
+from ..bundle import Bundle
+from .errors import ClientError, NotConfigured, Refused, Unreachable, refused_by
+from .target import Target, find_target
 
 RETRY_FOR_S = 15.0
 """How long a call that may be repeated is tried again. A restart of the server takes less."""
@@ -48,102 +32,6 @@ LOG_PAGE_LIMIT = 2000
 TERMINAL_EXPERIMENT = frozenset({"COMPLETED", "CANCELED", "FAILED"})
 
 Json = dict[str, Any]
-
-
-class ClientError(Exception):
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str = "client.error",
-        hint: str | None = None,
-        fields: Sequence[Mapping[str, Any]] = (),
-        status: int | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
-        self.hint = hint
-        self.fields = tuple(fields)
-        self.status = status
-
-    def __str__(self) -> str:
-        fields = "".join(f"\n  {f.get('path')}: {f.get('message')}" for f in self.fields)
-        return f"{self.message}{fields}"
-
-
-class NotConfigured(ClientError):
-    pass
-
-
-class Unreachable(ClientError):
-    pass
-
-
-class Refused(ClientError):
-    pass
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where the server is and who we are there."""
-
-    url: str
-    token: str | None
-    source: str
-    """What said so: "MUSTER_URL" or a path; named in messages."""
-
-
-def muster_home() -> Path:
-    """$MUSTER_HOME, else ~/.muster."""
-    return Path(os.environ.get("MUSTER_HOME") or Path.home() / ".muster").expanduser().absolute()
-
-
-def find_target() -> Target:
-    """From MUSTER_URL and MUSTER_TOKEN, else from cli.json in MUSTER_HOME (written by `muster up`).
-
-    Raises NotConfigured when neither says where the server is.
-    """
-    url = os.environ.get("MUSTER_URL")
-    if url:
-        return Target(url.rstrip("/"), os.environ.get("MUSTER_TOKEN"), "MUSTER_URL")
-    path = muster_home() / "cli.json"
-    try:
-        stored = json.loads(path.read_text())
-        return Target(
-            str(stored["url"]).rstrip("/"),
-            os.environ.get("MUSTER_TOKEN") or stored["token"],
-            str(path),
-        )
-    except FileNotFoundError:
-        raise NotConfigured(
-            "No server is known.",
-            code="client.not_configured",
-            hint="start one with `muster up`, or set MUSTER_URL and MUSTER_TOKEN",
-        ) from None
-    except (ValueError, KeyError, TypeError):
-        raise NotConfigured(
-            f"{path} is not readable as {{'url', 'token'}}.",
-            code="client.not_configured",
-            hint="delete it, or write it again with `muster login`",
-        ) from None
-    except OSError as error:
-        raise NotConfigured(
-            f"{path} cannot be read: {error.strerror}.", code="client.not_configured"
-        ) from None
-
-
-def write_target(target: Target) -> Path:
-    """Make `target` what find_target() answers; only this user may read the file."""
-    path = muster_home() / "cli.json"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_suffix(".new")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump({"url": target.url, "token": target.token}, file)
-    temporary.replace(path)
-    return path
 
 
 class _Retryable(Exception):
@@ -179,7 +67,7 @@ class Client:
                 base_url=target.url,
                 headers=headers,
                 timeout=httpx.Timeout(60.0, connect=5.0),
-                trust_env=not _is_loopback(target.url),
+                trust_env=not target.is_loopback,
             )
         except (httpx.InvalidURL, ValueError):
             raise NotConfigured(
@@ -263,7 +151,7 @@ class Client:
                     file.close()
             if reply.status_code < 400 or reply.status_code in accept:
                 return reply
-            refused = _refused(reply, self.target)
+            refused = refused_by(reply, self.target)
             if reply.status_code in RETRIED_STATUS and (repeatable or reply.status_code == 429):
                 raise _Retryable(refused, _retry_after_s(reply))
             raise refused
@@ -362,7 +250,7 @@ class Client:
             with self._http.stream("GET", f"/api/v1{path}") as reply:
                 if reply.status_code >= 400:
                     reply.read()
-                    raise _refused(reply, self.target)
+                    raise refused_by(reply, self.target)
                 expected = str(reply.headers.get("ETag", "")).strip('"')
                 with draft.open("wb") as file:
                     for piece in reply.iter_bytes():
@@ -532,11 +420,6 @@ def _experiment_in(document: str, overrides: Sequence[str], blob_sha256: str | N
     return body
 
 
-def _is_loopback(url: str) -> bool:
-    host = url.split("://", 1)[-1].split("/", 1)[0]
-    return host.startswith(("127.", "localhost", "[::1]"))
-
-
 def _describe(error: httpx.TransportError) -> str:
     if isinstance(error, httpx.ConnectError):
         return "connection refused" if "refused" in str(error).lower() else "cannot connect"
@@ -548,21 +431,3 @@ def _describe(error: httpx.TransportError) -> str:
 def _retry_after_s(reply: httpx.Response) -> float | None:
     value = reply.headers.get("Retry-After", "")
     return float(value) if value.isdigit() else None
-
-
-def _refused(reply: httpx.Response, target: Target) -> Refused:
-    """From the error body every route has; from the status alone when a proxy answered."""
-    try:
-        error = reply.json()["error"]
-        message, code = str(error["message"]), str(error["code"])
-        hint, fields = error.get("hint"), error.get("fields") or []
-    except (ValueError, KeyError, TypeError):
-        message, code = f"The server answered {reply.status_code}.", f"http.{reply.status_code}"
-        hint, fields = None, []
-    if reply.status_code == 401 and not hint:
-        hint = (
-            f"the token from {target.source} is not valid (any more)"
-            if target.token
-            else "set MUSTER_TOKEN, or run `muster login`"
-        )
-    return Refused(message, code=code, hint=hint, fields=fields, status=reply.status_code)
