@@ -7,6 +7,7 @@ import { useTranslation } from "react-i18next";
 import type { EventItem } from "../api/queries";
 import { Empty, LoadMore } from "./basics";
 import { QueryView } from "./QueryView";
+import { Said } from "./Said";
 import { Stamp } from "./Time";
 import css from "./ui.module.css";
 
@@ -30,7 +31,7 @@ export function Events({ query }: { query: UseInfiniteQueryResult<InfiniteData<{
                     <Stamp at={event.at} />
                     <Icon size={14} aria-label={t(`events.level.${event.level}`)} />
                     <div>
-                      {event.message || event.type}{" "}
+                      <Said kind="events" code={event.type} text={event.message || event.type} />{" "}
                       <span className="mono dim">{event.type}</span>
                     </div>
                   </li>

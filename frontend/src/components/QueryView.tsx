@@ -3,8 +3,10 @@ import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { ApiError, isUnreachable } from "../api/client";
+import { said } from "../i18n/server";
 import { stamp } from "../lib/time";
 import { Notice, PageHead, Skeleton } from "./basics";
+import { Original } from "./Said";
 import { useTimeZone } from "./Time";
 import css from "./ui.module.css";
 
@@ -23,7 +25,8 @@ interface QueryLike<T> {
 export function ErrorNotice({ error, onRetry, title }: { error: Error; onRetry?: () => unknown; title?: string }) {
   const { t } = useTranslation();
   const api = error instanceof ApiError ? error : null;
-  const message = api?.status === 0 ? t("error.unreachable") : error.message;
+  const own = said("errors", api?.code);
+  const message = api?.status === 0 ? t("error.unreachable") : (own ?? error.message);
   return (
     <Notice
       tone="bad"
@@ -37,7 +40,8 @@ export function ErrorNotice({ error, onRetry, title }: { error: Error; onRetry?:
       }
     >
       {title ? <div>{message}</div> : null}
-      {api?.hint ? <div>{api.hint}</div> : null}
+      {own ? <div lang="en">{error.message}</div> : null}
+      {api?.hint ? <div lang={own ? "en" : undefined}>{api.hint}</div> : null}
       {api && api.status > 0 ? (
         <span className="mono">
           {api.code}
@@ -46,6 +50,12 @@ export function ErrorNotice({ error, onRetry, title }: { error: Error; onRetry?:
       ) : null}
     </Notice>
   );
+}
+
+/** In place of a page whose subject does not exist. */
+function Missing({ error }: { error: ApiError }) {
+  const own = said("errors", error.code);
+  return <PageHead title={own ?? error.message} sub={own ? <Original text={[error.message, error.hint].filter(Boolean).join(" ")} /> : error.hint} />;
 }
 
 /** The four states of everything that is fetched: loading, error, stale, there. */
@@ -65,7 +75,7 @@ export function QueryView<T>({
   if (query.error && query.error !== failure.error) setFailure({ error: query.error, at: query.errorUpdatedAt });
   if (query.data === undefined) {
     const error = query.error ?? (query.errorUpdatedAt > 0 && query.errorUpdatedAt === failure.at ? failure.error : null);
-    if (error instanceof ApiError && error.status === 404) return <PageHead title={error.message} sub={error.hint} />;
+    if (error instanceof ApiError && error.status === 404) return <Missing error={error} />;
     if (error) return <ErrorNotice error={error} onRetry={query.refetch} />;
     return skeleton ?? <Skeleton />;
   }

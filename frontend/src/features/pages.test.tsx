@@ -6,9 +6,10 @@ import type { Cluster, Experiment, Node, Search } from "../api/queries";
 import { TrialsBar } from "../components/basics";
 import { DataTable } from "../components/DataTable";
 import { ErrorNotice, QueryView } from "../components/QueryView";
+import { errorLine, Said } from "../components/Said";
 import { StateBadge } from "../components/StateBadge";
 import { ApiError, toApiError } from "../api/client";
-import { initI18n } from "../i18n";
+import { initI18n, setLanguage } from "../i18n";
 import { safeTarget } from "./auth/SignIn";
 import { attention } from "./cluster/attention";
 import { lastEnded } from "./cluster/recent";
@@ -60,6 +61,18 @@ test("an error that is not ours still reads as one", () => {
   expect(toApiError(404, { error: { code: "x.y", message: "No x.", fields: [] } }, "r").code).toBe("x.y");
   show(<ErrorNotice error={new ApiError(0, "unreachable", "TypeError: fetch failed")} />);
   expect(screen.getByText("The server cannot be reached.")).toBeVisible();
+});
+
+test("in Chinese what the server says is there by its code, then in its own words", async () => {
+  const error = new ApiError(404, "nodes.not_found", "There is no node 'x'.");
+  expect(errorLine(error)).toBe("There is no node 'x'.");
+  await setLanguage("zh-CN");
+  expect(errorLine(error)).toBe("没有这个节点。（There is no node 'x'.）");
+  expect(show(<ErrorNotice error={error} />).container).toHaveTextContent("没有这个节点。There is no node 'x'.");
+  show(<><p><Said kind="terminations" code="out_of_memory" text="rank 3 ran out." /></p><p><Said kind="events" code="of.tomorrow" text="New." /></p></>);
+  expect(screen.getByText("内存不足")).toHaveTextContent("内存不足 rank 3 ran out.");
+  expect(screen.getByText("New.")).toBeVisible();
+  await setLanguage("en");
 });
 
 test("signing in never leads to another site", () => {

@@ -4,6 +4,7 @@ import { initReactI18next } from "react-i18next";
 import { readPref, writePref } from "../lib/prefs";
 import { en } from "./en";
 import type { Late } from "./en/late";
+import { addServerTexts } from "./server";
 
 export const LANGUAGES = { en: "English", "zh-CN": "简体中文" } as const;
 export type Language = keyof typeof LANGUAGES;
@@ -40,8 +41,9 @@ export function preferredLanguage(): Language {
 
 async function load(language: Language): Promise<void> {
   if (language === "en" || i18next.hasResourceBundle(language, "translation")) return;
-  const { zhCN } = await import("./zh-CN");
+  const { zhCN, server } = await import("./zh-CN");
   i18next.addResourceBundle(language, "translation", zhCN);
+  addServerTexts(language, server);
 }
 
 export async function initI18n(language: Language = preferredLanguage()): Promise<void> {

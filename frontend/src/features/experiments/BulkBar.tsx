@@ -8,6 +8,7 @@ import { useTranslation } from "react-i18next";
 
 import { bulkPreview, type ExperimentFilter } from "../../api/queries";
 import { LinkButton } from "../../components/LinkButton";
+import { errorLine } from "../../components/Said";
 import css from "../../components/ui.module.css";
 import { BULK_ACTIONS, type BulkAction, bulkBody, leavesOut, type Selection } from "./bulk";
 import { BulkDialog } from "./BulkDialog";
@@ -45,7 +46,7 @@ export function BulkBar({
         </Button>
       ) : null}
       {beyond && !leavesOut(filter) ? <span className="dim">{t("bulk.filterFirst")}</span> : null}
-      {beyond && all.error ? <span className="dim">{all.error.message}</span> : null}
+      {beyond && all.error ? <span className="dim">{errorLine(all.error)}</span> : null}
       <Menu position="bottom-start">
         <Menu.Target>
           <Button variant="default" rightSection={<IconChevronDown size={14} aria-hidden />} data-testid="bulk-actions">

@@ -3,6 +3,7 @@ import "../../i18n/en/experiments";
 import { useTranslation } from "react-i18next";
 
 import { stateWord } from "../../components/StateBadge";
+import { said } from "../../i18n/server";
 import { type BulkItem, grouped } from "./bulk";
 import css from "./bulk.module.css";
 
@@ -15,6 +16,7 @@ export function BulkGroups({ items, done }: { items: BulkItem[]; done: boolean }
         <details key={`${group.outcome} ${group.code ?? ""}`} open={group.items.length <= 8 || group.outcome === "refused"} data-testid={`group-${group.outcome}`}>
           <summary>
             {t(`bulk.${done ? "did" : "will"}.${group.outcome}`, { count: group.items.length })}
+            {said("errors", group.code) ? `：${said("errors", group.code)}` : null}
             {group.code ? <span className="mono dim"> {group.code}</span> : null}
           </summary>
           {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable */}

@@ -7,6 +7,7 @@ import { useTranslation } from "react-i18next";
 import type { TrialDetail } from "../../api/queries";
 import { Section } from "../../components/basics";
 import { type Column, DataTable } from "../../components/DataTable";
+import { Said } from "../../components/Said";
 import { StateBadge } from "../../components/StateBadge";
 import { Elapsed, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
@@ -29,7 +30,7 @@ export function Attempts({ trial }: { trial: TrialDetail }) {
       ),
     },
     { id: "state", header: t("experiments.state"), cell: (attempt) => <StateBadge state={attempt.state} /> },
-    { id: "reason", header: t("ranks.reason"), cell: (attempt) => attempt.reason || format.MISSING },
+    { id: "reason", header: t("ranks.reason"), cell: (attempt) => (attempt.reason ? <Said kind="terminations" code={attempt.termination} text={attempt.reason} /> : format.MISSING) },
     { id: "world", header: t("ranks.world"), align: "right", cell: (attempt) => format.count(attempt.world_size) },
     { id: "nodes", header: t("nav.nodes"), phone: false, cell: (attempt) => attempt.nodes.join(", ") },
     { id: "from", header: t("attempts.from"), align: "right", cell: (attempt) => (attempt.resume_step > 0 ? format.count(attempt.resume_step) : t("attempts.fresh")) },

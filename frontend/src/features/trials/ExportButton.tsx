@@ -4,8 +4,9 @@ import { Anchor, Button, Tooltip } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
-import { ApiError, client, type Schemas, unwrap } from "../../api/client";
+import { client, type Schemas, unwrap } from "../../api/client";
 import { trialExports } from "../../api/queries";
+import { errorLine } from "../../components/Said";
 import * as format from "../../lib/format";
 
 type Props = { trialId: number; checkpointId: number; last: Schemas["ExportOut"] | undefined; mayAsk: boolean };
@@ -27,7 +28,7 @@ export function ExportButton({ trialId, checkpointId, last, mayAsk }: Props) {
       </Tooltip>
     );
   const waits = last?.state === "pending";
-  const problem = ask.error instanceof ApiError ? [ask.error.message, ask.error.hint].filter(Boolean).join(" ") : last?.state === "failed" ? last.message : "";
+  const problem = ask.error ? errorLine(ask.error) : last?.state === "failed" ? last.message : "";
   if (!mayAsk && !waits) return null;
   return (
     <>

@@ -5,7 +5,8 @@ import { IconPin, IconPinnedOff } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
-import { ApiError, client, unwrap } from "../../api/client";
+import { client, unwrap } from "../../api/client";
+import { errorLine } from "../../components/Said";
 
 interface Checkpoint {
   id: number;
@@ -35,7 +36,7 @@ export function PinButton({ checkpoint }: { checkpoint: Checkpoint }) {
     mutationFn: () => unwrap(client.POST(path, { params: { path: { checkpoint_id: checkpoint.id } } })),
     onSettled: () => Promise.all([queryClient.invalidateQueries({ queryKey: ["checkpoints"] }), queryClient.invalidateQueries({ queryKey: ["trial"] })]),
   });
-  const problem = change.error instanceof ApiError ? [change.error.message, change.error.hint].filter(Boolean).join(" ") : "";
+  const problem = change.error ? errorLine(change.error) : "";
   const label = t(isPinned ? "checkpoints.unpin" : "checkpoints.pin", { step: checkpoint.step });
   return (
     <>

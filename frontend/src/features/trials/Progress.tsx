@@ -9,6 +9,7 @@ import { type TrialDetail, type TrialProgress, trialProgress, type TrialStacks, 
 import { Notice, Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
+import { errorLine } from "../../components/Said";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
@@ -37,7 +38,7 @@ export function Progress({ trial }: { trial: TrialDetail }) {
             </Button>
           }
         >
-          {ask.error ? <Notice tone="bad" title={ask.error.message} /> : null}
+          {ask.error ? <Notice tone="bad" title={errorLine(ask.error)} /> : null}
           <QueryView query={progress}>{(data) => <Ranks data={data} />}</QueryView>
         </Section>
       ) : null}

@@ -10,6 +10,7 @@ import { type RankSteps, type TrialDetail, trialGroups, trialPerformance, trialW
 import { type Column, DataTable } from "../../components/DataTable";
 import { Empty, KeyValues, Section } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
+import { Said } from "../../components/Said";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
@@ -57,7 +58,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
               [t("ranks.resumed"), attempt.resume_step > 0 ? t("ranks.resumedAt", { step: format.count(attempt.resume_step) }) : t("ranks.fresh")],
               [t("ranks.started"), attempt.started_at ? <Stamp key="s" at={attempt.started_at} /> : format.MISSING],
               [t("ranks.lasted"), <Elapsed key="e" start={attempt.started_at} end={attempt.ended_at} />],
-              ...(attempt.reason ? ([[t("ranks.reason"), attempt.reason]] as [string, string][]) : []),
+              ...(attempt.reason ? ([[t("ranks.reason"), <Said key="w" kind="terminations" code={attempt.termination} text={attempt.reason} />]] as [string, React.ReactNode][]) : []),
             ]}
           />
         </Section>

@@ -13,6 +13,7 @@ import { experiment, me, trial, type TrialDetail, trialMetrics } from "../../api
 import { Code, KeyValues, Notice, PageHead, Section, type StatItem, Stats } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { QueryView } from "../../components/QueryView";
+import { Said } from "../../components/Said";
 import { FlagBadge, StateBadge } from "../../components/StateBadge";
 import { Tabs } from "../../components/Tabs";
 import { Ago, Elapsed } from "../../components/Time";
@@ -151,7 +152,7 @@ function Why({ trial: data }: { trial: TrialDetail }) {
     return (
       <Notice
         tone={failed ? "bad" : "warn"}
-        title={failed ? data.reason || t("trial.failed") : t("trial.retry")}
+        title={failed ? <Said kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} /> : t("trial.retry")}
         action={
           attempt?.root_rank !== null && attempt?.root_rank !== undefined ? (
             <Link to="." search={{ tab: "logs", rank: String(attempt.root_rank), attempt: attempt.no }} data-testid="root-cause">
@@ -160,7 +161,7 @@ function Why({ trial: data }: { trial: TrialDetail }) {
           ) : null
         }
       >
-        {failed ? null : data.reason}
+        {failed ? null : <Said kind="terminations" code={attempt?.termination} text={data.reason} />}
         {tail.length > 0 ? <div className={css["tail"]}><Code text={tail.join("\n")} testId="last-lines" /></div> : null}
       </Notice>
     );
@@ -182,7 +183,7 @@ function Why({ trial: data }: { trial: TrialDetail }) {
       </Notice>
     );
   }
-  if (data.reason && data.state !== "RUNNING" && data.state !== "COMPLETED") return <Notice>{data.reason}</Notice>;
+  if (data.reason && data.state !== "RUNNING" && data.state !== "COMPLETED") return <Notice><Said kind="terminations" code={data.termination} text={data.reason} /></Notice>;
   return null;
 }
 

@@ -16,11 +16,14 @@ import { pipeline } from "./pipeline";
 import { profiles } from "./profiles";
 import { scaling } from "./scaling";
 import { search } from "./search";
+import * as server from "./server";
 import { settings } from "./settings";
 import { states } from "./states";
 import { submit } from "./submit";
 import { table } from "./table";
 import { trials } from "./trials";
+
+export { server };
 
 export const zhCN: Same<typeof en & Late> = {
   ...app,
