@@ -11,7 +11,7 @@ import type { Ticks } from "../../components/DataTable";
 import uiCss from "../../components/ui.module.css";
 import { cell, headText, type Narrow } from "./cells";
 import css from "./table.module.css";
-import { BUILT_IN, isBuiltIn, nextSort, sortOf, type TableColumn } from "./tableColumns";
+import { holdsNumbers, nextSort, sortOf, type TableColumn } from "./tableColumns";
 
 const ROW_PX = 35;
 const HEAD_PX = 35;
@@ -34,10 +34,7 @@ interface Props {
   narrow: Narrow;
 }
 
-const isRight = (id: string, item: Experiment | undefined): boolean => {
-  if (isBuiltIn(id)) return "right" in BUILT_IN[id];
-  return id.startsWith("metric.") || typeof item?.values?.[id] === "number";
-};
+const isRight = (id: string, item: Experiment): boolean => holdsNumbers(id, [item]) === true;
 
 /** Only the rows in view are drawn; the box scrolls, the heads and the names stay. */
 export function ExperimentGrid({ items, columns, sort, ticks, peek, hasMore, onMore, onSort, onWidth, onPeek, narrow }: Props) {
@@ -45,6 +42,19 @@ export function ExperimentGrid({ items, columns, sort, ticks, peek, hasMore, onM
   const router = useRouter();
   const box = useRef<HTMLDivElement>(null);
   const [at, setAt] = useState(0);
+  // A column that was just added: in which direction it is sorted is known when its values come.
+  const [sortLater, setSortLater] = useState<string | null>(null);
+  const isNumber = sortLater === null ? null : holdsNumbers(sortLater, items);
+  useEffect(() => {
+    if (sortLater === null || isNumber === null) return;
+    setSortLater(null);
+    onSort(nextSort(sort, sortLater, isNumber));
+  }, [sortLater, isNumber, sort, onSort]);
+  const choose = (id: string, by: string): void => {
+    const known = holdsNumbers(id, items);
+    if (known === null) setSortLater(id);
+    else onSort(nextSort(sort, by, known));
+  };
   // oxlint-disable-next-line react/incompatible-library -- what it returns is used here alone
   const virtual = useVirtualizer({
     count: items.length,
@@ -119,7 +129,7 @@ export function ExperimentGrid({ items, columns, sort, ticks, peek, hasMore, onM
                 </th>
               ) : null}
               {columns.map((column) => (
-                <Head key={column.id} column={column} sort={sort} right={isRight(column.id, items[0])} onSort={onSort} onWidth={onWidth} />
+                <Head key={column.id} column={column} sort={sort} right={holdsNumbers(column.id, items) === true} onSort={choose} onWidth={onWidth} />
               ))}
             </tr>
           </thead>
@@ -182,7 +192,7 @@ function Name({ item }: { item: Experiment }) {
   );
 }
 
-function Head({ column, sort, right, onSort, onWidth }: { column: TableColumn; sort: string | undefined; right: boolean; onSort: Props["onSort"]; onWidth: Props["onWidth"] }) {
+function Head({ column, sort, right, onSort, onWidth }: { column: TableColumn; sort: string | undefined; right: boolean; onSort: (id: string, by: string) => void; onWidth: Props["onWidth"] }) {
   const { t } = useTranslation();
   const by = sortOf(column.id);
   const down = by !== null && sort === `-${by}`;
@@ -216,7 +226,7 @@ function Head({ column, sort, right, onSort, onWidth }: { column: TableColumn; s
       {by === null ? (
         label
       ) : (
-        <button type="button" className={uiCss["sort"]} onClick={() => onSort(nextSort(sort, by, right || column.id === "created"))}>
+        <button type="button" className={uiCss["sort"]} onClick={() => onSort(column.id, by)}>
           {label}
           {up ? <IconArrowUp size={12} aria-hidden /> : down ? <IconArrowDown size={12} aria-hidden /> : null}
         </button>

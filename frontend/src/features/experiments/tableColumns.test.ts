@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { added, labelsOf, moved, nextSort, readColumns, readConditions, removed, resized, sortOf, toggled, valueLabel, valuesOf, writeColumns, writeConditions } from "./tableColumns";
+import { added, holdsNumbers, labelsOf, moved, nextSort, readColumns, readConditions, removed, resized, sortOf, toggled, valueLabel, valuesOf, writeColumns, writeConditions } from "./tableColumns";
 
 const ids = (text: string | undefined) => readColumns(text).map(({ id }) => id);
 
@@ -45,6 +45,15 @@ test("a head goes through both directions and back", () => {
   expect(nextSort("-best", "best", true)).toBe("best");
   expect(nextSort("best", "best", true)).toBeUndefined();
   expect(nextSort("-best", "name", false)).toBe("name");
+});
+
+test("what a column holds is unknown until its values come", () => {
+  const lr = (value: unknown) => ({ values: { "hparam.lr": value } });
+  expect(holdsNumbers("hparam.lr", [{}, { values: {} }])).toBeNull();
+  expect(holdsNumbers("hparam.lr", [lr(null), lr(0.1)])).toBe(true);
+  expect(holdsNumbers("hparam.lr", [lr("auto")])).toBe(false);
+  expect(holdsNumbers("hparam.lr", [lr(null)])).toBe(false);
+  expect([holdsNumbers("metric.last.loss", []), holdsNumbers("slots", []), holdsNumbers("owner", [])]).toEqual([true, true, false]);
 });
 
 test("a value is called by what tells it apart", () => {

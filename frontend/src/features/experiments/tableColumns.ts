@@ -90,6 +90,15 @@ export function moved(columns: readonly TableColumn[], id: string, by: -1 | 1): 
 /** The values that must be asked for. */
 export const valuesOf = (columns: readonly TableColumn[]): string[] => columns.map(({ id }) => id).filter((id) => !isBuiltIn(id)).slice(0, MAX_VALUES);
 
+/** Whether a column holds numbers, as the first row with a value in it says; null while no row has come with its values. */
+export function holdsNumbers(id: string, items: readonly { values?: Record<string, unknown> }[]): boolean | null {
+  if (isBuiltIn(id)) return "right" in BUILT_IN[id];
+  if (id.startsWith("metric.")) return true;
+  const known = items.filter((item) => item.values && Object.hasOwn(item.values, id));
+  if (known.length === 0) return null;
+  return typeof known.find((item) => item.values?.[id] !== null)?.values?.[id] === "number";
+}
+
 /** A first choice sorts what is a number the largest first, as one looks for it; a third one not at all. */
 export function nextSort(current: string | undefined, by: string, isNumber: boolean): string | undefined {
   const [first, second] = isNumber ? [`-${by}`, by] : [by, `-${by}`];
