@@ -13,6 +13,7 @@ from sqlalchemy import func, select, update
 
 from muster_server.db.models import (
     AllocationRow,
+    AttemptRow,
     AuditRow,
     BlobChunkRow,
     BlobRow,
@@ -505,10 +506,14 @@ def test_a_trial_shows_attempts_workers_groups_and_checkpoints(member_client, da
         (2, ["node-1", "node-2"], 4),
         (1, ["node-1"], 2),
     ]
-    assert detail.num_restarts == 1
     assert detail.last_report_at == NOW + dt.timedelta(seconds=3)
     raw = get(member_client, f"/trials/{trial_id}")
     assert raw["summary"]["train/loss"]["last"] == "NaN"
+    for termination, num_restarts in (("preempted", 0), ("drained", 0), ("node_lost", 1)):
+        with database.transaction() as session:
+            first = select(AttemptRow).where(AttemptRow.trial_id == trial_id, AttemptRow.no == 1)
+            session.scalars(first).one().termination = termination
+        assert get(member_client, f"/trials/{trial_id}")["num_restarts"] == num_restarts
 
     path = f"/trials/{trial_id}/workers"
     page = get(member_client, path, limit=3)

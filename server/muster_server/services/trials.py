@@ -20,7 +20,7 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
-from muster_server.domain.states import TERMINAL_TRIAL
+from muster_server.domain.states import TERMINAL_TRIAL, TERMINATIONS, RetryClass
 from muster_server.errors import NotFound
 from muster_server.schemas.base import Page
 from muster_server.schemas.experiments import (
@@ -270,8 +270,12 @@ def _one(session: Session, trial_id: int) -> Found:
 
 
 def _trials(session: Session, rows: Sequence[Found]) -> list[TrialOut]:
-    reported = _last_reports(session, [row[0].id for row in rows])
-    return [_trial(trial, experiment, reported.get(trial.id)) for trial, experiment in rows]
+    ids = [trial.id for trial, _ in rows]
+    reported, restarted = _last_reports(session, ids), _num_restarts(session, ids)
+    return [
+        _trial(trial, experiment, reported.get(trial.id), restarted.get(trial.id, 0))
+        for trial, experiment in rows
+    ]
 
 
 def _last_reports(session: Session, trial_ids: Sequence[int]) -> dict[int, dt.datetime]:
@@ -283,7 +287,32 @@ def _last_reports(session: Session, trial_ids: Sequence[int]) -> dict[int, dt.da
     return {trial_id: at for trial_id, at in session.execute(query) if at is not None}
 
 
-def _trial(trial: TrialRow, experiment: ExperimentRow, reported: dt.datetime | None) -> TrialOut:
+_FAILURES = [
+    termination
+    for termination, (_, retry) in TERMINATIONS.items()
+    if retry in (RetryClass.USER, RetryClass.INFRA)
+]
+
+
+def _num_restarts(session: Session, trial_ids: Sequence[int]) -> dict[int, int]:
+    """How often each trial was started again after a failure. To give up its slots as asked, for a
+    preemption, a pause or a drain, is none. Trials without any are left out."""
+    query = (
+        select(AttemptRow.trial_id, func.count())
+        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+        .where(
+            AttemptRow.trial_id.in_(trial_ids),
+            AttemptRow.no < TrialRow.attempt_no,
+            AttemptRow.termination.in_(_FAILURES),
+        )
+        .group_by(AttemptRow.trial_id)
+    )
+    return dict(session.execute(query).all())
+
+
+def _trial(
+    trial: TrialRow, experiment: ExperimentRow, reported: dt.datetime | None, num_restarts: int
+) -> TrialOut:
     return TrialOut(
         id=trial.id,
         no=trial.no,
@@ -299,7 +328,7 @@ def _trial(trial: TrialRow, experiment: ExperimentRow, reported: dt.datetime | N
         parent_no=trial.parent_no,
         generation=trial.generation,
         attempt_no=trial.attempt_no,
-        num_restarts=max(trial.attempt_no - 1, 0),
+        num_restarts=num_restarts,
         step=trial.step,
         epoch=trial.epoch,
         num_steps_planned=trial.num_steps_planned,
