@@ -175,6 +175,23 @@ def test_a_reboot_ends_a_quarantine(controller, agent, submit, show):
     assert node_of(show)["health"] == "quarantined"
 
 
+def test_an_address_takes_a_nodes_name_as_its_id(agent, show, admin_client):
+    agent("gpu-7", slots=1)
+    found = node_of(show, "gpu-7")
+    for rest in ("", "/events", "/allocations", "/system-metrics"):
+        assert show(f"/nodes/gpu-7{rest}") == show(f"/nodes/{found['id']}{rest}")
+    path = "/api/v1/nodes/gpu-7"
+    assert admin_client.patch(path, json={"scheduling": "cordoned"}).json()["id"] == found["id"]
+    assert events(show, found, "node.scheduling")
+    assert admin_client.post(f"{path}:release").json()["scheduling"] == "cordoned"
+    assert admin_client.delete(path).status_code == 204
+    assert show("/nodes")["items"] == []
+    missing = admin_client.get(path)
+    assert missing.status_code == 404
+    assert missing.json()["error"]["message"] == "There is no node 'gpu-7'."
+    assert show(f"/nodes/{found['id']}/events")["items"], "kept, under its id"
+
+
 def test_only_administrators_release(agent, show, member_client):
     agent()
     path = f"/api/v1/nodes/{node_of(show)['id']}:release"

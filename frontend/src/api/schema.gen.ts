@@ -1412,7 +1412,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get Node */
+        /**
+         * Get Node
+         * @description A node, by its id or its name, as in all addresses of nodes.
+         */
         get: operations["get_node"];
         put?: never;
         post?: never;

@@ -57,6 +57,7 @@ def list_nodes(database: Db, cursor: Cursor = None, limit: Limit = 100) -> Page[
 
 @router.get("/nodes/{node_id}", operation_id="get_node")
 def get_node(database: Db, node_id: str) -> NodeOut:
+    """A node, by its id or its name, as in all addresses of nodes."""
     with database.read() as session:
         return nodes.get_node(session, node_id)
 

@@ -231,6 +231,7 @@ class TrialOut(Output):
     """How many rungs its ancestors had passed when it was cloned; 0: it is no clone."""
     attempt_no: int
     num_restarts: int
+    """Attempts that followed a failure; those after a preemption, a pause or a drain are none."""
     step: int
     epoch: float | None
     num_steps_planned: int | None

@@ -96,9 +96,9 @@ def list_nodes(session: Session, *, after: str | None, limit: int) -> list[NodeO
 
 
 def get_node(session: Session, node_id: str) -> NodeOut:
-    """Raises NotFound."""
-    row = _get_row(session, node_id)
-    return _node_out(row, _load_slots(session, [node_id])[node_id])
+    """By its id or its name, as everywhere here. Raises NotFound."""
+    row = get_row(session, node_id)
+    return _node_out(row, _load_slots(session, [row.id])[row.id])
 
 
 def set_scheduling(
@@ -108,7 +108,7 @@ def set_scheduling(
 
     Opening also lifts a quarantine: somebody has looked at it.
     """
-    row = _get_row(session, node_id)
+    row = get_row(session, node_id)
     if row.scheduling != scheduling:
         audit.record(
             session,
@@ -124,21 +124,21 @@ def set_scheduling(
             "node.scheduling",
             f"{row.name} is {scheduling}, set by {actor}.",
             now=now,
-            node_id=node_id,
+            node_id=row.id,
         )
     if scheduling == "open":
-        node_health.release(session, node_id, actor=actor, now=now)
+        node_health.release(session, row.id, actor=actor, now=now)
     session.flush()
-    touch(session, "cluster", f"node:{node_id}", "loops")
-    return get_node(session, node_id)
+    touch(session, "cluster", f"node:{row.id}", "loops")
+    return get_node(session, row.id)
 
 
 def release_node(session: Session, node_id: str, *, actor: str, now: dt.datetime) -> NodeOut:
     """Lift its quarantine, and forget the failures to prepare that led to it. Whether it is open
     stays as it is. Without any, nothing changes. Raises NotFound."""
-    _get_row(session, node_id)
-    node_health.release(session, node_id, actor=actor, now=now)
-    return get_node(session, node_id)
+    row = get_row(session, node_id)
+    node_health.release(session, row.id, actor=actor, now=now)
+    return get_node(session, row.id)
 
 
 def remove_node(session: Session, node_id: str, *, actor: str, now: dt.datetime) -> None:
@@ -147,11 +147,11 @@ def remove_node(session: Session, node_id: str, *, actor: str, now: dt.datetime)
     Only when it is LOST, or cordoned with nothing running. Allocations on a lost node end for
     good, so that their slots are accounted for.
     """
-    row = _get_row(session, node_id)
+    row = get_row(session, node_id)
     num_held = session.scalar(
         select(func.count())
         .select_from(NodeSlotRow)
-        .where(NodeSlotRow.node_id == node_id, NodeSlotRow.allocation_id.is_not(None))
+        .where(NodeSlotRow.node_id == row.id, NodeSlotRow.allocation_id.is_not(None))
     )
     if row.state != "LOST" and (row.scheduling == "open" or num_held):
         raise Conflict(
@@ -167,19 +167,20 @@ def remove_node(session: Session, node_id: str, *, actor: str, now: dt.datetime)
         "node.state",
         f"{row.name} is REMOVED: removed by {actor}.",
         now=now,
-        node_id=node_id,
+        node_id=row.id,
         data={"before": row.state, "after": "REMOVED"},
     )
     session.flush()
-    session.execute(delete(NodeSlotRow).where(NodeSlotRow.node_id == node_id))
-    session.execute(delete(NodeRow).where(NodeRow.id == node_id))
-    touch(session, "cluster", f"node:{node_id}", "loops")
+    session.execute(delete(NodeSlotRow).where(NodeSlotRow.node_id == row.id))
+    session.execute(delete(NodeRow).where(NodeRow.id == row.id))
+    touch(session, "cluster", f"node:{row.id}", "loops")
 
 
 def list_node_events(
     session: Session, node_id: str, *, before: int | None, limit: int
 ) -> list[EventOut]:
-    """Newest first, those with an id below `before`. A removed node keeps its events."""
+    """Newest first, those with an id below `before`. A removed node keeps its events, under its id."""
+    node_id = _id_of(session, node_id)
     query = (
         select(EventRow)
         .where(EventRow.node_id == node_id)
@@ -190,7 +191,7 @@ def list_node_events(
         query = query.where(EventRow.id < before)
     rows = session.scalars(query).all()
     if not rows and before is None:
-        _get_row(session, node_id)
+        get_row(session, node_id)
     return [
         EventOut.model_validate({name: getattr(row, name) for name in EventOut.model_fields})
         for row in rows
@@ -200,7 +201,9 @@ def list_node_events(
 def list_node_allocations(
     session: Session, node_id: str, *, before: tuple[dt.datetime, str] | None, limit: int
 ) -> list[NodeAllocationOut]:
-    """Newest first, those created before (created_at, id). A removed node keeps its history."""
+    """Newest first, those created before (created_at, id). A removed node keeps its history, under
+    its id."""
+    node_id = _id_of(session, node_id)
     query = (
         select(AllocationRow, TrialRow.no, ExperimentRow.id, ExperimentRow.name)
         .join(TrialRow, TrialRow.id == AllocationRow.trial_id)
@@ -213,7 +216,7 @@ def list_node_allocations(
         query = query.where(tuple_(AllocationRow.created_at, AllocationRow.id) < tuple_(*before))
     rows = session.execute(query).all()
     if not rows and before is None:
-        _get_row(session, node_id)
+        get_row(session, node_id)
     return [
         NodeAllocationOut(
             id=row.id,
@@ -232,11 +235,23 @@ def list_node_allocations(
     ]
 
 
-def _get_row(session: Session, node_id: str) -> NodeRow:
-    row = session.get(NodeRow, node_id)
+def _find_row(session: Session, node: str) -> NodeRow | None:
+    by_name = select(NodeRow).where(NodeRow.name == node)
+    return session.get(NodeRow, node) or session.scalar(by_name)
+
+
+def get_row(session: Session, node: str) -> NodeRow:
+    """The node of this id, else of this name. Raises NotFound."""
+    row = _find_row(session, node)
     if row is None:
-        raise NotFound("nodes.not_found", f"There is no node {node_id[:64]!r}.")
+        raise NotFound("nodes.not_found", f"There is no node {node[:128]!r}.")
     return row
+
+
+def _id_of(session: Session, node: str) -> str:
+    """What may be the id of a node that was removed stays as it is."""
+    row = _find_row(session, node)
+    return node if row is None else row.id
 
 
 def _load_slots(session: Session, node_ids: Sequence[str]) -> dict[str, list[SlotOut]]:

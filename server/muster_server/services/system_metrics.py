@@ -6,12 +6,13 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import insert, or_, select
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import AllocationRow, NodeRow, NodeSampleRow, WorkerRow
-from muster_server.errors import NotFound
+from muster_server.db.models import AllocationRow, NodeSampleRow, WorkerRow
 from muster_server.schemas.cluster import NodeRankOut, SystemMetricsOut
+
+from . import nodes
 
 SAMPLE_EVERY_S = 15.0
 """Heartbeats between two samples are not kept."""
@@ -41,9 +42,7 @@ def keep(session: Session, node_id: str, usage: Mapping[str, Any], now: dt.datet
 
 def of_node(session: Session, node: str, *, minutes: int, now: dt.datetime) -> SystemMetricsOut:
     """The samples of a node, by its id or name, oldest first. Raises NotFound."""
-    row = session.scalar(select(NodeRow).where(or_(NodeRow.id == node, NodeRow.name == node)))
-    if row is None:
-        raise NotFound("nodes.not_found", f"There is no node {node[:128]!r}.")
+    row = nodes.get_row(session, node)
     samples = session.execute(
         select(NodeSampleRow.at, NodeSampleRow.usage)
         .where(
