@@ -75,9 +75,19 @@ def test_submit_watch_read_a_log_and_stop(
     assert page.evaluate("window.__not_reloaded")
     picture(page, "trial-metrics-dark")
 
+    # The same line of both ranks is one, says so, and opens.
+    page.goto(page.url.split("?")[0] + "?tab=logs")
+    lines = page.get_by_test_id("log-line")
+    both = lines.filter(has_text="hello from rank")
+    expect(both).to_have_count(1)
+    expect(page.get_by_test_id("log-merged")).to_contain_text("1 line is merged")
+    both.get_by_text("×2 ranks").click()
+    expect(both).to_have_count(2)
+    expect(page.get_by_test_id("log-merged")).to_have_count(0)
+    picture(page, "trial-logs-opened-dark")
+
     # A line of rank 1.
     page.goto(page.url.split("?")[0] + "?tab=logs&rank=1")
-    lines = page.get_by_test_id("log-line")
     expect(lines.filter(has_text="hello from rank").first).to_be_visible()
     expect(lines.first).to_contain_text("r1")
     picture(page, "trial-logs-dark")

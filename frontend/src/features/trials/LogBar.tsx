@@ -21,6 +21,8 @@ export type LogDoing = "following" | "paused" | "part" | "complete" | "stale";
 
 interface Props {
   feed: LogFeed;
+  /** Lines that have no row of their own: another rank's same line stands for them. */
+  numMerged: number;
   /** Lines are of several trials. */
   withTrial: boolean;
   /** What the search has found; null: nothing is searched for. */
@@ -40,7 +42,7 @@ interface Props {
 }
 
 /** What is shown of the log, what was searched, and ways to other places. */
-export function LogBar({ feed, withTrial, hits, hitNo, doing, selected, about, streams, search, set, onStep, onJump, onFollow, onPause }: Props) {
+export function LogBar({ feed, numMerged, withTrial, hits, hitNo, doing, selected, about, streams, search, set, onStep, onJump, onFollow, onPause }: Props) {
   const { t } = useTranslation();
   return (
     <>
@@ -54,6 +56,7 @@ export function LogBar({ feed, withTrial, hits, hitNo, doing, selected, about, s
           {t(`logs.${doing}`)}
         </span>
         <span>{t("logs.count", { shown: format.count(feed.lines.length), all: format.count(Math.max(feed.numLines, feed.lines.length)) })}</span>
+        {numMerged > 0 ? <span data-testid="log-merged">{t("logs.merged", { count: numMerged, n: format.count(numMerged) })}</span> : null}
         {feed.dropped > 0 ? <span>{t("logs.bounded", { n: format.count(MAX_LINES) })}</span> : null}
         <GoTo streams={streams} search={search} selected={selected} onJump={onJump} />
         {hits ? <Hits hits={hits} hitNo={hitNo} onStep={onStep} /> : null}

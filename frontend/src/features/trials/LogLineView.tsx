@@ -1,13 +1,18 @@
+import "../../i18n/en/trials";
+
 import { memo } from "react";
+import { useTranslation } from "react-i18next";
 
 import { parseAnsi } from "../../lib/ansi";
 import { seriesIndex } from "../../lib/states";
+import { rankRanges } from "../../lib/perf";
 import type { LogLine } from "./logFeed";
+import type { LogRow } from "./logRows";
 import { occurrences } from "./logPlace";
 import css from "./trials.module.css";
 
 interface Props {
-  line: LogLine;
+  row: LogRow;
   index: number;
   measure?: (element: Element | null) => void;
   top: number;
@@ -20,13 +25,15 @@ interface Props {
   isHit: boolean;
   isSelected: boolean;
   onSelect: (line: LogLine) => void;
+  onOpen: (line: LogLine, isOpen: boolean) => void;
 }
 
-/** One line. A click selects it; what the keyboard does, the box around does for it. */
-export const LogLineView = memo(function LogLineView({ line, index, measure, top, time, title, withTrial, marked, isHit, isSelected, onSelect }: Props) {
+/** One line, or one for the same of several ranks. A click selects it; what the keyboard does, the box around does for it. */
+export const LogLineView = memo(function LogLineView({ row, index, measure, top, time, title, withTrial, marked, isHit, isSelected, onSelect, onOpen }: Props) {
+  const { line } = row;
   return (
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/no-static-element-interactions -- the log box moves the selection by keys
-    <div ref={measure} data-index={index} className={css["line"]} data-wrap={measure !== undefined || undefined} style={{ top }} data-level={line.level ?? undefined} data-hit={isHit || undefined} data-selected={isSelected || undefined} data-testid="log-line" title={title} onClick={() => onSelect(line)}>
+    <div ref={measure} data-index={index} className={css["line"]} data-wrap={measure !== undefined || undefined} style={{ top }} data-level={line.level ?? undefined} data-hit={isHit || undefined} data-selected={isSelected || undefined} data-one-of={row.isOneOf || undefined} data-testid="log-line" title={title} onClick={() => onSelect(line)}>
       <span className={css["when"]}>{time}</span>
       {withTrial ? <span className={css["trialNo"]}>#{line.trial_no}</span> : null}
       <span className={css["rank"]} style={{ borderLeftColor: line.rank < 0 ? "var(--line-strong)" : `var(--series-${seriesIndex(line.rank)})` }}>
@@ -34,6 +41,7 @@ export const LogLineView = memo(function LogLineView({ line, index, measure, top
         {line.stream === "stderr" ? <small> err</small> : null}
       </span>
       <span className={css["msg"]}>
+        {row.same.length > 1 ? <Same row={row} onOpen={onOpen} /> : null}
         {parseAnsi(line.text).map((span, i) => (
           // oxlint-disable-next-line react/no-array-index-key -- spans of one immutable line
           <span key={i} className={span.className || undefined}>
@@ -45,6 +53,29 @@ export const LogLineView = memo(function LogLineView({ line, index, measure, top
     </div>
   );
 });
+
+/** How many ranks wrote the line; shows each of them. */
+function Same({ row, onOpen }: { row: LogRow; onOpen: Props["onOpen"] }) {
+  const { t } = useTranslation();
+  const label = t("logs.sameOf", { count: row.same.length, ranks: rankRanges(row.same.map((one) => one.rank)) });
+  return (
+    <button
+      type="button"
+      tabIndex={-1} // the log box opens the selected line by keys
+      className={css["same"]}
+      aria-expanded={row.isOpen}
+      aria-label={label}
+      title={label}
+      onClick={(event) => {
+        event.stopPropagation();
+        onOpen(row.line, !row.isOpen);
+      }}
+      data-testid="log-same"
+    >
+      {t("logs.same", { count: row.same.length })}
+    </button>
+  );
+}
 
 function Marked({ text, marked }: { text: string; marked: string }) {
   const found = occurrences(text, marked);

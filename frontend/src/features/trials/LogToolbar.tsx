@@ -33,6 +33,7 @@ export function LogToolbar({ source, search, set, streams, ranks: otherRanks = [
   const { t } = useTranslation();
   const zone = useTimeZone();
   const [wrap, setWrap] = usePref("log-wrap");
+  const [each, setEach] = usePref("log-each");
   const ranks = ranksOf(search);
   const known = [...new Set([...streams.map((s) => s.rank), ...otherRanks, ...ranks])].toSorted((a, b) => a - b);
   const nodes = [...new Set([...streams.map((s) => s.node_name), ...otherNodes])].toSorted();
@@ -86,6 +87,7 @@ export function LogToolbar({ source, search, set, streams, ranks: otherRanks = [
           {t("logs.untilTime", { at: border(search.until) })}
         </Button>
       ) : null}
+      {known.filter((rank) => rank >= 0).length > 1 ? <Switch label={t("logs.merge")} title={t("logs.mergeHint")} checked={each !== "on"} onChange={(e) => setEach(e.currentTarget.checked ? null : "on")} data-testid="log-merge" /> : null}
       <Switch label={t("logs.wrap")} checked={wrap === "on"} onChange={(e) => setWrap(e.currentTarget.checked ? "on" : null)} />
       {source.trials === null ? <Download trialId={Number(source.key.split(":")[1])} streams={streams} rankName={rankName} /> : null}
     </div>

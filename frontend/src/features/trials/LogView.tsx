@@ -16,6 +16,7 @@ import { stamp } from "../../lib/time";
 import { LogBar, type LogDoing } from "./LogBar";
 import { lineKey, type LogFeed, type LogLine, type LogStart } from "./logFeed";
 import { LogLineView } from "./LogLineView";
+import { rowsOf } from "./logRows";
 import { isSearch, levelsOf, type LogSource, ranksOf, trialsOf } from "./logQuery";
 import type { LogStream } from "./LogToolbar";
 import css from "./trials.module.css";
@@ -46,16 +47,19 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
   useSyncExternalStore(feed?.subscribe ?? noSubscription, feed?.getVersion ?? zero);
   useSyncExternalStore(hits?.subscribe ?? noSubscription, hits?.getVersion ?? zero);
   const lines = feed?.lines ?? EMPTY;
+  const merge = usePref("log-each")[0] !== "on";
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
+  const { rows, rowOf, numHidden } = useMemo(() => rowsOf(lines, merge, opened, search.line), [lines, merge, opened, search.line]);
   const found = (hits ?? feed)?.lines ?? EMPTY;
   const hitKeys = useMemo(() => new Set(hits ? found.map(lineKey) : []), [hits, found]);
 
   // oxlint-disable-next-line react/incompatible-library -- what it returns is used here alone
   const virtual = useVirtualizer({
-    count: lines.length,
+    count: rows.length,
     getScrollElement: () => box.current,
     estimateSize: () => LINE_PX,
     overscan: 20,
-    getItemKey: (index) => (lines[index] ? lineKey(lines[index]) : index),
+    getItemKey: (index) => (rows[index] ? lineKey(rows[index].line) : index),
   });
   const total = lines.length;
   const height = virtual.getTotalSize(); // of wrapped lines it is known only once they were drawn
@@ -69,7 +73,8 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
 
   // The line that the URL names is brought into view once, when it comes.
   const shownLine = useRef<string | undefined>(undefined);
-  const at = search.line === undefined ? -1 : lines.findIndex((line) => lineKey(line) === search.line);
+  const at = search.line === undefined ? -1 : (rowOf.get(search.line) ?? -1);
+  const selected = at < 0 ? undefined : rows[at]?.line;
   useLayoutEffect(() => {
     if (at < 0 || shownLine.current === search.line) return;
     shownLine.current = search.line;
@@ -78,19 +83,24 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
 
   const grow = (element: HTMLDivElement): void => {
     if (!feed || following) return;
+    // What was at the top stays there, whichever row stands for it then.
+    const top = virtual.getVirtualItemForOffset(element.scrollTop)?.index ?? 0;
+    const held = rows[top]?.line;
+    const hold = (): void => {
+      const now = held && rowsOf(feed.lines, merge, opened, search.line).rowOf.get(lineKey(held));
+      if (now === undefined || now === top || !box.current) return;
+      if (wrap) virtual.scrollToIndex(now, { align: "start" });
+      else box.current.scrollTop += (now - top) * LINE_PX;
+    };
     if (element.scrollTop < NEAR_PX && feed.hasOlder) {
-      const top = virtual.getVirtualItemForOffset(element.scrollTop)?.index ?? 0;
       void feed.loadOlder().then((added) => {
-        if (added > 0 && box.current) {
-          if (wrap) virtual.scrollToIndex(top + added, { align: "start" });
-          else box.current.scrollTop += added * LINE_PX;
-        }
+        if (added > 0) hold();
         setSeen((n) => n + added);
       });
     }
     if (element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX && !feed.atEnd) {
       void feed.loadNewer().then((dropped) => {
-        if (dropped > 0 && box.current) box.current.scrollTop -= dropped * LINE_PX;
+        if (dropped > 0) hold();
       });
     }
   };
@@ -133,7 +143,7 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
     if (following) pause();
     shownLine.current = undefined;
     set({ line: lineKey(line) });
-    if (!lines.some((held) => lineKey(held) === lineKey(line))) void feed?.open({ line: lineKey(line) });
+    if (!rowOf.has(lineKey(line))) void feed?.open({ line: lineKey(line) });
   };
   const hitAt = found.findIndex((line) => lineKey(line) === search.line);
   const step = (by: 1 | -1): void => {
@@ -143,10 +153,24 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
   };
   const move = (by: 1 | -1): void => {
     const from = at >= 0 ? at + by : (virtual.getVirtualItemForOffset(box.current?.scrollTop ?? 0)?.index ?? 0);
-    const line = lines[from];
-    if (!line) return;
-    select(line);
+    const row = rows[from];
+    if (!row) return;
+    select(row.line);
     virtual.scrollToIndex(from, { align: "auto" });
+  };
+  /** Show each line of a row, or one for all; closed from one of them, the first one is selected. */
+  const open = (first: LogLine, isOpen: boolean): void => {
+    if (following) pause();
+    const next = new Set(opened);
+    if (isOpen) next.add(lineKey(first));
+    else next.delete(lineKey(first));
+    setOpened(next);
+    const row = rows[rowOf.get(lineKey(first)) ?? -1];
+    if (!isOpen && selected && row?.same.includes(selected)) select(first);
+  };
+  const openSelected = (isOpen: boolean): void => {
+    const first = rows[at]?.isOneOf ? rows.slice(0, at).findLast((row) => !row.isOneOf) : rows[at];
+    if (first && first.same.length > 1) open(first.line, isOpen);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -158,10 +182,12 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
       N: () => step(-1),
       ArrowDown: () => move(1),
       ArrowUp: () => move(-1),
+      ArrowRight: () => openSelected(true),
+      ArrowLeft: () => openSelected(false),
       Escape: () => select(undefined),
     };
     const does = act[event.key];
-    if (!does || ((event.key === "n" || event.key === "N") && !isSearch(search)) || (event.key === "Escape" && !search.line)) return;
+    if (!does || ((event.key === "n" || event.key === "N") && !isSearch(search)) || (event.key === "Escape" && !search.line) || (event.key === "ArrowRight" || event.key === "ArrowLeft" ? (rows[at]?.same.length ?? 1) < 2 && !rows[at]?.isOneOf : false)) return;
     event.preventDefault();
     event.stopPropagation();
     does();
@@ -183,12 +209,13 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
       {hits?.error ? <ErrorNotice error={hits.error} onRetry={() => hits.poll()} /> : null}
       <LogBar
         feed={feed}
+        numMerged={numHidden}
         withTrial={source.trials !== null}
         hits={isSearch(search) ? (hits ?? feed) : null}
         hitNo={hitAt + 1}
         doing={doing}
-        selected={at >= 0 ? lines[at] : undefined}
-        about={at >= 0 && lines[at] ? `${title(lines[at])} · ${stamp(lines[at].time_ms, zone)}` : ""}
+        selected={selected}
+        about={selected ? `${title(selected)} · ${stamp(selected.time_ms, zone)}` : ""}
         streams={streams}
         search={search}
         set={set}
@@ -204,12 +231,12 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
       ) : (
         <div className={css["logWrap"]}>
           {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex, jsx-a11y/no-noninteractive-element-interactions -- a scrolling region must be reachable, and its keys are its own */}
-          <div className={css["logBox"]} ref={box} onScroll={onScroll} onKeyDown={onKeyDown} tabIndex={0} role="log" aria-live="off" aria-label={t("trial.tab.logs")} aria-describedby="log-keys" data-testid="log" data-num-lines={total} data-following={following && isLive} data-complete={feed.complete}>
+          <div className={css["logBox"]} ref={box} onScroll={onScroll} onKeyDown={onKeyDown} tabIndex={0} role="log" aria-live="off" aria-label={t("trial.tab.logs")} aria-describedby="log-keys" data-testid="log" data-num-lines={total} data-num-rows={rows.length} data-following={following && isLive} data-complete={feed.complete}>
             <div style={{ height, position: "relative", minWidth: "100%" }}>
               {virtual.getVirtualItems().map((item) => {
-                const line = lines[item.index];
-                if (!line) return null;
-                return <LogLineView key={item.key} index={item.index} measure={wrap ? virtual.measureElement : undefined} line={line} top={item.start} time={stamp(line.time_ms, zone, "time")} title={title(line)} withTrial={source.trials !== null} marked={marked} isHit={hitKeys.has(lineKey(line))} isSelected={item.index === at} onSelect={select} />;
+                const row = rows[item.index];
+                if (!row) return null;
+                return <LogLineView key={item.key} index={item.index} measure={wrap ? virtual.measureElement : undefined} row={row} top={item.start} time={stamp(row.line.time_ms, zone, "time")} title={title(row.line)} withTrial={source.trials !== null} marked={marked} isHit={row.same.some((one) => hitKeys.has(lineKey(one)))} isSelected={item.index === at} onSelect={select} onOpen={open} />;
               })}
             </div>
           </div>
