@@ -78,6 +78,10 @@ def test_the_list_shows_every_series_with_its_summary(viewer_client, trial):
     loss = reply.items[0]
     assert (loss.name, loss.rank, loss.count, loss.num_non_finite) == ("train/loss", 0, 3001, 1)
     assert answer.json()["items"][0]["last"] == "NaN"
+    path = f"/api/v1/trials/{trial.id}/metrics?items=non_finite"
+    few = SeriesList.model_validate(viewer_client.get(path).json())
+    assert (few.names, few.ranks) == (reply.names, reply.ranks)
+    assert [(item.name, item.rank) for item in few.items] == [("train/loss", 0)]
 
 
 def test_a_long_series_comes_in_buckets_and_a_window_in_points(viewer_client, trial):

@@ -323,12 +323,16 @@ export const experimentSearch = (id: number) =>
       ),
   });
 
-export const trial = (id: number) =>
+/** summary: all metrics, or those that the head of its page needs; a trial may have thousands. */
+const aTrial = (id: number, summary: "all" | "headline") =>
   queryOptions({
-    queryKey: ["trial", id],
+    queryKey: summary === "all" ? ["trial", id, "whole"] : ["trial", id],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}", { params: { path: { trial_id: id } }, signal })),
+      unwrap(client.GET("/api/v1/trials/{trial_id}", { params: { path: { trial_id: id }, query: { summary } }, signal })),
   });
+
+export const trial = (id: number) => aTrial(id, "headline");
+export const wholeTrial = (id: number) => aTrial(id, "all");
 
 export const trialWorkers = (id: number, attempt?: number) =>
   queryOptions({
@@ -497,12 +501,13 @@ export const trialEvents = (id: number) =>
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
+/** Names and ranks, and those series that hold NaN or infinities. */
 export const trialMetrics = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "metrics"],
     queryFn: ({ signal }) =>
       unwrap(
-        client.GET("/api/v1/trials/{trial_id}/metrics", { params: { path: { trial_id: id } }, signal }),
+        client.GET("/api/v1/trials/{trial_id}/metrics", { params: { path: { trial_id: id }, query: { items: "non_finite" } }, signal }),
       ),
   });
 

@@ -15803,7 +15803,10 @@ export interface operations {
     };
     get_trial: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description headline: of the metrics only the search's, losses, and what Muster itself measures of a step, for trials of thousands. */
+                summary?: "all" | "headline";
+            };
             header?: never;
             path: {
                 trial_id: number;
@@ -16786,7 +16789,10 @@ export interface operations {
     };
     list_trial_metrics: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description non_finite: of the series only those that hold NaN or infinities; all names and ranks are there in any case. */
+                items?: "all" | "non_finite";
+            };
             header?: never;
             path: {
                 trial_id: number;

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Depends, Query, Response
@@ -73,11 +73,21 @@ Filename = Annotated[str, Depends(_filename)]
 
 
 @router.get("/trials/{trial_id}/metrics", operation_id="list_trial_metrics")
-def list_trial_metrics(trial_id: int, db: Db) -> SeriesList:
+def list_trial_metrics(
+    trial_id: int,
+    db: Db,
+    items: Annotated[
+        Literal["all", "non_finite"],
+        Query(
+            description="non_finite: of the series only those that hold NaN or infinities; all"
+            " names and ranks are there in any case."
+        ),
+    ] = "all",
+) -> SeriesList:
     """Every series of a trial with its summary; reads no points."""
     with db.read() as session:
         begin_snapshot(session)
-        return metrics_series.list_series(session, trial_id)
+        return metrics_series.list_series(session, trial_id, non_finite=items == "non_finite")
 
 
 @router.get(

@@ -34,10 +34,20 @@ Attempt = Annotated[
 
 
 @router.get("/trials/{trial_id}", operation_id="get_trial")
-def get_trial(trial_id: Id, db: Db) -> TrialDetail:
+def get_trial(
+    trial_id: Id,
+    db: Db,
+    summary: Annotated[
+        Literal["all", "headline"],
+        Query(
+            description="headline: of the metrics only the search's, losses, and what Muster itself"
+            " measures of a step, for trials of thousands."
+        ),
+    ] = "all",
+) -> TrialDetail:
     """One trial with its attempts, newest first."""
     with db.read() as session:
-        return trials.trial_detail(session, trial_id)
+        return trials.trial_detail(session, trial_id, headline=summary == "headline")
 
 
 @router.post("/trials/{trial_id}:stop", status_code=202, operation_id="stop_trial")

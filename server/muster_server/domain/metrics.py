@@ -48,6 +48,17 @@ def is_valid_name(name: str) -> bool:
     )
 
 
+_HEADLINES = ("time/", "throughput/", "staleness/", "progress/")
+
+
+def is_headline(name: str) -> bool:
+    """Whether what a trial is doing is said with this metric: Muster's own measurements, but not
+    those of each process group and kind of collective, and losses."""
+    if name.startswith("comm/"):
+        return name.count("/") == 1
+    return name.startswith(_HEADLINES) or name.endswith("loss")
+
+
 def bucket_width(first_step: int, last_step: int, max_buckets: int) -> int:
     """The least power of two of which at most `max_buckets` anchored buckets cover the steps.
 

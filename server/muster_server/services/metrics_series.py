@@ -30,8 +30,9 @@ SERIES_MAX = 200
 """Series in one answer; more are cut, and the answer says so."""
 
 
-def list_series(session: Session, trial_id: int) -> SeriesList:
-    """Every series of a trial with its summary over the visible curve.
+def list_series(session: Session, trial_id: int, *, non_finite: bool = False) -> SeriesList:
+    """Every series of a trial with its summary over the visible curve; non_finite: of the series
+    only those that hold NaN or infinities.
 
     Reads summaries only, except for series that a restart has cut and that no compaction has
     visited since. Raises NotFound.
@@ -53,6 +54,7 @@ def list_series(session: Session, trial_id: int) -> SeriesList:
                 max=s.max,
             )
             for group, s in summaries
+            if s.num_non_finite or not non_finite
         ],
         names=sorted({group.name for group, _ in summaries}),
         ranks=sorted({group.rank for group, _ in summaries}),

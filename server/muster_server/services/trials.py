@@ -20,6 +20,7 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
+from muster_server.domain.metrics import is_headline
 from muster_server.domain.states import TERMINAL_TRIAL, TERMINATIONS, RetryClass
 from muster_server.errors import NotFound
 from muster_server.schemas.base import Page
@@ -92,11 +93,12 @@ def trial_out(session: Session, trial_id: int) -> TrialOut:
     return _trials(session, [_one(session, trial_id)])[0]
 
 
-def trial_detail(session: Session, trial_id: int) -> TrialDetail:
-    """Raises NotFound."""
+def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> TrialDetail:
+    """headline: with domain.metrics.is_headline alone of its metrics, and the search's. Raises
+    NotFound."""
     found = _one(session, trial_id)
     trial, experiment = found[0], found[1]
-    (out,) = _trials(session, [found])
+    (out,) = _trials(session, [found], headline=headline)
     return TrialDetail(
         **{name: getattr(out, name) for name in TrialOut.model_fields},
         seed=trial.seed,
@@ -269,11 +271,11 @@ def _one(session: Session, trial_id: int) -> Found:
     return found
 
 
-def _trials(session: Session, rows: Sequence[Found]) -> list[TrialOut]:
+def _trials(session: Session, rows: Sequence[Found], *, headline: bool = False) -> list[TrialOut]:
     ids = [trial.id for trial, _ in rows]
     reported, restarted = _last_reports(session, ids), _num_restarts(session, ids)
     return [
-        _trial(trial, experiment, reported.get(trial.id), restarted.get(trial.id, 0))
+        _trial(trial, experiment, reported.get(trial.id), restarted.get(trial.id, 0), headline)
         for trial, experiment in rows
     ]
 
@@ -311,7 +313,11 @@ def _num_restarts(session: Session, trial_ids: Sequence[int]) -> dict[int, int]:
 
 
 def _trial(
-    trial: TrialRow, experiment: ExperimentRow, reported: dt.datetime | None, num_restarts: int
+    trial: TrialRow,
+    experiment: ExperimentRow,
+    reported: dt.datetime | None,
+    num_restarts: int,
+    headline: bool,
 ) -> TrialOut:
     return TrialOut(
         id=trial.id,
@@ -333,7 +339,11 @@ def _trial(
         epoch=trial.epoch,
         num_steps_planned=trial.num_steps_planned,
         metric=trial.metric,
-        summary={name: _summary(value) for name, value in trial.summary.items()},
+        summary={
+            name: _summary(value)
+            for name, value in trial.summary.items()
+            if not headline or is_headline(name) or name == experiment.metric_name
+        },
         queued_at=trial.queued_at,
         started_at=trial.started_at,
         ended_at=trial.ended_at,

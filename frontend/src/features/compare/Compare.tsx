@@ -6,7 +6,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { ApiError } from "../../api/client";
-import { trial, type TrialDetail } from "../../api/queries";
+import { type TrialDetail, wholeTrial } from "../../api/queries";
 import { Empty, Notice, PageHead, Skeleton } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { ErrorNotice } from "../../components/QueryView";
@@ -26,7 +26,7 @@ export function Compare() {
   const navigate = useNavigate({ from: "/compare" });
   const ids = idsOf(search.trials);
   const hidden = new Set(idsOf(search.hide));
-  const queries = useQueries({ queries: ids.map((id) => trial(id)) });
+  const queries = useQueries({ queries: ids.map((id) => wholeTrial(id)) });
   const set = (change: Partial<typeof search>): void => {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
   };

@@ -9,7 +9,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import { useLiveQueries } from "../../api/liveHooks";
-import { experiment, type ExperimentDetail, me, trial } from "../../api/queries";
+import { experiment, type ExperimentDetail, me, wholeTrial } from "../../api/queries";
 import { KeyValues, Meter } from "../../components/basics";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
@@ -47,7 +47,7 @@ function PeekBody({ data, onClose }: { data: ExperimentDetail; onClose: () => vo
   const user = useQuery(me).data;
   const [editing, setEditing] = useState(false);
   const trialId = data.best_trial_id ?? data.only_trial_id;
-  const best = useQuery({ ...trial(trialId ?? 0), enabled: trialId !== null }).data;
+  const best = useQuery({ ...wholeTrial(trialId ?? 0), enabled: trialId !== null }).data;
   const metrics = Object.entries(best?.summary ?? {});
   const hparams = Object.entries(best?.hparams ?? {});
   return (
