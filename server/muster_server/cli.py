@@ -32,6 +32,9 @@ class CommandError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     args = _parser().parse_args(arguments)
+    # Of torch and of numpy's BLAS: matrices of a search's model are too small for more, where threads
+    # that wait for each other cost ten times as much and take every core of a shared machine.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
         code = args.run(args)
     except CommandError as error:
