@@ -22,7 +22,8 @@ from muster_server.domain.search import (
     Validated,
 )
 from muster_server.domain.search.constraints import Constraint
-from muster_server.domain.search.proposals import History, lesson
+from muster_server.domain.search.model_based import propose
+from muster_server.domain.search.proposals import History, Lesson, lesson
 from muster_server.domain.search.sampling import grid_indices, grid_point, parse_space, sample
 from muster_server.domain.search.simulate import simulate
 
@@ -154,6 +155,19 @@ def test_a_model_copes_with_spaces_that_branch_and_values_that_are_lists() -> No
         event = TrialEnded(trial_no=action.no, outcome=outcome, value=value)
         todo += [a for a in searcher.apply(event) if isinstance(a, CreateTrial)]
     assert searcher.is_finished
+
+
+def test_what_was_found_first_counts_as_well() -> None:
+    parameters, _ = parse_space(SPACE)
+
+    def told(first: float) -> list[dict[str, Any]]:
+        scores = [first, *(float(i) for i in range(2, 21))]
+        points = [{"x": i / 2 - 5, "y": i / 2 - 5} for i in range(20)]
+        known = tuple((p, (s,)) for p, s in zip(points, scores, strict=True))
+        learned = Lesson(known=known, pending=())
+        return [propose(plain(sampler="tpe"), parameters, learned, no=no) for no in range(21, 31)]
+
+    assert told(first=1.0) != told(first=100.0)
 
 
 def test_a_model_is_fitted_to_one_rung_and_failures_are_its_worst() -> None:

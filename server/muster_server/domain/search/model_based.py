@@ -105,7 +105,8 @@ class Known(optuna.storages.InMemoryStorage):
     def __init__(self, known: Sequence[FrozenTrial]) -> None:
         super().__init__()
         self._known = known
-        for number, trial in enumerate(known):
+        # The one that is asked for is number 0 here, and TPE leaves out who has its number.
+        for number, trial in enumerate(known, start=1):
             trial.number = number
 
     def get_all_trials(
