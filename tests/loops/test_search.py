@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from sqlalchemy import delete, event, select
+from sqlalchemy.orm import undefer
 
 from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, TrialRow
 from muster_server.domain.lifecycle import SetTrial, Step
@@ -95,7 +96,9 @@ def trials(database):
 
 def experiment(database):
     with database.read() as session:
-        row = session.scalars(select(ExperimentRow)).one()
+        row = session.scalars(
+            select(ExperimentRow).options(undefer(ExperimentRow.search_state))
+        ).one()
         session.expunge_all()
         return row
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import ScalarResult, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from muster_server.db.engine import touch
 from muster_server.db.models import ExperimentRow, SearchEventRow, TrialRow
@@ -62,7 +62,12 @@ def run_search(session: Session, experiment_id: int, now: dt.datetime) -> list[s
 
     Raises Raced when the experiment changed while deciding; the transaction must be rolled back.
     """
-    experiment = session.get(ExperimentRow, experiment_id, populate_existing=True)
+    experiment = session.get(
+        ExperimentRow,
+        experiment_id,
+        populate_existing=True,
+        options=[undefer(ExperimentRow.search_state)],
+    )
     if experiment is None or experiment.search_state is None:
         return []
     rows = session.scalars(

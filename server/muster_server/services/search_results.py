@@ -77,7 +77,7 @@ def results_out(session: Session, experiment_id: int) -> SearchResultsOut:
         generation=[row.generation for row in rows],
         objectives=objectives,
         front=_front(objectives, [row.state for row in rows]),
-        values=[[_shown(p, row.hparams) for row in rows] for p in searched],
+        values=[_column(p, [row.hparams for row in rows]) for p in searched],
     )
 
 
@@ -135,13 +135,18 @@ def importance_out(session: Session, experiment_id: int) -> ImportanceOut:
     )
 
 
-def _shown(parameter: sampling.Parameter, hparams: Mapping[str, Any]) -> float | str | None:
-    at = sampling.value_of(hparams, parameter.path, _NOT_THERE)
-    if at is _NOT_THERE:
-        return None
+def _column(
+    parameter: sampling.Parameter, points: Sequence[Mapping[str, Any]]
+) -> list[float | str | None]:
+    """A parameter's value in each of many points; None where it is not there."""
+    if len(parameter.path) == 1:
+        (name,) = parameter.path
+        found = [point.get(name, _NOT_THERE) for point in points]
+    else:
+        found = [sampling.value_of(point, parameter.path, _NOT_THERE) for point in points]
     if parameter.kind == "choice":
-        return _text(at)
-    return at if isinstance(at, int | float) and not isinstance(at, bool) else None
+        return [None if at is _NOT_THERE else _text(at) for at in found]
+    return [at if isinstance(at, int | float) and not isinstance(at, bool) else None for at in found]
 
 
 def _text(value: Any) -> str:

@@ -54,8 +54,9 @@ class ExperimentRow(Base):
     """Uploaded code bundle, if any."""
     priority: Mapped[int]
     slots_per_trial: Mapped[int]
-    search_state: Mapped[dict[str, Any] | None]
-    """JSON state of the searcher (domain.search); every decision is a function of it."""
+    search_state: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
+    """JSON state of the searcher (domain.search); every decision is a function of it. Megabytes for a
+    search of thousands of trials, so it is read where it is asked for alone."""
     search_seq: Mapped[int] = mapped_column(default=0)
     """Events the searcher has consumed."""
     search_room: Mapped[int | None]

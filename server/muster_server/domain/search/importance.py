@@ -30,20 +30,18 @@ def importance(
     """
     import optuna
 
-    from .model_based import distributions, frozen
+    from .model_based import Known, completed
 
     compared = [p for p in parameters if p.kind != "const" and not p.when]
-    finite = [(dict(h), v) for h, v in results if math.isfinite(v)]
-    spaces = distributions(compared)
-    trials = [frozen(compared, spaces, hparams, (value,)) for hparams, value in finite]
-    whole = [trial for trial in trials if len(trial.params) == len(compared)]
+    whole = completed(compared, [(h, v) for h, v in results if math.isfinite(v)])
     values = {trial.value for trial in whole}
     if not compared or len(whole) < MIN_TRIALS or len(values) < 2:
         return None
     if len(compared) == 1:
         return [(compared[0].name, 1.0)]
-    study = optuna.create_study(direction="maximize" if goal == "max" else "minimize")
-    study.add_trials(whole)
+    study = optuna.create_study(
+        storage=Known(whole), direction="maximize" if goal == "max" else "minimize"
+    )
     shares = optuna.importance.get_param_importances(
         study, evaluator=optuna.importance.PedAnovaImportanceEvaluator()
     )

@@ -148,6 +148,43 @@ def frozen(
     )
 
 
+def completed(
+    parameters: Sequence[Parameter], results: Sequence[tuple[Mapping[str, Any], float]]
+) -> list[FrozenTrial]:
+    """Those of (hyperparameters, value) that have a value in the space of every one of `parameters`.
+
+    They share one mapping of distributions, and nothing is checked twice: `create_trial` takes most of
+    the time where there are ten thousand.
+    """
+    spaces = distributions(parameters)
+    known: list[FrozenTrial] = []
+    for hparams, value in results:
+        params: dict[str, Any] = {}
+        for parameter in parameters:
+            found = _to_model(parameter, hparams)
+            space = spaces[parameter.name]
+            if found is None or not space._contains(space.to_internal_repr(found)):
+                break
+            params[parameter.name] = found
+        else:
+            known.append(
+                FrozenTrial(
+                    number=len(known),
+                    trial_id=len(known),
+                    state=TrialState.COMPLETE,
+                    value=value,
+                    params=params,
+                    distributions=spaces,
+                    datetime_start=None,
+                    datetime_complete=None,
+                    user_attrs={},
+                    system_attrs={},
+                    intermediate_values={},
+                )
+            )
+    return known
+
+
 def distributions(parameters: Sequence[Parameter]) -> dict[str, BaseDistribution]:
     """By name, how optuna draws each of them."""
     return {parameter.name: _distribution(parameter) for parameter in parameters}
@@ -166,7 +203,7 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
     return CategoricalDistribution(range(len(parameter.values)))
 
 
-def _to_model(parameter: Parameter, hparams: dict[str, Any]) -> Any:
+def _to_model(parameter: Parameter, hparams: Mapping[str, Any]) -> Any:
     at: Any = hparams
     for key in parameter.path:
         if not isinstance(at, dict) or key not in at:
