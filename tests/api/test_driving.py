@@ -159,6 +159,29 @@ def test_what_is_repeated_counts_once(member_client, submitted, database):
     assert "search.concurrent is 2" in ask(member_client, path)["reason"]
 
 
+def test_what_is_told_is_a_curve(member_client, submitted):
+    path = submitted(TRIALS)
+    ask(member_client, path)
+    for units, value in ((0.5, 0.9), (1, 0.8), (1, 0.8), (2, "NaN"), (0.5, 0.7), (7, 0.3)):
+        tell(member_client, path, 1, value, units)
+    found = member_client.get(f"{path}/series", params={"name": "val/loss"}).json()
+    (curve,) = found["items"]
+    assert curve["series"]["step"] == [1, 2, 3, 7]
+    assert curve["series"]["last"] == [0.9, 0.8, "NaN", 0.3]
+    (trial, *_) = member_client.get(f"{path}/trials").json()["items"]
+    assert (trial["step"], trial["epoch"]) == (7, 7.0)
+    body = {"no": 1, "metrics": {"=sum(A1)": 1.0}, "units": 8}
+    reply = member_client.post(f"{path}/search:tell", json=body)
+    assert reply.json()["error"]["code"] == "search.metric_name"
+
+    path = submitted(TRIALS, "search.max_length={seconds: 900}")
+    ask(member_client, path)
+    tell(member_client, path, 1, 0.5, 310.25)
+    for name, value in (("val/loss", 0.5), ("progress/seconds", 310.25)):
+        (curve,) = member_client.get(f"{path}/series", params={"name": name}).json()["items"]
+        assert (curve["series"]["step"], curve["series"]["last"]) == ([310], [value])
+
+
 def test_what_was_not_handed_out_or_has_no_length_is_refused(member_client, submitted):
     path = submitted(TRIALS)
     body = {"no": 1, "metrics": {"val/loss": 1.0}, "units": 3}

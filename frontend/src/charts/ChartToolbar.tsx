@@ -7,7 +7,7 @@ import { type ReactNode, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useTimeZone } from "../components/Time";
-import { X_KINDS, type XKind } from "../lib/axis";
+import { type OfferedKind, X_KINDS } from "../lib/axis";
 import css from "./chart.module.css";
 import type { ChartSearch } from "./chartSearch";
 import { xText } from "./plotOptions";
@@ -15,7 +15,7 @@ import { xText } from "./plotOptions";
 export const SMOOTHING = [0, 0.6, 0.9, 0.97] as const;
 
 /** The settings of a page of charts; all of them stand in the address. `kinds`: the axes there are curves along. `children` come first. */
-export function ChartToolbar({ search, set, kinds, children }: { search: ChartSearch; set: (change: ChartSearch) => void; kinds: readonly XKind[]; children?: ReactNode }) {
+export function ChartToolbar({ search, set, kinds, children }: { search: ChartSearch; set: (change: ChartSearch) => void; kinds: readonly OfferedKind[]; children?: ReactNode }) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   const [text, setText] = useState(search.find ?? "");
@@ -37,7 +37,7 @@ export function ChartToolbar({ search, set, kinds, children }: { search: ChartSe
       <SegmentedControl
         aria-label={t("metrics.x")}
         value={kind}
-        onChange={(value) => set({ x: value === "step" ? undefined : (value as Exclude<XKind, "step">), from: undefined, to: undefined })}
+        onChange={(value) => set({ x: value === "step" ? undefined : (value as Exclude<OfferedKind, "step">), from: undefined, to: undefined })}
         data={X_KINDS.filter((value) => value === kind || kinds.includes(value)).map((value) => ({ value, label: t(`metrics.xKind.${value}`) }))}
       />
       <SegmentedControl

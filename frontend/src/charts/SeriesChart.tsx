@@ -82,7 +82,7 @@ export function SeriesChart({ id, title, metric, source, x = "step", log = false
         const at = place(step);
         return at === null ? [] : [{ at, kind }];
       });
-    const rungs = (source.rungs?.() ?? []).map((at): Mark => ({ at, kind: "rung", text: format.num(at) }));
+    const rungs = (source.rungs?.() ?? []).map((at): Mark => ({ at, kind: "rung", text: x === "seconds" ? xText(x, at, zone) : format.num(at) }));
     return [...rungs, ...of(source.checkpoints?.(), "checkpoint"), ...of(source.restarts?.(), "restart")];
   };
 

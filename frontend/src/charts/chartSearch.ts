@@ -1,8 +1,8 @@
 /** How charts are looked at, as it stands in the address. Part of the first download: keep it small. */
-import type { XKind } from "../lib/axis";
+import type { OfferedKind } from "../lib/axis";
 
 export interface ChartSearch {
-  x?: Exclude<XKind, "step">;
+  x?: Exclude<OfferedKind, "step">;
   /** The window, in units of the x axis. */
   from?: number;
   to?: number;

@@ -15,7 +15,7 @@ export interface Line {
   faint?: boolean;
   /** Shade from least to greatest, smoothed or not: the curve is a mean of several. */
   band?: boolean;
-  /** Where its relative time begins, and its epochs or samples by step. */
+  /** Where its relative time begins, and its epochs, samples or seconds by step. */
   along?: Along;
 }
 

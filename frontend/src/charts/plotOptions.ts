@@ -42,14 +42,14 @@ const ALONE_MAX = 24;
 const seconds = (value: number): string => (Math.abs(value) < 60 ? `${format.num(value, 3)} s` : format.duration(value));
 
 export function xText(kind: XKind, value: number, zone: TimeZone): string {
-  if (kind === "relative") return seconds(value);
+  if (kind === "relative" || kind === "seconds") return seconds(value);
   if (kind === "epoch") return format.num(value, 4);
   return kind === "wall" ? wallTick(value, zone, true) : format.count(Math.round(value));
 }
 
 function xTick(kind: XKind, value: number, zone: TimeZone, log: boolean): string {
   if (kind === "wall") return wallTick(value, zone, false);
-  if (kind === "relative") return seconds(value);
+  if (kind === "relative" || kind === "seconds") return seconds(value);
   if (kind === "epoch") return format.num(value, 3);
   return Number.isInteger(value) || log ? format.si(value, "", 3).replace(" ", "") : "";
 }

@@ -3,10 +3,13 @@
  */
 import { type Columns, indexAt, unionSteps } from "./series";
 
-/** Steps; epochs; samples over all ranks; seconds since the trial started; the time of day (ms since 1970). */
-export type XKind = "step" | "epoch" | "samples" | "relative" | "wall";
+/** Steps; epochs; samples over all ranks; seconds of training; seconds since the trial started; the time of day (ms since 1970). */
+export type XKind = "step" | "epoch" | "samples" | "seconds" | "relative" | "wall";
 
-export const X_KINDS: readonly XKind[] = ["step", "epoch", "samples", "relative", "wall"];
+/** Those a page of charts offers. */
+export type OfferedKind = Exclude<XKind, "seconds">;
+
+export const X_KINDS: readonly OfferedKind[] = ["step", "epoch", "samples", "relative", "wall"];
 
 /** The samples of all ranks up to a step, for who logs them; the built-in trainer does. */
 export const SAMPLES_METRIC = "progress/samples";
@@ -14,7 +17,7 @@ export const SAMPLES_METRIC = "progress/samples";
 /** Equal instants would stand on top of each other, and a line needs ascending x. */
 const NUDGE_MS = 0.001;
 
-/** A value that grows with the step, known at some steps: samples, epochs. */
+/** A value that grows with the step, known at some steps: samples, epochs, seconds of training. */
 export interface Growing {
   /** Ascending; at least one. */
   step: ArrayLike<number>;
@@ -49,19 +52,19 @@ export function stepOfGrown(growing: Growing, wanted: number): number {
 export interface Along {
   /** Where relative time begins, in ms since 1970. */
   startMs?: number;
-  /** Epochs or samples by step; absent: this curve has none, and is not drawn. */
+  /** Epochs, samples or seconds by step; absent: this curve has none, and is not drawn. */
   growing?: Growing;
 }
 
 /**
- * The x of every entry, strictly ascending: steps; epochs or samples; or the time it was logged, in
+ * The x of every entry, strictly ascending: steps; epochs, samples or seconds of training; or the time it was logged, in
  * seconds since `startMs` (relative) or in ms (wall). An entry logged no later than the one before
  * stands right behind it. Empty when the curve has no such x.
  */
 export function xOf(columns: Columns, kind: XKind, { startMs = 0, growing }: Along = {}): Float64Array {
   if (kind === "step") return columns.step;
   const out = new Float64Array(columns.timeMs.length);
-  if (kind === "epoch" || kind === "samples") {
+  if (kind === "epoch" || kind === "samples" || kind === "seconds") {
     if (!growing || growing.step.length === 0) return new Float64Array(0);
     let last = Number.NEGATIVE_INFINITY;
     for (let i = 0; i < out.length; i += 1) {

@@ -31,6 +31,7 @@ from .experiments import get_experiment
 from .lifecycle import apply_step
 from .metrics import MetricUpdate
 from .metrics_summaries import add_value
+from .metrics_told import store_told
 from .operations import Caller
 from .ownership import require_charge
 
@@ -194,6 +195,15 @@ def _note_values(
     trial.progress_at = now
     at = _trained(trial, spec.unit)
     is_repeated = body.units is not None and at == body.units
+    goes_back = body.units is not None and at is not None and body.units < at
+    values = {name: decode_number(value) for name, value in body.metrics.items()}
+    new = {
+        name: value
+        for name, value in values.items()
+        if not is_repeated or trial.summary.get(name, {}).get("last") != encode_number(value)
+    }
+    if values and not is_repeated and not goes_back:
+        trial.step = _next_step(trial, spec, body.units)
     if body.units is not None:
         if spec.unit == "epochs":
             trial.epoch = max(trial.epoch or 0.0, body.units)
@@ -202,13 +212,13 @@ def _note_values(
             trial.summary = _merged(trial.summary, told, trial.step)
         else:
             trial.step = max(trial.step, int(body.units))
-    values = {name: decode_number(value) for name, value in body.metrics.items()}
-    new = {
-        name: value
-        for name, value in values.items()
-        if not is_repeated or trial.summary.get(name, {}).get("last") != encode_number(value)
-    }
     trial.summary = _merged(trial.summary, new, trial.step)
+    if new and not goes_back:
+        # What is told again of a part that was trained twice is in no curve a second time.
+        along: dict[str, float] = {}
+        if spec.unit not in (None, "steps") and body.units is not None:
+            along[f"progress/{spec.unit}"] = body.units
+        store_told(session, trial, step=trial.step, values={**along, **new}, at=now)
     updates = [
         MetricUpdate(
             name=name,
@@ -220,6 +230,16 @@ def _note_values(
         for name, value in values.items()
     ]
     search_events.on_metrics(session, trial, updates, now)
+
+
+def _next_step(trial: TrialRow, spec: SearchSpec, units: float | None) -> int:
+    """Where the values stand in curves: whole units, and one more than the last where that is not more.
+
+    Steps of a search in steps are as told.
+    """
+    if spec.unit == "steps" and units is not None:
+        return int(units)
+    return max(trial.step + 1, int(units or 0))
 
 
 def _merged(

@@ -11,7 +11,7 @@ import math
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from sqlalchemy import CursorResult, select
@@ -54,6 +54,27 @@ class MetricUpdate:
     value: float
     progress: Mapping[Unit, float] = field(default_factory=dict)
     """Samples and seconds trained so far, as reported with it or last before."""
+
+
+class Reporter(Protocol):
+    """Whose metrics are stored: an allocation, or what stands for one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def trial_id(self) -> int: ...
+    @property
+    def attempt_no(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A reporter without an allocation."""
+
+    id: str
+    """At most 32 characters; no allocation has it."""
+    trial_id: int
+    attempt_no: int
 
 
 def ingest(
@@ -116,14 +137,14 @@ def _ingest(
         _report_dropped(session, allocation, refused, over, limit, at)
     if not columns:
         return []
-    if not _store_batch(session, allocation, seq, newest.rank, columns, at):
+    if not store_batch(session, allocation, seq, newest.rank, columns, at):
         return []
 
     first_of_attempt = not known and (
         queries.lowest_rank(session, allocation.trial_id, allocation.attempt_no) is None
     )
     queries.merge_series(
-        session, [_series_row(allocation, newest.rank, c) for c in sorted(columns, key=_by_name)]
+        session, [series_row(allocation, newest.rank, c) for c in sorted(columns, key=_by_name)]
     )
     new_names = {c.name for c in columns} - known
     known |= new_names
@@ -250,9 +271,9 @@ def printable(text: str) -> str:
 # ---------------------------------------------------------------- storing
 
 
-def _store_batch(
+def store_batch(
     session: Session,
-    allocation: AllocationRow,
+    allocation: Reporter,
     seq: int,
     rank: int,
     columns: Sequence[Column],
@@ -294,7 +315,7 @@ def _by_name(column: Column) -> str:
     return column.name
 
 
-def _series_row(allocation: AllocationRow, rank: int, column: Column) -> dict[str, Any]:
+def series_row(allocation: Reporter, rank: int, column: Column) -> dict[str, Any]:
     return {
         "trial_id": allocation.trial_id,
         "attempt_no": allocation.attempt_no,

@@ -146,7 +146,9 @@ def _column(
         found = [sampling.value_of(point, parameter.path, _NOT_THERE) for point in points]
     if parameter.kind == "choice":
         return [None if at is _NOT_THERE else _text(at) for at in found]
-    return [at if isinstance(at, int | float) and not isinstance(at, bool) else None for at in found]
+    return [
+        at if isinstance(at, int | float) and not isinstance(at, bool) else None for at in found
+    ]
 
 
 def _text(value: Any) -> str:

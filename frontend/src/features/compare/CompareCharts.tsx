@@ -14,7 +14,7 @@ import { ChartToolbar } from "../../charts/ChartToolbar";
 import type { Line, Source } from "../../charts/SeriesChart";
 import { SeriesStore } from "../../charts/SeriesStore";
 import { Empty } from "../../components/basics";
-import { type Growing, SAMPLES_METRIC, X_KINDS, type XKind, xOf } from "../../lib/axis";
+import { type Growing, type OfferedKind, SAMPLES_METRIC, X_KINDS, xOf } from "../../lib/axis";
 import { compareSpecs } from "../../lib/series";
 import { parseAt } from "../../lib/time";
 import { kindsOf, useGrowing } from "../trials/growing";
@@ -48,7 +48,7 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
   const trials = useMemo(() => compared.map(({ trial }) => trial), [compared]);
   const growingOf = useGrowing(trials, search.x);
   const kinds = X_KINDS.filter((kind) => compared.some(({ trial }) => kindsOf(trial).includes(kind)));
-  const without = search.x === undefined ? 0 : compared.filter(({ trial, hidden: isHidden }) => !isHidden && !kindsOf(trial).includes(search.x as XKind)).length;
+  const without = search.x === undefined ? 0 : compared.filter(({ trial, hidden: isHidden }) => !isHidden && !kindsOf(trial).includes(search.x as OfferedKind)).length;
   const latest = useRef<Latest>({ compared, groups, search, growingOf: () => undefined, label: (label) => label });
   latest.current = { compared, groups, search, growingOf, label: (label, n) => t("compare.groupLine", { label, n }) };
   const hidden = compared.filter((one) => one.hidden).map(({ id }) => id).join(",");
@@ -82,7 +82,7 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
         />
       </ChartToolbar>
       <p className="dim">
-        {t("compare.rankHint")} {without > 0 && search.x ? t("compare.noAxis", { count: without, x: t(`metrics.xKind.${search.x as XKind}`) }) : null}
+        {t("compare.rankHint")} {without > 0 && search.x ? t("compare.noAxis", { count: without, x: t(`metrics.xKind.${search.x as OfferedKind}`) }) : null}
       </p>
       <ChartGrid key={`${hidden}|${search.group ?? ""}`} specs={specs} search={search} set={set} want={want} source={source} />
     </>

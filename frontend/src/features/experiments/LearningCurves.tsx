@@ -14,7 +14,8 @@ import { live } from "../../api/liveHooks";
 import { type ExperimentDetail, type Search, searchResults, trialMetrics } from "../../api/queries";
 import { type Line, SeriesChart, type Source } from "../../charts/SeriesChart";
 import { Empty, Section } from "../../components/basics";
-import { toColumns, type WireSeries } from "../../lib/series";
+import type { Growing, XKind } from "../../lib/axis";
+import { type Columns, toColumns, type WireSeries } from "../../lib/series";
 import { lengthText } from "../../lib/lengthText";
 import { curvesOfRungs, epochsOf, standingOut, STANDING_OUT } from "./learning";
 import type { Results } from "./searchData";
@@ -22,6 +23,10 @@ import type { Results } from "./searchData";
 const MAX_TRIALS = 50;
 /** Beyond the hues and dashes of the palette: grey. */
 const PALE = 24;
+
+const AXES: Record<string, XKind> = { epochs: "epoch", samples: "samples", seconds: "seconds" };
+/** Units that lie along the step in a metric of their own. */
+const LOGGED = ["samples", "seconds"];
 
 /** Learning curves of the trials. Points stay outside of component state. */
 class TrialCurves implements Source {
@@ -32,6 +37,8 @@ class TrialCurves implements Source {
   /** Place in the palette, kept while the page is open. */
   private readonly colors = new Map<string, number>();
   private readonly listeners = new Set<() => void>();
+  /** How far each trial was at a step, as it was logged. */
+  private progress: ReadonlyMap<number, Growing> = new Map();
   shown = 0;
   all = 0;
   /** Nothing was logged: values at rungs are all there is. */
@@ -42,18 +49,27 @@ class TrialCurves implements Source {
     private readonly metric: string,
     private readonly best: number | null,
     private readonly search: Search,
+    private readonly isExternal: boolean,
     private readonly label: (no: number, isBest: boolean) => string,
   ) {}
 
+  private ask = async (name: string): Promise<{ num: number; found: { trialId: number; trialNo: number; columns: Columns }[] }> => {
+    const reply = await unwrap(
+      client.GET("/api/v1/experiments/{experiment_id}/series", {
+        params: { path: { experiment_id: this.experimentId }, query: { name, max_points: 200, max_trials: MAX_TRIALS } },
+      }),
+    );
+    return { num: reply.num_trials, found: reply.items.map((item) => ({ trialId: item.trial_id, trialNo: item.trial_no, columns: toColumns(item.series as WireSeries) })) };
+  };
+
   read = async (): Promise<void> => {
     try {
-      const reply = await unwrap(
-        client.GET("/api/v1/experiments/{experiment_id}/series", {
-          params: { path: { experiment_id: this.experimentId }, query: { name: this.metric, max_points: 200, max_trials: MAX_TRIALS } },
-        }),
-      );
-      let found = reply.items.map((item) => ({ trialId: item.trial_id, trialNo: item.trial_no, columns: toColumns(item.series as WireSeries) }));
-      this.all = reply.num_trials;
+      const { unit } = this.search;
+      const isLogged = unit !== null && (LOGGED.includes(unit) || (this.isExternal && unit !== "steps"));
+      const [reply, along] = await Promise.all([this.ask(this.metric), isLogged ? this.ask(`progress/${unit}`) : null]);
+      this.progress = new Map((along?.found ?? []).map((one) => [one.trialId, { step: one.columns.step, value: one.columns.last }]));
+      let { found } = reply;
+      this.all = reply.num;
       this.ofRungs = found.length === 0 && this.metric === this.search.metric_name;
       if (this.ofRungs) {
         const known = curvesOfRungs(this.search);
@@ -98,13 +114,24 @@ class TrialCurves implements Source {
         ...line,
         faint: isFaint(line),
         color: colorOf(line),
-        along: this.ofRungs ? { growing: { step: [1], value: [1] } } : epochs?.get(Number(line.key)),
+        along: this.alongOf(Number(line.key), epochs),
       }))
       .toSorted((a, b) => Number(a.faint) - Number(b.faint));
   };
+  private alongOf(trialId: number, epochs: ReadonlyMap<number, NonNullable<Line["along"]>> | null): Line["along"] {
+    if (this.ofRungs) return { growing: { step: [1], value: [1] } };
+    const growing = this.progress.get(trialId);
+    return growing ? { growing } : epochs?.get(trialId);
+  }
+
+  /** What lies along the chart: the search's unit, or steps where no trial says how far it is in that. */
+  axis = (): XKind => {
+    const kind = AXES[this.search.unit ?? ""] ?? "step";
+    return kind === "epoch" || this.ofRungs || this.progress.size > 0 ? kind : "step";
+  };
   /** Where rungs stand on the axis: nowhere when they are at samples or seconds and the axis is of steps. */
   rungs = (): number[] => {
-    const isOnAxis = this.ofRungs || this.search.unit === "epochs" || this.search.unit === "steps";
+    const isOnAxis = this.search.unit === "steps" || this.axis() !== "step";
     return isOnAxis ? [...new Set(this.search.rungs.map((rung) => rung.units))].toSorted((a, b) => a - b) : [];
   };
   ready = (): boolean => this.answered;
@@ -124,15 +151,16 @@ export function LearningCurves({ experiment, search }: { experiment: ExperimentD
   const sample = experiment.best_trial_id;
   const names = useQuery({ ...trialMetrics(sample ?? 0), enabled: sample !== null }).data?.names ?? [];
   const results = useQuery(searchResults(experiment.id)).data;
+  const isExternal = (experiment.config["search"] as { runner?: string } | undefined)?.runner === "external";
   const curves = useMemo(
-    () => new TrialCurves(experiment.id, chosen, experiment.best_trial_id, search, (no, isBest) => `${t("trial.no", { no })}${isBest ? " ★" : ""}`),
-    [experiment.id, chosen, experiment.best_trial_id, search, t],
+    () => new TrialCurves(experiment.id, chosen, experiment.best_trial_id, search, isExternal, (no, isBest) => `${t("trial.no", { no })}${isBest ? " ★" : ""}`),
+    [experiment.id, chosen, experiment.best_trial_id, search, isExternal, t],
   );
-  const [note, setNote] = useState({ shown: 0, all: 0, ofRungs: false, isEmpty: false });
+  const [note, setNote] = useState({ shown: 0, all: 0, ofRungs: false, isEmpty: false, axis: (search.unit === "epochs" ? "epoch" : "step") as XKind });
   useEffect(() => {
     void curves.read();
     const end = curves.subscribe(() => {
-      const now = { shown: curves.shown, all: curves.all, ofRungs: curves.ofRungs, isEmpty: curves.ready() && curves.shown === 0 && curves.error() === null };
+      const now = { shown: curves.shown, all: curves.all, ofRungs: curves.ofRungs, isEmpty: curves.ready() && curves.shown === 0 && curves.error() === null, axis: curves.axis() };
       setNote((before) => (JSON.stringify(before) === JSON.stringify(now) ? before : now));
     });
     const endLive = live.subscribe(`experiment:${experiment.id}`, coalesce(curves.read, 1000));
@@ -164,7 +192,7 @@ export function LearningCurves({ experiment, search }: { experiment: ExperimentD
         <Empty title={t("curves.none")}>{t("curves.noneHint")}</Empty>
       ) : (
         <>
-          <SeriesChart id="learning-curves" title={chosen} metric={chosen} source={curves} height={280} x={search.unit === "epochs" ? "epoch" : "step"} />
+          <SeriesChart id="learning-curves" title={chosen} metric={chosen} source={curves} height={280} x={note.axis} />
           <p className="dim" style={{ fontSize: "0.75rem", margin: "4px 0 0" }} data-testid="curves-key">
             {key.filter((part) => part !== "").join(" ")}
           </p>

@@ -6,13 +6,13 @@ import { live } from "../../api/liveHooks";
 import type { TrialDetail } from "../../api/queries";
 import type { ChartSearch } from "../../charts/chartSearch";
 import { SeriesStore } from "../../charts/SeriesStore";
-import { type Growing, SAMPLES_METRIC, type XKind } from "../../lib/axis";
+import { type Growing, type OfferedKind, SAMPLES_METRIC } from "../../lib/axis";
 import { fetchTrialSeries } from "./useSeriesStore";
 
 type Progressing = Pick<TrialDetail, "id" | "step" | "epoch" | "summary">;
 
 /** The axes that a trial has curves along. */
-export function kindsOf(trial: Progressing): XKind[] {
+export function kindsOf(trial: Progressing): OfferedKind[] {
   const has = { epoch: epochs(trial) !== undefined, samples: SAMPLES_METRIC in trial.summary };
   return ["step", ...(has.epoch ? (["epoch"] as const) : []), ...(has.samples ? (["samples"] as const) : []), "relative", "wall"];
 }

@@ -16,7 +16,7 @@ export const charts = {
     clip: "Cut outliers",
     clipHint: "The y axis holds the middle 90 % of the values. What lies outside is counted below the chart.",
     x: "Horizontal axis",
-    xKind: { step: "Step", epoch: "Epoch", samples: "Samples", relative: "Since start", wall: "Time of day" },
+    xKind: { step: "Step", epoch: "Epoch", samples: "Samples", seconds: "Trained for", relative: "Since start", wall: "Time of day" },
     find: "Find metrics",
     noMatch: "No metric is called like “{{text}}”.",
     clearFind: "Show all metrics",

@@ -62,8 +62,8 @@ export const search = {
     faint: "Curves of trials that were stopped, failed or canceled are faint, and of the others all but the best {{count}}.",
     rungs: "Dashed: the rungs, at {{units}}.",
     none: "There are no curves of this metric.",
-    noneHint: "Trials on the cluster have them from their first report; of trials that run outside, only the values at rungs are kept.",
-    ofRungs: "The trials run outside: their values at the rungs are drawn.",
+    noneHint: "Trials have them from their first report, or from what was first told of them.",
+    ofRungs: "Nothing but the values at the rungs was kept: they are drawn.",
   },
   population: {
     schedule: "How the best trial came about",

@@ -16,7 +16,7 @@ export const charts: Same<typeof english> = {
     clip: "截去离群值",
     clipHint: "y 轴只覆盖中间 90 % 的值，范围之外的数量写在图下。",
     x: "横轴",
-    xKind: { step: "步", epoch: "轮次", samples: "样本", relative: "自开始起", wall: "时刻" },
+    xKind: { step: "步", epoch: "轮次", samples: "样本", seconds: "训练时长", relative: "自开始起", wall: "时刻" },
     find: "查找指标",
     noMatch: "没有名称类似“{{text}}”的指标。",
     clearFind: "显示所有指标",
