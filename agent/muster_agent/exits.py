@@ -15,7 +15,8 @@ LOG_TAIL_LINES = 40
 _MAX_MESSAGE_CHARS = 2_000
 
 Cause = Literal[
-    "user_error", "killed_by_signal", "out_of_memory", "disk_full", "launcher_failed", "port_in_use"
+    "user_error", "killed_by_signal", "out_of_memory", "disk_full", "launcher_failed", "port_in_use",
+    "invalid_hparams",
 ]  # fmt: skip
 
 _RANK_PREFIX = re.compile(r"^\[rank\d+\]:\s?")
@@ -36,6 +37,8 @@ TEARDOWN_MS = 10_000
 """A worker closes its connections before it is gone: others may fail of that, and end, before it."""
 _TRACEBACK = "Traceback (most recent"
 _ABORTED_AT_EXIT = "terminate called without"
+_INVALID_HPARAMS = re.compile(r"^([\w.]+\.)?InvalidHyperparameters\b")
+"""`muster.InvalidHyperparameters`, or a script's own exception of that name."""
 _PORT_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 _TORCHRUN_FAILURE = re.compile(
     r"rank\s*: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)\s+"
@@ -183,6 +186,8 @@ def _verdict_of_worker(ending: Ending, first: WorkerEnd) -> ExitInfo:
     if first.signal is not None and not _exception_before_abort(first):
         is_oom = first.signal == signal.SIGKILL and _has_kernel_killed(ending)
         cause = "out_of_memory" if is_oom else "killed_by_signal"
+    elif _INVALID_HPARAMS.match(words):
+        cause = "invalid_hparams"
     elif _OUT_OF_MEMORY.search(words):
         cause = "out_of_memory"
     elif _DISK_FULL.search(words):

@@ -120,6 +120,10 @@ def test_out_of_memory_needs_a_sign() -> None:
 
 
 def test_a_full_disk_is_not_the_fault_of_the_script() -> None:
+    said = "muster.hyperparameters.InvalidHyperparameters: 3 heads do not divide 64"
+    assert verdict(worker(exit_code=1, stderr_tail=said)).cause == "invalid_hparams"
+    said = "KeyError: no InvalidHyperparameters here"
+    assert verdict(worker(exit_code=1, stderr_tail=said)).cause == "user_error"
     said = "OSError: [Errno 28] rank 1: No space left on device: 'shard-00001.safetensors'"
     assert verdict(worker(exit_code=1, error=said)).cause == "disk_full"
     said = "Traceback (most recent call last):\n  x\nOSError: [Errno 122] Disk quota exceeded"

@@ -182,6 +182,17 @@ def test_what_is_told_is_a_curve(member_client, submitted):
         assert (curve["series"]["step"], curve["series"]["last"]) == ([310], [value])
 
 
+def test_a_point_that_cannot_work_is_replaced(member_client, submitted):
+    path = submitted(TRIALS, "search.trials=2", "search.max_invalid=1")
+    for no, created in ((1, 3), (2, 3)):
+        ask(member_client, path)
+        assert tell(member_client, path, no, state="invalid")["decision"] == "over"
+        items = member_client.get(f"{path}/trials").json()["items"]
+        assert len(items) == created
+        (ended,) = [t for t in items if t["no"] == no]
+        assert (ended["state"], ended["termination"]) == ("FAILED", "invalid_hparams")
+
+
 def test_what_was_not_handed_out_or_has_no_length_is_refused(member_client, submitted):
     path = submitted(TRIALS)
     body = {"no": 1, "metrics": {"val/loss": 1.0}, "units": 3}

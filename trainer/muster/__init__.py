@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from muster.checkpoints import CheckpointDamaged, verify_checkpoint
     from muster.comm import backend
     from muster.env import RankInfo, rank_info
+    from muster.hyperparameters import InvalidHyperparameters
     from muster.run import (
         Run,
         checkpoint,
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CheckpointDamaged",
+    "InvalidHyperparameters",
     "RankInfo",
     "Run",
     "StepTimer",
@@ -66,6 +68,7 @@ _HOME = {
     "CheckpointDamaged": "muster.checkpoints",
     "verify_checkpoint": "muster.checkpoints",
     "backend": "muster.comm",
+    "InvalidHyperparameters": "muster.hyperparameters",
     "RankInfo": "muster.env",
     "rank_info": "muster.env",
     "StepTimer": "muster.timing",

@@ -151,7 +151,8 @@ class Drive:
     ) -> str:
         """Tell of trial `no`; what to do now: continue, pause, stop or over.
 
-        units: trained so far, in the unit of `search.max_length`. state: running, completed, failed.
+        units: trained so far, in the unit of `search.max_length`. state: running, completed, failed,
+        or invalid: its hyperparameters cannot work.
         Values may be NaN or infinite.
         """
         body = {
@@ -207,3 +208,7 @@ class Asked:
     def fail(self, reason: str) -> None:
         """It cannot be trained; the reason is shown."""
         self.drive.tell(self.no, state="failed", reason=reason)
+
+    def invalid(self, reason: str) -> None:
+        """Its hyperparameters cannot work: another trial may take its place."""
+        self.drive.tell(self.no, state="invalid", reason=reason)

@@ -3735,7 +3735,7 @@ export interface components {
              * Cause
              * @enum {string}
              */
-            cause: "success" | "user_error" | "killed_by_signal" | "out_of_memory" | "disk_full" | "stopped" | "killed" | "launcher_failed" | "node_rebooted" | "shim_lost" | "unkillable" | "start_timeout" | "port_in_use";
+            cause: "success" | "user_error" | "killed_by_signal" | "out_of_memory" | "disk_full" | "stopped" | "killed" | "launcher_failed" | "node_rebooted" | "shim_lost" | "unkillable" | "start_timeout" | "port_in_use" | "invalid_hparams";
             /** Exit Code */
             exit_code?: number | null;
             first_failure?: components["schemas"]["WorkerExit"] | null;
@@ -6963,7 +6963,7 @@ export interface components {
              * @default running
              * @enum {string}
              */
-            state: "running" | "completed" | "failed";
+            state: "running" | "completed" | "failed" | "invalid";
             /** Units */
             units?: number | null;
         };

@@ -13,6 +13,7 @@ from .states import Termination
 
 CAUSES: Mapping[str, Termination] = {
     "user_error": Termination.USER_ERROR,
+    "invalid_hparams": Termination.INVALID_HPARAMS,
     "killed_by_signal": Termination.KILLED_BY_SIGNAL,
     "out_of_memory": Termination.OUT_OF_MEMORY,
     "disk_full": Termination.DISK_FULL,

@@ -95,6 +95,7 @@ class Termination(StrEnum):
     STOPPED_EARLY = "stopped_early"
     CANCELED = "canceled"
     USER_ERROR = "user_error"
+    INVALID_HPARAMS = "invalid_hparams"
     OUT_OF_MEMORY = "out_of_memory"
     DISK_FULL = "disk_full"
     KILLED_BY_SIGNAL = "killed_by_signal"
@@ -121,6 +122,7 @@ TERMINATIONS: Mapping[Termination, tuple[TrialState, RetryClass]] = {
     Termination.STOPPED_EARLY: (TrialState.STOPPED_EARLY, RetryClass.NONE),
     Termination.CANCELED: (TrialState.CANCELED, RetryClass.NONE),
     Termination.USER_ERROR: (TrialState.FAILED, RetryClass.USER),
+    Termination.INVALID_HPARAMS: (TrialState.FAILED, RetryClass.NONE),
     Termination.OUT_OF_MEMORY: (TrialState.FAILED, RetryClass.USER),
     Termination.DISK_FULL: (TrialState.FAILED, RetryClass.INFRA),
     Termination.KILLED_BY_SIGNAL: (TrialState.FAILED, RetryClass.USER),

@@ -480,6 +480,9 @@ class Search(Section):
     """The search ends when so many trials in a row have ended without a better value."""
     max_failures: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None
     """The search ends when so many trials in a row have failed and none has reported in between."""
+    max_invalid: Annotated[int, Field(ge=0, le=1_000)] = 10
+    """So many trials in all that say that their hyperparameters cannot work
+    (`muster.InvalidHyperparameters`) are replaced by others, with `random`, `asha` and `median`."""
     seed: Annotated[int, Field(ge=0, le=2**53)] = 0
     """Seed of all draws. The same seed and space give the same trials; change it for others."""
 

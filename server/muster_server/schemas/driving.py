@@ -70,7 +70,8 @@ class TellIn(Input):
     """Values now, by name."""
     units: Annotated[float, Field(ge=0, le=2**53)] | None = None
     """Trained so far, in the unit of `search.max_length`. Needed with values where there is one."""
-    state: Literal["running", "completed", "failed"] = "running"
+    state: Literal["running", "completed", "failed", "invalid"] = "running"
+    """invalid: its hyperparameters cannot work."""
     reason: Annotated[SafeStr, Field(max_length=2_000)] = ""
     """Of a failure, in a sentence."""
 

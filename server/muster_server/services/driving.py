@@ -35,6 +35,16 @@ from .metrics_told import store_told
 from .operations import Caller
 from .ownership import require_charge
 
+_ENDS: Mapping[str, tuple[TrialState, Termination, str]] = {
+    "completed": (TrialState.COMPLETED, Termination.SUCCESS, "told that it is complete"),
+    "failed": (TrialState.FAILED, Termination.USER_ERROR, "told that it failed"),
+    "invalid": (
+        TrialState.FAILED,
+        Termination.INVALID_HPARAMS,
+        "told that its hyperparameters cannot work",
+    ),
+}
+
 
 def ask(
     session: Session,
@@ -77,15 +87,10 @@ def tell(session: Session, experiment_id: int, body: TellIn, caller: Caller) -> 
         )
     _note_values(session, trial, spec, body, caller.now)
     if body.state != "running" and trial.state == TrialState.RUNNING:
-        is_well = body.state == "completed"
-        _set(
-            session,
-            trial,
-            TrialState.COMPLETED if is_well else TrialState.FAILED,
-            "told that it is complete" if is_well else body.reason or "told that it failed",
-            Termination.SUCCESS if is_well else Termination.USER_ERROR,
-            caller.now,
-        )
+        after, termination, reason = _ENDS[body.state]
+        if body.state != "completed":
+            reason = body.reason or reason
+        _set(session, trial, after, reason, termination, caller.now)
     session.flush()
     search.run_search(session, experiment_id, caller.now)
     _settle(session, experiment_id, body.no, caller.now)

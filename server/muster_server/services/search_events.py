@@ -29,7 +29,7 @@ from muster_server.domain.search import (
     event_to_json,
 )
 from muster_server.domain.search.events import Outcome
-from muster_server.domain.states import TERMINAL_TRIAL, TrialState
+from muster_server.domain.states import TERMINAL_TRIAL, Termination, TrialState
 
 from .documents import search_spec
 from .events import add_event
@@ -122,12 +122,17 @@ def on_trial_terminal(session: Session, trial: TrialRow, now: dt.datetime) -> No
     key = f"ended:{trial.no}" + (f":{trial.num_continued}" if trial.num_continued else "")
     event = TrialEnded(
         trial_no=trial.no,
-        outcome=_OUTCOMES[trial.state],
+        outcome=_outcome(trial),
         value=trial.metric,
         values=_objectives(session, trial),
         key=key,
     )
     append(session, trial.experiment_id, key, event, now)
+
+
+def _outcome(trial: TrialRow) -> Outcome:
+    is_invalid = trial.termination == Termination.INVALID_HPARAMS
+    return "invalid" if is_invalid else _OUTCOMES[trial.state]
 
 
 def _objectives(session: Session, trial: TrialRow) -> tuple[float, ...] | None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from muster_server.domain.search import (
     Action,
+    Closed,
     CreateTrial,
     Event,
     Finish,
@@ -27,6 +28,7 @@ from muster_server.domain.search import (
     initial_state,
     on_event,
 )
+from muster_server.domain.search.proposals import lesson
 from muster_server.domain.search.simulate import simulate
 
 SPACE = {"lr": {"log": [1e-4, 1e-1]}, "width": {"int": [1, 8]}}
@@ -319,3 +321,50 @@ def test_a_large_search_is_quick() -> None:
     spec = asha(trials=10_000, max_units=81, concurrent=64)
     result = simulate(spec, lambda no, _h, _u: quality[no])
     assert len(result.units_by_trial) == 10_000
+
+
+# ---------------------------------------------------------------- hyperparameters that cannot work
+
+
+def invalid(no: int) -> TrialEnded:
+    return TrialEnded(trial_no=no, outcome="invalid")
+
+
+def test_who_cannot_work_is_replaced_up_to_a_cap_and_stands_on_no_rung() -> None:
+    searcher = Searcher(asha(trials=6, concurrent=3, max_rungs=2))
+    searcher.spec = SearchSpec.from_json({**searcher.spec.to_json(), "max_invalid": 2})
+    assert created(searcher.apply(Started())) == [1, 2, 3]
+    for no in (1, 2, 3):
+        assert created(searcher.apply(invalid(no))) == [no + 3]
+        searcher = Searcher.from_state(json.loads(json.dumps(searcher.state())))
+    # Two of three were replaced; nobody has failed, and no rung knows of them.
+    assert searcher.spec.trials == 8
+    assert searcher.rungs == [[], []]
+    actions = [a for no in (4, 5, 6, 7, 8) for a in searcher.apply(invalid(no))]
+    assert created(actions) == [7, 8]
+    assert searcher.is_finished
+
+
+def test_who_cannot_work_is_the_worst_for_a_model_and_no_failure() -> None:
+    searcher = Searcher(random_search(sampler="tpe", max_failures=1, patience=2))
+    searcher.apply(Started())
+    searcher.apply(invalid(1))
+    searcher.apply(invalid(2))
+    assert not searcher.is_finished
+    searcher.apply(TrialEnded(trial_no=3, outcome="completed", value=0.5))
+    known = lesson(searcher.history, searcher.spec, 2).known
+    assert [score for _, (score,) in known] == [0.5, 0.5, 0.5]
+
+
+def test_nobody_is_replaced_in_a_grid_or_after_the_search_was_closed() -> None:
+    grid = Searcher(random_search(method="grid", space={"width": {"int": [1, 3]}}, trials=3))
+    grid.apply(Started())
+    for no in (1, 2, 3):
+        grid.apply(invalid(no))
+    assert (grid.num_created, grid.is_finished) == (3, True)
+    closed = Searcher(random_search())
+    closed.apply(Started())
+    closed.apply(Closed())
+    closed.apply(invalid(1))
+    closed.apply(invalid(2))
+    assert (closed.num_created, closed.is_finished) == (2, True)

@@ -86,7 +86,7 @@ def tell(
         float | None, typer.Option(help="Trained so far, in the unit of search.max_length.")
     ] = None,
     state: Annotated[
-        Literal["running", "completed", "failed"], typer.Option(help="How the trial is.")
+        Literal["running", "completed", "failed", "invalid"], typer.Option(help="How the trial is.")
     ] = "running",
     reason: Annotated[str, typer.Option(help="Of a failure, in a sentence.")] = "",
 ) -> None:

@@ -230,6 +230,7 @@ class ExitInfo:
         "unkillable",
         "start_timeout",
         "port_in_use",
+        "invalid_hparams",
     ]
     message: str
     exit_code: int | None = None

@@ -34,9 +34,10 @@ class Ends:
     def ended(self, spec: SearchSpec, event: TrialEnded) -> str | None:
         if event.value is not None and score(event.value, spec.goal) < self._best:
             self._best, self._num_since_best = score(event.value, spec.goal), 0
-        elif event.outcome != "canceled":
+        elif event.outcome not in ("canceled", "invalid"):
             self._num_since_best += 1
-        self._num_failures = self._num_failures + 1 if event.outcome == "failed" else 0
+        if event.outcome != "invalid":
+            self._num_failures = self._num_failures + 1 if event.outcome == "failed" else 0
         if spec.max_failures is not None and self._num_failures >= spec.max_failures:
             return f"{self._num_failures} trials failed one after the other"
         if spec.patience is not None and self._num_since_best >= spec.patience:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from muster.wire import decode_number, encode_number
 
-Outcome = Literal["completed", "stopped", "failed", "canceled"]
+Outcome = Literal["completed", "stopped", "failed", "invalid", "canceled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class TrialEnded:
     """A trial is terminal, restarts included.
 
     completed: it ran to its own end. stopped: the searcher stopped it. failed: it failed for good.
-    canceled: a user stopped it, which says nothing about its hyperparameters.
+    invalid: it said that its hyperparameters cannot work. canceled: a user stopped it, which says nothing about its hyperparameters.
     """
 
     trial_no: int

@@ -51,6 +51,10 @@ class Memory:
         """(units, value) that a trial reported on its way from training to waiting."""
         self.enqueued: list[tuple[dict[str, Any], str | None]] = []
         """(hyperparameters, what who asked calls them) of points that were not tried yet."""
+        self.num_replaced = 0
+        """Trials that took the place of one with invalid hyperparameters."""
+        self.is_closed = False
+        """A user wants no more trials than there are."""
         self.ends = Ends()
         self.history = History()
         self.population = Population()
@@ -81,6 +85,8 @@ class Memory:
             "promoted": list(self.trials_waiting.promoted),
             "enqueued": [hparams for hparams, _ in self.enqueued],
             "points": [point for _, point in self.enqueued],
+            "replaced": self.num_replaced,
+            "is_closed": self.is_closed,
             **self.ends.to_json(),
             "history": self.history.to_json() if self.spec.learns else None,
             "population": self.population.to_json() if self.spec.explore else None,
@@ -116,6 +122,8 @@ class Memory:
         enqueued = state.get("enqueued", ())
         names = state.get("points") or [None] * len(enqueued)
         self.enqueued = list(zip(enqueued, names, strict=True))
+        self.num_replaced = state.get("replaced", 0)
+        self.is_closed = state.get("is_closed", False)
         self.ends.load(state)
         if state.get("history") is not None:
             self.history = History.from_json(state["history"])

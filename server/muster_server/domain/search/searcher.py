@@ -104,6 +104,7 @@ class Searcher(Memory):
             case Warmed():
                 return self._warm(event)
             case Closed():
+                self.is_closed = True
                 return self._limit(Limited(trials=self.num_created + len(self.enqueued)))
             case Promoted():
                 return self._promote(event.trial_no)
@@ -274,6 +275,8 @@ class Searcher(Memory):
             self.population.rested.pop(no, None)
         elif no in self.live:
             trial = self.live.pop(no)
+            if event.outcome == "invalid":
+                self._replace(trial)
             was_judged = trial.is_stopping or trial.next_rung == trial.end
             if not was_judged and event.outcome == "failed":
                 self._enter(trial.next_rung, no, None)
@@ -282,11 +285,24 @@ class Searcher(Memory):
         else:
             return []
         if self.spec.learns:
-            self.history.end(no, event.value, event.outcome, event.values)
+            if event.outcome == "invalid":
+                self.history.end(no, None, "failed")
+            else:
+                self.history.end(no, event.value, event.outcome, event.values)
         over = self.ends.ended(self.spec, event)
         if over is not None:
             return self._stop_all(over)
         return [*self._close_rungs(), *self._go_on()]
+
+    def _replace(self, trial: Live) -> None:
+        """Plan one more trial for one whose hyperparameters cannot work, while that is allowed."""
+        spec = self.spec
+        if not spec.replaces or self.is_closed or self.num_replaced >= spec.max_invalid:
+            return
+        self.num_replaced += 1
+        if spec.brackets:
+            self.standings.in_bracket[self.standings.place(trial.end - 1)[0]] -= 1
+        self._use(SearchSpec.from_json({**spec.to_json(), "trials": spec.trials + 1}))
 
     def _close_rungs(self) -> list[Action]:
         """synchronous: stop those who are not among the best once everybody is there."""
@@ -334,6 +350,8 @@ class Searcher(Memory):
     # ------------------------------------------------------------ users
 
     def _limit(self, event: Limited) -> list[Action]:
+        if event.trials is not None and event.trials > self.spec.trials:
+            self.is_closed = False
         trials = self.spec.trials if event.trials is None else event.trials
         concurrent = event.concurrent or (None if event.follows else self.spec.concurrent)
         changes: dict[str, Any] = {"trials": max(trials, self.num_created)}

@@ -70,6 +70,8 @@ class SearchSpec:
     """The search ends when so many trials in a row have ended without a better value."""
     max_failures: int | None = None
     """The search ends when so many trials in a row have failed."""
+    max_invalid: int = 10
+    """So many trials with invalid hyperparameters are replaced by others, in all."""
     min_trials: int = 3
     """median: how many others must have reached a rung before anybody is stopped there."""
 
@@ -82,6 +84,15 @@ class SearchSpec:
     def learns(self) -> bool:
         """Whether its points come from a model of what is known."""
         return self.sampler in LEARNING and self.method != "grid"
+
+    @property
+    def replaces(self) -> bool:
+        """Whether another point may take the place of one that cannot work.
+
+        A grid has no others, brackets of hyperband and populations are counted out, and points of a
+        program outside are its own business.
+        """
+        return self.method in ("random", "asha", "median") and self.sampler != "external"
 
     @property
     def rungs(self) -> tuple[int, ...]:

@@ -84,6 +84,7 @@ def search_spec(config: dict[str, Any]) -> SearchSpec:
         target=search.get("target"),
         patience=search.get("patience"),
         max_failures=search.get("max_failures"),
+        max_invalid=search.get("max_invalid", 10),
         explore=_explore(search),
         objectives=tuple((o["metric"], o["goal"]) for o in search.get("objectives") or ()),
     )
