@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from itertools import pairwise
+
 from sqlalchemy import func, select, update
 
 from muster_server import clock
-from muster_server.db.models import NodeRow, SearchEventRow
+from muster_server.db.models import ExperimentRow, NodeRow, SearchEventRow
 from muster_server.loops.search import RoomLoop
 
 DOCUMENT = """
@@ -44,6 +47,28 @@ def test_trials_follow_nodes_that_join_and_leave(controller, agent, submit, show
     with database.read() as session:
         told = select(func.count()).where(SearchEventRow.key.like("room%"))
         assert session.scalar(told) == 4
+
+
+def test_a_restless_pool_is_told_of_now_and_then(controller, agent, submit, database):
+    agent("n1", slots=4)
+    agent("n2", slots=4)
+    submit(DOCUMENT, slots=1)
+    begin = clock.now() + dt.timedelta(hours=1)
+    told = []
+    for i in range(48):  # four minutes, in which a node comes and goes at every look
+        with database.transaction() as session:
+            scheduling = ("draining", "open")[i % 2]
+            one = update(NodeRow).where(NodeRow.name == "n1").values(scheduling=scheduling)
+            session.execute(one)
+        now = begin + dt.timedelta(seconds=5 * i)
+        told += [i] * RoomLoop(database, lambda: 0.0).run(now)
+    assert 12 <= len(told) <= 18
+    assert max(b - a for a, b in pairwise(told)) <= 25, "within the window it hears again"
+    # When it calms down, the last word is true.
+    RoomLoop(database, lambda: 0.0).run(begin + dt.timedelta(seconds=480))
+    assert RoomLoop(database, lambda: 0.0).run(begin + dt.timedelta(seconds=485)) == 0
+    with database.read() as session:
+        assert session.scalar(select(ExperimentRow.search_room)) == 8
 
 
 def test_a_search_leaves_slots_out_that_others_hold_and_a_number_is_left_alone(

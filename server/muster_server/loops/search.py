@@ -55,7 +55,7 @@ class RoomLoop:
         self._looked_at = at
         with self._database.read() as session:
             changed, self._after = search_room.find_changes(
-                session, after=self._after, limit=EXPERIMENTS_PER_PASS
+                session, after=self._after, limit=EXPERIMENTS_PER_PASS, now=now
             )
         num_told = 0
         for experiment_id, room in changed.items():

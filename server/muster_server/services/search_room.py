@@ -19,6 +19,7 @@ from muster_server.db.models import (
     AttemptRow,
     ExperimentRow,
     NodeSlotRow,
+    SearchEventRow,
     TrialRow,
 )
 from muster_server.domain.resources import NodeView, request_from_config
@@ -28,6 +29,9 @@ from muster_server.domain.states import TERMINAL_EXPERIMENT
 
 from .scheduling_views import NODES, node_view
 from .search_events import append
+
+EVENTS_MAX, WINDOW_S = 6, 120.0
+"""So often at most a search is told of its room within so many seconds."""
 
 Slots = Mapping[tuple[str, str], int]
 """(node, slot type) → slots."""
@@ -95,10 +99,14 @@ def room_now(
     return Cluster(session, ids).room(config, experiment_id)
 
 
-def find_changes(session: Session, *, after: int, limit: int) -> tuple[dict[int, int], int]:
+def find_changes(
+    session: Session, *, after: int, limit: int, now: dt.datetime
+) -> tuple[dict[int, int], int]:
     """(experiment → room that its searcher does not know of, experiment to go on after).
 
-    Of `limit` open searches with a greater id than `after`; 0 comes back behind the last.
+    Of `limit` open searches with a greater id than `after`; 0 comes back behind the last. A search that
+    was told EVENTS_MAX times within WINDOW_S is left out: where nodes come and go all the time, it
+    hears of the room a little later, and its history stays short.
     """
     searches = session.execute(
         select(ExperimentRow.id, ExperimentRow.config, ExperimentRow.search_room)
@@ -116,7 +124,25 @@ def find_changes(session: Session, *, after: int, limit: int) -> tuple[dict[int,
     cluster = Cluster(session, [row.id for row in searches])
     rooms = {row.id: cluster.room(row.config, row.id) for row in searches}
     changed = {row.id: rooms[row.id] for row in searches if rooms[row.id] != row.search_room}
+    for experiment_id in _often_told(session, changed, now):
+        del changed[experiment_id]
     return changed, searches[-1].id if len(searches) == limit else 0
+
+
+def _often_told(session: Session, ids: Collection[int], now: dt.datetime) -> list[int]:
+    if not ids:
+        return []
+    query = (
+        select(SearchEventRow.experiment_id)
+        .where(
+            SearchEventRow.experiment_id.in_(ids),
+            SearchEventRow.at > now - dt.timedelta(seconds=WINDOW_S),
+            SearchEventRow.key.startswith("room:"),
+        )
+        .group_by(SearchEventRow.experiment_id)
+        .having(func.count() >= EVENTS_MAX)
+    )
+    return list(session.scalars(query))
 
 
 def tell(session: Session, experiment_id: int, room: int, now: dt.datetime) -> bool:

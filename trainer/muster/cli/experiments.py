@@ -325,6 +325,8 @@ def _print_preview(preview: dict[str, Any]) -> None:
         if count is not None
         else "Valid."
     )
+    if preview["concurrent"] is not None and count != 1:
+        out.print(f"At once: {preview['concurrent']} ({preview['concurrent_from']}).")
     for planned in preview["sampled_trials"]:
         if planned["hparams"]:
             values = "  ".join(f"{k}={number(v)}" for k, v in planned["hparams"].items())
