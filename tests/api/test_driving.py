@@ -295,6 +295,27 @@ def test_a_program_and_a_shell_drive_the_same_search(member_client, submitted, t
     assert "creates no more" in muster("search", "close", no).stdout
 
 
+def test_a_shell_changes_a_search_while_it_goes_on(member_client, submitted, tick, muster):
+    path = submitted(TRIALS, "search.variant=promotion", "search.concurrent=3")
+    no = path.rsplit("/", 1)[1]
+    for trial in ask(member_client, path, count=3)["trials"]:
+        tell(member_client, path, trial["no"], 1 / trial["no"], 3)
+    assert (
+        "trials 7, concurrent 6"
+        in muster("search", "limits", no, "--trials", "7", "--concurrent", "6").stdout
+    )
+    assert "goes on as soon as" in muster("search", "promote", no, "1").stdout
+    tick()
+    ended = ask(member_client, path, count=9)
+    assert 1 in [t["no"] for t in ended["trials"]]
+    shown = member_client.get(f"{path}/search").json()
+    assert shown["num_trials_planned"] == 7
+    wrong = muster("search", "limits", no, "--concurrent", "many")
+    assert "is no number" in str(wrong.exception)
+    assert "Nothing to change" in str(muster("search", "limits", no).exception)
+    assert "has no trial 99" in str(muster("search", "promote", no, "99").exception)
+
+
 @pytest.mark.parametrize(
     ("overrides", "path"),
     [

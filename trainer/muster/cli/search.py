@@ -1,4 +1,4 @@
-"""Commands for a search that is driven from a shell: points in, trials out, results back."""
+"""Commands for a search that goes on: steering it, and driving it from a shell."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from . import EXIT_USAGE
+from .experiments import find_trial
 from .operations import client_of_environment
 from .output import Failure, JsonOption, console, escape, number, print_json
 
-app = typer.Typer(no_args_is_help=True, help="Drive a search from outside.")
+app = typer.Typer(
+    no_args_is_help=True, help="Steer a search while it goes on, or drive it from outside."
+)
 
 ExperimentArgument = Annotated[int, typer.Argument(metavar="EXPERIMENT", help="Its number.")]
 
@@ -53,6 +57,48 @@ def close(experiment: ExperimentArgument) -> None:
     with client_of_environment() as client:
         Drive(client, experiment).close()
     console().print(f"Experiment {experiment} creates no more trials.")
+
+
+@app.command()
+def limits(
+    experiment: ExperimentArgument,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Trials in all; not fewer than there are.")
+    ] = None,
+    concurrent: Annotated[
+        str | None, typer.Option(help="Trials at once: a number, or auto to go by the free slots.")
+    ] = None,
+) -> None:
+    """Change how many trials there are to be, in all or at once, while the search goes on."""
+    body: dict[str, Any] = {} if trials is None else {"trials": trials}
+    if concurrent is not None:
+        if concurrent != "auto" and not concurrent.isdecimal():
+            raise Failure(
+                f"--concurrent {concurrent!r} is no number.",
+                "give a number, or auto",
+                exit_code=EXIT_USAGE,
+            )
+        body["concurrent"] = "auto" if concurrent == "auto" else int(concurrent)
+    if not body:
+        raise Failure(
+            "Nothing to change.", "give --trials, --concurrent or both", exit_code=EXIT_USAGE
+        )
+    with client_of_environment() as client:
+        client.call("PUT", f"/experiments/{experiment}/search/limits", body=body)
+    told = ", ".join(f"{name} {value}" for name, value in body.items())
+    console().print(f"Experiment {experiment}: {told}.")
+
+
+@app.command()
+def promote(
+    experiment: ExperimentArgument,
+    no: Annotated[int, typer.Argument(help="Number of the trial that waits at its rung.")],
+) -> None:
+    """Send a trial on that waits at its rung, whatever its rank, before all others."""
+    with client_of_environment() as client:
+        trial = find_trial(client, experiment, no)
+        client.call("POST", f"/trials/{trial['id']}:promote")
+    console().print(f"Trial {no} of experiment {experiment} goes on as soon as there is room.")
 
 
 @app.command()
