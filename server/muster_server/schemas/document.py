@@ -290,8 +290,9 @@ class Strategy(Section):
     compile: bool = False
     """Compile each block of the model with torch.compile (not with `tp`, `pp`, `mesh`). The first step
     waits for the compiler, on a CPU for a minute or more; it needs g++ there."""
-    compression: Literal["none", "fp16", "powersgd"] = "none"
-    """How gradients are compressed before they are sent (`ddp`). `powersgd` is lossy."""
+    compression: Literal["none", "fp16", "bf16", "powersgd"] = "none"
+    """How gradients are compressed before they are sent (`ddp`). `bf16` loses digits and never overflows,
+    `powersgd` loses more and sends less."""
     powersgd_rank: Annotated[int, Field(ge=1, le=1024)] = 4
     """Columns of the factors that `powersgd` sends in place of a matrix."""
     bucket_mb: Annotated[float, Field(gt=0, le=10_000)] = 25.0

@@ -85,8 +85,9 @@ def test_bytes_on_the_network_follow_from_the_parameters():
     params = 4.0 * gpt().num_params
     (gradients,) = traffic(job("ddp"))
     assert (gradients.kind, gradients.num_bytes) == ("all_reduce", params)
-    (halved,) = traffic(job("ddp", compression="fp16"))
-    assert halved.num_bytes == params / 2
+    for compression in ("fp16", "bf16"):
+        (halved,) = traffic(job("ddp", compression=compression))
+        assert halved.num_bytes == params / 2
     (thin,) = traffic(job("ddp", compression="powersgd"))
     assert thin.num_bytes < params / 2
     gathered, reduced = traffic(job("fsdp"))

@@ -18,6 +18,7 @@ GPT = Shape(model="gpt", depth=4, heads=4)
     [
         ({}, 1),
         ({"kind": "ddp", "compression": "powersgd", "powersgd_rank": 8, "bucket_mb": 1.0}, 4),
+        ({"compression": "bf16", "precision": "fp16"}, 2),
         ({"kind": "zero1", "bucket_mb": 1.0, "clip_norm": 1.0}, 3),
         ({"kind": "fsdp", "reshard": False, "precision": "fp16"}, 5),
         ({"kind": "hsdp", "mesh": Mesh(replicate=2)}, 6),
@@ -79,7 +80,7 @@ def test_the_last_axis_varies_fastest() -> None:
             {},
             "strategy.compression",
             "overflows",
-            "bf16",
+            "compression: bf16",
         ),
         ({"kind": "fsdp", "offload": True}, {}, "strategy.offload", "no device", "cuda"),
         ({"mesh": Mesh(replicate=2)}, {}, "strategy.mesh", "ddp", "hsdp"),

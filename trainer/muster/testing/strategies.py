@@ -52,6 +52,7 @@ CASES = [
         trainer={"batch_size": "auto", "batch_memory_gb": 0.0005},  # eight samples fit
     ),
     Case("ddp-fp16-sent", 2, {"kind": "ddp", "compression": "fp16"}, 1e-3),
+    Case("ddp-bf16-sent", 2, {"kind": "ddp", "compression": "bf16"}, 1e-3),
     Case("ddp-powersgd", 2, {"kind": "ddp", "compression": "powersgd"}, 0.2, is_exact=False),
     Case("ddp-clipped", 2, {"kind": "ddp", "clip_norm": 0.5}, reference="single-clipped"),
     Case("ddp-bf16", 2, {"kind": "ddp", "precision": "bf16"}, 2e-2),

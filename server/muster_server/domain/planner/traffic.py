@@ -57,7 +57,7 @@ def traffic(job: Job) -> list[Traffic]:
 def _gradients(job: Job) -> Traffic:
     options = job.options
     num_bytes = 4.0 * job.model.num_params
-    if options.compression == "fp16":
+    if options.compression in ("fp16", "bf16"):
         num_bytes /= 2
     elif options.compression == "powersgd":
         num_bytes = _powersgd_bytes(job)

@@ -11,7 +11,7 @@ Kind = Literal[
     "ddp", "single", "zero1", "fsdp", "hsdp", "tp", "pp", "mesh", "local_sgd", "diloco", "ps"
 ]
 Precision = Literal["fp32", "bf16", "fp16"]
-Compression = Literal["none", "fp16", "powersgd"]
+Compression = Literal["none", "fp16", "bf16", "powersgd"]
 
 Schedule = Literal[
     "naive", "gpipe", "1f1b", "interleaved", "zero_bubble", "zbv", "dualpipe_v", "async"
@@ -235,11 +235,11 @@ def _misplaced(options: Options) -> Iterator[Problem]:
             message=f"has no effect with compression {options.compression}",
             hint="leave it out, or use compression: powersgd",
         )
-    if options.compression != "none" and options.precision == "fp16":
+    if options.compression in ("fp16", "powersgd") and options.precision == "fp16":
         yield Problem(
             path="strategy.compression",
             message="sends scaled fp16 gradients through a lossy code, which overflows",
-            hint="use precision: bf16 or fp32, or no compression",
+            hint="use compression: bf16, or precision: bf16 or fp32",
         )
     if options.kind == "ps" and options.precision == "fp16":
         yield Problem(
