@@ -57,6 +57,18 @@ def test_splits_have_nothing_in_common_and_leave_nothing_out() -> None:
         assert set(found.train_y.tolist()) == set(range(found.classes))
 
 
+def test_digits_are_those_of_scikit_learn() -> None:
+    """Its file is read without it."""
+    from sklearn.datasets import load_digits
+
+    from muster.training.data import images
+
+    pixels, digits = images._read_digits()
+    expected, labels = load_digits(return_X_y=True)
+    assert (pixels.numpy() == expected).all()
+    assert (digits.numpy() == labels).all()
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     num_samples=st.integers(1, 60),

@@ -82,6 +82,7 @@ class Parent:
                 "listen_fd": listener.fileno(),
                 "lifeline_fd": lifeline_read,
                 "idle_s": IDLE_S,
+                "imports": [],
                 "marks": {},
             }
             self._process = subprocess.Popen(
