@@ -71,7 +71,12 @@ def first_step(given: argparse.Namespace) -> None:
         code.mkdir()
         shutil.copy(EXAMPLE, code / "train.py")
         shutil.copy(Path(__file__).with_name("first_step.py"), code)
-        warm = {"agent-local-1": {"MUSTER_AGENT_WARM_WORKERS": "all"}}
+        warm = {
+            "agent-local-1": {
+                "MUSTER_AGENT_WARM_WORKERS": "all",
+                "MUSTER_AGENT_WARM_IMPORTS": given.imports,
+            }
+        }
         stack = Stack(folder / "home", agents=1, slots=2, environment=warm if given.warm else None)
         try:
             stack.start()
@@ -83,6 +88,7 @@ def first_step(given: argparse.Namespace) -> None:
                     by_hand.append(took)
                     through.append(ran)
                     accepted.append(submitted)
+            _report_parents(stack)
         finally:
             stack.close()
     ratios = [a / b for a, b in zip(through, by_hand, strict=True)]
@@ -93,6 +99,17 @@ def first_step(given: argparse.Namespace) -> None:
         f"  ratio of each pair: median {statistics.median(ratios):.2f}, "
         f"{min(ratios):.2f} to {max(ratios):.2f}"
     )
+
+
+def _report_parents(stack: Stack) -> None:
+    """What the processes cost that workers are forked from."""
+    for process in processes_of(stack.home):
+        if "muster-warm (parent)" in " ".join(process.cmdline()):
+            memory = process.memory_full_info()
+            sizes = ", ".join(
+                f"{k} {getattr(memory, k) / 2**20:.0f} MiB" for k in ("uss", "pss", "rss")
+            )
+            print(f"  a warm parent, nothing forked from it: {sizes}")
 
 
 def _by_hand(code: Path, mark: Path, stack: Stack) -> float:
@@ -441,6 +458,11 @@ def main() -> None:
     sub = command("first-step", first_step, simulated=False)
     sub.add_argument("--times", type=int, default=5)
     sub.add_argument("--warm", action="store_true", help="fork workers from warm parents")
+    sub.add_argument(
+        "--imports",
+        default="sklearn.datasets",
+        help="MUSTER_AGENT_WARM_IMPORTS; the default is what the example imports",
+    )
     sub = command("dead-worker", dead_worker, simulated=False)
     sub.add_argument("--times", type=int, default=10)
     sub.add_argument("--rank", type=int, default=3)

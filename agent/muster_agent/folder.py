@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster import wire
-from muster_agent.health import MIN_DISK_FREE_BYTES
 from muster_agent.process import Identity, boot_id, is_alive, owner_of, tagged
 
+MIN_DISK_FREE_BYTES = 64 * 2**20
+"""With less than this an allocation refuses to prepare."""
 _ALLOCATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 

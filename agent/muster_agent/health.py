@@ -14,11 +14,10 @@ from pathlib import Path
 import psutil
 
 from muster.wire import ClockReading, NodeProblem, SlotInfo
+from muster_agent.folder import MIN_DISK_FREE_BYTES
 from muster_agent.inventory import ask_smi
 
 CHECK_INTERVAL_S = 15.0
-MIN_DISK_FREE_BYTES = 64 * 2**20
-"""With less than this an allocation refuses to prepare (folder.ShimOptions)."""
 LOW_DISK_FREE_BYTES = 1024 * 2**20
 LOW_DISK_FREE_SHARE = 0.02
 """Both: less than a gigabyte and less than one in fifty."""

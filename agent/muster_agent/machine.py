@@ -110,7 +110,11 @@ class Machine:
 
     @cached_property
     def _warm(self) -> WarmParents:
-        return WarmParents(process.owner_of(self._home), words=self._home / "warm.log")
+        return WarmParents(
+            process.owner_of(self._home),
+            words=self._home / "warm.log",
+            imports=self._settings.warm_imports,
+        )
 
     def close(self) -> None:
         """End what is kept for allocations to come."""

@@ -54,6 +54,10 @@ class AgentSettings(BaseSettings):
     """Whose workers to fork from a process that has imported torch already, where that gives exactly
     what starting them gives: those of the built-in trainer, of all scripts, or nobody's. Seconds
     less per start, about 300 MB while it is kept. See docs/concepts/warm-workers.md."""
+    warm_imports: Annotated[tuple[str, ...], NoDecode] = ()
+    """sklearn.datasets,pandas: further modules that those processes import, installed ones that scripts
+    take long to import. What reads a variable when it is imported reads the agent's environment and
+    `environment.variables`, and not what a script sets before."""
     stop_allocations: bool = False
     """On SIGTERM, stop what runs as well. Otherwise training goes on without the agent."""
 
@@ -77,6 +81,19 @@ class AgentSettings(BaseSettings):
                 raise ValueError("must be written key=value,key=value")
             labels[key.strip()] = text.strip()
         return labels
+
+    @field_validator("warm_imports", mode="before")
+    @classmethod
+    def _split_imports(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        names = tuple(filter(None, (part.strip() for part in value.split(","))))
+        for name in names:
+            if not all(part.isidentifier() for part in name.split(".")):
+                raise ValueError(
+                    f"must be modules such as sklearn.datasets,pandas; {name!r} is none"
+                )
+        return names
 
     @field_validator("home", "storage_dir", "join_token_file", mode="after")
     @classmethod

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,10 +69,12 @@ class _Parent:
 class WarmParents:
     """The warm parents of one agent. Not to be used from several threads."""
 
-    def __init__(self, owner: str, *, words: Path) -> None:
-        """owner: see process.owner_of. words: the file to which the parents write."""
+    def __init__(self, owner: str, *, words: Path, imports: Sequence[str] = ()) -> None:
+        """owner: see process.owner_of. words: the file to which the parents write. imports: modules
+        that they import besides torch and its parts."""
         self._owner = owner
-        self._words = words
+        self.words = words
+        self._imports = list(imports)
         self._parents: dict[_Key, _Parent] = {}
         """The one that was asked for last is the last one."""
         self._failed_at: dict[_Key, float] = {}
@@ -126,7 +128,7 @@ class WarmParents:
                 if code != 0:
                     self._failed_at[key] = time.monotonic()
                     log.warning(
-                        "warm_parent_ended", python=key.python, code=code, log=str(self._words)
+                        "warm_parent_ended", python=key.python, code=code, log=str(self.words)
                     )
                 self._parents.pop(key).end()
 
@@ -145,10 +147,11 @@ class WarmParents:
                     "listen_fd": listener.fileno(),
                     "lifeline_fd": lifeline_read,
                     "idle_s": IDLE_S,
+                    "imports": self._imports,
                     "marks": {OWNER_VARIABLE: self._owner, SHIM_VARIABLE: id},
                     "room": " " * TITLE_BYTES,
                 }
-                with self._words.open("ab") as words:
+                with self.words.open("ab") as words:
                     process = subprocess.Popen(
                         [python, str(SCRIPT), json.dumps(given)],
                         # First, see muster.warm.Label.

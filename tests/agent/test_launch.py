@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -226,3 +228,11 @@ def test_sdk_folder_comes_first_on_the_path_of_another_interpreter(make_spec: An
 def test_inheritable_leaves_out_ours_and_other_launchers() -> None:
     environment = {"PATH": "/bin", "MUSTER_AGENT_JOIN_TOKEN": "x", "RANK": "1", "PET_X": "1"}
     assert inheritable(environment) == {"PATH": "/bin"}
+
+
+def test_a_shim_imports_nothing_that_the_agent_alone_needs() -> None:
+    """It is started with every allocation, before anything else: a tenth of a second counts."""
+    code = "import muster_agent.shim.supervise, sys; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"pydantic", "pydantic_settings", "httpx", "structlog", "numpy", "torch"}
+    assert heavy & set(found.stdout.split()) == set()

@@ -71,10 +71,12 @@ def test_interpreter_that_is_none(tmp_path: Path) -> None:
 def test_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUSTER_AGENT_SERVER_URL", "http://h:1/")
     monkeypatch.setenv("MUSTER_AGENT_LABELS", "zone=a, rack=3")
+    monkeypatch.setenv("MUSTER_AGENT_WARM_IMPORTS", "sklearn.datasets, pandas,")
     monkeypatch.setenv("MUSTER_AGENT_JOIN_TOKEN", "mst_join_secret")
     settings = AgentSettings()  # type: ignore[call-arg]
     assert settings.server_url == "http://h:1"
     assert settings.labels == {"zone": "a", "rack": "3"}
+    assert settings.warm_imports == ("sklearn.datasets", "pandas")
     assert settings.read_join_token() == "mst_join_secret"
     assert "secret" not in repr(settings)
     assert "secret" not in settings.model_dump_json()
@@ -84,8 +86,11 @@ def test_wrong_setting_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("MUSTER_AGENT_SERVER_URL", raising=False)
+    monkeypatch.setenv("MUSTER_AGENT_WARM_IMPORTS", "pandas;scipy")
     assert main(["run", "--labels", "novalue"]) == 2
     said = capsys.readouterr().err
+    assert "MUSTER_AGENT_WARM_IMPORTS" in said
+    assert "'pandas;scipy' is none" in said
     assert "MUSTER_AGENT_SERVER_URL: Field required" in said
     assert "MUSTER_AGENT_LABELS" in said
     assert "key=value" in said

@@ -30,11 +30,14 @@ pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 WAIT = "import time; print('up', flush=True); time.sleep(600)"
 
 
+IMPORTS = ("xml.dom.minidom", "no_such_module")
+
+
 @pytest.fixture(scope="module")
 def parents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmParents]:
     """One warm parent for all tests here: its import of torch is most of what they cost."""
     folder = tmp_path_factory.mktemp("warm")
-    found = WarmParents(owner_of(folder / "agent"), words=folder / "warm.log")
+    found = WarmParents(owner_of(folder / "agent"), words=folder / "warm.log", imports=IMPORTS)
     yield found
     found.close()
 
@@ -257,6 +260,15 @@ def test_nothing_of_one_job_is_left_for_the_next(run_job: Any) -> None:
     assert [len({w[i] for w in everyone}) for i in (2, 3, 4)] == [4, 4, 4]  # random numbers
     assert words["first"][0][5] != words["first"][1][5]  # keys of multiprocessing
     assert words["second"][0][5] == "False torch.float32 False []"
+
+
+def test_modules_that_the_node_names_are_there_at_the_first_line(
+    run_job: Any, parents: WarmParents
+) -> None:
+    script = "import sys; print([n in sys.modules for n in ('xml.dom.minidom', 'no_such_module')])"
+    job, ends = run_job("named", {"main.py": script}, 1)
+    assert (ends, job.text(0)) == ([0], "[True, False]\n")
+    assert "not imported: no_such_module: ModuleNotFoundError" in parents.words.read_text()
 
 
 def test_a_job_with_a_module_of_its_own_for_an_imported_one_is_refused(run_job: Any) -> None:

@@ -44,8 +44,10 @@ IMPORTS = (
     "torch.distributed.checkpoint.state_dict",
     "torch.distributed.optim",
     "torch.distributed.pipelining",
+    "muster.training.loop",
 )
-"""What a training with torch imports sooner or later: the first optimizer brings torch._dynamo."""
+"""What a training with torch imports sooner or later: the first optimizer brings torch._dynamo. An
+interpreter without what the built-in trainer needs does without it."""
 ROOM_VARIABLE = "MUSTER_WARM_ROOM"
 """First in the parent's environment and long: room for the marks of what is forked from it."""
 ALIAS = "__mp_main__"
@@ -115,13 +117,13 @@ def _check_is_alone() -> None:
     os.waitpid(pid, 0)
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads > 1:
-        raise Unfit(f"importing torch left {threads - 1} threads running")
+        raise Unfit(f"importing left {threads - 1} threads running")
 
 
 def _check_has_no_device() -> None:
     """Raises Unfit when CUDA's driver is loaded: it does not survive a fork."""
     if "/libcuda.so" in Path("/proc/self/maps").read_text():
-        raise Unfit("importing torch initialised CUDA")
+        raise Unfit("importing initialised CUDA")
 
 
 # ---------------------------------------------------------------- the parent
@@ -141,6 +143,11 @@ def main() -> tuple[dict[str, Any], int] | None:
         except ImportError:
             if name == "torch":
                 raise
+    for name in given["imports"]:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # whatever a library raises that does not work here
+            sys.stderr.write(f"not imported: {name}: {type(error).__name__}: {error}\n")
     _check_is_alone()
     _check_has_no_device()
     gc.collect()
