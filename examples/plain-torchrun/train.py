@@ -4,6 +4,7 @@ import argparse
 import time
 
 import torch
+import torch._dynamo  # see main
 import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import nn
@@ -20,6 +21,8 @@ def main() -> None:
     train(args.epochs, args.lr)
     # The model is gone by now, as it must be: DDP holds the process group, and if it were the last
     # to do so, it would wait for gloo's threads while these wait for the interpreter (torch 2.13).
+    # The first optimizer imports torch._dynamo, which keeps the functions that are then under way
+    # with all that they hold, the model among it: so it is imported before.
     dist.destroy_process_group()
     # A thread of gloo may still be letting go of the last all-reduce, for which it needs Python. An
     # interpreter that ends meanwhile is aborted by it (torch 2.13; not with NCCL).

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch._dynamo  # see main
 import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import nn
@@ -19,6 +20,8 @@ def main() -> None:
     train(run.hparams)
     # The model is gone by now, as it must be: DDP holds the process group, and if it were the last
     # to do so, it would wait for gloo's threads while these wait for the interpreter (torch 2.13).
+    # The first optimizer imports torch._dynamo, which keeps the functions that are then under way
+    # with all that they hold, the model among it: so it is imported before.
     dist.destroy_process_group()
 
 
