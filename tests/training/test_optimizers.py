@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
+from muster.training import optimizers
 from muster.training.config import TrainConfig
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
@@ -152,3 +156,79 @@ def test_sharded_tensors_take_the_step_of_whole_ones(tmp_path: Path) -> None:
     assert [w.returncode for w in workers] == [0, 0], "\n".join(outputs)
     for output in outputs:
         assert output.split() == ["LARS", "same", "LAMB", "same"]
+
+
+@pytest.fixture
+def mesh() -> Iterator[Any]:
+    """Of this process alone: what is sharded over it is whole, and still a DTensor."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        yield init_device_mesh("cpu", (1,))
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.1),
+        lambda p: torch.optim.RAdam(p, lr=0.1, decoupled_weight_decay=True),
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+        lambda p: torch.optim.SGD(p, lr=0.1),
+    ],
+    ids=["adamw", "radam", "momentum", "sgd"],
+)
+def test_steps_on_local_tensors_are_those_on_sharded_ones(mesh: Any, make: Any) -> None:
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    from muster.training.strategies.local_update import LocalUpdate
+
+    def parameters() -> list[nn.Parameter]:
+        generator = torch.Generator().manual_seed(1)
+        values = [torch.randn(n, 3, generator=generator) for n in (4, 2, 5)]
+        sharded = [distribute_tensor(values[0], mesh, [Shard(0)])]
+        sharded.append(distribute_tensor(values[1], mesh, [Replicate()]))
+        return [nn.Parameter(value) for value in (*sharded, values[2])]
+
+    def give_gradients(where: list[nn.Parameter], step: int) -> None:
+        generator = torch.Generator().manual_seed(10 + step)
+        for p in where:
+            grad = torch.randn(p.shape, generator=generator)
+            is_sharded = hasattr(p, "placements")
+            p.grad = distribute_tensor(grad, mesh, [Shard(0)]) if is_sharded else grad
+        if step < 2:
+            where[1].grad = None  # a part that is not used at first
+
+    usual, ours = parameters(), parameters()
+    expected, optimizer = make(usual), make(ours)
+    local = LocalUpdate.of(optimizer)
+    assert local is not None
+    twins = {}  # kept, so that no id comes twice
+    for step in range(8):
+        if step == 5:  # a resume
+            optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        for group in (*expected.param_groups, *optimizer.param_groups):
+            group["lr"] = 0.1 / (step + 1)
+        give_gradients(usual, step)
+        give_gradients(ours, step)
+        expected.step()
+        local.step()
+        twins[id(local._twin)] = local._twin
+        for a, b in zip(usual, ours, strict=True):
+            assert torch.equal(_whole(a.detach()), _whole(b.detach()))
+            for name, value in expected.state[a].items():
+                found = optimizer.state[b][name]
+                assert type(found) is type(value)
+                if value is not None:
+                    assert torch.equal(_whole(value), _whole(found))
+    assert None in twins.values()
+    assert len(twins) >= 3  # made anew with a new parameter, and after the resume
+    assert LocalUpdate.of(make(parameters()[2:])) is None
+    assert LocalUpdate.of(optimizers.LARS(parameters(), lr=0.1)) is None
+
+
+def _whole(tensor: Any) -> torch.Tensor:
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor

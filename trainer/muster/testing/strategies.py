@@ -42,6 +42,13 @@ CASES = [
     Case("single-clipped", 1, {"clip_norm": 0.5}, 0.0, reference="single-clipped"),
     Case("single-recompute", 1, {"recompute": True}, 0.0),
     Case("single-from-pp", 1, {"kind": "single"}, origin="pp-interleaved"),
+    Case(
+        "single-from-mesh",
+        1,
+        {"clip_norm": 0.5},
+        reference="single-clipped",
+        origin="pp-fsdp-tp",
+    ),
     Case("single-sgd", 1, {"kind": "single"}, 0.0, SGD, reference="single-sgd"),
     Case("ddp", 2, {"kind": "ddp"}),
     Case("ddp-accumulate", 2, {"kind": "ddp", "accumulate": 2, "bucket_mb": 0.01}),
@@ -172,7 +179,6 @@ CASES = [
         8,
         {"kind": "mesh", "mesh": {"pp": 2, "tp": 2}, "clip_norm": 0.5},
         reference="single-clipped",
-        resumed=False,  # eight processes on two cores: it takes as long as all of two workers
     ),
 ]
 

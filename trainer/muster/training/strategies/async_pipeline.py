@@ -51,7 +51,8 @@ class AsyncPipeline(Pipeline):
     # ------------------------------------------------ training
 
     def step(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
-        self.module.train()
+        if not self.module.training:
+            self.module.train()
         with timer.pipeline(self._at):
             return self._through_and_back(x, y, timer)
 

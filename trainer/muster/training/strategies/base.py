@@ -30,6 +30,7 @@ from muster.timing import StepTimer
 from muster.training.saving.files import Saved
 from muster.training.strategies import gradients, parts
 from muster.training.strategies.layers import compile_layers, recompute
+from muster.training.strategies.local_update import LocalUpdate
 from muster.training.strategies.precision import DTYPES, LossScale
 from muster.training.strategies.rules import Options, axes, coordinates
 
@@ -91,6 +92,7 @@ class Strategy:
     agreed: tuple[int, int] | None = None
     """Where max_lead is None: the vote by which all ranks stop now, and after how many steps since
     the start that is. Set in `step` and `meet`."""
+    _local_update: LocalUpdate | None = None
     casts_itself = False
     """Whether the wrapped model takes care of the precision."""
 
@@ -163,6 +165,7 @@ class Strategy:
     def make_optimizer(self, build: BuildOptimizer) -> torch.optim.Optimizer:
         """The optimizer of what this rank updates. After `prepare`."""
         self.optimizer = build(self.module)
+        self._local_update = LocalUpdate.of(self.optimizer)
         return self.optimizer
 
     # ------------------------------------------------ training
@@ -173,7 +176,8 @@ class Strategy:
         Returns means over the share: "train/loss" and the workload's measures. Empty on ranks that do
         not see the output.
         """
-        self.module.train()
+        if not self.module.training:  # it goes through all modules
+            self.module.train()
         values = self.compute_gradients(x, y, timer)
         with timer.optimizer():
             norm = self.update()
@@ -233,7 +237,7 @@ class Strategy:
             shrink = limit / (norm + _EPSILON) if limit is not None else 1.0
             gradients.scale(self.module.parameters(), min(shrink, 1.0) / scale)
         if is_finite:
-            self.optimizer.step()
+            (self._local_update or self.optimizer).step()
         self.loss_scale.update(is_finite=is_finite)
         self.optimizer.zero_grad(set_to_none=True)
         return norm

@@ -95,7 +95,8 @@ class ParameterServer(Strategy):
     def step(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
         """A worker computes a gradient and has it used; the server uses as many as there are
         workers, and returns the means of what they report."""
-        self.module.train()
+        if not self.module.training:
+            self.module.train()
         if self.is_server:
             return self._serve(timer)
         values = self.compute_gradients(x, y, timer)
