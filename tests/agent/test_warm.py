@@ -291,7 +291,7 @@ def test_workers_of_a_killed_shim_are_found_and_ended(warm: Any, wait_for: Any) 
     assert process.is_running()
     assert end_orphans(shim.folder.owner, lambda _: False) == (["a1"], 0)
     assert owned(shim.folder.owner) == {}
-    assert not is_running(process)
+    wait_for(lambda: not is_running(process))  # one that is ending shows no marks any more
 
 
 def test_a_killed_keeper_leaves_no_worker_behind(warm: Any) -> None:
