@@ -51,7 +51,7 @@ export type Kind = "completed" | "stopped" | "failed" | "running" | "outside";
 
 const SYMBOLS: Record<Kind, Dot> = { completed: "circle", stopped: "triangle", failed: "rect", running: "diamond", outside: "circle" };
 /** As CSS, for the legend. */
-export const KIND_COLORS: Record<Kind, string> = { completed: "var(--series-0)", stopped: "var(--series-4)", failed: "var(--bad)", running: "var(--series-1)", outside: "var(--line-strong)" };
+export const KIND_COLORS: Record<Kind, string> = { completed: "var(--series-0)", stopped: "var(--text-2)", failed: "var(--bad)", running: "var(--series-1)", outside: "var(--line-strong)" };
 const KINDS: readonly Kind[] = ["outside", "stopped", "failed", "running", "completed"];
 
 export const symbolOf = (kind: Kind): Dot => SYMBOLS[kind];
@@ -64,7 +64,7 @@ export function kindOf(state: string): Kind {
 
 export function kindColor(kind: Kind, theme: Theme): string {
   if (kind === "completed") return alpha(theme.series[0] ?? theme.text, 0.85);
-  if (kind === "stopped") return alpha(theme.series[4] ?? theme.text2, 0.7);
+  if (kind === "stopped") return alpha(theme.text2, 0.6);
   if (kind === "failed") return theme.bad;
   return kind === "running" ? (theme.series[1] ?? theme.text) : alpha(theme.text2, 0.15);
 }
