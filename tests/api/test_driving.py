@@ -170,6 +170,10 @@ def test_what_is_told_is_a_curve(member_client, submitted):
     assert curve["series"]["last"] == [0.9, 0.8, "NaN", 0.3]
     (trial, *_) = member_client.get(f"{path}/trials").json()["items"]
     assert (trial["step"], trial["epoch"]) == (7, 7.0)
+    listed = member_client.get(f"/api/v1/trials/{trial['id']}/metrics").json()
+    assert listed["names"] == ["progress/epochs", "val/loss"]
+    exported = member_client.get(f"/api/v1/trials/{trial['id']}/series.csv").text.splitlines()
+    assert len(exported) == 9
     body = {"no": 1, "metrics": {"=sum(A1)": 1.0}, "units": 8}
     reply = member_client.post(f"{path}/search:tell", json=body)
     assert reply.json()["error"]["code"] == "search.metric_name"
