@@ -1,0 +1,173 @@
+"""Where trials run, what they may cost, how often they are started again, what is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from muster_server.schemas.base import Identifier, SafeStr
+
+from .common import (
+    MAX_NAMED_NODES,
+    MAX_NODE_LABELS,
+    MAX_SLOTS,
+    LabelKey,
+    LabelValue,
+    Length,
+    NodeName,
+    Section,
+    Text,
+)
+
+
+class Code(Section):
+    """Where the code of an `entrypoint` comes from: `path` or `installed`."""
+
+    path: Text | None = None
+    """Folder to bundle and upload, relative to the document. Read by the command line; the server
+    sees the uploaded bundle. The default for an `entrypoint` is `.`."""
+    installed: Annotated[SafeStr, Field(max_length=4096, pattern=r"^/")] | None = None
+    """Absolute path of a folder that exists on every node (shared storage, an image)."""
+
+
+class Topology(Section):
+    """Nodes that are close to each other, by a label of theirs."""
+
+    key: LabelKey
+    """Node label (`rack`, `zone`) of which all nodes of a trial should have the same value."""
+    mode: Literal["prefer", "require"] = "prefer"
+    """`prefer`: several values only when the slots of one are not enough. `require`: wait rather
+    than spread over several."""
+
+
+class Resources(Section):
+    """What one trial needs. All its slots are granted together (gang scheduling)."""
+
+    slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = 1
+    """Slots of one trial; one worker runs on each."""
+    min_slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
+    """Makes the trial elastic: it may run on any number of slots from here to `slots`. It shrinks
+    rather than be preempted and grows when slots stay idle; each time it saves a checkpoint and
+    goes on from it with another world size."""
+    slot_type: Literal["cpu", "cuda"] = "cpu"
+    """Kind of slot."""
+    pool: Identifier = "default"
+    """Pool of nodes to run in."""
+    nodes: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
+    """Spread the slots evenly over exactly this many nodes. Default: as few as possible."""
+    max_nodes: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
+    """Wait rather than spread over more nodes than this."""
+    uneven: bool = False
+    """Allow nodes to carry different numbers of workers: 12 slots on two nodes of 8."""
+    priority: Annotated[int, Field(ge=0, le=100)] = 50
+    """Place in the queue, higher is more urgent."""
+    preemptible: bool = True
+    """Whether it may be asked to save a checkpoint and give up its slots to a trial of higher
+    priority. It goes on later, and no restart is charged."""
+    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=MAX_NODE_LABELS)] = {}
+    """Labels, with their values, that a node must have (`{gpu: h100}`)."""
+    allow_nodes: Annotated[list[NodeName], Field(max_length=MAX_NAMED_NODES)] = []
+    """Names of the only nodes it may run on. Empty: any."""
+    deny_nodes: Annotated[list[NodeName], Field(max_length=MAX_NAMED_NODES)] = []
+    """Names of nodes it must not run on."""
+    topology: Topology | None = None
+    """Whether its nodes must be close to each other."""
+
+
+class Budget(Section):
+    """What an experiment may cost. When one of the limits is reached, its trials save a checkpoint
+    and end, and the experiment is CANCELED with the reason; more can be given with `muster
+    continue`. Slots cost from their reservation until they are free again."""
+
+    slot_hours: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """Slots × hours of all its trials together."""
+    cost: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    """Money: slot-hours times the price of the pool (`muster pool list`)."""
+    deadline: Text | None = None
+    """A length of time since the submission (`6h`, `90min`, `1d12h`) or a moment with its time
+    zone (`2026-03-01T18:00Z`)."""
+    alert_at: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], Field(max_length=10)] = [
+        0.5,
+        0.9,
+    ]
+    """Shares of each limit at which an event tells of it, once."""
+
+
+class Restarts(Section):
+    """How often a trial is started again from its latest checkpoint, by kind of failure."""
+
+    user: Annotated[int, Field(ge=0, le=100)] = 0
+    """After failures of its own code."""
+    infra: Annotated[int, Field(ge=0, le=1000)] = 3
+    """After failures of machines, network or launcher."""
+
+
+class Keep(Section):
+    """Which checkpoints are kept; what any of the numbers keeps is kept. Of a trial that has not ended
+    the two newest stay in any case, and so does what a fork starts from."""
+
+    last: Annotated[int, Field(ge=0, le=10_000)] = 1
+    """Of each trial, the newest."""
+    best: Annotated[int, Field(ge=0, le=10_000)] = 1
+    """Of each trial, the best by `search.metric`."""
+    experiment_best: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Of all trials together, the best."""
+
+
+class Checkpoints(Section):
+    """When the built-in trainer saves, and where checkpoints live."""
+
+    every: Length | None = Length(epochs=1)
+    """How often to save. null: only at the end."""
+    async_: Annotated[bool, Field(alias="async")] = True
+    """Train on while the files are written; training waits for the copy in memory alone. false: it
+    waits until the checkpoint is on the disk."""
+    keep: Keep | None = None
+    """Delete the others while training goes on. Default: everything is kept."""
+    storage: Annotated[SafeStr, Field(min_length=1, max_length=1024)] = "local"
+    """`local`: the storage folder of the agents, which all nodes of a trial must share when it is
+    to continue on another node. Or a folder of an object store, `s3://bucket/folder` or
+    `gs://bucket/folder`, which every node reaches: the workers' Python and the agent's need
+    `muster-train[s3]` or `muster-train[gcs]`, and the credentials are those of the nodes'
+    environment."""
+
+
+class Environment(Section):
+    """The processes' environment."""
+
+    python: Text | None = None
+    """Interpreter on the node. Default: the agent's."""
+    variables: dict[
+        Annotated[SafeStr, Field(max_length=128)], Annotated[SafeStr, Field(max_length=32_768)]
+    ] = {}
+    """Environment variables. Values are text: `"1"`, not `1`."""
+    warm: bool = True
+    """Let the workers of `torchrun` on one node be forked from a process that has imported torch
+    already, where the agent has one; `false` starts each as an interpreter of its own."""
+
+
+class Measure(Section):
+    """What is measured while training."""
+
+    steps: bool = True
+    """Measure steps: their parts, communication, memory, throughput (cost: below 1 % of
+    throughput). `false` turns all of it off; what a script logs by itself is kept."""
+    comm: bool = True
+    """Time communication per collective, as a part of that."""
+    peak_tflops: float | None = Field(default=None, gt=0, le=1e9)
+    """What one device can do, in 10¹² operations per second: MFU is reported as a share of it. By
+    default what the maker says of the GPU in use; CPUs have none, and no MFU."""
+
+
+class Preflight(Section):
+    """What is made sure of before a trial that spans nodes starts. With one node there is nothing
+    to be compared."""
+
+    versions: Literal["warn", "require"] = "warn"
+    """When its nodes have different versions of Python (3.11 and 3.12), torch, CUDA, the driver or
+    Muster, or other files in the folder of `code.installed`: `warn` in the trial's events, which
+    names nodes and versions, or `require` them to be the same and do not start."""
+    network: bool = False
+    """Let every node connect to every other one, and each pair add up a vector over gloo, before
+    the start. When something fails the trial does not start, and the reason names the pair."""
