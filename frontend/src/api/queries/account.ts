@@ -1,0 +1,56 @@
+/** Who is here, and what only administrators see. */
+import { queryOptions } from "@tanstack/react-query";
+
+import { client, type Schemas, unwrap } from "../client";
+import { allPages } from "./pages";
+
+export type Me = Schemas["MeOut"];
+export type Retention = Schemas["RetentionOut"];
+export type SavedView = Schemas["SavedViewOut"];
+
+export const authState = queryOptions({
+  queryKey: ["auth-state"],
+  queryFn: () => unwrap(client.GET("/api/v1/auth/state")),
+  staleTime: 60_000,
+});
+
+export const me = queryOptions({
+  queryKey: ["me"],
+  queryFn: () => unwrap(client.GET("/api/v1/auth/me")),
+  staleTime: 5 * 60_000,
+  retry: false,
+});
+
+/** One's own views and the shared ones. */
+export const savedViews = queryOptions({
+  queryKey: ["views"],
+  queryFn: async ({ signal }) => (await allPages((cursor) => unwrap(client.GET("/api/v1/views", { params: { query: { cursor, limit: 200 } }, signal })))).items,
+  staleTime: 60_000,
+});
+
+export const tokens = queryOptions({
+  queryKey: ["tokens"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/tokens", { signal })),
+});
+
+export const users = queryOptions({
+  queryKey: ["users"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/users", { signal })),
+});
+
+export const joinTokens = queryOptions({
+  queryKey: ["join-tokens"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/join-tokens", { signal })),
+});
+
+export interface RetentionAges {
+  metric_days?: number;
+  log_days?: number;
+}
+
+/** What is deleted by age and would be freed now; by the server's settings, or if these were set. */
+export const retention = (ages: RetentionAges) =>
+  queryOptions({
+    queryKey: ["retention", ages],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/retention", { params: { query: ages }, signal })),
+  });

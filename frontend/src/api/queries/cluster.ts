@@ -1,0 +1,129 @@
+/** Nodes, the queue, pools and projects. */
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+
+import { client, type Schemas, unwrap } from "../client";
+import { PAGE, allPages } from "./pages";
+
+export type Cluster = Schemas["ClusterOut"];
+export type Node = Schemas["NodeOut"];
+export type Slot = Schemas["SlotOut"];
+export type NodeAllocation = Schemas["NodeAllocationOut"];
+export type Preflight = Schemas["PreflightOut"];
+export type SystemMetrics = Schemas["SystemMetricsOut"];
+export type QueueItem = Schemas["QueueItem"];
+export type QueueMove = Schemas["QueueMove"];
+export type Project = Schemas["ProjectOut"];
+export type Pool = Schemas["PoolOut"];
+
+export const cluster = queryOptions({
+  queryKey: ["cluster"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/cluster", { signal })),
+});
+
+/** Every node: pages of 200 until the end (a cluster page shows all of them). */
+export const nodes = queryOptions({
+  queryKey: ["nodes"],
+  queryFn: async ({ signal }) =>
+    (
+      await allPages((cursor) =>
+        unwrap(client.GET("/api/v1/nodes", { params: { query: { limit: 200, cursor } }, signal })),
+      )
+    ).items,
+});
+
+export const node = (nodeId: string) =>
+  queryOptions({
+    queryKey: ["nodes", nodeId],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/nodes/{node_id}", { params: { path: { node_id: nodeId } }, signal })),
+  });
+
+export const nodeAllocations = (nodeId: string) =>
+  infiniteQueryOptions({
+    queryKey: ["nodes", nodeId, "allocations"],
+    queryFn: ({ pageParam, signal }) =>
+      unwrap(
+        client.GET("/api/v1/nodes/{node_id}/allocations", {
+          params: { path: { node_id: nodeId }, query: { limit: 20, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (last) => last.next ?? undefined,
+  });
+
+/** One preflight; asked for again until it has ended. */
+export const preflight = (preflightId: string) =>
+  queryOptions({
+    queryKey: ["preflights", preflightId],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/preflights/{preflight_id}", { params: { path: { preflight_id: Number(preflightId) } }, signal })),
+    refetchInterval: (query) => (query.state.data?.state === "running" ? 1_000 : false),
+  });
+
+/** The latest preflights. */
+export const preflights = queryOptions({
+  queryKey: ["preflights"],
+  queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/preflights", { params: { query: { limit: 5 } }, signal }))).items,
+});
+
+export const nodeEvents = (nodeId: string) =>
+  infiniteQueryOptions({
+    queryKey: ["nodes", nodeId, "events"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/nodes/{node_id}/events", {
+          params: { path: { node_id: nodeId }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+/** By a node's id or name, over the last hour. */
+export const systemMetrics = (node: string) =>
+  queryOptions({
+    queryKey: ["system-metrics", node],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/nodes/{node_id}/system-metrics", { params: { path: { node_id: node } }, signal })),
+    refetchInterval: 15_000,
+  });
+
+export const queue = (project?: string) =>
+  infiniteQueryOptions({
+    queryKey: ["queue", project ?? null],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(client.GET("/api/v1/queue", { params: { query: { project, limit: 100, cursor: pageParam } }, signal })),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: keepPreviousData,
+  });
+
+export const projects = infiniteQueryOptions({
+  queryKey: ["projects"],
+  queryFn: ({ signal, pageParam }) => unwrap(client.GET("/api/v1/projects", { params: { query: { limit: 100, cursor: pageParam } }, signal })),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page) => page.next ?? undefined,
+});
+
+export const project = (name: string) =>
+  queryOptions({
+    queryKey: ["projects", name],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/projects/{name}", { params: { path: { name } }, signal })),
+  });
+
+export const projectEvents = (name: string) =>
+  infiniteQueryOptions({
+    queryKey: ["projects", name, "events"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(client.GET("/api/v1/projects/{name}/events", { params: { path: { name }, query: { limit: PAGE, cursor: pageParam } }, signal })),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+export const pools = infiniteQueryOptions({
+  queryKey: ["pools"],
+  queryFn: ({ signal, pageParam }) => unwrap(client.GET("/api/v1/pools", { params: { query: { limit: 100, cursor: pageParam } }, signal })),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page) => page.next ?? undefined,
+});

@@ -1,0 +1,181 @@
+/** Experiments, their trials as a list, and searches. */
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+
+import { client, type Schemas, unwrap } from "../client";
+import { PAGE } from "./pages";
+
+export type Experiment = Schemas["ExperimentOut"];
+export type ExperimentDetail = Schemas["ExperimentDetail"];
+export type Preview = Schemas["PreviewOut"];
+export type Search = Schemas["SearchOut"];
+export type ExperimentState = "QUEUED" | "RUNNING" | "PAUSED" | "STOPPING" | "COMPLETED" | "FAILED" | "CANCELED";
+export type TrialState = ExperimentState | "STARTING" | "RETRY_WAIT" | "STOPPED_EARLY";
+
+export interface ExperimentFilter {
+  state?: ExperimentState[];
+  project?: string;
+  q?: string;
+  /** name=value, or the name alone for any value; all of them hold. */
+  label?: string[];
+  archived?: boolean;
+  /** Conditions on columns: "metric.last.loss < 0.5". */
+  where?: string[];
+}
+
+/** The order of a list, and the columns whose values come with its rows. */
+export interface TableShape {
+  sort?: string;
+  column?: string[];
+}
+
+export const experiments = (filter: ExperimentFilter, limit = PAGE, shape: TableShape = {}) =>
+  infiniteQueryOptions({
+    queryKey: ["experiments", filter, limit, shape],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/experiments", {
+          params: {
+            query: {
+              state: filter.state,
+              project: filter.project || undefined,
+              q: filter.q || undefined,
+              label: filter.label,
+              archived: filter.archived ? "include" : undefined,
+              where: filter.where,
+              sort: shape.sort,
+              column: shape.column,
+              cursor: pageParam,
+              // Who scrolls on reads longer pages.
+              limit: pageParam === undefined ? limit : limit * 4,
+            },
+          },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: keepPreviousData,
+  });
+
+/** Columns that the newest experiments have values for. */
+export const experimentColumns = (project?: string) =>
+  queryOptions({
+    queryKey: ["experiment-columns", project ?? null],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/experiments:columns", { params: { query: { project } }, signal })),
+    staleTime: 30_000,
+  });
+
+export const experiment = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}", {
+          params: { path: { experiment_id: id } },
+          signal,
+        }),
+      ),
+  });
+
+/** Experiments that were forked from it. */
+export const experimentChildren = (id: number) =>
+  infiniteQueryOptions({
+    queryKey: ["experiment", id, "children"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/children", {
+          params: { path: { experiment_id: id }, query: { limit: 20, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+/** Exactly the experiments an operation would touch, and how; asked anew each time. */
+export const bulkPreview = (body: Schemas["BulkIn"]) =>
+  queryOptions({
+    queryKey: ["bulk-preview", body],
+    queryFn: ({ signal }) => unwrap(client.POST("/api/v1/experiments:bulk-preview", { body, signal })),
+    gcTime: 0,
+    retry: false,
+  });
+
+/** What deleting it would take away; asked anew each time the question is. */
+export const deletionPlan = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "deletion"],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/experiments/{experiment_id}/deletion", { params: { path: { experiment_id: id } }, signal })),
+    gcTime: 0,
+  });
+
+/** Whether it could be continued as it is: the one item of a preview. */
+export const continuation = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "continuation"],
+    queryFn: async ({ signal }) =>
+      (await unwrap(client.POST("/api/v1/experiments:bulk-preview", { body: { action: "continue", ids: [id], keep_files: false, set_labels: {}, remove_labels: [] }, signal }))).items[0] ?? null,
+    gcTime: 0,
+  });
+
+export interface TrialFilter {
+  state?: TrialState[];
+  sort?: "no" | "-no" | "metric" | "-metric";
+}
+
+export const experimentTrials = (id: number, filter: TrialFilter, limit = PAGE) =>
+  infiniteQueryOptions({
+    queryKey: ["experiment", id, "trials", filter, limit],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/trials", {
+          params: {
+            path: { experiment_id: id },
+            query: { state: filter.state, sort: filter.sort, cursor: pageParam, limit },
+          },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: keepPreviousData,
+  });
+
+export const experimentEvents = (id: number) =>
+  infiniteQueryOptions({
+    queryKey: ["experiment", id, "events"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/events", {
+          params: { path: { experiment_id: id }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+export const searchResults = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "search", "results"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/search/results", { params: { path: { experiment_id: id } }, signal })),
+  });
+
+export const searchImportance = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "search", "importance"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/search/importance", { params: { path: { experiment_id: id } }, signal })),
+  });
+
+export const experimentSearch = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "search"],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/search", {
+          params: { path: { experiment_id: id } },
+          signal,
+        }),
+      ),
+  });

@@ -1,0 +1,8 @@
+/** What the pages read: one factory per resource. Keys begin with the resource, so that a live hint
+ * can refresh a family (["trial", 57] covers its workers, checkpoints and events). */
+export * from "./account";
+export * from "./checkpoints";
+export * from "./cluster";
+export * from "./experiments";
+export { PAGE } from "./pages";
+export * from "./trials";

@@ -1,0 +1,145 @@
+/** One trial. */
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+
+import { client, type Schemas, unwrap } from "../client";
+import { PAGE, allPages } from "./pages";
+
+export type Trial = Schemas["TrialOut"];
+export type TrialDetail = Schemas["TrialDetail"];
+export type Worker = Schemas["WorkerOut"];
+export type EventItem = Schemas["EventOut"];
+export type TrialPerformance = Schemas["PerformanceOut"];
+export type TrialProgress = Schemas["ProgressOut"];
+export type Diagnosis = Schemas["DiagnosisOut"];
+export type TrialStacks = Schemas["StacksOut"];
+export type TrialPlan = Schemas["TrialPlanOut"];
+export type ProfileWindow = Schemas["ProfileOut"];
+export type RankSteps = Schemas["RankStepsOut"];
+
+/** summary: all metrics, or those that the head of its page needs; a trial may have thousands. */
+const aTrial = (id: number, summary: "all" | "headline") =>
+  queryOptions({
+    queryKey: summary === "all" ? ["trial", id, "whole"] : ["trial", id],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}", { params: { path: { trial_id: id }, query: { summary } }, signal })),
+  });
+
+export const trial = (id: number) => aTrial(id, "headline");
+export const wholeTrial = (id: number) => aTrial(id, "all");
+
+export const trialWorkers = (id: number, attempt?: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "workers", attempt ?? null],
+    queryFn: ({ signal }) =>
+      allPages((cursor) =>
+        unwrap(
+          client.GET("/api/v1/trials/{trial_id}/workers", {
+            params: { path: { trial_id: id }, query: { attempt, cursor, limit: 200 } },
+            signal,
+          }),
+        ),
+      ),
+    placeholderData: keepPreviousData,
+  });
+
+/** Not with the trial's other queries: it reads the newest rows of every rank, so it is asked for every
+ * few seconds and not at each hint. */
+export const trialPerformance = (id: number, running: boolean, attempt?: number) =>
+  queryOptions({
+    queryKey: ["trial-performance", id, attempt ?? null],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}/performance", { params: { path: { trial_id: id }, query: { attempt } }, signal })),
+    refetchInterval: running ? 5000 : false,
+    placeholderData: keepPreviousData,
+  });
+
+/** Its diagnoses, the newest first; asked for again while one runs, or while an advice is tried. */
+export const trialDiagnoses = (id: number) =>
+  queryOptions({
+    queryKey: ["trial-diagnoses", id],
+    queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/trials/{trial_id}/diagnoses", { params: { path: { trial_id: id } }, signal }))).items,
+    refetchInterval: (query) => {
+      const all = query.state.data ?? [];
+      if (all.some((one) => one.state === "running")) return 2_000;
+      return all.some((one) => one.advice.some((advice) => advice.applied.some((a) => a.state === "QUEUED" || a.state === "RUNNING"))) ? 5_000 : false;
+    },
+  });
+
+/** How far its ranks are. Asked for every few seconds while it runs: what matters is what does not change. */
+export const trialProgress = (id: number, running: boolean) =>
+  queryOptions({
+    queryKey: ["trial-progress", id],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}/progress", { params: { path: { trial_id: id } }, signal })),
+    refetchInterval: running ? 5000 : false,
+  });
+
+export const trialStacks = (id: number, running: boolean) =>
+  queryOptions({
+    queryKey: ["trial", id, "stacks"],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}/stacks", { params: { path: { trial_id: id } }, signal })),
+    refetchInterval: (query) => {
+      const data = query.state.data;
+      return running && data && data.no > 0 && data.ranks.length < data.num_expected ? 1000 : false;
+    },
+  });
+
+export const trialPlan = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "plan"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/trials/{trial_id}/plan", { params: { path: { trial_id: id } }, signal })),
+    staleTime: 60_000,
+  });
+
+export const trialProfiles = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "profiles"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/trials/{trial_id}/profiles", { params: { path: { trial_id: id } }, signal })),
+    refetchInterval: (query) => (query.state.data?.items.some((w) => !w.is_complete) ? 1000 : false),
+  });
+
+export const trialGroups = (id: number, attempt?: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "groups", attempt ?? null],
+    queryFn: ({ signal }) =>
+      allPages((cursor) =>
+        unwrap(
+          client.GET("/api/v1/trials/{trial_id}/groups", {
+            params: { path: { trial_id: id }, query: { attempt, cursor, limit: 200 } },
+            signal,
+          }),
+        ),
+      ),
+  });
+
+export const trialEvaluations = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "evaluations"],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}/evaluations", { params: { path: { trial_id: id } }, signal })),
+  });
+
+export const trialEvents = (id: number) =>
+  infiniteQueryOptions({
+    queryKey: ["trial", id, "events"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}/events", {
+          params: { path: { trial_id: id }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+/** Names and ranks, and those series that hold NaN or infinities. */
+export const trialMetrics = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "metrics"],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}/metrics", { params: { path: { trial_id: id }, query: { items: "non_finite" } }, signal }),
+      ),
+  });
