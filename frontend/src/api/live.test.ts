@@ -22,6 +22,8 @@ class FakeSocket {
     this.readyState = 1;
     this.onopen?.();
     this.say({ hello: { server: "x", resumed: false } });
+    // The server answers each subscription with a hint.
+    for (const { subscribe } of this.sent as { subscribe?: string[] }[]) for (const topic of subscribe ?? []) this.say({ topic, seq: 0 });
   }
   say(message: unknown): void {
     this.onmessage?.({ data: JSON.stringify(message) });

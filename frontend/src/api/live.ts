@@ -2,7 +2,7 @@
  * The live channel: one WebSocket per tab that says "topic X changed"; the data come by REST.
  *
  * Guarantees: a subscriber is told at least once after every change it could have missed, also over
- * reconnects (a new connection tells every topic). While the socket is away, every topic is told each
+ * reconnects (the server answers each subscription with a hint). While the socket is away, every topic is told each
  * POLL_MS instead; while the server cannot be reached at all, it is only asked whether it is back, and
  * its first answer tells every topic. A hidden tab closes the socket and tells nobody; becoming visible
  * tells everybody.
@@ -199,13 +199,12 @@ export class LiveClient {
     else if (state === "degraded" || state === "ok") this.degraded = state === "degraded";
     const first = !this.greeted;
     if (first) {
-      // Whatever happened while we were away is fetched once.
+      // Whatever happened while we were away is fetched once: the server's hint for each subscription follows.
       this.greeted = true;
       this.failures = 0;
       this.unreached = false;
       this.stopPolling();
       this.set({ state: this.connected(), lastContactAt: Date.now() });
-      this.tellAll();
     } else if (!this.unreached) {
       this.reached();
       if (state !== undefined) this.set({ ...this.status, state: this.connected() });
