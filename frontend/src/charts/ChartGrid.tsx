@@ -55,7 +55,7 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
   }
   return (
     <>
-      {[...groups].map(([group, members]) => {
+      {[...groups].map(([group, members], groupNo) => {
         const isOpen = !closed.has(group) || text !== "";
         return (
           <section key={group} className={css["group"]}>
@@ -67,10 +67,16 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
             </h2>
             {isOpen ? (
               <div className={css["grid"]}>
-                {members.map((spec) => (
-                  <WhenSeen key={spec.id} names={spec.names} want={want}>
-                    {() => chart(spec)}
-                  </WhenSeen>
+                {chunked(members).map((part, partNo) => (
+                  <WhenNear key={part[0]?.id} count={part.length} isFirst={groupNo === 0 && partNo === 0}>
+                    {() =>
+                      part.map((spec, no) => (
+                        <WhenSeen key={spec.id} names={spec.names} want={want} isFirst={groupNo === 0 && partNo === 0 && no < FIRST_CHARTS}>
+                          {() => chart(spec)}
+                        </WhenSeen>
+                      ))
+                    }
+                  </WhenNear>
                 ))}
               </div>
             ) : null}
@@ -98,34 +104,75 @@ function Wanted({ names, want, children }: { names: string[]; want: Props["want"
   return children();
 }
 
-const seen = new WeakMap<Element, (isSeen: boolean) => void>();
-/** One for all: an observer for each of 2,000 charts, and its first word about each, take half a second. */
-let observer: IntersectionObserver | undefined;
+/** Of these the places are made together: whole rows for one to six columns. */
+const CHUNK = 60;
+/** On the screen for sure, or nearly: they need not wait for an observer. */
+const FIRST_CHARTS = 6;
+const SEEN_PX = 240;
+const NEAR_PX = 1200;
+/** As in chart.module.css. */
+const CELL_PX = 284;
+const CELL_MIN_WIDTH_PX = 360;
+const GAP_PX = 10;
 
-/** Whether an element is on the screen or nearly; rendered again only when that changes. */
-function useSeen(): [(element: Element | null) => (() => void) | undefined, boolean] {
-  const [isSeen, setSeen] = useState(false);
-  const ref = useCallback((element: Element | null) => {
-    if (!element) return undefined;
-    observer ??= new IntersectionObserver(
-      (entries) => {
-        for (const entry of entries) seen.get(entry.target)?.(entry.isIntersecting);
-      },
-      { rootMargin: "240px" },
-    );
-    seen.set(element, setSeen);
-    observer.observe(element);
-    return () => {
-      seen.delete(element);
-      observer?.unobserve(element);
-    };
-  }, []);
+function chunked<T>(items: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(items.length / CHUNK) }, (_, no) => items.slice(no * CHUNK, (no + 1) * CHUNK));
+}
+
+const seen = new WeakMap<Element, (isSeen: boolean) => void>();
+/** One for all of a margin: an observer for each of 2,000 charts, and its first word about each, take half a second. */
+const observers = new Map<number, IntersectionObserver>();
+
+function observerOf(marginPx: number): IntersectionObserver {
+  const known = observers.get(marginPx);
+  if (known) return known;
+  const made = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) seen.get(entry.target)?.(entry.isIntersecting);
+    },
+    { rootMargin: `${marginPx}px` },
+  );
+  observers.set(marginPx, made);
+  return made;
+}
+
+/** Whether an element is on the screen or no further than that; rendered again only when that changes. */
+function useSeen(marginPx: number, initially: boolean): [(element: Element | null) => (() => void) | undefined, boolean] {
+  const [isSeen, setSeen] = useState(initially);
+  const ref = useCallback(
+    (element: Element | null) => {
+      if (!element) return undefined;
+      const observer = observerOf(marginPx);
+      seen.set(element, setSeen);
+      observer.observe(element);
+      return () => {
+        seen.delete(element);
+        observer.unobserve(element);
+      };
+    },
+    [marginPx],
+  );
   return [ref, isSeen];
 }
 
+/** Places of charts that are far away are one empty box, about as high; once made, they stay. */
+function WhenNear({ count, isFirst, children }: { count: number; isFirst: boolean; children: () => React.ReactNode }) {
+  const [ref, isNear] = useSeen(NEAR_PX, isFirst);
+  const [isMade, setMade] = useState(isFirst);
+  if (isNear && !isMade) setMade(true);
+  if (isMade) return children();
+  return <div ref={ref} className={css["later"]} style={{ height: heightOf(count) }} data-testid="charts-later" />;
+}
+
+/** Of so many charts, by the width of the window: what is beside them is not known before it is drawn. */
+function heightOf(count: number): number {
+  const columns = Math.max(1, Math.floor((window.innerWidth + GAP_PX) / (CELL_MIN_WIDTH_PX + GAP_PX)));
+  return Math.ceil(count / columns) * (CELL_PX + GAP_PX) - GAP_PX;
+}
+
 /** Draws and fetches only what is on the screen: a page of 2,000 metrics stays light. */
-function WhenSeen({ names, want, children }: { names: string[]; want: Props["want"]; children: () => React.ReactNode }) {
-  const [ref, isSeen] = useSeen();
+function WhenSeen({ names, want, isFirst, children }: { names: string[]; want: Props["want"]; isFirst: boolean; children: () => React.ReactNode }) {
+  const [ref, isSeen] = useSeen(SEEN_PX, isFirst);
   useWanted(names, want, isSeen);
   return (
     <div ref={ref} className={css["cell"]}>
