@@ -44,11 +44,13 @@ def upgrade() -> None:
     _add_profiles()
     _add_exports()
     _add_keeping()
+    _add_schedules()
     op.add_column("experiments", sa.Column("search_room", sa.Integer(), nullable=True))
 
 
 def downgrade() -> None:
     op.drop_column("experiments", "search_room")
+    op.drop_table("schedules")
     _drop_keeping()
     _drop_exports()
     _drop_profiles()
@@ -817,6 +819,34 @@ def _drop_exports() -> None:
 # ---------------------------------------------------------------- what is kept, and for how long
 
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+def _add_schedules() -> None:
+    op.create_table(
+        "schedules",
+        sa.Column("id", BigId, nullable=False),
+        sa.Column("trial_id", BigId, nullable=False),
+        sa.Column("attempt_no", sa.Integer(), nullable=False),
+        sa.Column("rank", sa.Integer(), nullable=False),
+        sa.Column("step", sa.BigInteger(), nullable=False),
+        sa.Column("operations", Json, nullable=False),
+        sa.Column("num_left_out", sa.BigInteger(), nullable=False),
+        sa.Column("at", Timestamp, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["trial_id"],
+            ["trials.id"],
+            name=op.f("fk_schedules_trial_id_trials"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_schedules")),
+        sa.UniqueConstraint(
+            "trial_id",
+            "attempt_no",
+            "rank",
+            "step",
+            name=op.f("uq_schedules_trial_id_attempt_no_rank_step"),
+        ),
+    )
 
 
 def _add_keeping() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from muster.testing.jobs import PARTS, Job
 from muster.testing.strategies import CASES, RESUME_AT, SLOW_MS, STEPS, Case, document
+from muster_server.domain.pipelines import Lane, Operation, on_one_clock, problem
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]  # all trainings, on a busy machine
 
@@ -100,6 +101,59 @@ def test_the_parts_of_a_step_sum_to_it(trained: Path, case: Case) -> None:
                 continue  # the server computes nothing
             assert row["time/forward_ms"] > 0
             assert row["time/backward_ms"] > 0
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in TO_THE_END if "schedule" in c.strategy], ids=lambda case: case.name
+)
+def test_a_pipeline_notes_what_a_step_did(trained: Path, case: Case) -> None:
+    """Every stage goes forward and backward once with every micro-batch, on one worker."""
+    noted = job(trained, case.name, "whole").lines("schedule")
+    assert sorted((line["rank"], line["step"]) for line in noted) == [(0, 5), (1, 5)]
+    columns = ("kinds", "stages", "micro_batches", "starts_us", "ends_us")
+    for line in noted:
+        assert problem(*(line[column] for column in columns)) is None
+    lanes = [
+        Lane(
+            rank=line["rank"],
+            num_left_out=line["num_left_out"],
+            operations=tuple(
+                Operation(kind=k, stage=s, micro_batch=m, start_s=a / 1e6, end_s=b / 1e6)
+                for k, s, m, a, b in zip(*(line[column] for column in columns), strict=True)
+            ),
+        )
+        for line in sorted(noted, key=lambda line: line["rank"])
+    ]
+    done = [o for lane in lanes for o in lane.operations]
+    forward = sorted((o.stage, o.micro_batch) for o in done if o.kind == "forward")
+    stages, micros = 1 + max(s for s, _ in forward), 1 + max(m for _, m in forward)
+    assert forward == [(s, m) for s in range(stages) for m in range(micros)]
+    whole = {(o.stage, o.micro_batch) for o in done if o.kind == "backward"}
+    halves = {(o.stage, o.micro_batch) for o in done if o.kind == "backward_weight"}
+    assert whole | halves == set(forward)
+    assert not whole & halves
+    sent = {(o.kind[5:], o.stage, o.micro_batch) for o in done if o.kind.startswith("send_")}
+    received = {(o.kind[5:], o.stage, o.micro_batch) for o in done if o.kind.startswith("recv_")}
+    towards = {"forward": 1, "backward": -1}
+    assert {(way, s + towards[way], m) for way, s, m in sent} == received
+    step = on_one_clock(lanes)
+    assert step is not None
+    assert step.lanes[1].error_s is not None
+    ends = {
+        (o.stage, o.micro_batch): o.end_s
+        for x in step.lanes
+        for o in x.operations
+        if o.kind == "forward"
+    }
+    starts = {
+        (o.stage, o.micro_batch): o.start_s
+        for x in step.lanes
+        for o in x.operations
+        if o.kind == "forward"
+    }
+    for (stage, micro), start in starts.items():
+        if stage:
+            assert start >= ends[stage - 1, micro] - step.lanes[1].error_s
 
 
 def test_a_slow_worker_of_an_asynchronous_server_holds_up_nobody(trained: Path) -> None:

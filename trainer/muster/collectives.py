@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 now_ns = time.perf_counter_ns
 cpu_ns = time.thread_time_ns
@@ -23,11 +23,16 @@ POINT_TO_POINT = frozenset({"send", "recv", "ps_push", "ps_pull"})
 """Kinds between two ranks. All the others take every member of the group."""
 
 
+Message = Literal["send_forward", "send_backward", "recv_forward", "recv_backward"]
+MessageLabel = tuple[Message, int, int]
+"""Between two stages of a pipeline: what, this worker's stage, micro-batch from 0."""
+
+
 class Collective:
     """One collective as this rank saw it. Times are perf_counter nanoseconds, 0 = not yet."""
 
     __slots__ = (
-        "done", "group", "is_future", "is_pipeline", "kind", "launched", "num_bytes", "waits",
+        "done", "group", "is_future", "is_pipeline", "kind", "label", "launched", "num_bytes", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +49,8 @@ class Collective:
         """Waited for inside C++ through its future (DDP's reducer), where we cannot look."""
         self.is_pipeline = is_pipeline
         """Sent or received between the stages of a pipeline: waiting for it is the bubble."""
+        self.label: MessageLabel | None = None
+        """Of a message of a step whose schedule is noted."""
         self.waits: list[tuple[int, int, int]] = []
         """(thread, from, to) of every wait for it."""
 
@@ -67,6 +74,9 @@ class CollectiveLog:
         """Whether point-to-point messages are now those between stages."""
         self.point_to_point_name = ""
         """What sends and receives are now called; empty: send and recv."""
+        self.labels: dict[int, MessageLabel] | None = None
+        """Address of a tensor about to be sent or received → what it is; None: this step's schedule
+        is not noted."""
         self.num_lost = 0
         """Collectives that did not fit, of those that the last `take` was about."""
         self._num_not_kept = 0

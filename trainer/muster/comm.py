@@ -307,6 +307,8 @@ class MeasuredGroup(dist.ProcessGroup):
         is_timed = log.is_timing
         began = cpu_ns() if is_timed else 0
         record = log.new(kind, _num_bytes(payload), self._label)
+        if log.labels and kind in POINT_TO_POINT:
+            record.label = log.labels.pop(payload[0].data_ptr(), None)
         prepared_ns = cpu_ns() - began if is_timed else 0
         work = call(*args)
         began = cpu_ns() if is_timed else 0

@@ -262,8 +262,9 @@ class Run:
         self.register_checkpoint(final, manifest)
 
     @_never_raises
-    def answer(self, message: dict[str, Any]) -> None:
-        """Say what became of something that Muster asked for; for the SDK's own use."""
+    def answer(self, message: dict[str, Any] | wire.ScheduleRecord) -> None:
+        """Say what became of something that Muster asked for, or what a pipeline's step was like; for
+        the SDK's own use."""
         self._sink.record(message)
 
     def register_checkpoint(self, folder: Path, manifest: checkpoints.Manifest) -> None:

@@ -38,6 +38,7 @@ WorkerReport = (
     wire.GroupRecord
     | wire.CheckpointRecord
     | wire.EvaluationRecord
+    | wire.ScheduleRecord
     | wire.MessageRecord
     | dict[str, Any]
 )

@@ -24,6 +24,7 @@ from muster.collectives import Collective, FastestTransfers, Segment, cpu_ns, no
 from muster.comm_use import CommUse, comm_use
 from muster.metrics import Row, Window, clean_values
 from muster.peaks import device_peak_flops
+from muster.pipelining import Computing, OperationLog, is_noted
 from muster.profiling import window
 from muster.progress import watch
 from muster.run import Run, init, warn_once
@@ -90,6 +91,7 @@ class StepTimer:
         self._sums = StepSums()
         self._fastest = FastestTransfers()
         self._facts = Facts()
+        self._operations = OperationLog()
         window.has_timer = True
         if enabled:
             watch.set_timer(self)
@@ -142,6 +144,22 @@ class StepTimer:
             yield
         finally:
             collectives.log.in_pipeline = before
+
+    def operation(
+        self, kind: Computing, *, stage: int, micro_batch: int
+    ) -> contextlib.AbstractContextManager[None]:
+        """Around one operation of a pipeline's schedule on one micro-batch. It is noted in one step
+        of a window, and drawn on the trial's page; see `muster.pipelining`."""
+        if not self._operations.enabled:
+            return contextlib.nullcontext()
+        return self._operations.noted(kind, stage, micro_batch)
+
+    def label_message(
+        self, message: collectives.Message, address: int, *, stage: int, micro_batch: int
+    ) -> None:
+        """Say what the tensor at `address` is that `stage` is about to send or receive."""
+        if collectives.log.labels is not None:
+            collectives.log.labels[address] = (message, stage, micro_batch)
 
     def describe(
         self,
@@ -241,7 +259,7 @@ class StepTimer:
         self._add_metrics(step, metrics or {}, epoch, num_steps_planned)
         if self._enabled:
             try:
-                self._measure(samples, samples_of_all)
+                self._measure(step, samples, samples_of_all)
             except Exception as error:
                 # Never the user's problem. Measuring goes on with the next step.
                 warn_once(f"measuring a step failed: {type(error).__name__}: {error}")
@@ -285,12 +303,15 @@ class StepTimer:
             warn_once(problem)
         self._window.add(Row(step, 0, values, epoch, num_steps_planned))
 
-    def _measure(self, samples: int | None, samples_of_all: int | None) -> None:
+    def _measure(self, step: int, samples: int | None, samples_of_all: int | None) -> None:
         segments = self._segments
         records, overhead_ns = collectives.log.take()
         step_ns = sum(s.end - s.start for s in segments)
         if step_ns <= 0:
             return
+        noted = self._operations.take(records, self._fastest, began=segments[0].start)
+        if noted is not None:
+            self._run.answer(noted.record(step, self._run.info))
         sums = self._sums
         cost_ns = overhead_ns + self._own_cost_ns
         if samples is not None and samples_of_all is None:
@@ -341,4 +362,7 @@ class StepTimer:
                 elif 4 * cost_pct < MAX_INSTRUMENTATION_PCT:
                     self._sample_every = max(self._sample_every // 2, 1)
             self._cost_ns = self._wall_ns = 0
-        collectives.log.enabled = self._num_steps % self._sample_every == 0
+        is_noted_next = self._facts.stage is not None and is_noted(self._num_steps)
+        if is_noted_next:
+            self._operations.begin()
+        collectives.log.enabled = is_noted_next or self._num_steps % self._sample_every == 0

@@ -34,6 +34,7 @@ _RARE_RECORDS: dict[str, type[Any]] = {
     "group": wire.GroupRecord,
     "checkpoint": wire.CheckpointRecord,
     "evaluation": wire.EvaluationRecord,
+    "schedule": wire.ScheduleRecord,
     "message": wire.MessageRecord,
 }
 _INT64_MAX = 2**63 - 1

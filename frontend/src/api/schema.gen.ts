@@ -2150,6 +2150,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/pipeline-step": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Trial Pipeline Step
+         * @description What the workers of a pipeline did when in one step, as they noted it: the newest step that all
+         *     of them have.
+         */
+        get: operations["get_trial_pipeline_step"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/plan": {
         parameters: {
             query?: never;
@@ -5091,7 +5112,7 @@ export interface components {
             /** At Ms */
             at_ms: number;
             /** Record */
-            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["StateRecord"];
+            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["StateRecord"];
             /** Seq */
             seq: number;
         };
@@ -5343,6 +5364,54 @@ export interface components {
             stages: components["schemas"]["StageOut"][];
             /** Traffic */
             traffic: components["schemas"]["KindTrafficOut"][];
+            /** Trial Id */
+            trial_id: number;
+        };
+        /**
+         * PipelineLaneOut
+         * @description What one worker did, in order of time.
+         */
+        PipelineLaneOut: {
+            /** Error Ms */
+            error_ms: number | null;
+            /** Num Left Out */
+            num_left_out: number;
+            /** Operations */
+            operations: components["schemas"]["PipelineOperationOut"][];
+            /** Rank */
+            rank: number;
+        };
+        /** PipelineOperationOut */
+        PipelineOperationOut: {
+            /** End Ms */
+            end_ms: number;
+            /** Kind */
+            kind: string;
+            /** Micro Batch */
+            micro_batch: number;
+            /** Stage */
+            stage: number;
+            /** Start Ms */
+            start_ms: number;
+        };
+        /** PipelineStepOut */
+        PipelineStepOut: {
+            /** At */
+            at: string | null;
+            /** Attempt No */
+            attempt_no: number;
+            /** Idle Share */
+            idle_share: number | null;
+            /** Lanes */
+            lanes: components["schemas"]["PipelineLaneOut"][];
+            /** Num Pipelines */
+            num_pipelines: number;
+            /** Pipeline */
+            pipeline: number;
+            /** Step */
+            step: number | null;
+            /** Total Ms */
+            total_ms: number | null;
             /** Trial Id */
             trial_id: number;
         };
@@ -6527,6 +6596,40 @@ export interface components {
             slots: number;
             speedup: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
             step_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+        };
+        /**
+         * ScheduleRecord
+         * @description What a worker of a pipeline did when in one step, in columns of one length. Takes the place of
+         *     earlier ones.
+         */
+        ScheduleRecord: {
+            /** Ends Us */
+            ends_us: number[];
+            /** Kinds */
+            kinds: string[];
+            /** Local Rank */
+            local_rank: number;
+            /** Micro Batches */
+            micro_batches: number[];
+            /**
+             * Num Left Out
+             * @default 0
+             */
+            num_left_out: number;
+            /** Rank */
+            rank: number;
+            /** Stages */
+            stages: number[];
+            /** Starts Us */
+            starts_us: number[];
+            /** Step */
+            step: number;
+            /**
+             * Type
+             * @default schedule
+             * @constant
+             */
+            type: "schedule";
         };
         /**
          * SearchCostOut
@@ -16889,6 +16992,87 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PerformanceOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trial_pipeline_step: {
+        parameters: {
+            query?: {
+                /** @description Attempt number; the current one by default. */
+                attempt?: number | null;
+                /** @description Which of several pipelines beside each other. */
+                pipeline?: number;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PipelineStepOut"];
                 };
             };
             /** @description Not signed in */

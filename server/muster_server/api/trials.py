@@ -21,8 +21,17 @@ from muster_server.schemas.experiments import (
     WorkerOut,
 )
 from muster_server.schemas.performance import PerformanceOut
+from muster_server.schemas.pipelines import PipelineStepOut
 from muster_server.schemas.progress import ProgressOut, StacksOut
-from muster_server.services import audit, evaluations, performance, progress, steering, trials
+from muster_server.services import (
+    audit,
+    evaluations,
+    performance,
+    pipelines,
+    progress,
+    steering,
+    trials,
+)
 from muster_server.services.event_views import list_events
 from muster_server.services.operations import Caller
 
@@ -121,6 +130,22 @@ def get_trial_performance(
     with db.read() as session:
         begin_snapshot(session)
         return performance.trial_performance(session, trial_id, attempt_no=attempt, num_rows=rows)
+
+
+@router.get("/trials/{trial_id}/pipeline-step", operation_id="get_trial_pipeline_step")
+def get_trial_pipeline_step(
+    trial_id: Id,
+    db: Db,
+    attempt: Attempt = None,
+    pipeline: Annotated[
+        int, Query(ge=0, le=65535, description="Which of several pipelines beside each other.")
+    ] = 0,
+) -> PipelineStepOut:
+    """What the workers of a pipeline did when in one step, as they noted it: the newest step that all
+    of them have."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return pipelines.noted_step(session, trial_id, attempt_no=attempt, pipeline=pipeline)
 
 
 @router.get("/trials/{trial_id}/progress", operation_id="get_trial_progress")

@@ -139,6 +139,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_trial_workers": "view",
     "list_trial_groups": "view",
     "get_trial_performance": "view",
+    "get_trial_pipeline_step": "view",
     "get_trial_progress": "view",
     "diagnose_trial": "submit",
     "list_trial_diagnoses": "view",

@@ -25,6 +25,7 @@ from muster.wire import (
     ProgressRecord,
     RecordsReply,
     RecordsRequest,
+    ScheduleRecord,
     StacksRecord,
     StateRecord,
     WorkerRecord,
@@ -50,6 +51,7 @@ from muster_server.services import (
     logs,
     metrics,
     node_health,
+    pipelines,
     profiles,
     progress,
     search_events,
@@ -180,6 +182,8 @@ def _apply(
             _apply_checkpoint(session, allocation, trial, record, now)
         case EvaluationRecord():
             evaluations.record(session, trial, allocation.attempt_no, record, now)
+        case ScheduleRecord():
+            pipelines.record(session, allocation, record, now)
         case MessageRecord():
             add_event(
                 session,

@@ -102,6 +102,28 @@ class EvaluationRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScheduleRecord:
+    """What a worker of a pipeline did when in one step, in columns of one length. Takes the place of
+    earlier ones."""
+
+    type: Literal["schedule"] = "schedule"
+    local_rank: int
+    rank: int
+    step: int
+    kinds: list[str]
+    """forward, backward, backward_input, backward_weight; send_ and recv_, each with forward and
+    backward."""
+    stages: list[int]
+    micro_batches: list[int]
+    """From 0."""
+    starts_us: list[int]
+    """From the beginning of the step on this worker's own clock."""
+    ends_us: list[int]
+    num_left_out: int = 0
+    """Operations of that step beyond what is kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MessageRecord:
     """Something a user should read in the trial's events."""
 
@@ -290,6 +312,7 @@ Record = (
     | GroupRecord
     | CheckpointRecord
     | EvaluationRecord
+    | ScheduleRecord
     | MessageRecord
     | ProgressRecord
     | StacksRecord

@@ -1,6 +1,9 @@
 import "../../i18n/en/pipeline";
 import "../../i18n/en/trials";
 
+import { Select } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { TrialDetail, TrialPerformance } from "../../api/queries";
@@ -8,40 +11,76 @@ import type { FigureTable } from "../../charts/Figure";
 import { SvgFigure } from "../../charts/SvgFigure";
 import { roundTicks } from "../../charts/ticks";
 import * as format from "../../lib/format";
-import { isDrawn, shapeOf, timeline, type WorkerTimes } from "./pipelineSchedule";
+import { isTerminal } from "../../lib/states";
+import { type Box, boxesOf, type Computing, COMPUTING, messagesOf, pipelineStep, type PipelineStep } from "./pipelineStep";
 
-const ROW = 26;
-const LEFT = 72;
+const ROW = 30;
+const LEFT = 64;
 const RIGHT = 14;
 const TOP = 6;
 const BOTTOM = 28;
 /** Pixels that the number of a micro-batch takes. */
 const NUMBERED = 15;
-const COLORS = { forward: "var(--part-forward)", backward: "var(--series-0)" } as const;
+const COLORS: Record<Computing, string> = { forward: "var(--part-forward)", backward: "var(--series-0)", backward_input: "var(--series-1)", backward_weight: "var(--part-device)" };
 
-/** When each stage computes which micro-batch: the schedule's order, with the mean times that were measured. */
+/** What each worker of a pipeline computed and sent when, in one step that the workers noted. */
 export function PipelineFigure({ trial, data }: { trial: TrialDetail; data: TrialPerformance }) {
   const { t } = useTranslation();
-  const { schedule, accumulate } = strategyOf(trial.config);
-  const times = timesOf(data);
-  if (!isDrawn(schedule)) return <p className="dim">{t("pipeline.notDrawn", { schedule })}</p>;
-  const line = timeline(schedule, times, accumulate);
-  if (line === null) return <p className="dim">{t("pipeline.tooMany", { count: shapeOf(schedule, times.length, accumulate).micros })}</p>;
-  const measured = data.stages.reduce((sum, stage) => sum + (stage.step_ms > 0 ? stage.bubble_ms / stage.step_ms : 0), 0) / data.stages.length;
-  const rows = Math.min(...data.ranks.map((rank) => rank.num_rows));
-  const kind = { forward: t("pipeline.forward"), backward: t("pipeline.backward") };
-  const told = { schedule, micros: shapeOf(schedule, times.length, accumulate).micros, idle: format.pct(line.idleShare), measured: format.pct(measured), n: format.count(rows) };
-  const table: FigureTable = {
-    head: [t("perf.stage"), t("pipeline.part"), t("pipeline.micro"), t("pipeline.from"), t("pipeline.to")],
-    rows: line.boxes.map((box) => [
-      { text: String(box.stage), raw: box.stage },
-      { text: kind[box.kind], raw: box.kind },
-      { text: String(box.micro + 1), raw: box.micro + 1 },
-      { text: format.ms(box.startMs), raw: box.startMs },
-      { text: format.ms(box.endMs), raw: box.endMs },
-    ]),
+  const [pipeline, setPipeline] = useState(0);
+  const noted = useQuery(pipelineStep(trial.id, pipeline, !isTerminal(trial.state)));
+  const step = noted.data;
+  if (step === undefined) return null;
+  if (step.lanes.length === 0) return <p className="dim">{t("pipeline.none")}</p>;
+  return (
+    <>
+      {step.num_pipelines > 1 ? (
+        <Select
+          aria-label={t("pipeline.which")}
+          size="xs"
+          w={150}
+          allowDeselect={false}
+          value={String(pipeline)}
+          onChange={(value) => setPipeline(Number(value ?? "0"))}
+          data={Array.from({ length: step.num_pipelines }, (_, no) => ({ value: String(no), label: t("pipeline.no", { no }) }))}
+        />
+      ) : null}
+      <Drawing step={step} schedule={scheduleOf(trial.config)} measured={idleOf(data)} />
+    </>
+  );
+}
+
+function Drawing({ step, schedule, measured }: { step: PipelineStep; schedule: string; measured: { share: number; rows: number } }) {
+  const { t } = useTranslation();
+  const boxes = boxesOf(step);
+  const messages = messagesOf(step);
+  const totalMs = step.total_ms ?? 0;
+  const told = {
+    schedule,
+    step: format.count(step.step),
+    micros: new Set(boxes.map((box) => box.micro)).size,
+    idle: format.pct(step.idle_share),
+    measured: format.pct(measured.share),
+    n: format.count(measured.rows),
+    error: format.ms(Math.max(...step.lanes.map((lane) => lane.error_ms ?? 0))),
   };
-  const height = TOP + times.length * ROW + BOTTOM;
+  const leftOut = step.lanes.reduce((sum, lane) => sum + lane.num_left_out, 0);
+  const table: FigureTable = {
+    head: [t("pipeline.rank"), t("perf.stage"), t("pipeline.part"), t("pipeline.micro"), t("pipeline.from"), t("pipeline.to")],
+    rows: boxes.map((box) => {
+      const rank = step.lanes[box.lane]?.rank ?? 0;
+      return [
+        { text: String(rank), raw: rank },
+        { text: String(box.stage), raw: box.stage },
+        { text: t(`pipeline.${box.kind}`), raw: box.kind },
+        { text: String(box.micro + 1), raw: box.micro + 1 },
+        { text: format.ms(box.startMs), raw: box.startMs },
+        { text: format.ms(box.endMs), raw: box.endMs },
+      ];
+    }),
+  };
+  const height = TOP + step.lanes.length * ROW + BOTTOM;
+  const shown = COMPUTING.filter((kind) => boxes.some((box) => box.kind === kind));
+  const middle = (lane: number): number => TOP + lane * ROW + ROW / 2;
   return (
     <>
       <SvgFigure
@@ -49,15 +88,18 @@ export function PipelineFigure({ trial, data }: { trial: TrialDetail; data: Tria
         unit="ms"
         label={t("pipeline.label", told)}
         height={height}
-        keys={(["forward", "backward"] as const).map((name) => ({ label: kind[name], color: COLORS[name], shape: "square" }))}
+        keys={[
+          ...shown.map((kind) => ({ label: t(`pipeline.${kind}`), color: COLORS[kind], shape: "square" as const })),
+          ...(messages.length > 0 ? [{ label: t("pipeline.message"), color: "var(--text-2)", shape: "line" as const }] : []),
+        ]}
         table={table}
         testId="pipeline-schedule"
       >
         {(width) => {
-          const x = (ms: number): number => LEFT + (ms / line.totalMs) * (width - LEFT - RIGHT);
+          const x = (ms: number): number => LEFT + (totalMs > 0 ? ms / totalMs : 0) * (width - LEFT - RIGHT);
           return (
             <>
-              {roundTicks(0, line.totalMs).map((tick) => (
+              {roundTicks(0, totalMs).map((tick) => (
                 <g key={tick}>
                   <line x1={x(tick)} x2={x(tick)} y1={TOP} y2={height - BOTTOM} stroke="var(--grid)" />
                   <text x={x(tick)} y={height - BOTTOM + 16} textAnchor="middle" fontSize={11} fill="var(--text-2)">
@@ -65,48 +107,65 @@ export function PipelineFigure({ trial, data }: { trial: TrialDetail; data: Tria
                   </text>
                 </g>
               ))}
-              {times.map((_, worker) => (
-                <text key={worker} x={LEFT - 8} y={TOP + worker * ROW + ROW / 2 + 4} textAnchor="end" fontSize={11} fill="var(--text-2)">
-                  {t("pipeline.worker", { no: worker })}
+              {step.lanes.map((lane, index) => (
+                <text key={lane.rank} x={LEFT - 8} y={middle(index) + 4} textAnchor="end" fontSize={11} fill="var(--text-2)">
+                  {t("rank.no", { rank: lane.rank })}
                 </text>
               ))}
-              {line.boxes.map((box) => {
-                const from = x(box.startMs);
-                const wide = Math.max(x(box.endMs) - from - 1, 0.5);
+              {boxes.map((box) => (
+                <BoxMark key={`${box.kind} ${box.stage} ${box.micro}`} box={box} left={x(box.startMs)} right={x(box.endMs)} middle={middle(box.lane)} />
+              ))}
+              {messages.map((message) => {
+                const down = Math.sign(message.toLane - message.fromLane) * (ROW / 2 - 3);
                 return (
-                  <g key={`${box.kind} ${box.stage} ${box.micro}`}>
-                    <rect x={from} y={TOP + box.worker * ROW + 3} width={wide} height={ROW - 6} fill={COLORS[box.kind]}>
-                      <title>{t("pipeline.box", { kind: kind[box.kind], micro: box.micro + 1, stage: box.stage, from: format.ms(box.startMs), to: format.ms(box.endMs) })}</title>
-                    </rect>
-                    {wide >= NUMBERED ? (
-                      <text x={from + wide / 2} y={TOP + box.worker * ROW + ROW / 2 + 4} textAnchor="middle" fontSize={10} fill="#0b0c0e" style={{ pointerEvents: "none" }}>
-                        {box.micro + 1}
-                      </text>
-                    ) : null}
-                  </g>
+                  <line
+                    key={`${message.fromLane} ${message.startMs}`}
+                    x1={x(message.startMs)}
+                    y1={middle(message.fromLane) + down}
+                    x2={x(message.endMs)}
+                    y2={middle(message.toLane) - down}
+                    stroke="var(--text-2)"
+                    strokeWidth={1}
+                  />
                 );
               })}
             </>
           );
         }}
       </SvgFigure>
-      <p className="dim">{t("pipeline.note", told)}</p>
+      <p className="dim">
+        {t("pipeline.note", told)}
+        {step.lanes.length > 1 ? ` ${step.lanes.some((lane) => lane.error_ms === null) ? t("pipeline.clocksApart") : t("pipeline.clocks", told)}` : null}
+        {leftOut > 0 ? ` ${t("pipeline.leftOut", { count: leftOut })}` : null}
+      </p>
     </>
   );
 }
 
-function strategyOf(config: TrialDetail["config"]): { schedule: string; accumulate: number } {
-  const strategy = (config["strategy"] ?? {}) as Record<string, unknown>;
-  return { schedule: typeof strategy["schedule"] === "string" ? strategy["schedule"] : "1f1b", accumulate: Number(strategy["accumulate"] ?? 1) || 1 };
+function BoxMark({ box, left, right, middle }: { box: Box; left: number; right: number; middle: number }) {
+  const { t } = useTranslation();
+  const wide = Math.max(right - left - 0.5, 0.5);
+  return (
+    <g>
+      <rect x={left} y={middle - ROW / 2 + 3} width={wide} height={ROW - 6} fill={COLORS[box.kind]}>
+        <title>{t("pipeline.box", { kind: t(`pipeline.${box.kind}`), micro: box.micro + 1, stage: box.stage, from: format.ms(box.startMs), to: format.ms(box.endMs) })}</title>
+      </rect>
+      {wide >= NUMBERED ? (
+        <text x={left + wide / 2} y={middle + 4} textAnchor="middle" fontSize={10} fill="#0b0c0e" style={{ pointerEvents: "none" }}>
+          {box.micro + 1}
+        </text>
+      ) : null}
+    </g>
+  );
 }
 
-/** Of each worker of the pipeline, in its order: means over the ranks that hold its stages. */
-function timesOf(data: TrialPerformance): WorkerTimes[] {
-  return data.stages
-    .toSorted((a, b) => a.stage - b.stage)
-    .map((stage) => {
-      const having = data.ranks.filter((rank) => rank.stage === stage.stage);
-      const mean = (name: string): number => having.reduce((sum, rank) => sum + (rank.parts[name] ?? 0), 0) / Math.max(having.length, 1);
-      return { forwardMs: mean("time/forward_ms"), backwardMs: mean("time/backward_ms") };
-    });
+function scheduleOf(config: TrialDetail["config"]): string {
+  const strategy = (config["strategy"] ?? {}) as Record<string, unknown>;
+  return typeof strategy["schedule"] === "string" ? strategy["schedule"] : "1f1b";
+}
+
+/** Share of the step that the stages waited for each other, over all measured rows. */
+function idleOf(data: TrialPerformance): { share: number; rows: number } {
+  const shares = data.stages.map((stage) => (stage.step_ms > 0 ? stage.bubble_ms / stage.step_ms : 0));
+  return { share: shares.reduce((sum, share) => sum + share, 0) / Math.max(shares.length, 1), rows: Math.min(...data.ranks.map((rank) => rank.num_rows)) };
 }

@@ -329,6 +329,24 @@ class ProcessGroupRow(Base):
     __table_args__ = (UniqueConstraint("trial_id", "attempt_no", "name"),)
 
 
+class ScheduleRow(Base):
+    """What a worker of a pipeline did when, in one step."""
+
+    __tablename__ = "schedules"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
+    attempt_no: Mapped[int]
+    rank: Mapped[int]
+    step: Mapped[int] = mapped_column(BigInteger)
+    operations: Mapped[list[Any]]
+    """[kind, stage, micro-batch, start, end in µs from the worker's own beginning of the step]."""
+    num_left_out: Mapped[int] = mapped_column(BigInteger)
+    at: Mapped[dt.datetime]
+
+    __table_args__ = (UniqueConstraint("trial_id", "attempt_no", "rank", "step"),)
+
+
 class StacksRow(Base):
     """Where a worker was when somebody asked."""
 

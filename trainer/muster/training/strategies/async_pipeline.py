@@ -12,6 +12,7 @@ state; the more micro-batches a step has (`accumulate`), the less that costs.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from muster.pipelining import Computing
 from muster.timing import StepTimer
 from muster.training.strategies.base import Means
 from muster.training.strategies.mesh import make_mesh
@@ -34,6 +36,8 @@ class _UnderWay(NamedTuple):
     result: Tensor
     """Activations [n, …], or on the last stage the loss."""
     version: int
+    number: int
+    """Which micro-batch of the step."""
 
 
 class AsyncPipeline(Pipeline):
@@ -54,7 +58,11 @@ class AsyncPipeline(Pipeline):
         if not self.module.training:
             self.module.train()
         with timer.pipeline(self._at):
-            return self._through_and_back(x, y, timer)
+            self.timer = timer
+            try:
+                return self._through_and_back(x, y, timer)
+            finally:
+                self.timer = None
 
     def _through_and_back(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
         self._means, staleness = Means(), []
@@ -67,10 +75,12 @@ class AsyncPipeline(Pipeline):
             # The first backward comes when the first micro-batch has been to the end and back.
             room = len(under_way) < self._num_stages - self._at
             if room and num_forward < len(micros):
+                self._micro = num_forward
                 under_way.append(self._forward(*micros[num_forward], timer))
                 num_forward += 1
             else:
                 micro = under_way.popleft()
+                self._micro = micro.number
                 staleness.append(self.version - micro.version)
                 self._backward(micro, timer)
                 num_backward += 1
@@ -83,18 +93,25 @@ class AsyncPipeline(Pipeline):
         if not self._has_first:
             x = self._received(self._at - 1).requires_grad_()
         weights = {n: p.detach().clone().requires_grad_() for n, p in self._part.named_parameters()}
-        with timer.forward():
+        with timer.forward(), self._operation("forward", timer):
             with self.casting():
                 output: Tensor = functional_call(self._part, weights, (x,)).float()
             self.workload.before_forward()
             result = self._micro_loss(output, y) if self._has_last else output
         if not self._has_last:
             self._send(output.detach(), self._at + 1)
-        return _UnderWay(x, weights, result, self.version)
+        return _UnderWay(x, weights, result, self.version, self._micro)
+
+    def _operation(
+        self, kind: Computing, timer: StepTimer
+    ) -> contextlib.AbstractContextManager[None]:
+        if self.place.device.type != "cpu":
+            return contextlib.nullcontext()  # it computes later than it is told to
+        return timer.operation(kind, stage=self._at, micro_batch=self._micro)
 
     def _backward(self, micro: _UnderWay, timer: StepTimer) -> None:
         gradient = None if self._has_last else self._received(self._at + 1)
-        with timer.backward():
+        with timer.backward(), self._operation("backward", timer):
             micro.result.backward(gradient)  # type: ignore[no-untyped-call]
         if not self._has_first:
             assert micro.x.grad is not None

@@ -28,6 +28,8 @@ from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining.schedules import PipelineScheduleMulti, get_schedule_class
 
 from muster import comm
+from muster.collectives import Message
+from muster.pipelining import Computing
 from muster.timing import StepTimer
 from muster.training.config import ConfigError
 from muster.training.strategies import fully_sharded, gradients, tensor
@@ -58,6 +60,8 @@ class Pipeline(Strategy):
     module: Parts
     timer: StepTimer | None = None
     """While a step is under way."""
+    _micro = 0
+    """The micro-batch that is worked on, where the strategy itself sends."""
 
     # ------------------------------------------------ who sees what
 
@@ -244,13 +248,22 @@ class Pipeline(Strategy):
 
     def _send(self, tensor: Tensor, stage: int) -> None:
         tensor = tensor.contiguous()
+        back = stage < self._mine[0]
+        self._label("send_backward" if back else "send_forward", tensor)
         work = dist.isend(tensor, self._worker_of(stage), group=self._group)
         self._sends.append((work, tensor))
 
     def _received(self, stage: int) -> Tensor:
         tensor = torch.empty(self._shape, device=self.place.device)
+        back = stage > self._mine[0]
+        self._label("recv_backward" if back else "recv_forward", tensor)
         dist.recv(tensor, self._worker_of(stage), group=self._group)
         return tensor
+
+    def _label(self, message: Message, tensor: Tensor) -> None:
+        if self.timer is not None:
+            address, stage = tensor.data_ptr(), self._mine[0]
+            self.timer.label_message(message, address, stage=stage, micro_batch=self._micro)
 
     def _place_of(self, stage: int) -> int:
         """Which worker of the pipeline has it."""
@@ -323,27 +336,79 @@ def _costs(model: Any, x: Tensor) -> Iterator[float]:
 
 
 class _TimedStage(PipelineStage):
-    """A stage whose work counts as forward and backward of the step, whatever the schedule."""
+    """A stage whose work counts as forward and backward of the step, whatever the schedule, and of
+    which one step in a window is noted, operation by operation."""
 
     def __init__(self, owner: Pipeline, part: nn.Module, index: int, num_stages: int) -> None:
         super().__init__(part, index, num_stages, owner.place.device, group=owner._group)
         self._owner = owner
+        self._micro = 0
 
-    def _phase(self, name: str) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def _phase(self, name: str, kind: Computing) -> Iterator[None]:
         timer = self._owner.timer
-        return timer.phase(name) if timer is not None else contextlib.nullcontext()
+        if timer is None:
+            yield
+            return
+        with timer.phase(name):
+            if self._owner.place.device.type != "cpu":
+                yield  # an accelerator computes later than it is told to
+                return
+            with timer.operation(kind, stage=self.stage_index, micro_batch=self._micro):
+                yield
+
+    # torch says which micro-batch it is about only here, and computes in the methods below.
+
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        self._micro = fwd_chunk_id
+        return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+
+    def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        self._micro = bwd_chunk_id
+        return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
+
+    def backward_weight_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        self._micro = bwd_chunk_id
+        return super().backward_weight_one_chunk(bwd_chunk_id, *args, **kwargs)
 
     def forward_maybe_with_nosync(self, *args: Any, **kwargs: Any) -> Any:
         owner = self._owner
-        with self._phase("forward"), owner.casting():
+        with self._phase("forward", "forward"), owner.casting():
             if self.is_last and owner.timer is not None:
                 owner.workload.before_forward()
             return super().forward_maybe_with_nosync(*args, **kwargs)  # type: ignore[no-untyped-call]
 
-    def backward_maybe_with_nosync(self, *args: Any, **kwargs: Any) -> Any:
-        with self._phase("backward"):
-            return super().backward_maybe_with_nosync(*args, **kwargs)
+    def backward_maybe_with_nosync(self, backward_type: str, *args: Any, **kwargs: Any) -> Any:
+        with self._phase("backward", _BACKWARDS[backward_type]):
+            return super().backward_maybe_with_nosync(backward_type, *args, **kwargs)
 
-    def backward_weight_one_chunk(self, *args: Any, **kwargs: Any) -> Any:
-        with self._phase("backward"):
-            return super().backward_weight_one_chunk(*args, **kwargs)
+    # ------------------------------------------------ messages
+
+    def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        return self._labelled("recv_forward", super().get_fwd_recv_ops(fwd_chunk_id), fwd_chunk_id)
+
+    def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        return self._labelled("send_forward", super().get_fwd_send_ops(fwd_chunk_id), fwd_chunk_id)
+
+    def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        return self._labelled("recv_backward", super().get_bwd_recv_ops(bwd_chunk_id), bwd_chunk_id)
+
+    def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        return self._labelled("send_backward", super().get_bwd_send_ops(bwd_chunk_id), bwd_chunk_id)
+
+    def _labelled(
+        self, message: Message, operations: list[dist.P2POp], micro: int
+    ) -> list[dist.P2POp]:
+        timer = self._owner.timer
+        if timer is not None:
+            for operation in operations:
+                address = operation.tensor.data_ptr()
+                timer.label_message(message, address, stage=self.stage_index, micro_batch=micro)
+        return operations
+
+
+_BACKWARDS: dict[str, Computing] = {
+    "full": "backward",
+    "input": "backward_input",
+    "weight": "backward_weight",
+}
