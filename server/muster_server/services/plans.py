@@ -25,6 +25,7 @@ from muster_server.domain.cost_model.steps import StepModel, fit_steps, predict
 from muster_server.domain.planner.choice import Candidate, advise, alternatives, candidate
 from muster_server.domain.planner.memory import Job
 from muster_server.domain.planner.models import Unknown, describe
+from muster_server.domain.planner.traffic import bubble_share
 from muster_server.schemas.plans import (
     MemoryOut,
     PlanIn,
@@ -66,8 +67,8 @@ def plan(session: Session, body: PlanIn, *, now: dt.datetime) -> PlanOut:
     jobs = alternatives(job)
     slot_type = config["resources"]["slot_type"]
     found = [candidate(j, slot_bytes=slot_bytes, shape=shape, slot_type=slot_type) for j in jobs]
-    figures, time_source = _figures(session, config, trainer)
-    steps = [_step(figures, j, c) for j, c in zip(jobs, found, strict=True)]
+    figures = _Figures(session, config, trainer)
+    steps = [_step(figures.of(j.options.kind), j, c) for j, c in zip(jobs, found, strict=True)]
     timed = [
         replace(c, step_s=s.value / 1e3 if s is not None else None)
         for c, s in zip(found, steps, strict=True)
@@ -88,7 +89,7 @@ def plan(session: Session, body: PlanIn, *, now: dt.datetime) -> PlanOut:
         recommended=advice.kind,
         recommended_batch_size=advice.batch_size,
         recommendation=advice.reason,
-        time_source=time_source,
+        time_source=figures.source(job.options.kind),
     )
 
 
@@ -109,8 +110,10 @@ def of_trial(session: Session, trial_id: int) -> TrialPlanOut:
         shape = Shape(model=trainer["model"], depth=trainer["depth"], heads=trainer["heads"])
         slot_type = config["resources"]["slot_type"]
         found = candidate(job, slot_bytes=None, shape=shape, slot_type=slot_type)
-        figures, time_source = _figures(session, config, trainer)
-        planned = _strategy_out(found, _step(figures, job, found), is_chosen=True)
+        figures = _Figures(session, config, trainer)
+        time_source = figures.source(job.options.kind)
+        step = _step(figures.of(job.options.kind), job, found)
+        planned = _strategy_out(found, step, is_chosen=True)
         expected = {
             "memory": planned.memory,
             "bytes_per_step": sum(t.num_bytes for t in planned.traffic),
@@ -219,37 +222,66 @@ def _slot_memory(session: Session, config: Mapping[str, Any]) -> tuple[int | Non
 # ---------------------------------------------------------------- time
 
 
-def _figures(
-    session: Session, config: Mapping[str, Any], trainer: Mapping[str, Any]
-) -> tuple[StepModel | None, str]:
-    """The cost model of the newest scaling report of the same model on the same kind of slots."""
-    rows = session.execute(
-        select(ScalingReportRow, ExperimentRow)
-        .join(ExperimentRow, ExperimentRow.id == ScalingReportRow.experiment_id)
-        .where(ScalingReportRow.state == "done", ExperimentRow.deleting_at.is_(None))
-        .order_by(ScalingReportRow.id.desc())
-        .limit(REPORTS_MAX)
-    )
-    for report, experiment in rows:
-        theirs = experiment.config
-        if theirs["trainer"] is None:
-            continue
-        same_slots = all(
-            theirs["resources"][k] == config["resources"][k] for k in ("pool", "slot_type")
+class _Figures:
+    """Cost models from scaling reports of the same model on the same kind of slots: the newest of a
+    strategy, which knows what its collectives cost besides their bytes, else the newest of any."""
+
+    def __init__(
+        self, session: Session, config: Mapping[str, Any], trainer: Mapping[str, Any]
+    ) -> None:
+        self._newest: dict[str, tuple[ScalingReportRow, ExperimentRow]] = {}
+        """Strategy → report; "": of any."""
+        self._fitted: dict[int, StepModel] = {}
+        rows = session.execute(
+            select(ScalingReportRow, ExperimentRow)
+            .join(ExperimentRow, ExperimentRow.id == ScalingReportRow.experiment_id)
+            .where(ScalingReportRow.state == "done", ExperimentRow.deleting_at.is_(None))
+            .order_by(ScalingReportRow.id.desc())
+            .limit(REPORTS_MAX)
         )
-        same_work = all(
-            theirs["strategy"][k] == config["strategy"][k] for k in ("precision", "recompute")
-        )
-        settings = _settings(theirs, _constants(theirs))
-        if same_slots and same_work and all(settings[k] == trainer[k] for k in SHAPE):
+        for report, experiment in rows:
+            if _is_alike(experiment.config, config, trainer):
+                self._newest.setdefault(experiment.config["strategy"]["kind"], (report, experiment))
+                self._newest.setdefault("", (report, experiment))
+
+    def of(self, kind: str) -> StepModel | None:
+        found = self._newest.get(kind) or self._newest.get("")
+        if found is None:
+            return None
+        report, _ = found
+        if report.id not in self._fitted:
             runs = [p.run for p in stored_points(report) if p.run is not None]
-            return fit_steps(runs), (
-                f"Step times are from scaling report {report.id} of experiment {experiment.id} "
-                f"({len(runs)} runs): its computing and its network, with the bytes of each strategy."
+            self._fitted[report.id] = fit_steps(runs)
+        return self._fitted[report.id]
+
+    def source(self, kind: str) -> str:
+        """In a sentence, where its step times are from."""
+        found = self._newest.get(kind) or self._newest.get("")
+        if found is None:
+            return (
+                "No scaling report of this model on such slots is there to say times from: "
+                "`muster scaling EXPERIMENT --slots 1,2` makes one."
             )
-    return None, (
-        "No scaling report of this model on such slots is there to say times from: "
-        "`muster scaling EXPERIMENT --slots 1,2` makes one."
+        report, experiment = found
+        theirs = experiment.config["strategy"]["kind"]
+        num = sum(p.run is not None for p in stored_points(report))
+        return (
+            f"Step times are from scaling report {report.id} of experiment {experiment.id} ({theirs}, "
+            f"{num} runs): its computing and its network, with the bytes of each strategy."
+        )
+
+
+def _is_alike(
+    theirs: Mapping[str, Any], config: Mapping[str, Any], trainer: Mapping[str, Any]
+) -> bool:
+    """Whether what another experiment measured of computing and network holds for this document."""
+    if theirs["trainer"] is None:
+        return False
+    settings = _settings(theirs, _constants(theirs))
+    return (
+        all(theirs["resources"][k] == config["resources"][k] for k in ("pool", "slot_type"))
+        and all(theirs["strategy"][k] == config["strategy"][k] for k in ("precision", "recompute"))
+        and all(settings[k] == trainer[k] for k in SHAPE)
     )
 
 
@@ -257,7 +289,7 @@ def _step(figures: StepModel | None, job: Job, found: Candidate) -> EstimateOut 
     if figures is None or found.memory is None:
         return None
     pattern = tuple(
-        Transfer(kind=t.kind, size=t.size, count=t.count, num_bytes=t.num_bytes, transfer_s=0.0)
+        Transfer(kind=t.moved_as, size=t.size, count=t.count, num_bytes=t.num_bytes, transfer_s=0.0)
         for t in found.traffic
     )
     hides = all(t.is_hidden for t in found.traffic)
@@ -271,9 +303,10 @@ def _step(figures: StepModel | None, job: Job, found: Candidate) -> EstimateOut 
     prediction = predict(at, size=job.slots, samples=samples)
     if prediction is None:
         return None
-    low, high = prediction.step_s.low, prediction.step_s.high
+    bubble_s = bubble_share(job) * prediction.compute_s
+    low, high = prediction.step_s.low + bubble_s, prediction.step_s.high + bubble_s
     return EstimateOut(
-        value=prediction.step_s.value * 1e3,
+        value=(prediction.step_s.value + bubble_s) * 1e3,
         low=None if math.isinf(low) else low * 1e3,
         high=None if math.isinf(high) else high * 1e3,
         n=prediction.step_s.n,

@@ -7,7 +7,7 @@ import statistics
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow, TrialRow
-from muster_server.domain.cost_model.collectives import KINDS
+from muster_server.domain.cost_model.collectives import BACKENDS, KINDS, moved_as
 from muster_server.domain.cost_model.fitting import Transfer
 from muster_server.domain.cost_model.steps import Run
 from muster_server.schemas.performance import KindTrafficOut, RankStepsOut
@@ -30,6 +30,7 @@ def run_of(
     if samples is None or step_s <= 0:
         return None
     exposed = _mean(ranks, "comm/exposed_ms")
+    backend = BACKENDS.get(experiment.config["resources"]["slot_type"], "nccl")
     waits = [min(r.wait_ms or 0.0, r.parts.get("comm/exposed_ms", 0.0)) for r in ranks]
     return Run(
         size=size,
@@ -42,18 +43,18 @@ def run_of(
         hidden_s=statistics.fmean(r.overlapped_ms or 0.0 for r in ranks) / 1e3,
         wait_s=statistics.fmean(waits) / 1e3,
         other_s=_mean(ranks, "time/checkpoint_ms", "time/other_ms", "pipeline/bubble_ms"),
-        transfers=tuple(transfer for t in found.traffic if (transfer := transfer_of(t))),
+        transfers=tuple(t for of in found.traffic if (t := transfer_of(of, backend=backend))),
         num_steps=min(r.num_rows for r in ranks),
     )
 
 
-def transfer_of(traffic: KindTrafficOut) -> Transfer | None:
-    """None for what the cost model has no formula for."""
+def transfer_of(traffic: KindTrafficOut, *, backend: str) -> Transfer | None:
+    """As the cost model counts it; None for what it has no formula for."""
     if traffic.kind not in KINDS or len(traffic.ranks) < 2:
         return None
     moved_ms = traffic.transfer_ms if traffic.transfer_ms is not None else traffic.time_ms
     return Transfer(
-        kind=traffic.kind,
+        kind=moved_as(traffic.kind, backend),
         size=len(traffic.ranks),
         count=traffic.count,
         num_bytes=traffic.num_bytes,

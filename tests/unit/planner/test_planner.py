@@ -6,7 +6,7 @@ from muster.training.strategies.rules import Mesh, Options, Shape
 from muster_server.domain.planner.choice import advise, alternatives, candidate, largest_batch
 from muster_server.domain.planner.memory import Job, largest_share, memory
 from muster_server.domain.planner.models import Unknown, describe
-from muster_server.domain.planner.traffic import traffic
+from muster_server.domain.planner.traffic import bubble_share, traffic
 
 GB = 10**9
 
@@ -96,6 +96,12 @@ def test_bytes_on_the_network_follow_from_the_parameters():
     assert gathered.num_bytes == pytest.approx(params + blocks)
     (rare,) = traffic(job("local_sgd", sync_every=8))
     assert rare.num_bytes == params / 8
+    updated = traffic(job("zero1"))[1]  # each worker its own part, all at once
+    assert (updated.kind, updated.moved_as, updated.num_bytes) == (
+        "broadcast",
+        "all_gather",
+        params,
+    )
     axes = {t.group for t in traffic(job("mesh", 8, mesh=Mesh(pp=2, tp=2)))}
     assert axes == {"shard", "tp", "pp"}
 
@@ -136,3 +142,22 @@ def test_the_largest_batch_is_a_power_of_two_that_fits():
 def test_a_model_of_ones_own_is_not_guessed():
     with pytest.raises(Unknown, match="known when it runs"):
         describe("mine:build", "digits", width=1, depth=1, heads=1, context=1, patch=1)
+
+
+def test_gloo_makes_a_reduce_scatter_an_all_reduce():
+    def sent(slot_type):
+        shape = Shape(model="gpt", depth=4, heads=4)
+        return candidate(job("fsdp"), slot_bytes=None, shape=shape, slot_type=slot_type).link_bytes
+
+    params = 4.0 * gpt().num_params
+    share = (job("fsdp").slots - 1) / job("fsdp").slots
+    assert sent("cpu") - sent("cuda") == pytest.approx(share * params)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "share"),
+    [("naive", 3), ("gpipe", 3 / 8), ("1f1b", 3 / 8), ("interleaved", 3 / 16), ("zbv", 1 / 16)],
+)
+def test_a_pipeline_waits_while_it_fills_and_runs_empty(schedule, share):
+    assert bubble_share(job("pp", schedule=schedule, accumulate=2)) == pytest.approx(share)
+    assert bubble_share(job("ddp")) == 0.0

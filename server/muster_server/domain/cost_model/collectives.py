@@ -16,6 +16,17 @@ KINDS = (
 part is measured and not the whole."""
 
 
+BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
+"""Type of slot → what its workers send with."""
+_ON_GLOO = {"reduce_scatter": "all_reduce"}
+
+
+def moved_as(kind: str, backend: str) -> str:
+    """The kind whose messages and bytes a collective has. gloo makes a reduce_scatter of torch an
+    all_reduce of which each member keeps its part (ProcessGroupGloo.cpp): twice the bytes."""
+    return _ON_GLOO.get(kind, kind) if backend == "gloo" else kind
+
+
 @dataclass(frozen=True, kw_only=True)
 class Network:
     """What a link does.

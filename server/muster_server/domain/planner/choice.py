@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from muster.training.strategies.rules import Options, Shape, problems
 
-from ..cost_model.collectives import link_bytes
+from ..cost_model.collectives import BACKENDS, link_bytes, moved_as
 from .memory import Job, Memory, memory
 from .traffic import Traffic, traffic
 
@@ -54,12 +54,14 @@ def candidate(job: Job, *, slot_bytes: int | None, shape: Shape, slot_type: str)
             kind=job.options.kind, memory=None, traffic=(), link_bytes=0.0, fits=None, step_s=None,
             problem=f"{wrong.path}: {wrong.message}",
         )  # fmt: skip
-    takes, sends = memory(job), tuple(traffic(job))
+    backend = BACKENDS.get(slot_type, "nccl")
+    takes = memory(job)
+    sends = tuple(replace(t, moved_as=moved_as(t.moved_as, backend)) for t in traffic(job))
     return Candidate(
         kind=job.options.kind,
         memory=takes,
         traffic=sends,
-        link_bytes=sum(link_bytes(t.kind, t.size, t.num_bytes) for t in sends),
+        link_bytes=sum(link_bytes(t.moved_as, t.size, t.num_bytes) for t in sends),
         fits=None if slot_bytes is None else takes.total <= USABLE * slot_bytes,
         step_s=None,
         problem="",

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from muster.training.strategies.rules import V_SCHEDULES
+from muster.training.strategies.rules import STAGES_PER_WORKER, V_SCHEDULES
 
 from .memory import Job
 from .models import BYTES
 
 MB = 1024 * 1024
-FIRST_BUCKET_MB = 1.0
-"""DDP's first bucket is smaller, so that communication begins early."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +27,8 @@ class Traffic:
     num_bytes: float
     is_hidden: bool
     """Whether computing can go on meanwhile."""
+    moved_as: str
+    """The kind whose messages and bytes it has on a link."""
 
 
 def traffic(job: Job) -> list[Traffic]:
@@ -40,8 +40,9 @@ def traffic(job: Job) -> list[Traffic]:
     if kind in ("ddp", "zero1"):
         found = [_gradients(job)]
         if kind == "zero1":
-            count = float(len(job.model.tensors))
-            found.append(_traffic("world", "broadcast", world, count, params, hidden=False))
+            # Each worker sends what it has updated, all of them at once: as in an all-gather.
+            updated = _traffic("world", "broadcast", world, float(world), params, hidden=False)
+            found.append(replace(updated, moved_as="all_gather"))
         return found
     if kind in ("local_sgd", "diloco"):
         every = job.options.sync_every
@@ -61,9 +62,26 @@ def _gradients(job: Job) -> Traffic:
         num_bytes /= 2
     elif options.compression == "powersgd":
         num_bytes = _powersgd_bytes(job)
-    first, rest = FIRST_BUCKET_MB * MB, options.bucket_mb * MB
-    count = 1 + math.ceil(max(4.0 * job.model.num_params - first, 0.0) / rest)
+    # DDP's own first bucket is smaller only where no size is given; the trainer gives one.
+    count = math.ceil(4.0 * job.model.num_params / (options.bucket_mb * MB))
     return _traffic("world", "all_reduce", job.slots, float(count), num_bytes, hidden=True)
+
+
+def bubble_share(job: Job) -> float:
+    """Of the time that a worker of a pipeline computes, how much longer it waits for the others while
+    the pipeline fills and runs empty; 0 without one.
+
+    With p workers, m micro-batches and v stages of each: (p-1)/(m v) (Narayanan et al. 2021,
+    arXiv:2104.04473 §2.2); a third of it where gradients of weights wait for the gaps, as if forward,
+    gradients of inputs and of weights took alike (Qi et al. 2023, arXiv:2401.10241 §2).
+    """
+    workers, schedule = job.sizes["pp"], job.options.schedule
+    if workers == 1:
+        return 0.0
+    num_micro = 1 if schedule == "naive" else job.num_micro
+    stages = STAGES_PER_WORKER.get(schedule, 1)
+    share = (workers - 1) / (num_micro * stages)
+    return share / 3 if schedule in ("zero_bubble", *V_SCHEDULES) else share
 
 
 def _powersgd_bytes(job: Job) -> float:
@@ -151,5 +169,6 @@ def _traffic(
     group: str, kind: str, size: int, count: float, num_bytes: float, *, hidden: bool
 ) -> Traffic:
     return Traffic(
-        group=group, kind=kind, size=size, count=count, num_bytes=num_bytes, is_hidden=hidden
-    )
+        group=group, kind=kind, size=size, count=count, num_bytes=num_bytes, is_hidden=hidden,
+        moved_as=kind,
+    )  # fmt: skip
