@@ -4,9 +4,8 @@ It delegates every collective to torch's own gloo and changes no result. One hoo
 `torch.distributed` calls, DDP's C++ reducer, FSDP2, DTensor's functional collectives, pipeline
 send/recv and sub-groups made by `new_group` or a DeviceMesh. It costs 10 to 40 µs per collective.
 
-NCCL is left alone: a Python process group would hide its coalescing and splitting, and its kernels
-cannot be timed from the host. On CUDA only the phases of a step are measured and no communication
-figures are made up.
+NCCL is left alone: a Python process group would hide its coalescing and splitting. On CUDA the gradients
+of DDP are timed by `timed_hook`; of other communication no figures are made up.
 """
 
 # torch's own signatures are overloads for Python callers; C++ calls the one form used here.
@@ -24,6 +23,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from muster import device_time
 from muster.collectives import POINT_TO_POINT, Collective, cpu_ns, log, now_ns
 from muster.progress import GroupCount, watch
 from muster.run import init
@@ -79,6 +79,34 @@ def named(kind: str) -> Iterator[None]:
         yield
     finally:
         log.point_to_point_name = before
+
+
+def timed_hook(hook: Any = None, *, sent_share: float = 1.0) -> Any:
+    """A DDP communication hook that does what `hook` does, and tells the StepTimer in use when each
+    bucket was on its way, by events on the CUDA device: `model.register_comm_hook(None, timed_hook())`.
+
+    hook: default is torch's all-reduce, which DDP does without a hook too.
+    sent_share: of a bucket's bytes that `hook` sends: 0.5 for fp16 compression.
+    """
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    does = default_hooks.allreduce_hook if hook is None else hook
+
+    def timed(state, bucket):  # type: ignore[no-untyped-def] # torch refuses annotations in quotes
+        timer = device_time.current
+        num_bytes = int(sent_share * _num_bytes(bucket.buffer()))
+        end = None if timer is None else timer.begin_collective("all_reduce", num_bytes, "world")
+        future = does(state, bucket)
+        if end is None:
+            return future
+
+        def ended(done: Any) -> Any:
+            end()  # torch calls this on a stream that waits for what was sent
+            return done.value()
+
+        return future.then(ended)
+
+    return timed
 
 
 def agree_any(flag: bool) -> bool:

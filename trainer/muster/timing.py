@@ -7,8 +7,8 @@ communication and not as its phase. So the parts always sum to the step:
     step = data_wait + host_to_device + forward + backward + comm/exposed + pipeline/bubble
            + optimizer + checkpoint + other
 
-Measuring reads clocks on the host only. It never synchronises an accelerator: on CUDA the phases
-are host times, and communication is not reported.
+Measuring never synchronises an accelerator. On CUDA the phases are what the device did, by events that
+are read some steps later (`muster.device_time`), of one step in eight.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from muster import collectives
 from muster.collectives import Collective, FastestTransfers, Segment, cpu_ns, now_ns
 from muster.comm_use import CommUse, comm_use
+from muster.device_time import NO_PHASE, DeviceTimer, device_timer
 from muster.metrics import Row, Window, clean_values
 from muster.peaks import device_peak_flops
 from muster.pipelining import Computing, OperationLog, is_noted
@@ -92,6 +93,8 @@ class StepTimer:
         self._fastest = FastestTransfers()
         self._facts = Facts()
         self._operations = OperationLog()
+        self._device: DeviceTimer | None = None
+        """Once a CUDA device is in use."""
         window.has_timer = True
         if enabled:
             watch.set_timer(self)
@@ -203,10 +206,14 @@ class StepTimer:
         """Leave this block out of the step: validation, for example, is not training."""
         self._switch(self._phase)
         was_enabled, collectives.log.enabled = collectives.log.enabled, False
+        if self._device is not None:
+            self._device.mark(NO_PHASE)
         try:
             yield
         finally:
             self._since = now_ns()  # leaves a gap between two segments
+            if self._device is not None:
+                self._device.mark(self._phase)
             collectives.log.enabled = was_enabled
 
     def watch(self, model: Any, optimizer: Any) -> None:
@@ -228,6 +235,8 @@ class StepTimer:
         now = now_ns()
         if now > self._since:
             self._segments.append(Segment(self._phase, self._since, now))
+        if self._device is not None and phase != self._phase:
+            self._device.mark(phase)
         self._phase, self._since = phase, now
 
     def where(self) -> tuple[str, int]:
@@ -255,6 +264,8 @@ class StepTimer:
         metrics: values of your own for the same row.
         """
         self._switch("other")
+        if self._device is not None:
+            self._device.end_step()
         began, began_cpu = now_ns(), cpu_ns()
         self._add_metrics(step, metrics or {}, epoch, num_steps_planned)
         if self._enabled:
@@ -269,6 +280,7 @@ class StepTimer:
         self._num_steps += 1
         if self._enabled:
             self._choose_sampling()
+            self._begin_device_step()
         # What this took belongs to the next step, as "other", and is reported as instrumentation.
         self._own_cost_ns = cpu_ns() - began_cpu
         window.step_ended(step)  # writing a trace is the next step's "other" too
@@ -319,6 +331,9 @@ class StepTimer:
         sums.add_step(step_ns, cost_ns, samples, samples_of_all)
         self._cost_ns += cost_ns
         self._wall_ns += step_ns
+        if self._device is not None:
+            self._add_device_steps(self._device)
+            return
         with_comm = self._can_measure_comm()
         if with_comm and self._run.info.world_size > 1 and not collectives.log.enabled:
             # This step's collectives were not recorded, so its parts are unknown: a backward that
@@ -337,8 +352,24 @@ class StepTimer:
             self._carried = [r for r in records if not r.end]
         sums.add_parts(step_ns, segments, use)
 
+    def _add_device_steps(self, device: DeviceTimer) -> None:
+        """Parts of steps that the device has done meanwhile: of the host's time for them nothing
+        follows, because it only tells the device what to do."""
+        for step in device.finished():
+            if step.step_ns > 0:
+                self._sums.add_parts(step.step_ns, step.segments, step.use)
+
+    def _begin_device_step(self) -> None:
+        if self._device is None:
+            self._device = device_timer()
+        if self._device is not None:
+            self._device.begin_step(self._num_steps, self._phase)
+
     def _can_measure_comm(self) -> bool:
-        """Whether communication is seen: the measured gloo is used, or there is nobody to talk to."""
+        """Whether communication is seen: the measured gloo is used, a hook tells of NCCL's, or there is
+        nobody to talk to."""
+        if self._device is not None:
+            return self._device.sees_comm or self._run.info.world_size == 1
         if self._measures_comm is None:
             if self._run.info.world_size == 1:
                 self._measures_comm = True

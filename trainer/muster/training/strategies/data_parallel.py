@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
+from muster import comm
 from muster.training.strategies.base import Strategy
 
 POWERSGD_EXACT_STEPS = 3
@@ -44,10 +45,14 @@ class DataParallel(Strategy):
             device_ids=[device.index] if device.type == "cuda" else None,
             bucket_cap_mb=self.options.bucket_mb,
         )
-        if self.options.compression == "fp16":
-            self._parallel.register_comm_hook(dist.group.WORLD, default_hooks.fp16_compress_hook)
-        elif self.options.compression == "bf16":
-            self._parallel.register_comm_hook(dist.group.WORLD, send_bf16)
+        if self.options.compression in ("fp16", "bf16"):
+            is_fp16 = self.options.compression == "fp16"
+            hook = default_hooks.fp16_compress_hook if is_fp16 else send_bf16
+            if device.type == "cuda":
+                hook = comm.timed_hook(hook, sent_share=0.5)
+            self._parallel.register_comm_hook(dist.group.WORLD, hook)
+        elif self.options.compression == "none" and device.type == "cuda":
+            self._parallel.register_comm_hook(dist.group.WORLD, comm.timed_hook())
         elif self.options.compression == "powersgd":
             # What a step loses is added to the next one's gradient. That memory is not kept in
             # checkpoints: it differs from worker to worker.
