@@ -1,9 +1,9 @@
 """The planner's time of a step against what trainings take, over a link of a known rate. Needs root and tc.
 
-    .venv/bin/python bench/planner_time.py [--models mlp gpt] [--mbit 400]
+    .venv/bin/python bench/planner_time.py [--models mlp gpt] [--mbit 400] [--base ddp] [--workers 2]
 
-Two agents in network namespaces (shaped_cluster.py). Of each model one scaling report is made, of ddp over 1
-and 2 workers; then every strategy trains, and what the planner expected of it stands beside what it took, as
+Two agents in network namespaces (shaped_cluster.py), or four with `--workers 4`, which hsdp needs. Of each model one scaling report is made, of the
+strategy `--base` over 1, 2 (and 4) workers; then every strategy trains, and what the planner expected of it stands beside what it took, as
 the trial's page has it (`GET /api/v1/trials/{id}/plan`). Goal: within 20 %.
 """
 
@@ -35,11 +35,16 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "fsdp, reshard false": {"kind": "fsdp", "reshard": False},
     "tp": {"kind": "tp"},
     "pp 1f1b, accumulate 4": {"kind": "pp", "schedule": "1f1b", "accumulate": 4},
+    "pp zero_bubble, accumulate 4": {"kind": "pp", "schedule": "zero_bubble", "accumulate": 4},
     "local_sgd": {"kind": "local_sgd", "sync_every": 1},
+    "hsdp": {"kind": "hsdp", "mesh": {"replicate": 2}},
 }
 parser = argparse.ArgumentParser()
 parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
 parser.add_argument("--mbit", type=float, default=400)
+parser.add_argument("--base", default="ddp", choices=list(STRATEGIES))
+parser.add_argument("--workers", type=int, default=2, choices=(2, 4))
+parser.add_argument("--only", nargs="*", choices=list(STRATEGIES), help="strategies")
 parser.add_argument("--steps", type=int, default=40)
 parser.add_argument("--repeats", type=int, default=3)
 args = parser.parse_args()
@@ -52,7 +57,7 @@ def document(name: str, model: str, strategy: dict[str, Any], *, probe: str = ""
         {
             "name": name,
             "trainer": {**MODELS[model], "steps": args.steps},
-            "resources": {"slots": 2},
+            "resources": {"slots": args.workers},
             "strategy": strategy,
             "hyperparameters": {"probe": probe} if probe else {},
         }
@@ -60,9 +65,13 @@ def document(name: str, model: str, strategy: dict[str, Any], *, probe: str = ""
 
 
 def report_of(model: str) -> None:
-    base = cluster.train(document(f"{model} base", model, STRATEGIES["ddp"]))
+    base = cluster.train(document(f"{model} base", model, STRATEGIES[args.base]))
     experiment_id = cluster.client.get(f"/trials/{base}")["experiment_id"]
-    body = {"slots": [1, 2], "repeats": args.repeats, "steps": args.steps}
+    body = {
+        "slots": [1, 2, 4][: args.workers // 2 + 1],
+        "repeats": args.repeats,
+        "steps": args.steps,
+    }
     report = cluster.client.post(f"/experiments/{experiment_id}/scaling-reports", body)
     path = f"/scaling-reports/{report['id']}"
     wait_for(
@@ -90,11 +99,15 @@ def compared(model: str, name: str) -> dict[str, Any]:
 
 
 found: list[dict[str, Any]] = []
-with ShapedCluster(num_nodes=2) as cluster:
+with ShapedCluster(num_nodes=args.workers) as cluster:
     cluster.set_mbit_per_s(args.mbit)
     for model in args.models:
         report_of(model)
         for name, strategy in STRATEGIES.items():
+            if args.only is not None and name not in args.only:
+                continue
+            if strategy["kind"] == "hsdp" and args.workers < 4:
+                continue
             if model == "gpt" or strategy["kind"] not in BLOCKS:
                 found.append(compared(model, name))
                 print(json.dumps(found[-1]), flush=True)
@@ -102,6 +115,8 @@ print(
     json.dumps(
         {
             "mbit_per_s": args.mbit,
+            "workers": args.workers,
+            "base": args.base,
             "steps": args.steps,
             "cases": found,
             "host_cpus": os.cpu_count(),

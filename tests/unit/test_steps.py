@@ -203,3 +203,19 @@ def test_nothing_measured_gives_nothing() -> None:
 )
 def test_bus_bandwidth_is_what_the_busiest_link_carries(kind: str, factor: float | None) -> None:
     assert bus_factor(kind, 4) == factor
+
+
+@pytest.mark.parametrize(("backend", "factor"), [("gloo", 1.5), ("nccl", 0.75), ("", 0.75)])
+def test_gloo_carries_twice_as_much_for_a_reduce_scatter(backend: str, factor: float) -> None:
+    rows: Rows = {
+        "comm/world/exposed_ms": {1: 4.0},
+        "comm/world/reduce_scatter/count": {1: 1.0},
+        "comm/world/reduce_scatter/bytes": {1: 4e6},
+        "comm/world/reduce_scatter/time_ms": {1: 4.0},
+        "time/step_ms": {1: 10.0},
+        "time/forward_ms": {1: 6.0},
+    }
+    world = Group(name="world", ranks=(0, 1, 2, 3), backend=backend)
+    (traffic,) = analyse(dict.fromkeys(range(4), rows), [world]).traffic
+    assert traffic.algorithm_bytes_per_s == pytest.approx(1e9)
+    assert traffic.bus_bytes_per_s == pytest.approx(1e9 * factor)

@@ -13,6 +13,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from .cost_model.collectives import moved_as
+
 PARTS = (
     "time/data_wait_ms", "time/host_to_device_ms", "time/forward_ms", "time/backward_ms",
     "comm/exposed_ms", "pipeline/bubble_ms", "time/optimizer_ms", "time/checkpoint_ms",
@@ -41,6 +43,8 @@ class Group:
 
     name: str
     ranks: tuple[int, ...]
+    backend: str = ""
+    """"gloo", "nccl"; "" is not known."""
 
     @property
     def label(self) -> str:
@@ -242,6 +246,7 @@ class _Placed:
     label: str
     name: str
     ranks: tuple[int, ...]
+    backend: str
 
 
 def _placed(buckets: Mapping[int, Rows], groups: Sequence[Group]) -> list[_Placed]:
@@ -257,12 +262,17 @@ def _placed(buckets: Mapping[int, Rows], groups: Sequence[Group]) -> list[_Place
     for label, having in sorted(named.items()):
         found = [g for g in groups if g.label == label and having & set(g.ranks)]
         placed += [
-            _Placed(label=label, name=g.name, ranks=tuple(r for r in g.ranks if r in having))
+            _Placed(
+                label=label,
+                name=g.name,
+                ranks=tuple(r for r in g.ranks if r in having),
+                backend=g.backend,
+            )
             for g in found
         ]
         rest = having - {r for g in found for r in g.ranks}
         if rest:
-            placed.append(_Placed(label=label, name=label, ranks=tuple(sorted(rest))))
+            placed.append(_Placed(label=label, name=label, ranks=tuple(sorted(rest)), backend=""))
     return placed
 
 
@@ -386,7 +396,7 @@ def _kind_traffic(group: _Placed, kind: str, buckets: Mapping[int, Rows]) -> Kin
             transfer = statistics.fmean(min(s[b] for s in times.values()) for b in common)
     moved_in = transfer if transfer is not None else time_ms
     algorithm = num_bytes / (moved_in / 1e3) if moved_in > 0 and num_bytes > 0 else None
-    factor = bus_factor(kind, len(group.ranks))
+    factor = bus_factor(moved_as(kind, group.backend), len(group.ranks))
     if kind in ("gather", "scatter"):
         algorithm = None  # what is known is one rank's part, not the whole
     return KindTraffic(

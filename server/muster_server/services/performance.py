@@ -119,4 +119,4 @@ def process_groups(session: Session, trial_id: int, attempt_no: int) -> list[Gro
         .where(ProcessGroupRow.trial_id == trial_id, ProcessGroupRow.attempt_no == attempt_no)
         .order_by(ProcessGroupRow.id)
     )
-    return [Group(name=row.name, ranks=tuple(row.ranks)) for row in rows]
+    return [Group(name=row.name, ranks=tuple(row.ranks), backend=row.backend) for row in rows]
