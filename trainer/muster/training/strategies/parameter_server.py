@@ -19,6 +19,7 @@ after how many steps of its own all stop; what slow workers were behind by then 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -32,7 +33,7 @@ from muster import comm
 from muster.timing import StepTimer
 from muster.training.saving.files import Saved
 from muster.training.strategies.base import Strategy
-from muster.training.strategies.flat import pieces, set_gradients, set_parameters
+from muster.training.strategies.flat import pieces, set_parameters
 
 _VERSIONS = 2**23
 """Versions are counted modulo this, so that float32 holds them exactly."""
@@ -60,6 +61,8 @@ class ParameterServer(Strategy):
         self._staleness: Counter[int] = Counter()
         self._rooms: list[Tensor] = []
         self._pulled: Tensor | None = None
+        self._views: dict[int, list[Tensor]] = {}
+        """By the address of a message, which lives as long as we: its parts, see `_pieces`."""
 
     @property
     def is_server(self) -> bool:
@@ -109,11 +112,8 @@ class ParameterServer(Strategy):
         parameters that the gradient is of were pulled."""
         said = [values[name] for name in self.workload.names]
         message = self._room(0)
-        for piece, parameter in self._pieces(message):
-            if parameter.grad is None:
-                piece.zero_()
-            else:
-                piece.copy_(parameter.grad)
+        grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self._parameters]
+        torch._foreach_copy_(self._pieces(message), grads)
         self.optimizer.zero_grad(set_to_none=True)
         self.optimizer.step()  # does nothing here, but the learning rate's schedule expects it
         return self._ask(message, [self.version, self.vote, 0.0, *said])
@@ -125,7 +125,8 @@ class ParameterServer(Strategy):
         answer = self._answers()
         with comm.named("ps_pull"):
             dist.recv(answer, 0)
-        set_parameters(self.module, answer[:-_TAIL])
+        with torch.no_grad():
+            torch._foreach_copy_(self._parameters, self._pieces(answer))
         version, staleness, vote, high, low = answer[-_TAIL:].tolist()
         self.version = int(version)
         if vote > 0:
@@ -142,7 +143,7 @@ class ParameterServer(Strategy):
             total, *others = (m[: self.num_params] for m in pushed)
             for gradient in others:
                 total += gradient
-            self._apply(total, timer)
+            self._apply(pushed[0], timer)
             for worker, message in enumerate(pushed, start=1):
                 reports.append(self._answer(worker, message))
         else:
@@ -150,7 +151,7 @@ class ParameterServer(Strategy):
                 worker, message = self._next()
                 if worker in self._waiting:
                     continue
-                self._apply(message[: self.num_params], timer)
+                self._apply(message, timer)
                 reports.append(self._answer(worker, message))
         self.num_served += 1
         if self.max_lead is None and self.vote:
@@ -172,10 +173,16 @@ class ParameterServer(Strategy):
             self._pulled = torch.empty(self.num_params + _TAIL, device=self.place.device)
         return self._pulled
 
-    def _pieces(self, flat: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Parts of a message, and the parameters that they are for."""
-        parameters = list(self.module.parameters())
-        return zip(pieces(flat, parameters), parameters, strict=True)
+    @functools.cached_property
+    def _parameters(self) -> list[Tensor]:
+        return list(self.module.parameters())
+
+    def _pieces(self, message: Tensor) -> list[Tensor]:
+        """The parts of a room or an answer that are for the parameters, in their order."""
+        found = self._views.get(message.data_ptr())
+        if found is None:
+            found = self._views[message.data_ptr()] = list(pieces(message, self._parameters))
+        return found
 
     def _next(self) -> tuple[int, Tensor]:
         """Whichever message comes first, and whose it is; notes its vote, and who waits."""
@@ -216,11 +223,14 @@ class ParameterServer(Strategy):
             self._send(worker, staleness=0)
         self._waiting.clear()
 
-    def _apply(self, gradient: Tensor, timer: StepTimer) -> None:
-        """Update with a sum of gradients of shares, which is used up. Divided by their number, so that
-        the updates of one step together go as far as a synchronous one."""
+    def _apply(self, message: Tensor, timer: StepTimer) -> None:
+        """Update with the sum of gradients of shares that it begins with, which is used up. Divided by
+        their number, so that the updates of one step together go as far as a synchronous one."""
         with timer.optimizer():
-            set_gradients(self.module, gradient.div_(self.num_workers))
+            if self.num_workers > 1:
+                message[: self.num_params].div_(self.num_workers)
+            for parameter, gradient in zip(self._parameters, self._pieces(message), strict=True):
+                parameter.grad = gradient
             self.update()
             self.version = (self.version + 1) % _VERSIONS
 
@@ -235,8 +245,8 @@ class ParameterServer(Strategy):
 
     def _send(self, worker: int, *, staleness: int) -> None:
         answer = self._answers()
-        for piece, parameter in self._pieces(answer):
-            piece.copy_(parameter.detach())
+        with torch.no_grad():
+            torch._foreach_copy_(self._pieces(answer), self._parameters)
         vote, after = self.agreed or (0, 0)
         said = [self.version, staleness, vote, *divmod(after, _PARTS)]
         answer[-_TAIL:] = answer.new_tensor(said)
