@@ -228,6 +228,13 @@ def test_a_request_for_curves_says_what_it_lacks(viewer_client, trial):
         assert viewer_client.get(f"/api/v1/series?{query}").status_code == 422
 
 
+def test_as_many_trials_as_a_request_may_name_fit_into_its_address(viewer_client, trial):
+    many = [1_000_000 + no for no in range(499)]
+    assert curves(viewer_client, trial=[trial.id, *many], name=["train/loss", "val/loss"]).items
+    more = viewer_client.get("/api/v1/series", params={"trial": [trial.id, *many, 1], "name": "a"})
+    assert more.status_code == 422, "one more says which field is too long"
+
+
 def test_one_metric_over_the_trials_of_an_experiment(viewer_client, database, trial):
     with database.transaction() as session:
         experiment = add_experiment(session, metric_name="val/loss")

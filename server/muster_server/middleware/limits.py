@@ -17,7 +17,8 @@ from muster_server.settings import Settings
 
 HEADERS_MAX = 100
 TARGET_MAX_BYTES = 8192
-QUERY_PARAMETERS_MAX = 200
+QUERY_PARAMETERS_MAX = 600
+"""Room for as many trials and names as curves can be asked for at once, and what goes with them."""
 BLOB_TIMEOUT_FACTOR = 60
 """An upload of a blob gets this many times longer than a request, as long as it never pauses."""
 
