@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from muster_server.errors import MusterError
 from muster_server.schemas.base import FieldError, Problem, ProblemBody
-from muster_server.schemas.complaints import sentence
+from muster_server.schemas.complaints import place, sentence
 
 log = structlog.get_logger(__name__)
 
@@ -184,7 +184,7 @@ def _validation_error(exc: RequestValidationError, request_id: str | None) -> Re
 
 
 def _field_error(error: Mapping[str, Any]) -> FieldError:
-    path, kind = _path(error["loc"]), error["type"]
+    path, kind = _path(place(error["loc"])), error["type"]
     if kind == "extra_forbidden":
         return FieldError(path=path, message="there is no such field")
     if kind == "model_attributes_type" and path == "body":

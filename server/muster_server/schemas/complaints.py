@@ -6,6 +6,7 @@ Text that was sent is not repeated, since it may be a secret; numbers and names 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,15 @@ _LIMITS = {
     "less_than_equal": ("at most", "le"),
     "less_than": ("below", "lt"),
 }
+
+
+_UNION_MEMBER = re.compile(r"^(constrained-\w+|literal\[.*\])$")
+"""pydantic's names of a union's members, which it puts behind the field's."""
+
+
+def place(loc: Sequence[int | str]) -> list[int | str]:
+    """Where a complaint is, in the names of fields alone."""
+    return [part for part in loc if not (isinstance(part, str) and _UNION_MEMBER.match(part))]
 
 
 def type_name(value: Any) -> str:

@@ -331,10 +331,13 @@ def _print_preview(preview: dict[str, Any]) -> None:
         if planned["hparams"]:
             values = "  ".join(f"{k}={number(v)}" for k, v in planned["hparams"].items())
             out.print(f"  {escape(values)}")
+    brackets = {rung["bracket"] for rung in preview["rungs"]}
     for rung in preview["rungs"]:
+        of = f"bracket {rung['bracket'] + 1}, " if len(brackets) > 1 else ""
+        expected = rung["expected_trials"]
         out.print(
-            f"  rung at {rung['units']}: {rung['expected_trials']} trials expected, "
-            f"{rung['max_trials']} at most"
+            f"  {of}rung at {rung['units']}: {expected} trial{'' if expected == 1 else 's'} "
+            f"expected, {rung['max_trials']} at most"
         )
     if (cost := preview.get("search_cost")) is not None:
         out.print(_cost_text(cost))

@@ -15,12 +15,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from muster_server.errors import FieldProblem
-from muster_server.schemas.complaints import sentence, unknown_name
+from muster_server.schemas.complaints import place, sentence, unknown_name
 
 
 def explain(error: ErrorDetails, schema: type[BaseModel]) -> FieldProblem:
     """One pydantic error as a problem with a dotted path."""
-    loc = [part for part in error["loc"] if part != "[key]"]
+    loc = [part for part in place(error["loc"]) if part != "[key]"]
     path = dotted(loc)
     kind = error["type"]
     if kind == "extra_forbidden":
