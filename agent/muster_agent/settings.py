@@ -53,7 +53,7 @@ class AgentSettings(BaseSettings):
     warm_workers: Literal["trainer", "all", "none"] = "trainer"
     """Whose workers to fork from a process that has imported torch already, where that gives exactly
     what starting them gives: those of the built-in trainer, of all scripts, or nobody's. Seconds
-    less per start, about 300 MB while it is kept. See docs/concepts/warm-workers.md."""
+    less per start, 300 to 400 MB while it is kept. See docs/concepts/warm-workers.md."""
     warm_imports: Annotated[tuple[str, ...], NoDecode] = ()
     """sklearn.datasets,pandas: further modules that those processes import, installed ones that scripts
     take long to import. What reads a variable when it is imported reads the agent's environment and
