@@ -105,6 +105,7 @@ export const errors: Readonly<Record<string, string>> = {
   "views.no_user": "视图属于用户，而此凭据不属于任何用户。",
   "pools.not_found": "没有这个资源池。",
   "pools.in_use": "资源池里还有节点，不能移除。",
+  "trials.no_pipeline": "没有这么多记录过步骤的流水线；编号从 0 开始。",
   "trials.not_found": "没有这个试验。",
   "trials.not_running": "该试验没有正在运行的进程。",
   "profiles.running": "该试验的上一次性能剖析尚未结束。",
