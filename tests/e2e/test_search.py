@@ -119,3 +119,39 @@ def test_a_drag_along_an_axis_brushes_and_pictures_are_kept(
         with page.expect_download() as download:
             page.get_by_test_id(f"export-{kind}").click()
         assert download.value.path().read_bytes().startswith(begins)
+
+
+def test_limits_are_changed_and_a_waiting_trial_is_sent_on(
+    page: Page, stack: Stack, signed_in: BrowserContext
+) -> None:
+    document = {
+        "name": "promoted",
+        "hyperparameters": {"lr": {"log": [1e-4, 1e-1]}},
+        "search": {
+            "runner": "external", "method": "asha", "variant": "promotion", "metric": "val/loss",
+            "goal": "min", "trials": 6, "max_length": {"epochs": 9}, "divisor": 3, "concurrent": 3,
+        },
+    }  # fmt: skip
+    with stack.client() as client:
+        drive = Drive.submit(client, json.dumps(document))
+        asked = drive.ask(2)
+        for trial, loss in zip(asked, (0.5, 0.9), strict=True):
+            trial.tell({"val/loss": loss}, 3)
+
+        page.goto(f"{stack.url}/experiments/{drive.experiment_id}?tab=search")
+        shown = page.get_by_test_id("search-limits")
+        expect(shown).to_contain_text("3 at once")
+        page.get_by_test_id("edit-limits").click()
+        form = page.get_by_test_id("limits-form")
+        form.get_by_label("Trials in all").fill("8")
+        form.get_by_label("Trials at once").fill("4")
+        form.get_by_role("button", name="Save").click()
+        expect(shown).to_contain_text("of 8 trials created · 4 at once")
+
+        trials = client.trials(drive.experiment_id)
+        waiting = [trial["id"] for trial in trials if trial["state"] == "PAUSED"][-1]
+        page.goto(f"{stack.url}/trials/{waiting}")
+        page.get_by_test_id("send-on").click()
+        page.get_by_test_id("confirm").click()
+        expect(page.get_by_role("main")).to_contain_text("goes on when the search has a place")
+        client.stop(drive.experiment_id)

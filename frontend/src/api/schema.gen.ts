@@ -6671,6 +6671,8 @@ export interface components {
         };
         /** SearchOut */
         SearchOut: {
+            /** Concurrent */
+            concurrent: number | null;
             /** Finish Reason */
             finish_reason: string;
             /** Finished */
@@ -7155,6 +7157,8 @@ export interface components {
             config: {
                 [key: string]: unknown;
             };
+            /** Desired */
+            desired: string;
             /** Ended At */
             ended_at: string | null;
             /** Epoch */

@@ -107,7 +107,7 @@ test("what ended last stands first, whatever was submitted last", () => {
 });
 
 const search = (metrics: (number | "NaN" | null)[]): Search => ({
-  method: "asha", rule: "stopping", sampler: "random", finish_reason: "", metric_name: "val/loss", metric_goal: "min", unit: "epochs", num_trials_planned: 4, num_trials_created: 4, finished: false,
+  method: "asha", rule: "stopping", sampler: "random", finish_reason: "", metric_name: "val/loss", metric_goal: "min", unit: "epochs", num_trials_planned: 4, num_trials_created: 4, concurrent: 4, finished: false,
   rungs: [
     { bracket: 0, index: 0, units: 1, cutoff: 0.5, num_trials: metrics.length, num_promoted: Math.min(metrics.length, 1), trials: metrics.map((metric, i) => ({ trial_id: i + 1, trial_no: i + 1, metric, promoted: i === 0, stopped: i === 1 })) },
     { bracket: 0, index: 1, units: 3, cutoff: null, num_trials: 1, num_promoted: 0, trials: [{ trial_id: 1, trial_no: 1, metric: 0.2, promoted: false, stopped: false }] },

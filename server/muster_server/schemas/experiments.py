@@ -246,6 +246,9 @@ class TrialOut(Output):
 
 
 class TrialDetail(TrialOut):
+    desired: str
+    """What it is meant to do: run, pause, stop or kill. A PAUSED trial of an experiment that is to run waits for its search
+    while this is `pause`, and for slots once it is `run`."""
     seed: int
     searcher: str
     metric_name: str | None
@@ -374,6 +377,8 @@ class SearchOut(Output):
     """"steps" | "epochs"."""
     num_trials_planned: int | None
     num_trials_created: int
+    concurrent: int | None
+    """Trials at once at most; null: as many as there is room for."""
     finished: bool
     rungs: list[RungOut]
 

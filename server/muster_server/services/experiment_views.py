@@ -120,6 +120,7 @@ def search_out(session: Session, experiment_id: int) -> SearchOut:
         unit=spec.unit,
         num_trials_planned=spec.trials,
         num_trials_created=searcher.num_created,
+        concurrent=spec.concurrent,
         finished=searcher.is_finished,
         rungs=[
             RungOut(

@@ -200,6 +200,10 @@ def promote(session: Session, trial_id: int, caller: Caller) -> None:
             hint="Only searches with `variant: promotion`, and hyperband, let trials wait.",
         )
     _tell(session, experiment, Promoted(trial_no=trial.no), caller)
+    trial.reason = (
+        f"Sent on by {caller.principal.name}: goes on when the search has a place for it."
+    )
+    touch(session, f"trial:{trial.id}")
     note(session, "search.trial_promoted", experiment.id, caller, {"trial_no": trial.no})
 
 

@@ -101,6 +101,7 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
     (out,) = _trials(session, [found], headline=headline)
     return TrialDetail(
         **{name: getattr(out, name) for name in TrialOut.model_fields},
+        desired=trial.desired,
         seed=trial.seed,
         searcher=experiment.config["search"]["method"],
         metric_name=experiment.metric_name,

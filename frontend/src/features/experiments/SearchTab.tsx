@@ -11,6 +11,7 @@ import { QueryView } from "../../components/QueryView";
 import { BudgetSection } from "./BudgetSection";
 import { LearningCurves } from "./LearningCurves";
 import { RungView } from "./RungView";
+import { SearchLimits } from "./SearchLimits";
 
 const SearchCharts = lazy(async () => ({ default: (await import("./SearchCharts")).SearchCharts }));
 
@@ -21,8 +22,9 @@ export function SearchTab({ experiment }: { experiment: ExperimentDetail }) {
     <QueryView query={query}>
       {(data) => (
         <>
+          <SearchLimits experiment={experiment} search={data} />
           {data.rungs.length > 0 ? (
-            <Section title={t("search.rungs")} note={t("search.created", { created: data.num_trials_created, planned: data.num_trials_planned ?? "–" })}>
+            <Section title={t("search.rungs")}>
               {data.rungs.some((rung) => rung.trials.length > 0) ? <RungView search={data} /> : <Empty title={t("search.noRung")}>{t("search.noRungHint")}</Empty>}
             </Section>
           ) : null}

@@ -2,7 +2,7 @@ import "../../i18n/en/experiments";
 import "../../i18n/en/trials";
 
 import { Button } from "@mantine/core";
-import { IconDownload, IconPlayerStop } from "@tabler/icons-react";
+import { IconDownload, IconPlayerStop, IconPlayerTrackNext } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -31,11 +31,15 @@ import { Logs } from "./Logs";
 import { Metrics } from "./Metrics";
 import { Performance } from "./Performance";
 import { Ranks } from "./Ranks";
+import { SendOnDialog } from "./SendOnDialog";
 import { StopDialog } from "./StopDialog";
 import { TrialEvents } from "./TrialEvents";
 import css from "./trials.module.css";
 
 const TABS = ["metrics", "performance", "ranks", "logs", "checkpoints", "evaluation", "config", "events"] as const;
+
+/** Methods that let a trial wait at its rung. */
+const WITH_RUNGS: ReadonlySet<string> = new Set(["asha", "hyperband"]);
 
 export function TrialPage() {
   const { trialId } = useParams({ from: "/app/trials/$trialId" });
@@ -52,9 +56,12 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
   const whole = useQuery(experiment(data.experiment_id));
   useLiveQueries(`experiment:${data.experiment_id}`, ["experiment", data.experiment_id]);
   const [stopping, setStopping] = useState(false);
+  const [sending, setSending] = useState(false);
   const tab = TABS.find((name) => name === search.tab) ?? "metrics";
   const done = isTerminal(data.state);
   const alone = data.searcher === "single";
+  // Paused by its search, not by somebody with the whole experiment: it waits at a rung.
+  const mayWait = data.state === "PAUSED" && data.desired === "pause" && WITH_RUNGS.has(data.searcher) && whole.data?.desired === "run";
   const title = alone ? data.experiment_name : t("trial.title", { name: data.experiment_name, no: data.no });
   return (
     <>
@@ -73,6 +80,11 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
             <Button variant="default" leftSection={<IconDownload size={14} />} component="a" href={`/api/v1/trials/${data.id}/series.csv`} download>
               CSV
             </Button>
+            {mayWait && mayChange(user, whole.data?.owner ?? null) ? (
+              <Button variant="default" leftSection={<IconPlayerTrackNext size={14} aria-hidden />} onClick={() => setSending(true)} data-testid="send-on">
+                {t("sendOn.button")}
+              </Button>
+            ) : null}
             {!alone && !done && mayChange(user, whole.data?.owner ?? null) ? (
               <Button color="red" variant="light" leftSection={<IconPlayerStop size={14} aria-hidden />} onClick={() => setStopping(true)} disabled={data.state === "STOPPING"} data-testid="stop">
                 {t("operation.stop")}
@@ -123,6 +135,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
           </>
         ) : null}
       </ErrorBoundary>
+      {sending ? <SendOnDialog trial={{ id: data.id, no: data.no, name: data.experiment_name, slots: data.num_slots }} onClose={() => setSending(false)} /> : null}
       {stopping ? <StopDialog trial={{ id: data.id, no: data.no, name: data.experiment_name, slots: data.num_slots }} onClose={() => setStopping(false)} /> : null}
     </>
   );
