@@ -329,6 +329,11 @@ class Run:
             return self._sink.flush(timeout_s)
         return False
 
+    def deliver(self, timeout_s: float) -> bool:
+        """As `flush`, of what has been handed over already: rows that are still being averaged stay.
+        For other threads than the one that trains."""
+        return self._sink.flush(timeout_s)
+
     def close(self, timeout_s: float = EXIT_FLUSH_S) -> bool:
         """Send what is left and stop reporting. Called at exit by itself."""
         if os.getpid() != self._pid:

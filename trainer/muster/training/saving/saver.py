@@ -27,6 +27,8 @@ from muster.stops import StopNotice
 from muster.training.config import ConfigError
 from muster.training.saving import files
 
+DELIVER_S = 1.0
+"""How long a save waits until what its rank has reported is out; it does not wait for the agent."""
 LEAVE_S = 30.0
 """How long a training that fails waits for a save that is under way."""
 
@@ -146,14 +148,21 @@ class Saver:
         from muster.training.saving import distributed
 
         parts = distributed.stage(tensors)
-        return lambda: distributed.save(
-            parts,
-            store=store,
-            rank=self._rank,
-            group=comm.saving_group(),
-            begin=begin,
-            publish=publish,
-        )
+
+        def together() -> None:
+            # A training that goes on from here does not tell of these steps again: each rank's rows
+            # are out of its hands before rank 0 learns that its part is written.
+            run.deliver(DELIVER_S)
+            distributed.save(
+                parts,
+                store=store,
+                rank=self._rank,
+                group=comm.saving_group(),
+                begin=begin,
+                publish=publish,
+            )
+
+        return together
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
