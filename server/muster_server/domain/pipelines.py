@@ -85,15 +85,15 @@ def on_one_clock(lanes: Sequence[Lane]) -> Step | None:
         return None
     shifts: dict[int, tuple[float, float]] = {0: (0.0, 0.0)}
     """Index of a lane → what to add to its times, and the error of that."""
-    todo = [0]
-    while todo:
-        at = todo.pop(0)
+    reached = [0]
+    while reached:
+        at = reached.pop(0)
         for other in range(len(lanes)):
             found = _shift(lanes[at], lanes[other]) if other not in shifts else None
             if found is not None:
                 shift, error = shifts[at]
                 shifts[other] = (shift + found[0], error + found[1])
-                todo.append(other)
+                reached.append(other)
     moved = tuple(_moved(lane, *shifts.get(index, (0.0, None))) for index, lane in enumerate(lanes))
     computing = [o for lane in moved for o in lane.operations if o.kind in COMPUTES]
     total = max(o.end_s for o in computing) - min(o.start_s for o in computing)
