@@ -6,7 +6,7 @@ The exact commands are pinned by golden tests, because users reproduce them by h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
 
@@ -44,6 +44,8 @@ class Place:
     """The interface that holds `node_address`; "" when unknown."""
     sdk_path: str = ""
     """Folder to put on PYTHONPATH so that `import muster` works; "" when it does already."""
+    attach_path: str = ""
+    """Folder whose sitecustomize measures scripts that do not measure themselves; see muster.attach."""
     loopback_interface: str = "lo"
     inherited: Mapping[str, str] = field(default_factory=dict)
     """The agent's own environment, see `inheritable`."""
@@ -110,6 +112,14 @@ def build_commands(
     ]
 
 
+def attaches(spec: AllocationSpec) -> bool:
+    """Whether Muster measures from outside: a script of the user's own, unless the document says
+    no."""
+    measure = spec.config.get("measure") or {}
+    wanted = measure.get("steps") is not False and measure.get("scripts") is not False
+    return wanted and not is_built_in_trainer(spec)
+
+
 def is_built_in_trainer(spec: AllocationSpec) -> bool:
     return tuple(spec.entrypoint[:2]) == _BUILT_IN_TRAINER
 
@@ -144,7 +154,7 @@ def shared_environment(
     """The part of the workers' environment that is the same for every allocation like `spec` on one
     node: a warm parent is started with it. Only where `why_cold` says nothing."""
     defaults = _defaults(loopback_interface, spec.num_nodes)
-    merged = _with_sdk({**inherited, **defaults, **_of_user(spec)}, sdk_path)
+    merged = _with_path({**inherited, **defaults, **_of_user(spec)}, sdk_path)
     return {k: v for k, v in merged.items() if k not in _OWN_VARIABLES}
 
 
@@ -160,13 +170,16 @@ def build_warm(spec: AllocationSpec, place: Place, *, run_id: str) -> WarmComman
         loopback_interface=place.loopback_interface,
     )
     meeting = Rendezvous(host="127.0.0.1", port=0, run_id=run_id)
-    full = _environment(spec, place)
+    # Their interpreter has started already: the parent's child attaches itself.
+    full = _environment(spec, replace(place, attach_path=""))
     workers = []
     for local_rank in range(len(spec.slots)):
         variables = _rank_variables(spec, place, meeting, local_rank)
         del variables["MASTER_PORT"]
         workers.append(variables)
     own = {k: v for k, v in full.items() if k not in shared}
+    if place.attach_path and attaches(spec):
+        own["MUSTER_ATTACH"] = "1"
     own |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
     return WarmCommand(shared=shared, own=own, workers=workers)
 
@@ -247,7 +260,8 @@ def _environment(spec: AllocationSpec, place: Place) -> dict[str, str]:
     }
     defaults = _defaults(interface, spec.num_nodes)
     merged = {**place.inherited, **defaults, **_of_user(spec), **ours}
-    return _with_sdk(merged, place.sdk_path)
+    found = _with_path(merged, place.sdk_path)
+    return _with_path(found, place.attach_path) if attaches(spec) else found
 
 
 def _defaults(interface: str, num_nodes: int) -> dict[str, str]:
@@ -271,11 +285,12 @@ def _of_user(spec: AllocationSpec) -> dict[str, str]:
     return {k: v for k, v in spec.environment.items() if not _belongs_to_launcher(k)}
 
 
-def _with_sdk(environment: dict[str, str], sdk_path: str) -> dict[str, str]:
-    if not sdk_path:
+def _with_path(environment: dict[str, str], folder: str) -> dict[str, str]:
+    """With `folder` before everything else on PYTHONPATH; "" for none."""
+    if not folder:
         return environment
     rest = environment.get("PYTHONPATH", "")
-    return {**environment, "PYTHONPATH": f"{sdk_path}:{rest}" if rest else sdk_path}
+    return {**environment, "PYTHONPATH": f"{folder}:{rest}" if rest else folder}
 
 
 def _rank_variables(

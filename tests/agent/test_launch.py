@@ -97,6 +97,32 @@ def test_warm_workers_get_what_torchruns_get(make_spec: Any) -> None:
     assert other.shared == warm.shared
 
 
+def test_scripts_of_one_s_own_are_measured_from_outside(make_spec: Any) -> None:
+    place = dataclasses.replace(PLACE, sdk_path="/sdk", attach_path="/sdk/muster/attach_site")
+
+    def path(**changes: Any) -> str:
+        spec = make_spec(launcher="torchrun", **changes)
+        (command,) = build_commands(spec, place, rendezvous=None)
+        return command.environment["PYTHONPATH"]
+
+    measured = "/sdk/muster/attach_site:/sdk"
+    assert path() == measured
+    assert path(config={"measure": {"steps": True, "comm": False}}) == measured
+    assert path(environment={"PYTHONPATH": "/libs"}) == f"{measured}:/libs"
+    # The built-in trainer measures itself; and the document may say no.
+    assert path(entrypoint=["-m", "muster.training"]) == "/sdk"
+    assert path(config={"measure": {"scripts": False}}) == "/sdk"
+    assert path(config={"measure": {"steps": False}}) == "/sdk"
+    # A forked worker's interpreter has started before: it is told, and its path stays as it is.
+    warm = build_warm(make_spec(launcher="torchrun"), place, run_id="r")
+    assert warm.own["MUSTER_ATTACH"] == "1"
+    assert (warm.shared | warm.own)["PYTHONPATH"] == "/sdk"
+    own = build_warm(
+        make_spec(launcher="torchrun", entrypoint=["-m", "muster.training"]), place, run_id="r"
+    ).own
+    assert "MUSTER_ATTACH" not in own
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -306,6 +306,26 @@ def test_reporting_workers_hear_of_a_stop_before_any_signal(shims: Any) -> None:
     assert [w.exit_code for w in info.workers] == [0, 0]
 
 
+def test_a_script_that_is_measured_from_outside_gets_the_signal_at_once(shims: Any) -> None:
+    # It reports, but nothing in it listens: half of the grace would be lost.
+    attached = REPORTER.replace('backend="gloo"', 'backend="gloo", attached=True')
+    assert attached != REPORTER
+    shim = shims(
+        "import signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *a: (print('saving', flush=True), sys.exit(0)))\n"
+        + attached
+        + "time.sleep(600)\n",
+        stop_grace_s=600.0,
+    )
+    shim.start()
+    shim.wait_state("RUNNING")
+    _wait_for_records(shim, wire.MetricsRecord, 2)
+    shim.command("stop", reason="make room", kind="preempt")
+    info = shim.wait_exit(timeout_s=60)
+    assert info.cause == "stopped"
+    assert shim.log(0).read_text() == "saving\n"
+
+
 def test_survivors_of_a_failed_gang_are_ended_at_once(shims: Any) -> None:
     # Deaf to the request, as a rank is that waits in a collective for one that died elsewhere.
     shim = shims(REPORTER + "time.sleep(600)\n", stop_grace_s=300.0)

@@ -42,9 +42,11 @@ def test_torchrun_on_one_node_finishes(shims: Any) -> None:
     assert sorted(out(shim, i) for i in (0, 1)) == ["0 0 2 2\n", "1 0 2 2\n"]
     assert "RUNNING" in shim.states()
     workers = shim.of(wire.WorkerRecord)
-    assert sorted((w.rank, w.world_size, w.reports) for w in workers) == [
-        (0, 2, False),
-        (1, 2, False),
+    assert sorted({(w.rank, w.world_size, w.reports, w.attached) for w in workers}) == [
+        (0, 2, False, False),  # found by the shim
+        (0, 2, True, True),  # said by itself, which Muster has put itself into
+        (1, 2, False, False),
+        (1, 2, True, True),
     ]
     assert all(w.master_port > 0 for w in workers)
 

@@ -121,7 +121,8 @@ def test_what_cannot_be_profiled_is_named(running, ask, member_client, show):
     fields = {f["path"]: f["message"] for f in refused.json()["error"]["fields"]}
     assert fields == {
         "ranks[1]": "rank 0 is there twice",
-        "ranks[2]": "the script has not called muster.init() on rank 2",
+        "ranks[2]": "rank 2 reports nothing: its script has not called muster.init(), and no optimizer "
+        "of torch has made a step in it",
         "ranks[3]": "there is no running rank 7",
     }
     assert ask(steps=21).status_code == 422

@@ -26,7 +26,7 @@ import torch.distributed as dist
 from muster import device_time
 from muster.collectives import POINT_TO_POINT, Collective, cpu_ns, log, now_ns
 from muster.progress import GroupCount, watch
-from muster.run import init
+from muster.run import current
 from muster.sinks import warn
 
 BACKEND = "muster_gloo"
@@ -48,7 +48,7 @@ def backend(wanted: str | None = None, *, measure: bool | None = None) -> str:
     if wanted is None:
         wanted = "nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     if measure is None:
-        measure = init().measures_steps and init().measures_comm
+        measure = current().measures_steps and current().measures_comm
     if wanted != "gloo" or not measure:
         return wanted
     try:
@@ -68,7 +68,9 @@ def register() -> None:
 
 def is_measured() -> bool:
     """Whether the default process group is the measured one."""
-    return bool(dist.is_available() and dist.is_initialized() and dist.get_backend() == BACKEND)
+    if not (dist.is_available() and dist.is_initialized()):
+        return False
+    return isinstance(dist.group.WORLD, MeasuredGroup)
 
 
 @contextlib.contextmanager
@@ -284,6 +286,7 @@ class MeasuredGroup(dist.ProcessGroup):
         self._tells_end: dict[str, bool] = {}
         """Of each kind so far: whether gloo tells when one is over."""
         self._label = ""
+        self._shown_backend = BACKEND
         # The base class reads name, description and bound device from the registered backend;
         # without it DeviceMesh fails with "ProcessGroup name not set".
         custom = dist.ProcessGroup.BackendType.CUSTOM
@@ -297,7 +300,14 @@ class MeasuredGroup(dist.ProcessGroup):
         return self._place[0]
 
     def getBackendName(self) -> str:
-        return BACKEND
+        return self._shown_backend
+
+    def be_called_gloo(self) -> None:
+        """For a script that asked for gloo and knows no other name."""
+        gloo = dist.ProcessGroup.BackendType.GLOO
+        self._register_backend(torch.device("cpu"), gloo, self._gloo)
+        self._set_default_backend(gloo)
+        self._shown_backend = dist.Backend.GLOO
 
     def _report(self) -> GroupCount:
         """Tell Muster about this group."""
@@ -311,10 +321,10 @@ class MeasuredGroup(dist.ProcessGroup):
         kind, name = "custom", self._label
         if description.startswith("mesh_"):
             kind = description.removeprefix("mesh_")
-            if self.size() < init().info.world_size:
+            if self.size() < current().info.world_size:
                 # Each slice of the mesh has a group of this name; figures of them are compared.
                 name = f"{self._label}@{self._global_ranks[0]}"
-        init().report_group(name, self._global_ranks, kind, backend="gloo")
+        current().report_group(name, self._global_ranks, kind, backend="gloo")
         return watch.add_group(name)
 
     def _launch(

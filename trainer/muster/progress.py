@@ -119,6 +119,11 @@ class Watch:
         """The one whose phases are shown: the last one made."""
         self._timer = weakref.ref(timer)
 
+    @property
+    def timer(self) -> Phased | None:
+        """The one that was made last, if it is still there."""
+        return self._timer() if self._timer is not None else None
+
     @contextlib.contextmanager
     def waiting(self, kind: str, rank: int) -> Iterator[None]:
         """While a message from or to this global rank is waited for."""
@@ -130,7 +135,7 @@ class Watch:
 
     def look(self) -> dict[str, Any]:
         """The fields of a `wire.WorkerProgress` that the worker itself knows."""
-        timer = self._timer() if self._timer is not None else None
+        timer = self.timer
         phase, since = timer.where() if timer is not None else ("", 0)
         wait = self._wait
         return {

@@ -49,8 +49,15 @@ class Run:
     """This worker's line to Muster. Methods may be called from any thread."""
 
     def __init__(
-        self, around: Surroundings, sink: Sink, trial: TrialConfig, *, defaults: Mapping[str, Any]
+        self,
+        around: Surroundings,
+        sink: Sink,
+        trial: TrialConfig,
+        *,
+        defaults: Mapping[str, Any],
+        is_attached: bool = False,
     ) -> None:
+        """is_attached: the script has not asked for it, see `muster.attach`; until `called`."""
         self._around = around
         self._sink = sink
         self._trial = trial
@@ -60,6 +67,7 @@ class Run:
         self._described: tuple[str, str, str] | None = None
         self._own_stop: StopNotice | None = None
         self._is_stopping = False
+        self._is_attached = is_attached
         self.before_checkpoint: list[Callable[[], None]] = []
         """Called before a checkpoint is registered, so that averaged rows are sent first."""
         self._describe()
@@ -83,6 +91,11 @@ class Run:
     @property
     def seed(self) -> int:
         return self._trial.seed
+
+    @property
+    def resume_step(self) -> int:
+        """The step of the checkpoint to continue from; 0 for a fresh start."""
+        return self._around.resume_step
 
     @property
     def is_managed(self) -> bool:
@@ -347,6 +360,15 @@ class Run:
             warn(f"some reports were not taken within {timeout_s:g} s and are lost")
         return delivered
 
+    def called(self, defaults: Mapping[str, Any]) -> None:
+        """The script has called `init`, with these defaults."""
+        self._defaults.update(defaults)
+        if self._is_attached:
+            self._is_attached = False
+            self._described = None
+            self._describe()
+            _report_uncaught(self)
+
     @_never_raises
     def _describe(self) -> None:
         """Say hello, and again when torch and its process group are known."""
@@ -371,6 +393,7 @@ class Run:
                 device=device,
                 backend=backend,
                 reports=True,
+                attached=self._is_attached,
                 torch_version=torch_version,
             )
         )
@@ -393,19 +416,30 @@ def init(*, hparams: Mapping[str, Any] | None = None) -> Run:
         values when it runs without Muster.
     Raises ValueError when MUSTER_CONFIG_FILE is set but unreadable; nothing else.
     """
+    run = _make_run(is_attached=False)
+    run.called(hparams or {})
+    return run
+
+
+def current() -> Run:
+    """As `init`, but it does not count as a call of the script, which may know nothing of us."""
+    return _make_run(is_attached=True)
+
+
+def _make_run(*, is_attached: bool) -> Run:
     global _run
     with _run_lock:
         if _run is None:
             around = surroundings()
             trial = read_config(around.config_file)
-            _run = Run(around, _make_sink(around), trial, defaults=hparams or {})
+            sink = _make_sink(around)
+            _run = Run(around, sink, trial, defaults={}, is_attached=is_attached)
+            if not is_attached:
+                _report_uncaught(_run)
             window.answer = _run.answer
             atexit.register(_run.close)
-            _report_uncaught(_run)
             stacks.install()
             os.register_at_fork(after_in_child=_forget_sink)
-        elif hparams:
-            _run._defaults.update(hparams)
         return _run
 
 
@@ -521,6 +555,8 @@ def _torch_facts() -> tuple[str, str, str]:
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         backend = str(distributed.get_backend()).removeprefix("muster_")
+        if backend == "undefined":  # left to torch, which then takes one
+            backend = str(distributed.get_backend_config()).partition(",")[0].partition(":")[2]
     return str(version), device, backend
 
 

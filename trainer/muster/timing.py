@@ -17,7 +17,7 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from muster import collectives
 from muster.collectives import Collective, FastestTransfers, Segment, cpu_ns, now_ns
@@ -231,6 +231,10 @@ class StepTimer:
         optimizer.register_step_pre_hook(lambda *_: self._switch("optimizer"))
         optimizer.register_step_post_hook(lambda *_: self._switch("other"))
 
+    def enter(self, phase: str) -> None:
+        """The training thread is in `phase` from now on. For hooks, which see no end of a block."""
+        self._switch(phase)
+
     def _switch(self, phase: str) -> None:
         now = now_ns()
         if now > self._since:
@@ -251,7 +255,7 @@ class StepTimer:
         step: int,
         *,
         samples: int | None = None,
-        samples_of_all: int | None = None,
+        samples_of_all: int | Literal["unknown"] | None = None,
         metrics: Mapping[str, Any] | None = None,
         epoch: float | None = None,
         num_steps_planned: int | None = None,
@@ -260,7 +264,8 @@ class StepTimer:
 
         samples: how many this rank processed.
         samples_of_all: how many all ranks processed together; without it, all are taken to have
-            processed as many as this one. Rank 0 reports it as throughput/samples_per_s.
+            processed as many as this one. Rank 0 reports it as throughput/samples_per_s; not when it
+            is "unknown".
         metrics: values of your own for the same row.
         """
         self._switch("other")
@@ -315,7 +320,9 @@ class StepTimer:
             warn_once(problem)
         self._window.add(Row(step, 0, values, epoch, num_steps_planned))
 
-    def _measure(self, step: int, samples: int | None, samples_of_all: int | None) -> None:
+    def _measure(
+        self, step: int, samples: int | None, samples_of_all: int | Literal["unknown"] | None
+    ) -> None:
         segments = self._segments
         records, overhead_ns = collectives.log.take()
         step_ns = sum(s.end - s.start for s in segments)
@@ -328,6 +335,8 @@ class StepTimer:
         cost_ns = overhead_ns + self._own_cost_ns
         if samples is not None and samples_of_all is None:
             samples_of_all = samples * self._run.info.world_size
+        elif samples_of_all == "unknown":
+            samples_of_all = None
         sums.add_step(step_ns, cost_ns, samples, samples_of_all)
         self._cost_ns += cost_ns
         self._wall_ns += step_ns

@@ -300,6 +300,16 @@ def _become(request: dict[str, Any], number: int) -> None:
     os.environ.clear()
     os.environ.update({**request["shared"], **worker["variables"]})
     _reset_modules()
+    if os.environ.pop("MUSTER_ATTACH", ""):
+        _attach()
+
+
+def _attach() -> None:
+    """Have the script measured, as a new interpreter does that finds our sitecustomize."""
+    try:
+        importlib.import_module("muster.attach").install()
+    except Exception as error:  # an interpreter in which nothing of ours works
+        sys.stderr.write(f"muster: steps are not measured: {type(error).__name__}: {error}\n")
 
 
 def _highest_fd() -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import muster
 from muster import __version__, wire
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.interpreters import Interpreter, InterpreterError, describe, is_our_own
@@ -91,6 +92,7 @@ def prepare(
             node_address=options.node_address,
             network_interface=options.network_interface,
             sdk_path="" if is_our_own(python) else options.sdk_path,
+            attach_path=str(Path(muster.__file__).with_name("attach_site")),
             loopback_interface=LOOPBACK_INTERFACE,
             inherited=inheritable(environment),
         ),

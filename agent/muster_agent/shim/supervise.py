@@ -319,8 +319,8 @@ class Shim:
     async def _stop(self) -> None:
         """Ask, insist, and give up waiting when the grace is over.
 
-        Workers that report hear of it on their socket and get half of the grace to end by
-        themselves (nearly all of it once they say that they are winding down); then SIGTERM.
+        Workers whose script uses the SDK hear of it on their socket and get half of the grace to
+        end by themselves (nearly all of it once they say that they are winding down); then SIGTERM.
         Others get SIGTERM at once. So do all of a gang that has failed elsewhere: nobody goes on
         from what they would still do, and they are given no longer than failed siblings.
         """
@@ -336,7 +336,8 @@ class Shim:
             )
         )
         began = time.monotonic()
-        patience_s = grace_s * 0.5 if self.reports.workers and not is_urgent else 0.0
+        listens = any(not worker.attached for worker in self.reports.workers)
+        patience_s = grace_s * 0.5 if listens and not is_urgent else 0.0
         was_terminated = False
         workers_gone_at: float | None = None
         while not self._has_ended() and self.commands.kill is None:

@@ -7499,6 +7499,11 @@ export interface components {
          */
         WorkerRecord: {
             /**
+             * Attached
+             * @default false
+             */
+            attached: boolean;
+            /**
              * Backend
              * @default
              */

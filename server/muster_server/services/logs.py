@@ -23,6 +23,8 @@ CHUNK_BYTES = 65_536
 
 OPEN_LINE_BYTES = 16_384
 """Of a line whose end has not come, held to judge its level when it does."""
+OPEN_LINE_CHUNKS = 64
+"""Pieces that it came in, of those."""
 
 Stream = Literal["stdout", "stderr"]
 
@@ -69,7 +71,7 @@ def append(
     position = row.size_bytes
     levels = {level: getattr(last, f"num_{level}") if last else 0 for level in LEVELS}
     is_open = last is not None and row.num_lines > line
-    begun = _open_line(session, row.id, last.offset) if last and is_open else b""
+    begun = _open_line(session, row.id) if is_open and b"\n" in data else b""
     chunks = []
     for at in range(0, len(new), CHUNK_BYTES):
         piece = bytes(new[at : at + CHUNK_BYTES])
@@ -100,16 +102,22 @@ def append(
     return position
 
 
-def _open_line(session: Session, stream_id: int, offset: int) -> bytes:
-    """The end of the stream after its last line end, as far as its last chunk holds it: a line that
-    came in more pieces is judged by its last ones."""
-    data = session.scalar(
-        select(LogChunkRow.data).where(
-            LogChunkRow.stream_id == stream_id, LogChunkRow.offset == offset
-        )
+def _open_line(session: Session, stream_id: int) -> bytes:
+    """The end of the stream after its last line end: at most OPEN_LINE_BYTES of OPEN_LINE_CHUNKS. A
+    line that came in more pieces is judged by its last ones."""
+    chunks = session.execute(
+        select(LogChunkRow.data, LogChunkRow.num_newlines)
+        .where(LogChunkRow.stream_id == stream_id)
+        .order_by(LogChunkRow.offset.desc())
+        .limit(OPEN_LINE_CHUNKS)
     )
-    piece = zlib.decompress(data) if data is not None else b""
-    return piece[piece.rfind(b"\n") + 1 :][-OPEN_LINE_BYTES:]
+    begun = b""
+    for data, num_newlines in chunks:
+        piece = zlib.decompress(data)
+        begun = piece[piece.rfind(b"\n") + 1 :] + begun
+        if num_newlines or len(begun) >= OPEN_LINE_BYTES:
+            break
+    return begun[-OPEN_LINE_BYTES:]
 
 
 def _locked_stream(

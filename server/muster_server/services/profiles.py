@@ -147,7 +147,8 @@ def _chosen(session: Session, trial: TrialRow, ranks: Sequence[int]) -> dict[int
             problems.append(
                 FieldProblem(
                     f"ranks[{index}]",
-                    f"the script has not called muster.init() on rank {rank}",
+                    f"rank {rank} reports nothing: its script has not called muster.init(), and no "
+                    "optimizer of torch has made a step in it",
                     "Call muster.init() in the script: the profiler runs inside the process.",
                 )
             )

@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from muster_server.db.engine import Database
@@ -53,6 +53,7 @@ pieces = st.lists(
 
 @settings(max_examples=15, deadline=None)
 @given(pieces, st.integers(1, 3))
+@example(written=[("WAR", 0), ("WAR", 0), ("N d\n", 0)], ranks=1)
 def test_what_is_counted_is_what_was_logged(written: list[tuple[str, int]], ranks: int) -> None:
     database = Database("sqlite://")
     Base.metadata.create_all(database.engine)

@@ -53,7 +53,9 @@ class WorkerRecord:
     device: str = ""
     backend: str = ""
     reports: bool = False
-    """True when the process uses the SDK (it said hello on the socket)."""
+    """True when the process reports what it does (it said hello on the socket)."""
+    attached: bool = False
+    """True when the script itself has not called the SDK: Muster has put itself in to measure."""
     torch_version: str = ""
 
 

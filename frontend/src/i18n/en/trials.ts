@@ -142,7 +142,7 @@ export const trials = {
     title: "Progress",
     note: "collectives called and completed in each process group",
     moving: "It moves on: nobody is waited for.",
-    unknown: "No rank has said how far it is: that takes muster.init() in the script.",
+    unknown: "No rank has said how far it is: that takes a first step of a torch optimizer, or muster.init() in the script.",
     still: "Nothing has moved for {{time}}",
     nobody: "No rank can be named. When all are in the same collective, it is the network between them, or sizes that differ.",
     kind: {

@@ -142,7 +142,7 @@ export const trials: Same<typeof english> = {
     title: "进展",
     note: "每个进程组中已调用和已完成的集合通信",
     moving: "训练在前进，没有需要等待的进程。",
-    unknown: "没有进程报告进展：脚本需要调用 muster.init()。",
+    unknown: "没有进程报告进展：脚本需要完成 torch 优化器的第一步，或调用 muster.init()。",
     still: "已有 {{time}} 没有任何进展",
     nobody: "无法指出具体进程。若所有进程都在同一个集合通信中，原因是它们之间的网络，或张量大小不一致。",
     kind: {

@@ -155,6 +155,9 @@ class Measure(Section):
     throughput). `false` turns all of it off; what a script logs by itself is kept."""
     comm: bool = True
     """Time communication per collective, as a part of that."""
+    scripts: bool = True
+    """Measure the steps of a script of your own that does not do so itself, too, as far as that can
+    be done from outside."""
     peak_tflops: float | None = Field(default=None, gt=0, le=1e9)
     """What one device can do, in 10¹² operations per second: MFU is reported as a share of it. By
     default what the maker says of the GPU in use; CPUs have none, and no MFU."""

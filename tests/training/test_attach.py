@@ -1,0 +1,174 @@
+"""Scripts that know nothing of Muster, measured from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import muster
+from muster.testing.jobs import PARTS, Job, Start
+from muster_server.domain.steps import Group, analyse
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
+
+PLAIN = Path(__file__).with_name("workers") / "plain"
+SITE = Path(muster.__file__).with_name("attach_site")
+DELAY_MS = 100.0
+
+
+def told_loss(job: Job) -> list[str]:
+    return [re.findall(r"loss (\S+)", w.communicate()[0])[0] for w in job.workers]
+
+
+@pytest.fixture
+def ddp(start: Start) -> Job:
+    delay = f"{DELAY_MS / 1000}"
+    return start("ddp", workers=2, script=PLAIN / "ddp.py", DELAY_S=delay, MUSTER_ATTACH="1").wait()
+
+
+def test_a_plain_script_is_measured_and_trains_as_without(ddp: Job, start: Start) -> None:
+    rows = {rank: ddp.rows(rank) for rank in (0, 1)}
+    for rank in (0, 1):
+        # 10 steps in each of two epochs; what lies before the end of the first is no step.
+        assert set(rows[rank]) == set(range(2, 21))
+        for row in rows[rank].values():
+            parts = [row[name] for name in PARTS if name in row]
+            assert sum(parts) == pytest.approx(row["time/step_ms"], rel=1e-6)
+    full = [row for row in rows[0].values() if "comm/count" in row]
+    assert full
+    assert {"comm/world/all_reduce/bytes", "memory/rss_bytes"} <= set(full[-1])
+    assert full[-1]["comm/world/all_reduce/bytes"] >= 4 * (16 * 3 + 3)
+    # Who is late, and with what, is found as for a script that measures itself.
+    slow = [row for step, row in rows[1].items() if step != 11]
+    assert all(row["time/data_wait_ms"] >= DELAY_MS for row in slow)
+    ranks = {
+        rank: {
+            name: {step: row[name] for step, row in of_rank.items() if name in row}
+            for name in {n for row in of_rank.values() for n in row}
+        }
+        for rank, of_rank in rows.items()
+    }
+    groups = {g["name"]: Group(name=g["name"], ranks=tuple(g["ranks"])) for g in ddp.lines("group")}
+    culprit = analyse(ranks, list(groups.values())).culprit
+    assert culprit is not None
+    assert (culprit.rank, culprit.part) == (1, "time/data_wait_ms")
+    # A validation of ten delays lies between the steps 10 and 11, and is in none of them.
+    assert rows[0][11]["time/step_ms"] < 10 * DELAY_MS
+    # Its sampler deals the samples out, so all ranks together are known.
+    assert {row["throughput/samples_per_s"] for row in rows[0].values()}
+    assert all("throughput/samples_per_s" not in row for row in rows[1].values())
+
+    alone = start("alone", workers=2, script=PLAIN / "ddp.py", DELAY_S="0").wait()
+    assert told_loss(ddp) == told_loss(alone)
+    assert not (alone.folder / "reports.jsonl").exists()
+
+
+def test_what_the_workers_say_of_themselves(ddp: Job) -> None:
+    hellos = ddp.lines("hello")
+    assert {(h["rank"], h["attached"]) for h in hellos} == {(0, True), (1, True)}
+    assert {h["backend"] for h in hellos} == {"", "gloo"}
+    (message,) = ddp.lines("message")
+    assert "measured from outside" in message["text"]
+
+
+def test_fsdp_on_a_mesh_without_a_loader(start: Start) -> None:
+    job = start("fsdp", workers=2, script=PLAIN / "fsdp.py", MUSTER_ATTACH="1").wait()
+    rows = job.rows(0)
+    assert max(rows) == 8  # rows of fast steps are averaged
+    full = [row for row in rows.values() if "comm/count" in row]
+    assert full
+    for row in full:
+        counts = {n: v for n, v in row.items() if n.endswith("/count") and n != "comm/count"}
+        assert sum(counts.values()) == row["comm/count"]
+        assert any("reduce_scatter" in name for name in counts)
+        assert any("all_gather" in name for name in counts)
+    assert all(row["time/forward_ms"] > 0 for row in rows.values())
+    assert all(row["time/data_wait_ms"] == 0 for row in rows.values())
+    # Nobody says whether the ranks see the same samples.
+    assert all("throughput/samples_per_s" not in row for row in rows.values())
+    assert {h["backend"] for h in job.lines("hello")} == {"", "gloo"}
+
+
+def test_of_two_optimizers_one_ends_the_steps(start: Start) -> None:
+    job = start("two", script=PLAIN / "two_optimizers.py", MUSTER_ATTACH="1").wait()
+    # 10 steps of both; then the second alone: its first one goes by before it is the one that ends steps.
+    assert max(job.rows(0)) == 19
+    assert {row["throughput/samples_per_s"] > 0 for row in job.rows(0).values()} == {True}
+
+
+def test_a_script_that_measures_itself_is_left_alone(start: Start) -> None:
+    job = start("itself", script=PLAIN / "measures_itself.py", MUSTER_ATTACH="1").wait()
+    steps = set(job.rows(0))
+    assert steps >= set(range(100, 105))
+    assert steps - set(range(100, 105)) <= {2, 3}
+    assert [h["attached"] for h in job.lines("hello")][-1] is False
+
+
+def test_nothing_is_measured_where_the_document_says_so(start: Start) -> None:
+    job = start(
+        "off",
+        script=PLAIN / "two_optimizers.py",
+        document={"measure": {"steps": False}},
+        MUSTER_ATTACH="1",
+    ).wait()
+    assert not job.rows(0)
+
+
+def test_a_new_interpreter_finds_us_and_its_own_sitecustomize(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('theirs')\n")
+    script = (
+        "import os, subprocess, sys\n"
+        "print('muster.attach' in sys.modules, 'torch' in sys.modules, flush=True)\n"
+        "print(os.environ['PYTHONPATH'], flush=True)\n"
+        "print('attach_site' in ' '.join(sys.path))\n"
+        "print(len([f for f in sys.meta_path if type(f).__module__ == 'muster.attach']))\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": f"{SITE}{os.pathsep}{tmp_path}"}
+
+    def run(**more: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environ | more,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert not done.stderr
+        return done.stdout.splitlines()
+
+    # A worker: what it starts itself is not to be measured.
+    assert run(LOCAL_RANK="0") == ["theirs", "True False", str(tmp_path), "False", "1"]
+    # The launcher, whose workers need the path.
+    assert run() == ["theirs", "False False", environ["PYTHONPATH"], "False", "0"]
+
+
+def test_an_interpreter_without_muster_runs_the_script_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "muster.py").write_text("raise ImportError('another muster')\n")
+    done = subprocess.run(
+        [sys.executable, "-c", "print('trained')"],
+        env={**os.environ, "PYTHONPATH": f"{SITE}{os.pathsep}{tmp_path}", "LOCAL_RANK": "0"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    assert "muster: steps are not measured: ImportError: another muster" in done.stderr
+
+
+def test_every_call_of_torch_distributed_does_what_it_does_without_us(start: Start) -> None:
+    def said(name: str, **environ: str) -> list[list[str]]:
+        job = start(name, workers=2, script=PLAIN / "every_call.py", **environ).wait()
+        return [
+            [line for line in w.communicate()[0].splitlines() if line.startswith("told ")]
+            for w in job.workers
+        ]
+
+    with_us, without = said("with", MUSTER_ATTACH="1"), said("without")
+    assert len(without[0]) > 35
+    assert with_us == without
