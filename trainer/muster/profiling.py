@@ -61,7 +61,11 @@ class ProfileWindow:
     def look(self) -> None:
         """To be called often: gives up an order that takes too long."""
         if self._order is not None and time.monotonic() > self._since + self._timeout_s:
-            how = "StepTimer.end_step" if self.has_timer else "muster.log with a step"
+            how = (
+                "StepTimer.end_step, or its optimizer's step when it is measured from outside"
+                if self.has_timer
+                else "muster.log with a step"
+            )
             self._end(
                 problem=f"its steps did not end within {self._timeout_s:g} s; a step ends where this "
                 f"rank calls {how}"

@@ -30,38 +30,38 @@ export function stepParts(latest: Latest): Record<StepPart, number> {
 /** Smallest share of the step that a part is shown with. */
 export const LEAST_SHARE = 0.001;
 
+/** Share of the step from which on a part is what the step is bound by, as of a diagnosis with probes. */
+export const BOUND_SHARE = 0.1;
+
 export interface Diagnosis {
   kind: "comm" | "bubble" | "data" | "checkpoint" | "compute" | "unknown";
   /** Share of the step that the named part takes, 0..1. */
   share: number;
-  /** comm: accumulation that would bound its share near 10 %. */
-  accumulate?: number;
+  /** comm: accumulation over so many micro-batches, and the share that is left then. */
+  accumulate?: { k: number; share: number };
 }
 
 /**
- * What to look at first. Communication and a pipeline's bubble count from 20 %, waiting for data from
- * 15 %, checkpoints from 10 % of the step; otherwise the step is compute-bound. With accumulation over k micro-batches the
- * exposed communication is paid once per k: share(k) = c / (c + k·(step − c)).
+ * What to look at first: the largest of what is no computation, where it takes at least BOUND_SHARE.
+ * With accumulation over k micro-batches the exposed communication is paid once per k:
+ * share(k) = c / (c + k·(step − c)); k is the smallest, of at least 2, that brings it below BOUND_SHARE.
  */
 export function diagnose(latest: Latest): Diagnosis {
   const parts = stepParts(latest);
   const total = STEP_PARTS.reduce((sum, part) => sum + parts[part], 0);
   if (total <= 0) return { kind: "unknown", share: 0 };
-  const comm = parts["comm/exposed_ms"];
-  const share = comm / total;
-  const bubble = parts["pipeline/bubble_ms"] / total;
-  if (bubble >= 0.2 && bubble >= share) return { kind: "bubble", share: bubble };
-  if (share >= 0.2) {
-    const rest = Math.max(1e-9, total - comm);
-    const accumulate = Math.min(64, Math.max(2, Math.ceil((comm * 9) / rest)));
-    return { kind: "comm", share, accumulate };
-  }
-  const data = parts["time/data_wait_ms"] / total;
-  if (data >= 0.15) return { kind: "data", share: data };
-  const checkpoint = parts["time/checkpoint_ms"] / total;
-  if (checkpoint >= 0.1) return { kind: "checkpoint", share: checkpoint };
-  const compute = (parts["time/forward_ms"] + parts["time/backward_ms"]) / total;
-  return { kind: "compute", share: compute };
+  const costs = [
+    { kind: "comm" as const, ms: parts["comm/exposed_ms"] },
+    { kind: "bubble" as const, ms: parts["pipeline/bubble_ms"] },
+    { kind: "data" as const, ms: parts["time/data_wait_ms"] },
+    { kind: "checkpoint" as const, ms: parts["time/checkpoint_ms"] },
+  ];
+  const { kind, ms } = costs.reduce((most, cost) => (cost.ms > most.ms ? cost : most));
+  if (ms < BOUND_SHARE * total) return { kind: "compute", share: (parts["time/forward_ms"] + parts["time/backward_ms"]) / total };
+  if (kind !== "comm") return { kind, share: ms / total };
+  const rest = Math.max(1e-9, total - ms);
+  const k = Math.min(64, Math.max(2, Math.ceil((ms * (1 / BOUND_SHARE - 1)) / rest)));
+  return { kind, share: ms / total, accumulate: { k, share: ms / (ms + k * rest) } };
 }
 
 /** Range list for ranks: [0,1,2,5,7,8] → "0–2, 5, 7–8". */

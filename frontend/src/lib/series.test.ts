@@ -9,7 +9,6 @@ import {
   logTicks,
   mergeTail,
   nonFinite,
-  recentMean,
   smooth,
   tailStart,
   toColumns,
@@ -106,13 +105,6 @@ test("log ticks are few and inside", () => {
   expect(logTicks(1e-6, 10)).toEqual([1e-6, 1e-4, 1e-2, 1]);
   expect(logTicks(0.15, 8)).toEqual([0.2, 0.5, 1, 2, 5]);
   expect(logTicks(0, 1)).toEqual([]);
-});
-
-test("a recent mean weighs by points and skips NaN", () => {
-  const c = columns([1, 2, 3], [100, 2, 4]);
-  expect(recentMean(c, 2)).toBe(3);
-  expect(recentMean(columns([1], ["NaN"]), 5)).toBeUndefined();
-  expect(recentMean(undefined, 5)).toBeUndefined();
 });
 
 test("charts: loss first, validation on its training chart, groups in order", () => {

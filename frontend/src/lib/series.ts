@@ -179,20 +179,6 @@ export function nonFinite(columns: Columns): NonFinite[] {
   return out;
 }
 
-/** Mean over the last `buckets` entries, each weighted by its points; undefined without any. */
-export function recentMean(columns: Columns | undefined, buckets: number): number | undefined {
-  if (!columns) return undefined;
-  let sum = 0;
-  let weight = 0;
-  for (let i = Math.max(0, columns.step.length - buckets); i < columns.step.length; i += 1) {
-    const value = columns.mean[i] ?? Number.NaN;
-    if (!Number.isFinite(value)) continue;
-    sum += value * (columns.count[i] ?? 1);
-    weight += columns.count[i] ?? 1;
-  }
-  return weight > 0 ? sum / weight : undefined;
-}
-
 /** Ticks of a log axis: powers of ten, at most six; 1-2-5 between them when there is room. */
 export function logTicks(min: number, max: number): number[] {
   if (!(min > 0) || !(max > min)) return min > 0 ? [min] : [];

@@ -35,8 +35,9 @@ describe("diagnosis", () => {
     const result = of(31, 0, 69);
     expect(result.kind).toBe("comm");
     expect(result.share).toBeCloseTo(0.31);
-    const k = result.accumulate ?? 1;
-    expect(31 / (31 + k * 69)).toBeLessThanOrEqual(0.1);
+    const { k, share } = result.accumulate ?? { k: 1, share: 1 };
+    expect(share).toBeCloseTo(31 / (31 + k * 69));
+    expect(share).toBeLessThanOrEqual(0.1);
     expect(31 / (31 + (k - 1) * 69)).toBeGreaterThan(0.1);
   });
   test("a pipeline's bubble is not communication", () => {
@@ -45,6 +46,9 @@ describe("diagnosis", () => {
   });
   test("data, compute, unknown", () => {
     expect(of(5, 30, 65).kind).toBe("data");
+    // The larger one is named, and an eighth of the step is not "nothing holds it back".
+    expect(of(20, 30, 50).kind).toBe("data");
+    expect(of(13, 2, 85)).toEqual({ kind: "comm", share: 0.13, accumulate: { k: 2, share: 13 / (13 + 2 * 87) } });
     expect(of(5, 5, 90).kind).toBe("compute");
     expect(diagnose({}).kind).toBe("unknown");
     expect(diagnose({ "time/forward_ms": "NaN" }).kind).toBe("unknown");

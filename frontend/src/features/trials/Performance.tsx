@@ -10,25 +10,22 @@ import { useTranslation } from "react-i18next";
 import { type TrialDetail, trialPerformance, type TrialPerformance, trialWorkers } from "../../api/queries";
 import chartCss from "../../charts/chart.module.css";
 import { SeriesChart } from "../../charts/SeriesChart";
-import type { SeriesStore } from "../../charts/SeriesStore";
 import { StackedSteps } from "../../charts/StackedSteps";
 import { Empty, Notice, Section } from "../../components/basics";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
-import { diagnose, type Diagnosis as DiagnosisResult, STEP_PARTS, type StepPart } from "../../lib/perf";
-import { recentMean } from "../../lib/series";
+import { diagnose, STEP_PARTS, type StepPart } from "../../lib/perf";
 import { isTerminal } from "../../lib/states";
 import { trialSource } from "./Metrics";
 import { Foreseen } from "./Foreseen";
 import { PipelineFigure } from "./PipelineFigure";
 import { Profiles } from "./Profiles";
 import { MemoryTable, RankTable, StageTable, TrafficTable } from "./PerformanceTables";
+import { recentOf } from "./recent";
 import { Staleness } from "./Staleness";
 import { useSeriesStore } from "./useSeriesStore";
 
-/** Buckets that a diagnosis looks at. */
-const WINDOW = 10;
 const CURVES = ["comm/overhead_ratio", "throughput/samples_per_s", "throughput/mfu"];
 
 export function Performance({ trial }: { trial: TrialDetail }) {
@@ -79,7 +76,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   return (
     <>
       <div style={{ marginBottom: 12 }}>{diagnose}</div>
-      <Diagnosis store={bars} blamed={Boolean(measured.data?.culprit)} />
+      <Diagnosis summary={trial.summary} blamed={Boolean(measured.data?.culprit)} />
       {measured.data?.culprit ? <Culprit culprit={measured.data.culprit} /> : null}
       <Section
         title={t("perf.breakdown")}
@@ -132,24 +129,20 @@ function Measured({ trial, data, nodes }: { trial: TrialDetail; data: TrialPerfo
   );
 }
 
-/** Over the last buckets, not the last step: single steps jump. Where a rank is blamed, communication
+/** Over the newest steps, as the figures above: single steps jump. Where a rank is blamed, communication
  * is waiting for it, and advice on communication would mislead. */
-function Diagnosis({ store, blamed }: { store: SeriesStore; blamed: boolean }) {
+function Diagnosis({ summary, blamed }: { summary: TrialDetail["summary"]; blamed: boolean }) {
   const { t } = useTranslation();
-  const [result, setResult] = useState<DiagnosisResult | null>(null);
-  useEffect(() => {
-    const read = (): void => {
-      const next = diagnose(Object.fromEntries(STEP_PARTS.map((part) => [part, recentMean(store.get(part)[0], WINDOW)])));
-      setResult((before) => (JSON.stringify(before) === JSON.stringify(next) ? before : next));
-    };
-    read();
-    return store.subscribe(read);
-  }, [store]);
-  if (!result || result.kind === "unknown" || (blamed && (result.kind === "comm" || result.kind === "compute"))) return null;
+  const recent = STEP_PARTS.map((part) => [part, recentOf(summary[part])] as const);
+  const result = diagnose(Object.fromEntries(recent.map(([part, found]) => [part, found?.mean])));
+  const count = Math.max(0, ...recent.map(([, found]) => found?.count ?? 0));
+  if (result.kind === "unknown" || (blamed && (result.kind === "comm" || result.kind === "compute"))) return null;
+  const { k, share } = result.accumulate ?? { k: 1, share: 0 };
+  const advice = result.kind === "comm" ? t("perf.advice.comm", { k, share: format.pct(share) }) : t(`perf.advice.${result.kind}`);
   return (
     <div data-testid="diagnosis">
       <Notice tone={result.kind === "compute" ? "ok" : "warn"} title={t(`perf.diagnosis.${result.kind}`, { share: format.pct(result.share) })}>
-        {result.kind === "comm" ? t("perf.advice.comm", { k: result.accumulate ?? 2 }) : t(`perf.advice.${result.kind}`)}
+        {advice} {t("perf.ofSteps", { count })}
       </Notice>
     </div>
   );

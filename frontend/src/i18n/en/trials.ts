@@ -68,7 +68,7 @@ export const trials = {
   },
   perf: {
     none: "No step times were reported.",
-    noneHint: "The built-in trainer measures every step. In a script of your own, use a muster.StepTimer().",
+    noneHint: "Every step is measured, in a script of your own from the second step of its torch optimizer on, unless measure.steps or measure.scripts is false. A muster.StepTimer() in it tells more.",
     breakdown: "Where a step's time goes",
     breakdownNote: "mean per bucket of steps",
     stepTime: "Step time by part",
@@ -122,6 +122,8 @@ export const trials = {
     step: "Step time",
     parts: "Parts",
     ofStep: "{{share}} of the step",
+    ofSteps_one: "Newest step.",
+    ofSteps_other: "Mean of the newest {{count}} steps.",
     bytes: "Bytes",
     diagnosis: {
       comm: "Exposed communication is {{share}} of the step.",
@@ -131,11 +133,11 @@ export const trials = {
       compute: "{{share}} of the step is computation.",
     },
     advice: {
-      comm: "Accumulating gradients over {{k}} micro-batches (strategy.accumulate) would bring it near 10 %. Larger batches per worker help as well.",
+      comm: "Accumulating gradients over {{k}} micro-batches (strategy.accumulate) would bring it to {{share}}. Larger batches per worker help as well.",
       bubble: "More micro-batches (strategy.accumulate) fill it; the schedules interleaved and zero_bubble leave less of it.",
       data: "The workers are faster than the input. More loader workers or a cache help.",
       checkpoint: "Write checkpoints less often (checkpoints.every).",
-      compute: "Neither communication nor data holds it back.",
+      compute: "Neither communication nor data takes a tenth of it.",
     },
   },
   stuck: {

@@ -68,7 +68,7 @@ export const trials: Same<typeof english> = {
   },
   perf: {
     none: "没有上报步时间。",
-    noneHint: "内置训练器会测量每一步。自己的脚本可使用 muster.StepTimer()。",
+    noneHint: "每一步都会被测量；自己的脚本从 torch 优化器的第二步开始测量，除非 measure.steps 或 measure.scripts 为 false。在脚本中使用 muster.StepTimer() 可得到更多信息。",
     breakdown: "一步的时间花在哪里",
     breakdownNote: "每个区间的平均值",
     stepTime: "步时间构成",
@@ -122,6 +122,8 @@ export const trials: Same<typeof english> = {
     step: "步时间",
     parts: "构成",
     ofStep: "占步时间的 {{share}}",
+    ofSteps_one: "最近一步。",
+    ofSteps_other: "最近 {{count}} 步的平均值。",
     bytes: "字节数",
     diagnosis: {
       comm: "未被掩盖的通信占步时间的 {{share}}。",
@@ -131,11 +133,11 @@ export const trials: Same<typeof english> = {
       compute: "计算占步时间的 {{share}}。",
     },
     advice: {
-      comm: "把梯度累积到 {{k}} 个微批次（strategy.accumulate）可使其降到 10 % 左右。增大每个 worker 的批次也有帮助。",
+      comm: "把梯度累积到 {{k}} 个微批次（strategy.accumulate）可使其降到 {{share}}。增大每个 worker 的批次也有帮助。",
       bubble: "增加微批次（strategy.accumulate）可以填充它；interleaved 和 zero_bubble 调度的气泡更少。",
       data: "worker 比输入更快。增加加载进程或使用缓存会有帮助。",
       checkpoint: "降低写检查点的频率（checkpoints.every）。",
-      compute: "通信和数据都不是瓶颈。",
+      compute: "通信和数据都不到步时间的十分之一。",
     },
   },
   stuck: {
