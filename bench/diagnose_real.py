@@ -40,8 +40,8 @@ def late(*ranks: int, ms: float, phase: str) -> tuple[dict[str, Any], ...]:
 
 
 CASES = [
-    Case("cnn", "compute", {"model": "cnn", "width": 32, "batch_size": 64}),
-    Case("resnet", "compute", {"model": "resnet", "width": 16, "batch_size": 32}),
+    Case("cnn", "compute", {"model": "cnn", "width": 32, "batch_size": 512}),
+    Case("resnet", "compute", {"model": "resnet", "width": 16, "batch_size": 256}),
     Case("slow link", "communication", LARGE, mbit=200),
     Case("slower link", "communication", LARGE, mbit=100),
     Case("slow loader", "data", SMALL, inject=late(0, 1, ms=40, phase="data_wait")),

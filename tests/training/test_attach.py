@@ -161,14 +161,19 @@ def test_an_interpreter_without_muster_runs_the_script_all_the_same(tmp_path: Pa
     assert "muster: steps are not measured: ImportError: another muster" in done.stderr
 
 
-def test_every_call_of_torch_distributed_does_what_it_does_without_us(start: Start) -> None:
-    def said(name: str, **environ: str) -> list[list[str]]:
-        job = start(name, workers=2, script=PLAIN / "every_call.py", **environ).wait()
-        return [
-            [line for line in w.communicate()[0].splitlines() if line.startswith("told ")]
-            for w in job.workers
-        ]
+def told(job: Job) -> list[list[str]]:
+    """What the workers said, without torch's warnings."""
+    said = [w.communicate()[0].splitlines() for w in job.workers]
+    return [[line for line in lines if line.startswith("told ")] for lines in said]
 
-    with_us, without = said("with", MUSTER_ATTACH="1"), said("without")
-    assert len(without[0]) > 35
-    assert with_us == without
+
+@pytest.mark.parametrize(("script", "workers"), [("every_call", 2), ("compiled", 1)])
+def test_what_torch_offers_does_what_it_does_without_us(
+    start: Start, script: str, workers: int
+) -> None:
+    """Every call of torch.distributed; what torch.compile captures."""
+    path = PLAIN / f"{script}.py"
+    with_us = start("with", workers=workers, script=path, MUSTER_ATTACH="1").wait()
+    without = start("without", workers=workers, script=path).wait()
+    assert told(with_us) == told(without)
+    assert len(told(without)[0]) > 3

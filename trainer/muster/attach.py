@@ -193,12 +193,26 @@ class Observer:
         from torch.optim import optimizer
         from torch.utils.data import dataloader
 
-        optimizer.register_optimizer_step_pre_hook(self._optimizer_begins)
-        optimizer.register_optimizer_step_post_hook(self._optimizer_ends)
+        is_compiling = torch.compiler.is_compiling
+        """Whether torch.compile is tracing: what it compiles is without us, and not broken by us."""
+
+        def begins(stepping: Any, *_: Any) -> None:
+            if not is_compiling():
+                self.optimizer_begins(stepping)
+
+        def ends(stepping: Any, *_: Any) -> None:
+            if not is_compiling():
+                self.optimizer_ends(stepping)
+
+        optimizer.register_optimizer_step_pre_hook(begins)
+        optimizer.register_optimizer_step_post_hook(ends)
         backward = torch.autograd.backward
 
         @functools.wraps(backward)
         def seen_backward(*args: Any, **kwargs: Any) -> None:
+            if is_compiling():
+                backward(*args, **kwargs)
+                return
             before = self._phase
             self._enter("backward")
             try:
@@ -262,7 +276,7 @@ class Observer:
             pause, self._pause = self._pause, None
             pause.close()
 
-    def _optimizer_begins(self, optimizer: Any, *_: Any) -> None:
+    def optimizer_begins(self, optimizer: Any) -> None:
         if self.thread is None:
             self.thread = threading.get_ident()
         self._begin_optimizer(optimizer)
@@ -275,7 +289,7 @@ class Observer:
             self._enter("optimizer")
 
     @_hook
-    def _optimizer_ends(self, optimizer: Any, *_: Any) -> None:
+    def optimizer_ends(self, optimizer: Any) -> None:
         if self._outer is None or self._outer() is not optimizer:
             return
         self._outer = None
