@@ -473,6 +473,9 @@ def _drop_metric_spans() -> None:
 def _add_progress() -> None:
     op.add_column("attempts", sa.Column("stuck_at", Timestamp, nullable=True))
     op.add_column(
+        "attempts", sa.Column("stuck_reason", sa.String(), nullable=False, server_default="")
+    )
+    op.add_column(
         "allocations", sa.Column("stacks_no", sa.Integer(), server_default="0", nullable=False)
     )
     op.add_column("workers", sa.Column("progress", Json, nullable=True))
@@ -508,6 +511,7 @@ def _drop_progress() -> None:
     op.drop_column("workers", "moved_at")
     op.drop_column("workers", "progress")
     op.drop_column("allocations", "stacks_no")
+    op.drop_column("attempts", "stuck_reason")
     op.drop_column("attempts", "stuck_at")
 
 

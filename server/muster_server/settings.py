@@ -86,7 +86,8 @@ class Settings(BaseSettings):
     """How long workers may take from start until the rendezvous."""
     stuck_after_s: float = Field(default=180.0, ge=30)
     """A trial of which nothing has moved for this long is said to be stuck, and the stacks of its
-    ranks are kept, once per attempt. It is never stopped for that."""
+    ranks are kept, once per attempt. It is stopped for that only where
+    its document says so (restarts.stuck_after_s)."""
     diagnosis_repeats: int = Field(default=3, ge=2, le=10)
     """How often a diagnosis runs each kind of probe, unless it is told otherwise."""
     diagnosis_steps: int = Field(default=60, ge=15, le=1000)

@@ -178,3 +178,52 @@ def test_stacks_are_asked_for_kept_for_the_last_times_and_shown(
     refused = member_client.post(f"{path}:stacks")
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "trials.not_running")
     assert show(f"/trials/{trial_id}/progress")["state"] == "over"
+
+
+def test_a_stuck_attempt_is_ended_and_starts_again_where_the_document_says_so(
+    controller, agent, submit, show, time_machine
+):
+    time_machine.move_to(START, tick=False)
+    node = agent(slots=2)
+    experiment_id = submit("restarts: {stuck_after_s: 90}", slots=2)
+    controller.tick()
+    allocation_id = node.only().spec.allocation_id
+    node.get_ready(allocation_id)
+    controller.tick()
+    node.run(allocation_id)
+    node.send(allocation_id, worker(0), worker(1))
+    both = [progress(0, 8, 7), progress(1, 7, 7)]
+    node.send(allocation_id, ProgressRecord(workers=both))
+    controller.tick()
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+
+    def after(seconds):
+        time_machine.shift(seconds)
+        node.beat()
+        controller.tick()
+        controller.tick()
+        return show(f"/trials/{trial['id']}")["state"]
+
+    # A controller that has just begun does not know since when: it waits as long as for the event.
+    assert after(100) == "RUNNING"
+    assert events(show, trial["id"]) == []
+    assert after(85) == "RUNNING"
+    (event,) = events(show, trial["id"])
+    assert event["message"].endswith(
+        "Its stacks are kept; once nothing has moved for 90 s it is ended and starts again."
+    )
+    assert (node.only().stacks_no, node.only().desired) == (1, "start")
+    # Only what still does not move is ended.
+    node.send(allocation_id, ProgressRecord(workers=[progress(0, 9, 9), progress(1, 9, 9)]))
+    assert after(60) == "RUNNING"
+    assert node.only().desired == "start"
+    assert after(40) == "RUNNING"
+    assert node.only().desired == "stop"
+    (attempt,) = show(f"/trials/{trial['id']}")["attempts"]
+    assert (attempt["state"], attempt["termination"]) == ("FAILED", "stuck")
+    assert "nothing has moved for 100 s (restarts.stuck_after_s is 90 s)" in attempt["reason"]
+    node.exit(allocation_id, cause="stopped")
+    found = after(1)
+    assert found in ("RETRY_WAIT", "STARTING")
+    reason = show(f"/trials/{trial['id']}")["reason"]
+    assert "infra restart (1 of 3 used)" in reason or found == "STARTING"

@@ -109,6 +109,7 @@ class Termination(StrEnum):
     NODE_REBOOTED = "node_rebooted"
     SHIM_LOST = "shim_lost"
     UNKILLABLE = "unkillable"
+    STUCK = "stuck"
     PREEMPTED = "preempted"
     RESIZED = "resized"
     PAUSED = "paused"
@@ -136,6 +137,7 @@ TERMINATIONS: Mapping[Termination, tuple[TrialState, RetryClass]] = {
     Termination.NODE_REBOOTED: (TrialState.FAILED, RetryClass.INFRA),
     Termination.SHIM_LOST: (TrialState.FAILED, RetryClass.INFRA),
     Termination.UNKILLABLE: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.STUCK: (TrialState.FAILED, RetryClass.INFRA),
     Termination.PREEMPTED: (TrialState.CANCELED, RetryClass.PREEMPTION),
     Termination.RESIZED: (TrialState.CANCELED, RetryClass.PREEMPTION),
     Termination.PAUSED: (TrialState.CANCELED, RetryClass.PREEMPTION),

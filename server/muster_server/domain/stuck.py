@@ -20,6 +20,9 @@ STILL_AFTER_S = 30.0
 MAX_NAMED = 16
 """Ranks named in one answer; the reason says how many more there are."""
 
+STACKS_WITHIN_S = 15.0
+"""Before a stuck attempt is ended, its ranks have so long to say where they are."""
+
 State = Literal["moving", "still", "unknown"]
 Kind = Literal["stopped", "unheard", "absent", "mismatch", "cycle", "data", "busy"]
 _SAYS = {
@@ -105,12 +108,17 @@ def judge(ranks: Sequence[RankView], groups: Sequence[Group], *, now: dt.datetim
             state="unknown",
             still_s=None,
             blamed=(),
-            reason="No rank has said how far it is: that takes muster.init() in the script.",
+            reason="No rank has said how far it is: that takes a first step of a torch optimizer, or "
+            "muster.init() in the script.",
         )
     still_s = max(0.0, (now - max(r.moved_at for r in known or stopped)).total_seconds())
     if still_s < STILL_AFTER_S:
         return Verdict(
-            state="moving", still_s=still_s, blamed=(), reason="It moves on: nobody is waited for."
+            state="moving",
+            still_s=still_s,
+            blamed=(),
+            reason=f"Something moved {still_s:.0f} s ago. Who holds up the others is said once nothing "
+            f"has moved for {STILL_AFTER_S:.0f} s.",
         )
     blamed = _blame(ranks, groups)
     reasons = " ".join(b.reason for b in blamed[:MAX_NAMED])
@@ -328,3 +336,53 @@ def _nobody(known: Sequence[RankView]) -> str:
             "the network between them, or sizes that differ."
         )
     return "No rank is in a collective, and none can be named."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stuck:
+    """What follows for an attempt that does not move."""
+
+    is_new: bool
+    """It is to be said, and its stacks are to be taken; once per attempt."""
+    is_over: bool
+    """It is to be ended."""
+    reason: str
+
+
+def decide_stuck(
+    verdict: Verdict,
+    *,
+    noted_at: dt.datetime | None,
+    say_after_s: float,
+    end_after_s: float | None,
+    now: dt.datetime,
+) -> Stuck | None:
+    """Whether to say that an attempt is stuck, and whether to end it. None: neither.
+
+    noted_at: when it was said, and stacks were asked for. end_after_s: what its document says; None:
+        it is never ended for that. The stacks come first: they tell why.
+    """
+    if verdict.state != "still" or verdict.still_s is None:
+        return None
+    limit_s = say_after_s if end_after_s is None else min(say_after_s, end_after_s)
+    is_new = noted_at is None and verdict.still_s >= limit_s
+    is_over = (
+        end_after_s is not None
+        and verdict.still_s >= end_after_s
+        and noted_at is not None
+        and (now - noted_at).total_seconds() >= STACKS_WITHIN_S
+    )
+    if is_over:
+        limit = f"restarts.stuck_after_s is {end_after_s:g} s"
+        reason = f"nothing has moved for {verdict.still_s:.0f} s ({limit}): {verdict.reason}"
+        return Stuck(is_new=False, is_over=True, reason=reason)
+    if not is_new:
+        return None
+    follows = (
+        "it goes on as it is."
+        if end_after_s is None
+        else f"once nothing has moved for {end_after_s:g} s it is ended and starts again."
+    )
+    return Stuck(
+        is_new=True, is_over=False, reason=f"{verdict.reason} Its stacks are kept; {follows}"
+    )

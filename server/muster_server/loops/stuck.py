@@ -11,14 +11,14 @@ from muster_server.db.engine import Database
 from muster_server.db.leases import Lease
 from muster_server.services import progress
 from muster_server.services.allocations import Outdated
-from muster_server.services.progress import Stuck
+from muster_server.services.progress import StuckAttempt
 
 from .base import Loop
 
 EVERY = dt.timedelta(seconds=15)
 
 
-class StuckLoop(Loop[list[Stuck], Stuck]):
+class StuckLoop(Loop[list[StuckAttempt], StuckAttempt]):
     name = "stuck"
 
     def __init__(self, database: Database, *, after_s: float) -> None:
@@ -27,7 +27,7 @@ class StuckLoop(Loop[list[Stuck], Stuck]):
         self._since: dt.datetime | None = None
         self._next_at: dt.datetime | None = None
 
-    def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> list[Stuck]:
+    def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> list[StuckAttempt]:
         if self._next_at is not None and now < self._next_at:
             return []
         self._next_at = now + EVERY
@@ -36,12 +36,14 @@ class StuckLoop(Loop[list[Stuck], Stuck]):
             return []  # while nobody led, perhaps nothing was heard either
         return progress.find_stuck(session, after_s=self._after_s, now=now)
 
-    def decide(self, snapshot: list[Stuck], *, now: dt.datetime) -> Sequence[Stuck]:
+    def decide(self, snapshot: list[StuckAttempt], *, now: dt.datetime) -> Sequence[StuckAttempt]:
         return snapshot
 
-    def apply(self, session: Session, decision: Stuck, *, lease: Lease, now: dt.datetime) -> None:
+    def apply(
+        self, session: Session, decision: StuckAttempt, *, lease: Lease, now: dt.datetime
+    ) -> None:
         if not progress.note_stuck(session, decision, now=now):
             raise Outdated(f"trial {decision.trial_id} was said to be stuck before")
 
-    def describe(self, decision: Stuck) -> tuple[Hashable, str]:
-        return f"trial:{decision.trial_id}", decision.reason
+    def describe(self, decision: StuckAttempt) -> tuple[Hashable, str]:
+        return f"trial:{decision.trial_id}", decision.decided.reason

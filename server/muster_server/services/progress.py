@@ -22,7 +22,7 @@ from muster_server.db.models import (
     WorkerRow,
 )
 from muster_server.domain.steps import Group
-from muster_server.domain.stuck import Count, RankView, Verdict, judge
+from muster_server.domain.stuck import Count, RankView, Stuck, Verdict, decide_stuck, judge
 from muster_server.errors import Conflict
 from muster_server.schemas.progress import (
     BlameOut,
@@ -43,6 +43,8 @@ from .trials import get_trial
 
 KEEP_STACKS = 5
 """Times per attempt of which the stacks are kept; older ones go."""
+MIN_STUCK_AFTER_S = 60.0
+"""The least that a document may say in restarts.stuck_after_s."""
 MAX_TEXT_CHARS = 64 * 1024
 MAX_PROBLEM_CHARS = 500
 
@@ -260,60 +262,70 @@ def _rank_out(view: RankView) -> RankProgressOut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stuck:
-    """A trial that has not moved for long, for the first time in this attempt."""
-
+class StuckAttempt:
     trial_id: int
     attempt_no: int
-    reason: str
+    decided: Stuck
 
 
-def find_stuck(session: Session, *, after_s: float, now: dt.datetime) -> list[Stuck]:
-    """Trials that run, of whose ranks none has moved for `after_s`, and that were not found before."""
+def find_stuck(session: Session, *, after_s: float, now: dt.datetime) -> list[StuckAttempt]:
+    """Attempts that run, of whose ranks none has moved for `after_s` or for what their document
+    says, and for which something follows from that."""
     moved_at = func.max(WorkerRow.moved_at)
     quiet = session.execute(
-        select(AttemptRow.trial_id, AttemptRow.no)
+        select(AttemptRow.trial_id, AttemptRow.no, AttemptRow.stuck_at)
         .join(
             WorkerRow,
             (WorkerRow.trial_id == AttemptRow.trial_id) & (WorkerRow.attempt_no == AttemptRow.no),
         )
-        .where(AttemptRow.state == "RUNNING", AttemptRow.stuck_at.is_(None))
-        .group_by(AttemptRow.trial_id, AttemptRow.no)
-        .having(moved_at <= now - dt.timedelta(seconds=after_s))
+        .where(AttemptRow.state == "RUNNING", AttemptRow.stuck_reason == "")
+        .group_by(AttemptRow.trial_id, AttemptRow.no, AttemptRow.stuck_at)
+        .having(moved_at <= now - dt.timedelta(seconds=min(after_s, MIN_STUCK_AFTER_S)))
     )
     found = []
-    for trial_id, attempt_no in quiet.all():
+    for trial_id, attempt_no, noted_at in quiet.all():
         trial = session.get_one(TrialRow, trial_id)
+        restarts = session.get_one(ExperimentRow, trial.experiment_id).config.get("restarts") or {}
+        end_after_s = restarts.get("stuck_after_s")
+        if noted_at is not None and end_after_s is None:
+            continue
         views = _views(session, trial)
         if not all(view.is_heard for view in views):
             continue  # of a node that is not heard nobody knows whether its ranks move
-        verdict = _judge(session, trial, views, now=now)
-        if verdict.state == "still":
-            found.append(Stuck(trial_id=trial_id, attempt_no=attempt_no, reason=verdict.reason))
+        decided = decide_stuck(
+            _judge(session, trial, views, now=now),
+            noted_at=noted_at,
+            say_after_s=after_s,
+            end_after_s=end_after_s,
+            now=now,
+        )
+        if decided is not None:
+            found.append(StuckAttempt(trial_id=trial_id, attempt_no=attempt_no, decided=decided))
     return found
 
 
-def note_stuck(session: Session, stuck: Stuck, *, now: dt.datetime) -> bool:
-    """Say it in the trial's events, and have its stacks taken. False: it was said already."""
-    noted = changed(
-        session,
-        update(AttemptRow)
-        .where(
-            AttemptRow.trial_id == stuck.trial_id,
-            AttemptRow.no == stuck.attempt_no,
-            AttemptRow.state == "RUNNING",
-            AttemptRow.stuck_at.is_(None),
-        )
-        .values(stuck_at=now),
+def note_stuck(session: Session, stuck: StuckAttempt, *, now: dt.datetime) -> bool:
+    """Say it in the trial's events and have its stacks taken, or have the attempt ended. False: it
+    was done already."""
+    current = (
+        AttemptRow.trial_id == stuck.trial_id,
+        AttemptRow.no == stuck.attempt_no,
+        AttemptRow.state == "RUNNING",
     )
-    if not noted:
+    if stuck.decided.is_over:
+        unless_ended = update(AttemptRow).where(*current, AttemptRow.stuck_reason == "")
+        return bool(changed(session, unless_ended.values(stuck_reason=stuck.decided.reason)))
+    if not changed(
+        session,
+        update(AttemptRow).where(*current, AttemptRow.stuck_at.is_(None)).values(stuck_at=now),
+    ):
         return False
     trial = session.get_one(TrialRow, stuck.trial_id)
     _ask(session, trial)
     add_event(
         session,
         "trial.stuck",
-        f"{stuck.reason} Its stacks are kept; it goes on as it is.",
+        stuck.decided.reason,
         now=now,
         level="warning",
         experiment_id=trial.experiment_id,

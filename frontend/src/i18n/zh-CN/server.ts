@@ -161,6 +161,7 @@ export const terminations: Readonly<Record<string, string>> = {
   node_rebooted: "节点重启",
   shim_lost: "守护进程丢失",
   unkillable: "进程无法结束",
+  stuck: "训练停滞",
   preempted: "被抢占",
   resized: "调整规模",
   paused: "已暂停",

@@ -209,6 +209,8 @@ class AttemptRow(Base):
     yield_at: Mapped[dt.datetime | None]
     stuck_at: Mapped[dt.datetime | None]
     """When it had not moved for so long that its stacks were taken; once per attempt."""
+    stuck_reason: Mapped[str] = mapped_column(default="")
+    """Why it is to be ended for that, where its document says so; empty: it is not."""
     created_at: Mapped[dt.datetime]
     started_at: Mapped[dt.datetime | None]
     ended_at: Mapped[dt.datetime | None]

@@ -22,6 +22,7 @@ _OWN_DECISIONS = frozenset(
         Termination.VERSIONS_DIFFER,
         Termination.PREFLIGHT_FAILED,
         Termination.START_TIMEOUT,
+        Termination.STUCK,
     }
 )
 """Of an attempt that was ended by us: what its members report then says nothing about the cause."""
@@ -154,6 +155,8 @@ def _decide_attempt(case: TrialCase) -> None:
         _decide_winding_down(case, unfinished)
     elif case.attempt_state == "STARTING":
         _decide_starting(case)
+    elif case.attempt_state == "RUNNING" and case.attempt.stuck_reason:
+        case.set_attempt("FAILED", case.attempt.stuck_reason, termination=Termination.STUCK)
 
 
 def _decide_preparing(case: TrialCase) -> None:

@@ -97,6 +97,8 @@ class AttemptView:
     yield_slots: int | None = None
     """The world size a resize is for."""
     yield_at: dt.datetime | None = None
+    stuck_reason: str = ""
+    """Why it is to be ended, of one that does not move; empty: it is not."""
     preflight: GangPreflight | None = None
     """None: not begun."""
     allocations: tuple[AllocationView, ...] = ()

@@ -101,6 +101,10 @@ class Restarts(Section):
     """After failures of its own code."""
     infra: Annotated[int, Field(ge=0, le=1000)] = 3
     """After failures of machines, network or launcher."""
+    stuck_after_s: Annotated[float, Field(ge=60, le=86_400)] | None = None
+    """End an attempt of which nothing has moved for so long, and start it again from its newest
+    checkpoint; charged to `restarts.infra`. Longer than anything the training does without a step
+    (a validation, a checkpoint). Default: never; that it is stuck is said all the same."""
 
 
 class Keep(Section):

@@ -143,6 +143,7 @@ _ATTEMPTS = (
         AttemptRow.yield_reason,
         AttemptRow.yield_slots,
         AttemptRow.yield_at,
+        AttemptRow.stuck_reason,
     )
     .join(TrialRow, _CURRENT)
     .where(TrialRow.state.in_(ACTIVE))
@@ -296,6 +297,7 @@ def _load_attempts(session: Session) -> dict[int, AttemptView]:
             yield_reason=row.yield_reason,
             yield_slots=row.yield_slots,
             yield_at=row.yield_at,
+            stuck_reason=row.stuck_reason,
             preflight=tried.get(row.trial_id),
             allocations=tuple(members[row.id]),
         )
