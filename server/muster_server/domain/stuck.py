@@ -373,8 +373,8 @@ def decide_stuck(
         and (now - noted_at).total_seconds() >= STACKS_WITHIN_S
     )
     if is_over:
-        limit = f"restarts.stuck_after_s is {end_after_s:g} s"
-        reason = f"nothing has moved for {verdict.still_s:.0f} s ({limit}): {verdict.reason}"
+        said = verdict.reason[:1].lower() + verdict.reason[1:].rstrip(".")
+        reason = f"{said} (restarts.stuck_after_s is {end_after_s:g} s)"
         return Stuck(is_new=False, is_over=True, reason=reason)
     if not is_new:
         return None
