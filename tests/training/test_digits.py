@@ -47,7 +47,7 @@ def test_every_step_of_every_rank_is_reported(job: Job) -> None:
 def test_parts_sum_to_the_step(job: Job) -> None:
     for rank in (0, 1):
         rows = [row for row in job.rows(rank).values() if "comm/exposed_ms" in row]
-        assert len(rows) > 20
+        assert len(rows) > 30  # the first 33 are recorded all
         for row in rows:
             parts = sum(row[part] for part in PARTS)
             assert parts == pytest.approx(row["time/step_ms"], rel=0.02)

@@ -112,7 +112,7 @@ def _measure_gloo() -> None:
         return  # the measured group takes tensors on the processor alone
     from torch.distributed import distributed_c10d as c10d
 
-    from muster import comm
+    from muster import comm, measured_group
 
     if c10d.get_debug_level() == c10d.DebugLevel.DETAIL:
         return  # then torch wraps groups itself
@@ -130,14 +130,14 @@ def _measure_gloo() -> None:
             is_ours = str(call.arguments.get("group_desc") or "").startswith("muster_")
             if is_ours or set(config.get_device_backend_map().values()) != {"gloo"}:
                 return create(*args, **kwargs)
-            if comm.backend("gloo") != comm.BACKEND:
+            if comm.backend("gloo") != measured_group.BACKEND:
                 return create(*args, **kwargs)
         except Exception:  # torch says what is wrong with the arguments
             return create(*args, **kwargs)
-        call.arguments["backend"] = c10d.Backend(comm.BACKEND)
+        call.arguments["backend"] = c10d.Backend(measured_group.BACKEND)
         made = create(*call.args, **call.kwargs)
         group = made[0]
-        if isinstance(group, comm.MeasuredGroup):
+        if isinstance(group, measured_group.MeasuredGroup):
             group.be_called_gloo()
             c10d._world.pg_map[group] = (given, c10d._world.pg_map[group][1])
             c10d._world.pg_backend_config[group] = str(config)

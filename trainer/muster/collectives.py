@@ -56,8 +56,8 @@ class Collective:
 
     @property
     def end(self) -> int:
-        """When it was over. Some collectives have no completion callback; then it is over when
-        the first wait for it returned. 0 while it runs."""
+        """When it was over. Of those that nobody has seen over before the first wait for them, that
+        is when that wait returned. 0 while it runs."""
         first_wait = self.waits[0][2] if self.waits else 0
         if self.done and first_wait:
             return min(self.done, first_wait)
@@ -90,13 +90,13 @@ class CollectiveLog:
         """Whether what recording the next collective costs is to be told."""
         return self._num_new % TIMED_EVERY == 0
 
-    def add_cost(self, ns: int) -> None:
-        """What recording a collective has cost."""
+    def add_cost(self, ns: int, *, num: int = 1) -> None:
+        """What recording a collective has cost. num: 0 for more of one that was told already."""
         if self._num_timed >= _TIMED_KEPT:
             self._cost_ns //= 2
             self._num_timed //= 2
         self._cost_ns += ns
-        self._num_timed += 1
+        self._num_timed += num
 
     def new(self, kind: str, num_bytes: int, group: str) -> Collective:
         """A record that begins now, and is kept unless there are too many."""

@@ -7,7 +7,6 @@ is the union of their intervals.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from muster.collectives import POINT_TO_POINT, Collective, FastestTransfers, Segment
@@ -92,11 +91,14 @@ def comm_use(
         for phase, waited in _by_phase(at_stages, segments).items()
         if (idle := waited - moved.get(phase, 0)) > 0
     }
+    kinds = _kinds(records, intervals, counted, step_start, total := length(in_flight))
     return CommUse(
-        total=length(in_flight),
+        total=total,
         exposed=sum(exposed_by_phase.values()),
         exposed_by_phase=exposed_by_phase,
-        exposed_by_group=_by_group(records, by_future, waits, intervals, segments, counted),
+        exposed_by_group=_by_group(
+            records, by_future, waits, intervals, segments, counted, length(exposed)
+        ),
         bubble=sum(bubble_by_phase.values()),
         bubble_by_phase=bubble_by_phase,
         interference=(
@@ -104,9 +106,9 @@ def comm_use(
             if any(r.is_pipeline for r in records)
             else _interference(segments, in_flight, exposed)
         ),
-        kinds=_kinds(records, intervals, counted, step_start),
-        num_bytes=sum(r.num_bytes for r in records if r.launched >= step_start),
-        count=sum(r.launched >= step_start for r in records),
+        kinds=kinds,
+        num_bytes=sum(of_kind.num_bytes for of_kind in kinds.values()),
+        count=sum(of_kind.count for of_kind in kinds.values()),
     )
 
 
@@ -143,17 +145,24 @@ def _by_phase(times: list[Interval], segments: list[Segment]) -> dict[str, int]:
 def _by_group(
     records: list[Collective],
     by_future: list[Collective],
-    waits: Iterable[tuple[Collective, Interval]],
+    waits: list[tuple[Collective, Interval]],
     intervals: list[Interval],
     segments: list[Segment],
     counted: list[Interval],
+    exposed: int,
 ) -> dict[str, int]:
-    """Exposed time of each group, of collectives that all its members take part in."""
+    """Exposed time of each group, of collectives that all its members take part in.
+
+    exposed: of all records together."""
     in_flight: dict[str, list[Interval]] = {}
-    blocked: dict[str, list[Interval]] = {}
+    num = 0
     for record, interval in zip(records, intervals, strict=True):
         if record.kind not in POINT_TO_POINT:
             in_flight.setdefault(record.group, []).append(interval)
+            num += 1
+    if len(in_flight) == 1 and num == len(records):
+        return dict.fromkeys(in_flight, exposed)  # as computed: it is all there is
+    blocked: dict[str, list[Interval]] = {}
     for record, wait in waits:
         blocked.setdefault(record.group, []).append(wait)
     for group in {r.group for r in by_future}:
@@ -166,18 +175,26 @@ def _by_group(
 
 
 def _kinds(
-    records: list[Collective], intervals: list[Interval], counted: list[Interval], start: int
+    records: list[Collective],
+    intervals: list[Interval],
+    counted: list[Interval],
+    start: int,
+    total: int,
 ) -> dict[tuple[str, str], KindUse]:
-    found: dict[tuple[str, str], list[int]] = {}
-    for i, record in enumerate(records):
-        found.setdefault((record.group, record.kind), []).append(i)
+    """total: time of all records together."""
+    found: dict[tuple[str, str], tuple[list[int], list[Interval]]] = {}
+    for record, interval in zip(records, intervals, strict=True):
+        sizes, flights = found.setdefault((record.group, record.kind), ([], []))
+        if record.launched >= start:
+            sizes.append(record.num_bytes)
+        flights.append(interval)
     return {
         key: KindUse(
-            count=sum(records[i].launched >= start for i in members),
-            num_bytes=sum(records[i].num_bytes for i in members if records[i].launched >= start),
-            time=length(intersect(merge(intervals[i] for i in members), counted)),
+            count=len(sizes),
+            num_bytes=sum(sizes),
+            time=length(intersect(merge(flights), counted)) if len(found) > 1 else total,
         )
-        for key, members in found.items()
+        for key, (sizes, flights) in found.items()
     }
 
 

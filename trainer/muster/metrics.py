@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ class Row(NamedTuple):
     num_steps_planned: int | None = None
 
 
+@functools.lru_cache(maxsize=4_096)
 def clean_name(name: str) -> str:
     """`name` as it is stored: letters, digits, `_ . -`, parts separated by single slashes.
 

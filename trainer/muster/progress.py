@@ -12,8 +12,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 MAX_GROUPS = 24
 """Process groups told of one worker; further ones are left out."""
@@ -46,27 +45,33 @@ class GroupCount:
     def begin(self, kind: str, work: Completable) -> None:
         """`work` was just enqueued. It is held until `ended`, or the next look after it is over,
         and with it its tensors."""
+        pending = self._pending
         with self._lock:
-            self._forget_completed()
+            while pending and pending[0].is_completed():
+                pending.popleft()
             self.num_enqueued += 1
             self.kind = kind
-            self._pending.append(work)
+            pending.append(work)
 
     def ended(self, work: Completable) -> None:
         """`work` was waited for. Let go of it now: while its tensors are held, the next ones need
         memory of their own."""
+        pending = self._pending
         with self._lock:
-            for i, pending in enumerate(self._pending):
-                if pending is work:
-                    self._pending[i] = _OVER
-                    break
-            self._forget_completed()
+            if pending and pending[0] is work:
+                pending.popleft()
+                return
+            for i, other in enumerate(pending):
+                if other is work:
+                    pending[i] = _OVER
+                    return
 
     def look(self) -> dict[str, Any]:
         """A `wire.GroupProgress`. They are over in order, as far as this counts."""
         if self._lock.acquire(blocking=False):
             try:
-                self._forget_completed()
+                while self._pending and self._pending[0].is_completed():
+                    self._pending.popleft()
             finally:
                 self._lock.release()
         return {
@@ -76,10 +81,6 @@ class GroupCount:
             "num_completed": self.num_enqueued - len(self._pending),
         }
 
-    def _forget_completed(self) -> None:
-        while self._pending and self._pending[0].is_completed():
-            self._pending.popleft()
-
 
 class Phased(Protocol):
     """A StepTimer."""
@@ -88,8 +89,7 @@ class Phased(Protocol):
         """The phase the training thread is in, and since when in perf_counter nanoseconds."""
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(NamedTuple):
     """For a message of one rank: nobody else can end it."""
 
     kind: str

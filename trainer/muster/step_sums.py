@@ -107,6 +107,8 @@ class StepSums:
         }
         if facts.stage is not None:
             values["pipeline/stage"] = float(facts.stage)
+        if with_comm and info.world_size > 1:
+            values["comm/recorded_pct"] = 100.0 * self._num_parts / self._num_steps
         if not self._num_parts:
             values["time/step_ms"] = self._wall_ns * _MS / self._num_steps
             return values

@@ -29,6 +29,7 @@ from muster.pipelining import Computing, OperationLog, is_noted
 from muster.profiling import window
 from muster.progress import watch
 from muster.run import Run, init, warn_once
+from muster.sampling import StepSampling
 from muster.step_sums import Facts, StepSums
 
 T = TypeVar("T")
@@ -36,9 +37,6 @@ T = TypeVar("T")
 MAX_ROWS_PER_S = 20.0
 """Faster steps are averaged: a chart shows no more, and 200 steps per second of 20 metrics from 64
 ranks would be a quarter of a million values per second."""
-MAX_INSTRUMENTATION_PCT = 1.0
-MAX_SAMPLE_EVERY = 64
-_CHECK_EVERY_STEPS = 20
 
 
 class StepTimer:
@@ -84,9 +82,8 @@ class StepTimer:
         self._since = now_ns()
         self._carried: list[Collective] = []
 
-        self._sample_every = 1
+        self._sampling = StepSampling()
         self._num_steps = 0
-        self._cost_ns = self._wall_ns = 0
         self._own_cost_ns = 0
         self._measures_comm: bool | None = None
         self._sums = StepSums()
@@ -284,8 +281,8 @@ class StepTimer:
             self.flush()
         self._num_steps += 1
         if self._enabled:
-            self._choose_sampling()
             self._begin_device_step()
+            self._choose_recorded()
         # What this took belongs to the next step, as "other", and is reported as instrumentation.
         self._own_cost_ns = cpu_ns() - began_cpu
         window.step_ended(step)  # writing a trace is the next step's "other" too
@@ -324,7 +321,7 @@ class StepTimer:
         self, step: int, samples: int | None, samples_of_all: int | Literal["unknown"] | None
     ) -> None:
         segments = self._segments
-        records, overhead_ns = collectives.log.take()
+        records, recording_ns = collectives.log.take()
         step_ns = sum(s.end - s.start for s in segments)
         if step_ns <= 0:
             return
@@ -332,14 +329,11 @@ class StepTimer:
         if noted is not None:
             self._run.answer(noted.record(step, self._run.info))
         sums = self._sums
-        cost_ns = overhead_ns + self._own_cost_ns
         if samples is not None and samples_of_all is None:
             samples_of_all = samples * self._run.info.world_size
         elif samples_of_all == "unknown":
             samples_of_all = None
-        sums.add_step(step_ns, cost_ns, samples, samples_of_all)
-        self._cost_ns += cost_ns
-        self._wall_ns += step_ns
+        sums.add_step(step_ns, recording_ns + self._own_cost_ns, samples, samples_of_all)
         if self._device is not None:
             self._add_device_steps(self._device)
             return
@@ -347,8 +341,10 @@ class StepTimer:
         if with_comm and self._run.info.world_size > 1 and not collectives.log.enabled:
             # This step's collectives were not recorded, so its parts are unknown: a backward that
             # contains the communication must not be averaged with backwards that do not.
+            self._sampling.add(step_ns, None)
             return
         if collectives.log.num_lost:
+            self._sampling.add(step_ns, recording_ns)
             warn_once(
                 f"a step had more than {collectives.MAX_RECORDS} collectives; such steps are "
                 "reported without their parts"
@@ -356,9 +352,11 @@ class StepTimer:
             return
         use: CommUse | None = None
         if with_comm:
+            began = cpu_ns()
             records = self._carried + records
             use = comm_use(records, segments, thread=self._thread, fastest=self._fastest)
             self._carried = [r for r in records if not r.end]
+            self._sampling.add(step_ns, recording_ns + cpu_ns() - began)
         sums.add_parts(step_ns, segments, use)
 
     def _add_device_steps(self, device: DeviceTimer) -> None:
@@ -388,21 +386,8 @@ class StepTimer:
                 self._measures_comm = is_measured()
         return self._measures_comm
 
-    def _choose_sampling(self) -> None:
-        """Record one step in `sample_every`: doubled while measuring costs over 1 % of the time,
-        halved when twice as much would still be well below.
-
-        Powers of two, so that the ranks, which choose for themselves, share the sparser's steps."""
-        if self._num_steps % _CHECK_EVERY_STEPS == 0:
-            cost_pct = 100.0 * self._cost_ns / max(self._wall_ns, 1)
-            # The first steps pay for connections and caches: they decide nothing.
-            if self._num_steps > _CHECK_EVERY_STEPS:
-                if cost_pct > MAX_INSTRUMENTATION_PCT:
-                    self._sample_every = min(self._sample_every * 2, MAX_SAMPLE_EVERY)
-                elif 4 * cost_pct < MAX_INSTRUMENTATION_PCT:
-                    self._sample_every = max(self._sample_every // 2, 1)
-            self._cost_ns = self._wall_ns = 0
+    def _choose_recorded(self) -> None:
         is_noted_next = self._facts.stage is not None and is_noted(self._num_steps)
         if is_noted_next:
             self._operations.begin()
-        collectives.log.enabled = is_noted_next or self._num_steps % self._sample_every == 0
+        collectives.log.enabled = is_noted_next or self._sampling.is_recorded(self._num_steps)

@@ -1,5 +1,7 @@
 """Every kind of collective through the measured group: right result, right record. Two workers."""
 
+import time
+
 import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
@@ -115,6 +117,27 @@ log.take()
 model(torch.ones(2, 8)).sum().backward()
 kinds = [(r.kind, r.num_bytes) for r in log.take()[0]]
 assert kinds == [("all_gather", 256), ("reduce_scatter", 256)], kinds
+
+# Nobody looks before the wait: when the first one was over stays open, so the next gets a callback.
+# One that the caller waits for at once needs none.
+for is_told in (False, True):
+    dist.barrier()
+    log.take()
+    work = dist.all_reduce(torch.ones(64), async_op=True)
+    (record,) = log.take()[0]
+    while not work._inner.is_completed():
+        time.sleep(0.001)
+    while is_told and not record.done:
+        time.sleep(0.001)
+    assert bool(record.done) is is_told
+    time.sleep(0.001)
+    waited = time.perf_counter_ns()
+    work.wait()
+    assert (record.end < waited) is is_told, (record.end, waited)
+dist.all_reduce(torch.ones(65))
+(record,) = log.take()[0]
+assert not record.done
+assert record.end == record.waits[0][2]
 
 # What is over is known to be, and its tensors are let go: of every kind, also where gloo itself does
 # not tell, and while nothing is measured.
