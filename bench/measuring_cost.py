@@ -4,7 +4,8 @@
 
 Whole trainings with and without measuring (measuring_overhead.py) differ by less than a shared machine's
 noise. Here nothing is trained: blocks of all-reduces of a group of one, over plain gloo and over
-the measured group, and blocks of empty steps, in turn. What one costs more than the other is own code;
+the measured group, the same with fifty broadcasts launched before the first is waited for, and blocks of
+empty steps, in turn. What one costs more than the other is own code;
 processor's time of all threads, medians over rounds with a 95 % bootstrap interval. The share of a
 step of any length follows: (per_step_us + collectives × per_collective_us) / step.
 """
@@ -60,6 +61,8 @@ comm.register()
 measured = dist.new_group([0], backend=comm.BACKEND)
 timer = muster.StepTimer()
 tensor = torch.zeros(16)
+BURST = 50
+SEVERAL = [torch.zeros(16) for _ in range(BURST)]
 TIMED_EVERY = collectives.TIMED_EVERY
 num_steps = 0
 
@@ -78,6 +81,20 @@ def all_reduces(group: dist.ProcessGroup | None, *, record: bool, timed_every: i
     def block() -> None:
         for _ in range(args.block):
             dist.all_reduce(tensor, group=group)
+
+    took = us_each(block)
+    collectives.log.take()
+    return took
+
+
+def broadcasts(group: dist.ProcessGroup | None, *, record: bool) -> float:
+    collectives.log.enabled = record
+
+    def block() -> None:
+        for _ in range(args.block // BURST):
+            works = [dist.broadcast(tensor, 0, group=group, async_op=True) for tensor in SEVERAL]
+            for work in works:
+                work.wait()
 
     took = us_each(block)
     collectives.log.take()
@@ -105,6 +122,9 @@ VARIANTS: dict[str, Callable[[], float]] = {
     "counted": lambda: all_reduces(measured, record=False, timed_every=TIMED_EVERY),
     "recorded": lambda: all_reduces(measured, record=True, timed_every=TIMED_EVERY),
     "recorded_all_timed": lambda: all_reduces(measured, record=True, timed_every=1),
+    "plain_later": lambda: broadcasts(None, record=False),
+    "counted_later": lambda: broadcasts(measured, record=False),
+    "recorded_later": lambda: broadcasts(measured, record=True),
     "step": empty_steps,
 }
 took: dict[str, list[float]] = {name: [] for name in VARIANTS}
@@ -140,6 +160,8 @@ result = {
     "recording_a_collective": told(more("recorded", "plain")),
     "recording_with_each_one_timed": told(more("recorded_all_timed", "plain")),
     "saved_by_timing_one_in_so_many": told(more("recorded_all_timed", "recorded")),
+    "counting_one_waited_for_later": told(more("counted_later", "plain_later")),
+    "recording_one_waited_for_later": told(more("recorded_later", "plain_later")),
     "a_step": told(took["step"]),
     "share_pct": round((per_step + args.collectives * per_collective) / (args.step_ms * 10), 3),
     "of_a_step": {"ms": args.step_ms, "collectives": args.collectives},

@@ -1,15 +1,17 @@
 """What measuring costs: every strategy with everything on against nothing, in the same processes.
 
-    OMP_NUM_THREADS=1 python bench/measuring_overhead.py [--pairs 12] [--block 4] [--only ddp,fsdp]
+    OMP_NUM_THREADS=1 python bench/measuring_overhead.py [--pairs 40] [--block 4] [--only ddp,fsdp]
 
 The plain torch scripts of strategies.py train twice: as they are, over gloo; and with what a script of
-one's own gets from Muster, over the measured gloo, phases found by hooks, and every step reported over a unix
-socket to a reader in another process. Blocks alternate in an order drawn by chance, between barriers; the
-first step of a block is not timed. The ratio of a pair is bare time / measured time: the throughput with
-measuring as a share of that without. Printed: the median over pairs with a 95 % interval by resampling them,
-by the clock and of the processor's time of rank 0 (all threads, which other programs touch less); the bare
-script against itself (A/A); what Muster says of its own cost; and what the SDK's objects hold in memory after
-as many steps, counted by tracemalloc. Goal: 0.99. Takes some five minutes.
+one's own gets from Muster, over the measured gloo, phases found by hooks, and rows (at most 20 a second)
+reported over a unix socket to a reader in another process. First the measured one makes some steps, in which
+it finds of how many it records the collectives. Then blocks alternate in an order drawn by chance, between
+barriers; the first step of a block is not timed. The ratio of a pair is bare time / measured time: the
+throughput with measuring as a share of that without. Printed: the median over pairs with a 95 % interval by
+resampling them, by the clock and of the processor's time of rank 0 (all threads, which other programs touch
+less); the bare script against itself (A/A), every fourth time; collectives of a step, share of the steps in which
+they were recorded; what Muster says of its own cost; and what the SDK's objects hold in memory after as many steps,
+counted by tracemalloc. Goal: 0.99. Takes some seven minutes.
 """
 
 from __future__ import annotations
@@ -17,13 +19,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import json
 import os
 import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -31,13 +31,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import paired
 import torch
 import torch.distributed as dist
-from strategies import CASES, Plain, interval
+from paired import Times
+from strategies import CASES, Plain
 
 import muster
 from muster import comm
-from muster.testing.forked import fork
 from muster.training import allocation, tasks
 from muster.training.config import resolve
 from muster.training.tasks import Task
@@ -50,19 +51,21 @@ while c.recv(65536): pass
 """
 DIVIDES_BATCH = {"ddp", "zero1", "fsdp", "local_sgd"}
 """Strategies whose workers see different samples."""
-Times = tuple[float, float]
-"""By the clock, and of the processor, in seconds."""
+NULL_EVERY = 4
+"""Pairs of which one is followed by one of the bare script with itself."""
 
 
 class Measured:
-    """A plain script with a StepTimer that reports every step."""
+    """A plain script with a StepTimer."""
 
     def __init__(self, plain: Plain, *, is_pipeline: bool) -> None:
         self.plain, self.is_pipeline = plain, is_pipeline
-        self.timer = muster.StepTimer(max_rows_per_s=0)
+        self.timer = muster.StepTimer()
         self.timer.watch(plain.model, plain.optimizer)
         self.num = 0
+        self.num_collectives: list[float] = []
         self.costs: list[float] = []
+        self.recorded: list[float] = []
 
     def begin(self) -> None:
         """What lies between two blocks belongs to no step."""
@@ -76,10 +79,14 @@ class Measured:
             self.plain.step(x, y)
         self.num += 1
         self.timer.end_step(self.num, samples=len(x))
-        self.costs.append(self.timer.last["time/instrumentation_pct"])
+        told = self.timer.last
+        self.costs.append(told["time/instrumentation_pct"])
+        self.recorded.append(told.get("comm/recorded_pct", 100.0))
+        if "comm/count" in told:
+            self.num_collectives.append(told["comm/count"])
 
 
-def work(name: str, folder: Path, args: argparse.Namespace, rank: int) -> None:
+def work(name: str, args: argparse.Namespace, folder: Path, rank: int) -> dict[str, Any]:
     workers, _ = CASES[name]
     torch.set_num_threads(1)
     allocation.keep_freed_memory()
@@ -106,16 +113,16 @@ def work(name: str, folder: Path, args: argparse.Namespace, rank: int) -> None:
         )
         bare_group = dist.new_group(backend="gloo")
     task = tasks.make(resolve(run.config, {}, seed=1), global_batch=args.batch)
-    bare = Plain(name, task, bare_group, rank)
-    plain = Plain(name, task, dist.group.WORLD if workers > 1 else None, rank)
+    bare = Plain(name, task, bare_group, rank, label="bare")
+    group = dist.group.WORLD if workers > 1 else None
+    plain = Plain(name, task, group, rank, label="measured")
     measured = Measured(plain, is_pipeline=name == "pp")
     num_shares = workers if name in DIVIDES_BATCH else 1
     found = compared(task, bare, measured, args, share=(rank % num_shares, num_shares))
     run.close()
     reader.terminate()
     reader.wait()
-    if rank == 0:
-        (folder / "found.json").write_text(json.dumps(found))
+    return found
 
 
 def compared(
@@ -140,20 +147,22 @@ def compared(
             measured.begin()
         step = bare.step if way == "bare" else measured.step
         stepped(way, step)
-        began = clocks(bare.group)
+        began = paired.clocks(bare.group)
         for _ in range(args.block):
             stepped(way, step)
-        ended = clocks(bare.group)
-        return ended[0] - began[0], ended[1] - began[1]
+        return paired.since(began, bare.group)
 
+    measured.begin()
+    for _ in range(args.settle):
+        stepped("measured", measured.step)
     pairs: list[tuple[Times, Times]] = []
     null: list[tuple[Times, Times]] = []
     for i in range(args.pairs + 1):
         took = {way: block(way) for way in draw.sample(("bare", "measured"), 2)}
-        both = block("bare"), block("bare")
         if i > 0:  # the first one allocates, and makes the optimizers' state
             pairs.append((took["bare"], took["measured"]))
-            null.append(both)
+        if i % NULL_EVERY == 1:
+            null.append((block("bare"), block("bare")))
     tracemalloc.start()
     block("measured")
     files = tracemalloc.Filter(inclusive=True, filename_pattern=f"*{os.sep}muster{os.sep}*")
@@ -162,79 +171,37 @@ def compared(
     return {
         "pairs": pairs,
         "null": null,
-        "collectives": measured.timer.last.get("comm/count", 0.0),
-        "instrumentation_pct": statistics.median(measured.costs),
+        "collectives": statistics.fmean(measured.num_collectives),
+        "recorded_pct": statistics.fmean(measured.recorded[args.settle :]),
+        "instrumentation_pct": statistics.fmean(measured.costs[args.settle :]),
         "held_bytes": sum(of_file.size for of_file in held),
     }
 
 
-def clocks(group: Any) -> Times:
-    if group is not None:
-        dist.barrier(group)
-    return time.perf_counter(), time.process_time()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--pairs", type=int, default=12, help="pairs of blocks")
-    parser.add_argument("--block", type=int, default=4, help="timed steps per block")
-    parser.add_argument("--batch", type=int, default=64, help="samples per step, of all workers")
-    parser.add_argument("--width", type=int, default=128, help="of the model (vit, four blocks)")
-    parser.add_argument("--only", default=",".join(CASES), help="which, separated by commas")
-    parser.add_argument("--seed", type=int, default=0)
+def main() -> None:
+    parser = paired.options(str(__doc__), pairs=40, cases=list(CASES))
+    parser.add_argument(
+        "--settle", type=int, default=40, help="measured steps before the first pair"
+    )
     args = parser.parse_args()
-    print(f"{args.pairs} pairs of {args.block} steps, batch {args.batch}, width {args.width}")
-    titles = ("measured, clock", "measured, processor", "A/A, clock", "A/A, processor")
-    head = "   ".join(f"{title:20}" for title in titles)
-    print(f"{'strategy':10} {'workers':>7} {'step':>9}   {head}  collectives  said    held  load")
-    for name in args.only.split(","):
-        workers, _ = CASES[name]
-        with tempfile.TemporaryDirectory(prefix="mst") as made:
-            folder = Path(made)
-            text = json.dumps({"config": document(args), "seed": 1})
-            (folder / "config.json").write_text(text)
-            children = [
-                fork(functools.partial(work, name, folder, args, rank), f"{name}, rank {rank}")
-                for rank in range(workers)
-            ]
-            failed = [pid for pid in children if os.waitpid(pid, 0)[1]]
-            if failed:
-                return 1
-            found = json.loads((folder / "found.json").read_text())
-        step_ms = statistics.median(a[0] for a, _ in found["pairs"]) / args.block * 1e3
-        shown = [
-            "{:.3f} [{:.3f}, {:.3f}]".format(
-                *interval([a[which] / b[which] for a, b in found[of]], args.seed)
-            )
-            for of in ("pairs", "null")
-            for which in (0, 1)
-        ]
-        print(
-            f"{name:10} {workers:7} {step_ms:6.0f} ms   {'   '.join(shown)}  "
-            f"{found['collectives']:11.0f}  {found['instrumentation_pct']:.2f} %  "
-            f"{found['held_bytes'] / 1e3:3.0f} kB  {os.getloadavg()[0]:.1f}",
-            flush=True,
-        )
-    return 0
-
-
-def document(args: argparse.Namespace) -> dict[str, Any]:
-    return {
+    paired.print_head(args, "measured", "collectives", "recorded", "said", "held")
+    document = {
         "trainer": {
-            "model": "vit",
-            "data": "synthetic",
-            "samples": 64 * args.batch,
-            "width": args.width,
-            "depth": 4,
-            "heads": 4,
-            "patch": 4,
-            "steps": 1,
-            "test": False,
-            "batch_size": args.batch,
+            **paired.trainer(args), "samples": 64 * args.batch, "steps": 1, "batch_size": args.batch,
         },
         "resources": {"slots": 1},
-    }
+    }  # fmt: skip
+    for name in args.only.split(","):
+        workers, _ = CASES[name]
+        found = paired.run(name, workers, document, functools.partial(work, name, args))
+        paired.print_row(
+            name, workers, found, args,
+            f"{found['collectives']:11.1f}",
+            f"{found['recorded_pct']:6.0f} %",
+            f"{found['instrumentation_pct']:.2f} %",
+            f"{found['held_bytes'] / 1e3:3.0f} kB",
+        )  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -21,18 +21,15 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import os
 import random
-import statistics
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import paired
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint
@@ -51,7 +48,6 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import muster
 from muster import comm
-from muster.testing.forked import fork
 from muster.training import allocation, loop
 from muster.training.config import TrainConfig, resolve
 from muster.training.tasks import Task
@@ -81,8 +77,10 @@ def adamw(model: nn.Module) -> torch.optim.Optimizer:
 class Plain:
     """What a script without Muster does, one step at a time."""
 
-    def __init__(self, name: str, task: Task, group: Any, rank: int) -> None:
-        self.task, self.group, self.rank = task, group, rank
+    def __init__(self, name: str, task: Task, group: Any, rank: int, *, label: str = "") -> None:
+        """label: of its device mesh. DTensor keeps what it derives from a mesh for all meshes that
+        are equal to it, process group included: two copies over two groups need meshes that differ."""
+        self.task, self.group, self.rank, self.label = task, group, rank, label
         self.model: Any = task.model()
         getattr(self, f"make_{name}")()
 
@@ -113,7 +111,8 @@ class Plain:
         self.step = self.plain_step
 
     def mesh(self) -> DeviceMesh:
-        return DeviceMesh.from_group(self.group, "cpu")
+        names = (self.label,) if self.label else None
+        return DeviceMesh.from_group(self.group, "cpu", mesh_dim_names=names)
 
     def make_fsdp(self) -> None:
         mesh = self.mesh()
@@ -218,9 +217,9 @@ class InTurn:
     def __init__(self, name: str, args: argparse.Namespace, group: Any, seed: int) -> None:
         self.name, self.args, self.group = name, args, group
         self.draw = random.Random(seed)  # the same on all workers
-        self.pairs: list[tuple[tuple[float, float], tuple[float, float]]] = []
-        """(plain, Muster), each (by the clock, of the processor) in seconds."""
-        self.null: list[tuple[tuple[float, float], tuple[float, float]]] = []
+        self.pairs: list[tuple[paired.Times, paired.Times]] = []
+        """(plain, Muster)"""
+        self.null: list[tuple[paired.Times, paired.Times]] = []
         """(plain, plain)."""
         self._batches = loop._batches
 
@@ -240,37 +239,28 @@ class InTurn:
             )
             num += 1
 
-        def plain_block() -> tuple[float, float]:
+        def plain_block() -> paired.Times:
             plain_step()
-            began = self.clocks()
+            began = paired.clocks(self.group)
             for _ in range(self.args.block):
                 plain_step()
-            return self.since(began)
+            return paired.since(began, self.group)
 
         for i in range(self.args.pairs + 1):
-            took: dict[str, tuple[float, float]] = {}
+            took: dict[str, paired.Times] = {}
             for way in self.draw.sample(("plain", "muster"), 2):
                 if way == "plain":
                     took[way] = plain_block()
                     continue
                 yield next(batches)
-                began = self.clocks()
+                began = paired.clocks(self.group)
                 for _ in range(self.args.block):
                     yield next(batches)
-                took[way] = self.since(began)
+                took[way] = paired.since(began, self.group)
             null = plain_block(), plain_block()
             if i > 0:  # the first one allocates, and makes the optimizers' state
                 self.pairs.append((took["plain"], took["muster"]))
                 self.null.append(null)
-
-    def clocks(self) -> tuple[float, float]:
-        if self.group is not None:
-            dist.barrier(self.group)
-        return time.perf_counter(), time.process_time()
-
-    def since(self, began: tuple[float, float]) -> tuple[float, float]:
-        now = self.clocks()
-        return now[0] - began[0], now[1] - began[1]
 
 
 def document(name: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -279,16 +269,10 @@ def document(name: str, args: argparse.Namespace) -> dict[str, Any]:
     steps = (args.pairs + 1) * (args.block + 1)
     return {
         "trainer": {
-            "model": "vit",
-            "data": "synthetic",
+            **paired.trainer(args),
             "samples": (steps + 1) * args.batch,
-            "width": args.width,
-            "depth": 4,
-            "heads": 4,
-            "patch": 4,
             "steps": steps,
             "lr": LR,
-            "test": False,
             "batch_size": args.batch // workers // accumulate,
             "options": {"weight_decay": DECAY, "schedule": "constant"},
         },
@@ -299,7 +283,7 @@ def document(name: str, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def work(name: str, folder: Path, args: argparse.Namespace, rank: int) -> None:
+def work(name: str, args: argparse.Namespace, folder: Path, rank: int) -> dict[str, Any]:
     workers, _ = CASES[name]
     torch.set_num_threads(1)
     allocation.keep_freed_memory()
@@ -314,12 +298,11 @@ def work(name: str, folder: Path, args: argparse.Namespace, rank: int) -> None:
             timeout=timedelta(minutes=5),
         )
         group = dist.new_group(backend="gloo")
-    config = folder / "config.json"
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(workers),
-        "MUSTER_CONFIG_FILE": str(config),
+        "MUSTER_CONFIG_FILE": str(folder / "config.json"),
         "MUSTER_CHECKPOINT_DIR": str(folder / "checkpoints"),
         "MUSTER_REPORT_FILE": str(folder / "reports.jsonl"),
     }
@@ -327,60 +310,20 @@ def work(name: str, folder: Path, args: argparse.Namespace, rank: int) -> None:
     in_turn = loop._batches = InTurn(name, args, group, seed=args.seed)  # type: ignore[assignment]
     loop._train(run, resolve(run.config, {}, seed=1), torch.device("cpu"), rank, workers)
     run.close()
-    if rank == 0:
-        found = {"pairs": in_turn.pairs, "null": in_turn.null}
-        (folder / "found.json").write_text(json.dumps(found))
+    return {"pairs": in_turn.pairs, "null": in_turn.null}
 
 
-def interval(ratios: list[float], seed: int) -> tuple[float, float, float]:
-    """Median, and the middle 95 % of the medians of 2,000 samples drawn with replacement."""
-    draw = random.Random(seed)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return statistics.median(ratios), medians[50], medians[1949]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--pairs", type=int, default=30, help="pairs of blocks")
-    parser.add_argument("--block", type=int, default=4, help="steps per block")
-    parser.add_argument("--batch", type=int, default=64, help="samples per step, of all workers")
-    parser.add_argument("--width", type=int, default=128, help="of the model (vit, four blocks)")
-    parser.add_argument("--only", default=",".join(CASES), help="which, separated by commas")
+def main() -> None:
+    parser = paired.options(str(__doc__), pairs=30, cases=list(CASES))
     parser.add_argument("--bare", action="store_true", help="Muster measures nothing")
-    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    print(f"{args.pairs} pairs of {args.block} steps, batch {args.batch}, width {args.width}")
-    titles = ("Muster, clock", "Muster, processor", "A/A, clock", "A/A, processor")
-    head = "   ".join(f"{title:20}" for title in titles)
-    print(f"{'strategy':10} {'workers':>7} {'step':>9}   {head}  load", flush=True)
+    paired.print_head(args, "Muster")
     for name in args.only.split(","):
         workers, _ = CASES[name]
-        with tempfile.TemporaryDirectory() as made:
-            folder = Path(made)
-            text = json.dumps({"config": document(name, args), "seed": 1})
-            (folder / "config.json").write_text(text)
-            children = [
-                fork(functools.partial(work, name, folder, args, rank), f"{name}, rank {rank}")
-                for rank in range(workers)
-            ]
-            failed = [pid for pid in children if os.waitpid(pid, 0)[1]]
-            if failed:
-                return 1
-            found = json.loads((folder / "found.json").read_text())
-        step_ms = statistics.median(b[0] for _, b in found["pairs"]) / args.block * 1e3
-        shown = [
-            "{:.3f} [{:.3f}, {:.3f}]".format(
-                *interval([a[which] / b[which] for a, b in found[of]], args.seed)
-            )
-            for of in ("pairs", "null")
-            for which in (0, 1)
-        ]
-        load = os.getloadavg()[0]
-        print(
-            f"{name:10} {workers:7} {step_ms:6.0f} ms   {'   '.join(shown)}  {load:.1f}", flush=True
-        )
-    return 0
+        does = functools.partial(work, name, args)
+        found = paired.run(name, workers, document(name, args), does)
+        paired.print_row(name, workers, found, args)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
