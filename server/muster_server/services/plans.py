@@ -20,6 +20,7 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
+from muster_server.domain.cost_model.collectives import link_bytes
 from muster_server.domain.cost_model.fitting import Transfer
 from muster_server.domain.cost_model.steps import StepModel, fit_steps, predict
 from muster_server.domain.planner.choice import Candidate, advise, alternatives, candidate
@@ -292,12 +293,13 @@ def _step(figures: StepModel | None, job: Job, found: Candidate) -> EstimateOut 
         Transfer(kind=t.moved_as, size=t.size, count=t.count, num_bytes=t.num_bytes, transfer_s=0.0)
         for t in found.traffic
     )
-    hides = all(t.is_hidden for t in found.traffic)
+    on_link = [link_bytes(t.moved_as, t.size, t.num_bytes) for t in found.traffic]
+    could_hide = sum(n for n, t in zip(on_link, found.traffic, strict=True) if t.is_hidden)
     at = replace(
         figures,
         pattern=pattern,
         largest=job.slots,
-        hidden_share=figures.hidden_share if hides else 0.0,
+        hidden_share=figures.hidden_share * could_hide / (sum(on_link) or 1.0),
     )
     samples = job.batch_size * job.options.accumulate
     prediction = predict(at, size=job.slots, samples=samples)

@@ -96,10 +96,10 @@ def test_bytes_on_the_network_follow_from_the_parameters():
     assert gathered.num_bytes == pytest.approx(params + blocks)
     (rare,) = traffic(job("local_sgd", sync_every=8))
     assert rare.num_bytes == params / 8
-    updated = traffic(job("zero1"))[1]  # each worker its own part, all at once
+    updated = traffic(job("zero1"))[1]  # each worker its own part, one after the other
     assert (updated.kind, updated.moved_as, updated.num_bytes) == (
         "broadcast",
-        "all_gather",
+        "broadcast",
         params,
     )
     axes = {t.group for t in traffic(job("mesh", 8, mesh=Mesh(pp=2, tp=2)))}
@@ -152,6 +152,16 @@ def test_gloo_makes_a_reduce_scatter_an_all_reduce():
     params = 4.0 * gpt().num_params
     share = (job("fsdp").slots - 1) / job("fsdp").slots
     assert sent("cpu") - sent("cuda") == pytest.approx(share * params)
+
+
+def test_on_processors_only_gradients_of_data_parallel_are_hidden():
+    def hidden(kind, backend):
+        return {(t.group, t.kind) for t in traffic(job(kind), backend=backend) if t.is_hidden}
+
+    assert hidden("fsdp", "gloo") == set()
+    assert hidden("fsdp", "nccl") == {("shard", "all_gather"), ("shard", "reduce_scatter")}
+    assert hidden("zero1", "gloo") == {("world", "all_reduce")}
+    assert hidden("tp", "nccl") == set()
 
 
 @pytest.mark.parametrize(

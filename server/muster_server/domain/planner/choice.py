@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from muster.training.strategies.rules import Options, Shape, problems
 
-from ..cost_model.collectives import BACKENDS, link_bytes, moved_as
+from ..cost_model.collectives import BACKENDS, link_bytes
 from .memory import Job, Memory, memory
 from .traffic import Traffic, traffic
 
@@ -56,7 +56,7 @@ def candidate(job: Job, *, slot_bytes: int | None, shape: Shape, slot_type: str)
         )  # fmt: skip
     backend = BACKENDS.get(slot_type, "nccl")
     takes = memory(job)
-    sends = tuple(replace(t, moved_as=moved_as(t.moved_as, backend)) for t in traffic(job))
+    sends = tuple(traffic(job, backend=backend))
     return Candidate(
         kind=job.options.kind,
         memory=takes,
