@@ -19,6 +19,12 @@ depends_on = None
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 Json = sa.JSON(none_as_null=True).with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
 Timestamp = sa.DateTime(timezone=True)
+PARTS = (
+    ("projects", "exhausted_parts"),
+    ("experiments", "exhausted_parts"),
+    ("trials", "pending_parts"),
+)
+"""Sentences for other languages, beside their English text."""
 
 
 def upgrade() -> None:
@@ -46,9 +52,13 @@ def upgrade() -> None:
     _add_keeping()
     _add_schedules()
     op.add_column("experiments", sa.Column("search_room", sa.Integer(), nullable=True))
+    for table, column in PARTS:
+        op.add_column(table, sa.Column(column, Json, nullable=True))
 
 
 def downgrade() -> None:
+    for table, column in reversed(PARTS):
+        op.drop_column(table, column)
     op.drop_column("experiments", "search_room")
     op.drop_table("schedules")
     _drop_keeping()

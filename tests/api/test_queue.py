@@ -70,6 +70,10 @@ def test_an_item_says_what_it_waits_for_and_since_when(submit, viewer_client):
     assert (item["position"], item["num_slots"], item["min_slots"]) == (1, 4, 2)
     assert (item["project"], item["priority"], item["preemptible"]) == ("default", 60, False)
     assert item["pending_reason"].startswith("needs 2 to 4 cpu slots in pool default")
+    assert item["pending_parts"][0] == {
+        "code": "wish.elastic_slots",
+        "params": {"least": 2, "slots": 4, "slot_type": "cpu", "pool": "default"},
+    }
     assert item["estimated_start_at"] is None
     assert item["waiting_since"] == item["queued_at"]
 

@@ -193,7 +193,12 @@ def test_what_waits_in_a_used_up_project_waits_until_the_budget_is_raised(
     assert "the budget of project vision" in trial_of(show, waiting)["pending_reason"]
     (item,) = show("/queue")["items"]
     assert "is used up" in item["pending_reason"]
-    assert show("/projects/vision")["exhausted_reason"]
+    project = show("/projects/vision")
+    assert project["exhausted_reason"]
+    (part,) = project["exhausted_parts"]
+    assert part["code"] == "budget.project_used_up"
+    assert part["params"]["project"] == "vision"
+    assert item["pending_parts"] == trial_of(show, waiting)["pending_parts"] == [part]
     elsewhere = submit("project: audio", slots=1)
     controller.tick()
     assert trial_of(show, elsewhere)["state"] == "STARTING", "others are not kept waiting"
@@ -204,6 +209,7 @@ def test_what_waits_in_a_used_up_project_waits_until_the_budget_is_raised(
     for _ in range(2):
         controller.tick()
     assert show("/projects/vision")["exhausted_reason"] == ""
+    assert show("/projects/vision")["exhausted_parts"] == []
     assert trial_of(show, waiting)["state"] == "STARTING"
 
 

@@ -6,7 +6,7 @@ import type { components, paths } from "./schema.gen";
 
 export type Schemas = components["schemas"];
 type ProblemBody = { code: string; message: string; hint?: string | null; request_id?: string | null; fields?: FieldError[] };
-export type FieldError = { path: string; message: string; hint?: string | null };
+export type FieldError = Omit<Schemas["FieldError"], "parts"> & Partial<Pick<Schemas["FieldError"], "parts">>;
 
 /** What went wrong, as the server put it. `status` 0: the server was not reached. */
 export class ApiError extends Error {

@@ -3046,6 +3046,8 @@ export interface components {
         BudgetOut: {
             /** Alert At */
             alert_at: number[];
+            /** Exhausted Parts */
+            exhausted_parts: components["schemas"]["PartOut"][];
             /** Exhausted Reason */
             exhausted_reason: string;
             /** Limits */
@@ -4124,6 +4126,11 @@ export interface components {
             hint?: string | null;
             /** Message */
             message: string;
+            /**
+             * Parts
+             * @default []
+             */
+            parts: components["schemas"]["PartOut"][];
             /** Path */
             path: string;
         };
@@ -5336,6 +5343,18 @@ export interface components {
             /** Trial No */
             trial_no: number | null;
         };
+        /**
+         * PartOut
+         * @description A part of a sentence by its code, for another language than the English of the text.
+         */
+        PartOut: {
+            /** Code */
+            code: string;
+            /** Params */
+            params: {
+                [key: string]: number | string;
+            };
+        };
         /** PasswordIn */
         PasswordIn: {
             /** Current Password */
@@ -5764,6 +5783,8 @@ export interface components {
             errors: components["schemas"]["FieldError"][];
             /** Estimated Start At */
             estimated_start_at: string | null;
+            /** Fit Parts */
+            fit_parts: components["schemas"]["PartOut"][];
             /** Fit Reason */
             fit_reason: string;
             /** Fits Now */
@@ -6022,6 +6043,8 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /** Exhausted Parts */
+            exhausted_parts: components["schemas"]["PartOut"][];
             /** Exhausted Reason */
             exhausted_reason: string;
             /** Id */
@@ -6068,6 +6091,8 @@ export interface components {
             num_slots: number;
             /** Owner */
             owner: string | null;
+            /** Pending Parts */
+            pending_parts: components["schemas"]["PartOut"][];
             /** Pending Reason */
             pending_reason: string;
             /** Pool */
@@ -7200,6 +7225,8 @@ export interface components {
             num_steps_planned: number | null;
             /** Parent No */
             parent_no?: number | null;
+            /** Pending Parts */
+            pending_parts: components["schemas"]["PartOut"][];
             /** Pending Reason */
             pending_reason: string;
             /**
@@ -7267,6 +7294,8 @@ export interface components {
             num_steps_planned: number | null;
             /** Parent No */
             parent_no?: number | null;
+            /** Pending Parts */
+            pending_parts: components["schemas"]["PartOut"][];
             /** Pending Reason */
             pending_reason: string;
             /**

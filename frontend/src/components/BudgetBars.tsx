@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import type { Schemas } from "../api/client";
 import { fromWire, MISSING } from "../lib/format";
 import * as format from "../lib/format";
+import { Reason } from "./Said";
 import { KeyValues, Notice } from "./basics";
 import { Stamp, Until } from "./Time";
 import css from "./ui.module.css";
@@ -24,7 +25,7 @@ export function BudgetBars({ budget, spending, atLimit }: { budget: Budget | nul
   const { t } = useTranslation();
   return (
     <div data-testid="budget">
-      {budget?.exhausted_reason ? <Notice tone="bad" title={budget.exhausted_reason} /> : null}
+      {budget?.exhausted_reason ? <Notice tone="bad" title={<Reason text={budget.exhausted_reason} parts={budget.exhausted_parts} />} /> : null}
       {budget?.limits.map((limit) => <LimitBar key={limit.measure} limit={limit} alertAt={budget.alert_at} />)}
       <KeyValues
         items={[

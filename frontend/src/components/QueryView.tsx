@@ -6,7 +6,7 @@ import { ApiError, isUnreachable } from "../api/client";
 import { said } from "../i18n/server";
 import { stamp } from "../lib/time";
 import { Notice, PageHead, Skeleton } from "./basics";
-import { Original } from "./Said";
+import { FieldMessage, Original } from "./Said";
 import { useTimeZone } from "./Time";
 import css from "./ui.module.css";
 
@@ -41,6 +41,15 @@ export function ErrorNotice({ error, onRetry, title }: { error: Error; onRetry?:
     >
       {title ? <div>{message}</div> : null}
       {own ? <div lang="en">{error.message}</div> : null}
+      {api && api.fields.length > 0 ? (
+        <ul className={css["fields"]} data-testid="field-errors">
+          {api.fields.map((field) => (
+            <li key={`${field.path}:${field.message}`}>
+              <span className="mono">{field.path}</span> <FieldMessage error={field} />
+            </li>
+          ))}
+        </ul>
+      ) : null}
       {api?.hint ? <div lang={own ? "en" : undefined}>{api.hint}</div> : null}
       {api && api.status > 0 ? (
         <span className="mono">

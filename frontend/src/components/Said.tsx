@@ -1,5 +1,5 @@
-import { ApiError } from "../api/client";
-import { said } from "../i18n/server";
+import { ApiError, type FieldError } from "../api/client";
+import { COLON, type Part, said, saidParts } from "../i18n/server";
 
 /** Why something ended or what happened: by its code where the language has a text for it, then as the server put it. */
 export function Said({ kind, code, text }: { kind: "terminations" | "events"; code: string | null | undefined; text: string }) {
@@ -12,6 +12,39 @@ export function Said({ kind, code, text }: { kind: "terminations" | "events"; co
     </>
   );
 }
+
+/** Why something waits or may not be: from its parts where the language has them, else as the server put it. */
+export function Reason({ text, parts }: { text: string; parts: readonly Part[] | undefined }) {
+  const own = saidParts(parts);
+  if (own === null) return text;
+  return (
+    <>
+      {own}
+      {own.endsWith(COLON) ? <Original text={text} /> : null}
+    </>
+  );
+}
+
+/** The same where only text can stand. */
+export function reasonText(text: string, parts: readonly Part[] | undefined): string {
+  const own = saidParts(parts);
+  return own === null ? text : own.endsWith(COLON) ? own + text : own;
+}
+
+/** What is wrong with a field of what was sent; the server has no code for everything that can be. */
+const UNUSABLE: readonly Part[] = [{ code: "field.unusable", params: {} }];
+const partsOf = (error: FieldError): readonly Part[] => (error.parts?.length ? error.parts : UNUSABLE);
+
+export function FieldMessage({ error }: { error: FieldError }) {
+  return (
+    <>
+      <Reason text={error.message} parts={partsOf(error)} />
+      {error.hint ? <span className="dim"> {error.hint}</span> : null}
+    </>
+  );
+}
+
+export const fieldText = (error: FieldError): string => [reasonText(error.message, partsOf(error)), error.hint].filter(Boolean).join(" ");
 
 /** The server's own sentence, which is English and names the particulars. */
 export function Original({ text }: { text: string }) {

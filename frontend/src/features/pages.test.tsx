@@ -6,10 +6,11 @@ import type { Cluster, Experiment, Node, Search } from "../api/queries";
 import { TrialsBar } from "../components/basics";
 import { DataTable } from "../components/DataTable";
 import { ErrorNotice, QueryView } from "../components/QueryView";
-import { errorLine, Said } from "../components/Said";
+import { errorLine, fieldText, Reason, Said } from "../components/Said";
 import { StateBadge } from "../components/StateBadge";
 import { ApiError, toApiError } from "../api/client";
 import { initI18n, setLanguage } from "../i18n";
+import type { Part } from "../i18n/server";
 import { safeTarget } from "./auth/SignIn";
 import { attention } from "./cluster/attention";
 import { lastEnded } from "./cluster/recent";
@@ -141,4 +142,28 @@ test("ticks of the rung view are round numbers within the range", () => {
   expect(roundTicks(0.03, 4, true)).toEqual([0.05, 0.1, 0.2, 0.5, 1, 2]);
   expect(roundTicks(2e-9, 5e4, true)).toEqual([1e-6, 1e-3, 1, 1000]);
   expect(roundTicks(0.5, 0.5, false)).toEqual([0.5]);
+});
+
+test("why something waits is said in the language of the page, from its parts", async () => {
+  const parts: Part[] = [
+    { code: "wish.slots", params: { slots: 12_000, slot_type: "cuda", pool: "default" } },
+    { code: "pending.on_shut_node", params: { slots: 8, node: "n3", state: "draining" } },
+  ];
+  const text = "needs 12,000 cuda slots in pool default: 8 on draining node n3";
+  const { unmount } = show(<p data-testid="why"><Reason text={text} parts={parts} /></p>);
+  expect(screen.getByTestId("why")).toHaveTextContent(text);
+  unmount();
+  await setLanguage("zh-CN");
+  show(<p data-testid="why"><Reason text={text} parts={parts} /></p>);
+  expect(screen.getByTestId("why")).toHaveTextContent(/^需要资源池 default 中的 12,000 个 cuda 槽位，节点 n3（排空中）上有 8 个$/);
+  // What names more than the parameters follows as the server put it, and so does what has no code.
+  expect(fieldText({ path: "code", message: "has no effect with checkpoint", hint: "leave it out", parts: [{ code: "field.no_effect", params: {} }] })).toBe("在这里不起作用：has no effect with checkpoint leave it out");
+  expect(fieldText({ path: "a", message: "is odd", hint: null })).toBe("不能这样写：is odd");
+  expect(fieldText({ path: "a", message: "must be at least 1", parts: [{ code: "field.at_least", params: { limit: "1" } }] })).toBe("不能小于 1");
+  await setLanguage("en");
+});
+
+test("an error names the fields that are wrong", () => {
+  show(<ErrorNotice error={new ApiError(422, "request.invalid", "Some of what was sent cannot work.", null, [{ path: "price", message: "must be at least 0" }])} />);
+  expect(screen.getByTestId("field-errors")).toHaveTextContent("price must be at least 0");
 });

@@ -41,9 +41,9 @@ export function preferredLanguage(): Language {
 
 async function load(language: Language): Promise<void> {
   if (language === "en" || i18next.hasResourceBundle(language, "translation")) return;
-  const { zhCN, server } = await import("./zh-CN");
+  const { zhCN, server, reasons } = await import("./zh-CN");
   i18next.addResourceBundle(language, "translation", zhCN);
-  addServerTexts(language, server);
+  addServerTexts(language, { ...server, ...reasons });
 }
 
 export async function initI18n(language: Language = preferredLanguage()): Promise<void> {

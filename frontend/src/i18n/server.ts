@@ -2,7 +2,13 @@
 import i18next from "i18next";
 
 export const SERVER = "server";
-type Kind = "errors" | "terminations" | "events";
+type Kind = "errors" | "terminations" | "events" | "parts" | "words";
+
+/** A part of a sentence of the server: its code, and what it names. */
+export interface Part {
+  code: string;
+  params: Readonly<Record<string, string | number>>;
+}
 
 /** The tables of a language, as i18next keeps them: codes hold dots, so they are no path. */
 export function addServerTexts(language: string, texts: Record<Kind, Readonly<Record<string, string>>>): void {
@@ -15,3 +21,21 @@ export function said(kind: Kind, code: string | null | undefined): string | null
   const found: unknown = code ? i18next.getResource(i18next.language, SERVER, `${kind} ${code}`, { keySeparator: false }) : undefined;
   return typeof found === "string" ? found : null;
 }
+
+/** A sentence put together from its parts; null where there are none, or one has no text in this language. */
+export function saidParts(parts: readonly Part[] | undefined): string | null {
+  let sentence = "";
+  for (const { code, params } of parts ?? []) {
+    const text = said("parts", code);
+    if (text === null) return null;
+    const filled = text.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
+      const value = params[name] ?? "";
+      return typeof value === "number" ? value.toLocaleString("en-US") : (said("words", value) ?? value);
+    });
+    sentence += sentence === "" || sentence.endsWith(COLON) ? filled : `，${filled}`;
+  }
+  return sentence || null;
+}
+
+/** Behind this the next part follows, or the server's own words. */
+export const COLON = "：";

@@ -5,7 +5,7 @@ import { asOverride, forkFrom, startOf } from "./forking";
 
 test("a budget survives the form", () => {
   const limit = { unit: "", spent: 1, share: 0.1, alerts_given: [], exhausted: false, exhausted_at: null, limit_at: null };
-  const budget = { limits: [{ ...limit, measure: "slot_hours" as const, limit: 12.5 }, { ...limit, measure: "deadline" as const, limit: 3, limit_at: "2026-03-01T18:00:00Z" }], alert_at: [0.5, 0.995], exhausted_reason: "" };
+  const budget = { limits: [{ ...limit, measure: "slot_hours" as const, limit: 12.5 }, { ...limit, measure: "deadline" as const, limit: 3, limit_at: "2026-03-01T18:00:00Z" }], alert_at: [0.5, 0.995], exhausted_reason: "", exhausted_parts: [] };
   const draft = draftOf(budget);
   expect(draft.alertAt).toBe("50, 99.5");
   expect(parseDraft(draft)).toEqual({ ok: true, body: { slot_hours: 12.5, cost: undefined, deadline: "2026-03-01T18:00:00Z", alert_at: [0.5, 0.995] } });

@@ -14,9 +14,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from muster_server.errors import MusterError
-from muster_server.schemas.base import FieldError, Problem, ProblemBody
-from muster_server.schemas.complaints import place, sentence
+from muster_server.domain.saying import say
+from muster_server.errors import FieldProblem, MusterError
+from muster_server.schemas.base import FieldError, Problem, ProblemBody, field_error
+from muster_server.schemas.complaints import place, sentence, unknown
 
 log = structlog.get_logger(__name__)
 
@@ -158,7 +159,7 @@ def _muster_error(exc: MusterError, request_id: str | None) -> Response:
         exc.code,
         exc.message,
         hint=exc.hint,
-        fields=[FieldError(path=f.path, message=f.message, hint=f.hint) for f in exc.fields],
+        fields=[field_error(f) for f in exc.fields],
         request_id=request_id,
         headers=headers,
     )
@@ -186,11 +187,12 @@ def _validation_error(exc: RequestValidationError, request_id: str | None) -> Re
 def _field_error(error: Mapping[str, Any]) -> FieldError:
     path, kind = _path(place(error["loc"])), error["type"]
     if kind == "extra_forbidden":
-        return FieldError(path=path, message="there is no such field")
+        return field_error(FieldProblem(path, unknown("there is no such field")))
     if kind == "model_attributes_type" and path == "body":
-        return FieldError(path=path, message="must be a JSON object")
+        words = say("field.object", "must be a JSON object")
+        return field_error(FieldProblem(path, words))
     message, hint = sentence(error)
-    return FieldError(path=path, message=message, hint=hint)
+    return field_error(FieldProblem(path, message, hint))
 
 
 _ROOTS = {"body", "query", "path", "header", "cookie"}

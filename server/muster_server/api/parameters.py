@@ -10,8 +10,9 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.requests import HTTPConnection
 
+from muster_server.domain.saying import say
 from muster_server.errors import FieldProblem, InvalidRequest
-from muster_server.schemas.complaints import unknown_name
+from muster_server.schemas.complaints import unknown, unknown_name
 
 SHOWN_MAX = 64
 """Characters of the caller's own text that are repeated."""
@@ -29,9 +30,11 @@ async def refuse_unknown_parameters(connection: HTTPConnection) -> None:
     for name in connection.query_params:
         if name not in known:
             hint = unknown_name(name, sorted(known)) or "none are known here"
-            problems.append(FieldProblem(_shown(name), "there is no such parameter", hint))
+            problems.append(FieldProblem(_shown(name), unknown("there is no such parameter"), hint))
         elif not known[name] and len(connection.query_params.getlist(name)) > 1:
-            problems.append(FieldProblem(name, "is there twice, and takes one value"))
+            problems.append(
+                FieldProblem(name, say("field.twice", "is there twice, and takes one value"))
+            )
     if problems:
         raise InvalidRequest(
             "request.invalid", "Some of what was sent cannot work.", fields=problems[:20]

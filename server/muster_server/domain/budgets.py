@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from .saying import NOTHING, Said, say
 from .states import TERMINAL_EXPERIMENT
 
 Measure = Literal["slot_hours", "cost", "deadline"]
@@ -169,21 +170,32 @@ def _usage(
     )
 
 
-def exhausted_sentence(usages: Sequence[Usage], whose: str) -> str:
+def exhausted_sentence(usages: Sequence[Usage], project: str | None = None) -> Said:
     """Why there is nothing left: names the budget, its limit and what was spent; "" while there is.
 
-    whose: "its budget", "the budget of project vision".
+    project: the name of the project whose budget it is; None: an experiment's own.
     """
+    whose = _whose(project)
     for usage in usages:
         if not usage.is_exhausted:
             continue
         if usage.limit_at is not None:
-            return f"the deadline of {whose}, {moment(usage.limit_at)}, has passed"
-        return (
-            f"{whose} of {amount(usage.limit)} {usage.unit} is used up: "
-            f"{amount(usage.spent)} {usage.unit} spent"
-        )
-    return ""
+            at = moment(usage.limit_at)
+            words = f"the deadline of {whose}, {at}, has passed"
+            if project is None:
+                return say("budget.deadline_passed", words, at=at)
+            return say("budget.project_deadline_passed", words, at=at, project=project)
+        limit, spent = amount(usage.limit), amount(usage.spent)
+        words = f"{whose} of {limit} {usage.unit} is used up: {spent} {usage.unit} spent"
+        figures = {"limit": limit, "spent": spent, "unit": usage.unit}
+        if project is None:
+            return say("budget.used_up", words, **figures)
+        return say("budget.project_used_up", words, project=project, **figures)
+    return Said()
+
+
+def _whose(project: str | None) -> str:
+    return "its budget" if project is None else f"the budget of project {project}"
 
 
 def amount(value: float) -> str:
@@ -216,7 +228,7 @@ class ExperimentBudget:
     alerted: frozenset[AlertKey] = frozenset()
     num_active: int = 0
     """Trials with an attempt under way."""
-    exhausted_reason: str = ""
+    exhausted_reason: Said = NOTHING
     """Set once it was decided that it ends."""
 
 
@@ -229,7 +241,7 @@ class ProjectBudget:
     """Since its count began."""
     since: dt.datetime
     alerted: frozenset[AlertKey] = frozenset()
-    exhausted_reason: str = ""
+    exhausted_reason: Said = NOTHING
     """Set while nothing of it is placed."""
     untold: tuple[int, ...] = ()
     """Its queued trials that do not say so yet."""
@@ -258,7 +270,7 @@ class EndExperiment:
     slots after a checkpoint, what waits never starts."""
 
     experiment_id: int
-    reason: str
+    reason: Said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,7 +279,7 @@ class SetProject:
 
     project_id: int
     before: str
-    reason: str
+    reason: Said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +288,7 @@ class TellWaiting:
 
     project_id: int
     trial_ids: tuple[int, ...]
-    reason: str
+    reason: Said
 
 
 Decision = Alert | EndExperiment | SetProject | TellWaiting
@@ -285,12 +297,13 @@ Decision = Alert | EndExperiment | SetProject | TellWaiting
 def decide_budgets(snapshot: BudgetSnapshot, *, now: dt.datetime) -> list[Decision]:
     """Everything that follows from the budgets now. Level-triggered: safe to decide twice."""
     decisions: list[Decision] = []
-    used_up: dict[int, str] = {}
+    used_up: dict[int, Said] = {}
     for project in snapshot.projects:
-        whose = f"the budget of project {project.name}"
         usages = _usages(project.budget, project.spent, project.since, now, snapshot.currency)
-        decisions += _alerts("project", project.id, project.budget, usages, project.alerted, whose)
-        reason = exhausted_sentence(usages, whose)
+        decisions += _alerts(
+            "project", project.id, project.budget, usages, project.alerted, project.name
+        )
+        reason = exhausted_sentence(usages, project.name)
         if reason:
             used_up[project.id] = reason
         # The figure in the sentence grows while what runs winds down; the first one stays.
@@ -304,23 +317,23 @@ def decide_budgets(snapshot: BudgetSnapshot, *, now: dt.datetime) -> list[Decisi
             )
     for experiment in snapshot.experiments:
         decisions += _decide_experiment(
-            experiment, used_up.get(experiment.project_id, ""), now, snapshot.currency
+            experiment, used_up.get(experiment.project_id, NOTHING), now, snapshot.currency
         )
     return decisions
 
 
 def _decide_experiment(
-    experiment: ExperimentBudget, project_reason: str, now: dt.datetime, currency: str
+    experiment: ExperimentBudget, project_reason: Said, now: dt.datetime, currency: str
 ) -> Iterator[Decision]:
     if experiment.state in TERMINAL_EXPERIMENT:
         return
     usages = _usages(experiment.budget, experiment.spent, experiment.since, now, currency)
     yield from _alerts(
-        "experiment", experiment.id, experiment.budget, usages, experiment.alerted, "its budget"
+        "experiment", experiment.id, experiment.budget, usages, experiment.alerted, None
     )
     if experiment.exhausted_reason or experiment.desired in ("stop", "kill"):
         return  # it ends already, for this reason or another one
-    own = exhausted_sentence(usages, "its budget")
+    own = exhausted_sentence(usages)
     if own:
         yield EndExperiment(experiment_id=experiment.id, reason=own)
     elif project_reason and experiment.num_active:
@@ -341,7 +354,7 @@ def _alerts(
     budget: Budget | None,
     usages: Sequence[Usage],
     alerted: frozenset[AlertKey],
-    whose: str,
+    project: str | None,
 ) -> Iterator[Alert]:
     for usage in usages:
         for threshold in sorted({*(budget.alert_at if budget else ()), EXHAUSTED}):
@@ -354,14 +367,14 @@ def _alerts(
                 measure=usage.measure,
                 limit_text=usage.limit_text,
                 threshold=threshold,
-                reason=_alert_sentence(usage, threshold, whose),
+                reason=_alert_sentence(usage, threshold, project),
             )
 
 
-def _alert_sentence(usage: Usage, threshold: float, whose: str) -> str:
+def _alert_sentence(usage: Usage, threshold: float, project: str | None) -> str:
     if threshold >= EXHAUSTED:
-        return exhausted_sentence([usage], whose)
-    passed = f"{threshold * 100:.4g} %"
+        return exhausted_sentence([usage], project)
+    whose, passed = _whose(project), f"{threshold * 100:.4g} %"
     if usage.limit_at is not None:
         return f"{passed} of the time until the deadline of {whose}, {moment(usage.limit_at)}, has passed"
     return (

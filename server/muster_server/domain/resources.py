@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .saying import Said, say
+
 TopologyMode = Literal["prefer", "require"]
 
 
@@ -47,28 +49,44 @@ class Request:
     def elastic(self) -> bool:
         return self.least_slots < self.slots
 
-    def describe(self) -> str:
+    def describe(self) -> Said:
         """ "4 cpu slots on exactly 2 nodes in pool default with rack=a"."""
-        slots = count(self.slots, f"{self.slot_type} slot")
-        if self.elastic:
-            slots = f"{self.least_slots:,} to {slots}"
-        where = ""
+        where = {"slot_type": self.slot_type, "pool": self.pool}
+        slots, at_most = count(self.slots, f"{self.slot_type} slot"), Said()
         if self.nodes is not None:
-            where = f" on exactly {count(self.nodes, 'node')}"
+            at_most = say(
+                "wish.nodes", f" on exactly {count(self.nodes, 'node')}", nodes=self.nodes
+            )
         elif self.max_nodes is not None:
-            where = f" on at most {count(self.max_nodes, 'node')}"
-        where += f" in pool {self.pool}"
+            words = f" on at most {count(self.max_nodes, 'node')}"
+            at_most = say("wish.max_nodes", words, nodes=self.max_nodes)
+        if self.elastic:
+            words = f"{self.least_slots:,} to {slots}"
+            said = say(
+                "wish.elastic_slots", words, least=self.least_slots, slots=self.slots, **where
+            )
+        else:
+            said = say("wish.slots", slots, slots=self.slots, **where)
+        return said + at_most + f" in pool {self.pool}" + self._where()
+
+    def _where(self) -> Said:
+        said = Said()
         if self.labels:
-            where += f" with {', '.join(f'{k}={v}' for k, v in sorted(self.labels.items()))}"
+            labels = ", ".join(f"{k}={v}" for k, v in sorted(self.labels.items()))
+            said += say("wish.labels", f" with {labels}", labels=labels)
         if self.topology_key is not None and self.topology_mode == "require":
-            where += f" within one {self.topology_key}"
+            said += say("wish.within", f" within one {self.topology_key}", key=self.topology_key)
         if self.allow_nodes:
-            where += f" on {_some(self.allow_nodes)} only"
+            nodes = _some(self.allow_nodes)
+            said += say("wish.only_on", f" on {nodes} only", nodes=nodes)
         if self.deny_nodes:
-            where += f" but not on {_some(self.deny_nodes)}"
+            nodes = _some(self.deny_nodes)
+            said += say("wish.not_on", f" but not on {nodes}", nodes=nodes)
         if self.avoid_nodes:
-            where += f", without {_some(self.avoid_nodes)} ({self.avoid_reason})"
-        return slots + where
+            nodes = _some(self.avoid_nodes)
+            words = f", without {nodes} ({self.avoid_reason})"
+            said += say("wish.without", words, nodes=nodes, reason=self.avoid_reason)
+        return said
 
 
 @dataclass(frozen=True, kw_only=True)

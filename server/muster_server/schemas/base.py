@@ -14,6 +14,8 @@ from typing import Annotated, Generic, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from muster.wire import encode_number
+from muster_server.domain.saying import parts_of
+from muster_server.errors import FieldProblem
 
 
 def _clean(text: str) -> str:
@@ -78,12 +80,37 @@ class Page(Output, Generic[T]):
     next: str | None
 
 
+class PartOut(Output):
+    """A part of a sentence by its code, for another language than the English of the text."""
+
+    code: str
+    """Stable: "pending.held"."""
+    params: dict[str, int | float | str]
+    """What the part names: slots, nodes, an experiment."""
+
+
+def parts_out(text: str) -> list[PartOut]:
+    """The parts of what was said; [] where it is just text."""
+    return [PartOut(**part) for part in parts_of(text)]
+
+
 class FieldError(Output):
     path: str
     """Dotted path into the request ("resources.slots")."""
     message: str
     hint: str | None = None
     """What would work, when known ("did you mean 'slots'?")."""
+    parts: list[PartOut] = []
+    """The message for other languages; [] where it is text of no known kind."""
+
+
+def field_error(problem: FieldProblem) -> FieldError:
+    return FieldError(
+        path=problem.path,
+        message=problem.message,
+        hint=problem.hint,
+        parts=parts_out(problem.message),
+    )
 
 
 class ProblemBody(Output):

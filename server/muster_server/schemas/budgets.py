@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Identifier, Input, Output, SafeStr, WireFloat
+from .base import Identifier, Input, Output, PartOut, SafeStr, WireFloat
 from .document import Budget
 
 MAX_QUOTAS = 100
@@ -55,6 +55,8 @@ class BudgetOut(Output):
     alert_at: list[float]
     exhausted_reason: str
     """The sentence that names the limit that was reached; "" while there is some left."""
+    exhausted_parts: list[PartOut]
+    """The same for other languages."""
 
 
 class QuotaIn(Input):
@@ -106,6 +108,8 @@ class ProjectOut(Output):
     """Not ended."""
     exhausted_reason: str
     """Why nothing more of it is placed; "" while it may go on."""
+    exhausted_parts: list[PartOut]
+    """The same for other languages."""
     created_at: dt.datetime
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .base import Input, Output
+from .base import Input, Output, PartOut
 
 RowId = Annotated[int, Field(ge=1, lt=2**31)]
 
@@ -147,6 +147,8 @@ class QueueItem(Output):
     estimated_start_at: dt.datetime | None
     """When it should start if nothing else is submitted; null: no honest estimate."""
     pending_reason: str
+    pending_parts: list[PartOut]
+    """The same for other languages; [] where it is text of no known kind."""
 
 
 class QueueRef(Input):

@@ -10,25 +10,33 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from muster_server.domain.saying import Said, say
+
+_INTEGER = say("field.integer", "must be a whole number")
+_NUMBER = say("field.number", "must be a number")
+_TEXT = say("field.text", "must be text")
+_BOOLEAN = say("field.boolean", "must be true or false")
+_LIST = say("field.list", "must be a list")
+_MAPPING = say("field.mapping", "must be a mapping")
 _EXPECTED = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
+    "int_type": _INTEGER,
+    "int_from_float": _INTEGER,
+    "int_parsing": _INTEGER,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "string_type": _TEXT,
+    "bool_type": _BOOLEAN,
+    "bool_parsing": _BOOLEAN,
+    "list_type": _LIST,
+    "dict_type": _MAPPING,
+    "model_type": _MAPPING,
+    "model_attributes_type": _MAPPING,
 }
 _LIMITS = {
-    "greater_than_equal": ("at least", "ge"),
-    "greater_than": ("above", "gt"),
-    "less_than_equal": ("at most", "le"),
-    "less_than": ("below", "lt"),
+    "greater_than_equal": "ge",
+    "greater_than": "gt",
+    "less_than_equal": "le",
+    "less_than": "lt",
 }
 
 
@@ -58,31 +66,51 @@ def type_name(value: Any) -> str:
     return "a mapping"
 
 
-def sentence(error: Mapping[str, Any]) -> tuple[str, str | None]:
+def sentence(error: Mapping[str, Any]) -> tuple[Said, str | None]:
     """What is wrong, and a hint, of one of pydantic's errors."""
     kind = error["type"]
     given = error.get("input")
     context = error.get("ctx", {})
     if kind == "missing":
-        return "is missing", None
+        return missing(), None
     if kind in _EXPECTED:
-        message = f"must be {_EXPECTED[kind]}"
+        message = _EXPECTED[kind]
         if not kind.endswith("_parsing"):
             message += f", not {type_name(given)}"
         return message, _type_hint(kind, given)
     if kind in _LIMITS:
-        words, key = _LIMITS[kind]
         got = f", got {given}" if isinstance(given, int | float) else ""
-        return f"must be {words} {context[key]}{got}", None
+        return _limit(_LIMITS[kind], context[_LIMITS[kind]]) + got, None
     if kind in ("literal_error", "enum"):
         expected = str(context["expected"])
         options = [o.strip().strip("'") for o in expected.replace(" or ", ", ").split(",")]
-        return f"must be {expected}", nearest(given, options)
+        message = say("field.one_of", f"must be {expected}", options=", ".join(options))
+        return message, nearest(given, options)
     if kind in ("string_too_short", "string_too_long", "too_short", "too_long"):
         return _length(kind, given, context), None
     if kind == "finite_number":
-        return "must be a finite number", None
-    return str(error["msg"]).removeprefix("Value error, ")[:300], None
+        return say("field.finite", "must be a finite number"), None
+    return Said(str(error["msg"]).removeprefix("Value error, ")[:300]), None
+
+
+def missing() -> Said:
+    return say("field.missing", "is missing")
+
+
+def unknown(words: str) -> Said:
+    """Of a name that is not known where it stands."""
+    return say("field.unknown", words)
+
+
+def _limit(key: str, limit: Any) -> Said:
+    match key:
+        case "ge":
+            return say("field.at_least", f"must be at least {limit}", limit=str(limit))
+        case "gt":
+            return say("field.above", f"must be above {limit}", limit=str(limit))
+        case "le":
+            return say("field.at_most", f"must be at most {limit}", limit=str(limit))
+    return say("field.below", f"must be below {limit}", limit=str(limit))
 
 
 def nearest(given: Any, options: Sequence[str]) -> str | None:
@@ -101,14 +129,22 @@ def unknown_name(key: str, known: Sequence[str]) -> str | None:
     return f"known here: {', '.join(known)}" if known else None
 
 
-def _length(kind: str, given: Any, context: Mapping[str, Any]) -> str:
-    at = context.get("min_length", context.get("max_length"))
-    bound = "at least" if "short" in kind else "at most"
+def _length(kind: str, given: Any, context: Mapping[str, Any]) -> Said:
+    at = int(context.get("min_length", context.get("max_length", 0)))
+    is_short, is_text = "short" in kind, isinstance(given, str)
+    bound = "at least" if is_short else "at most"
     # Text that is checked before it is measured counts as "items" for pydantic.
-    noun = "character" if isinstance(given, str) else "entry"
+    noun = "character" if is_text else "entry"
     plural = {"character": "characters", "entry": "entries"}[noun]
     has = f", has {len(given)}" if isinstance(given, str | list | dict | tuple) else ""
-    return f"must have {bound} {at} {noun if at == 1 else plural}{has}"
+    words = f"must have {bound} {at} {noun if at == 1 else plural}{has}"
+    if is_text and is_short:
+        return say("field.text_too_short", words, limit=at)
+    if is_text:
+        return say("field.text_too_long", words, limit=at)
+    if is_short:
+        return say("field.too_few", words, limit=at)
+    return say("field.too_many", words, limit=at)
 
 
 def _type_hint(kind: str, given: Any) -> str | None:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from muster_server.domain.probes import Purpose
 
-from .base import FieldError, Input, Name, Output, SafeStr, WireFloat
+from .base import FieldError, Input, Name, Output, PartOut, SafeStr, WireFloat
 from .budgets import BudgetOut, SpendingOut
 from .operations import LabelName, LabelValue, ParentOut
 
@@ -87,6 +87,8 @@ class PreviewOut(Output):
     fits_now: bool
     fit_reason: str
     """Where it would run, or what it would wait for."""
+    fit_parts: list[PartOut]
+    """The same for other languages."""
     position: int | None
     """Its place among those who wait for slots of the same type in the same pool; null when it
     would start at once."""
@@ -224,6 +226,8 @@ class TrialOut(Output):
     reason: str
     termination: str | None
     pending_reason: str
+    pending_parts: list[PartOut]
+    """The same for other languages."""
     num_slots: int
     parent_no: int | None = None
     """The trial of the same experiment it is a clone of, by number (method pbt)."""

@@ -18,6 +18,7 @@ from muster_server.db.models import (
     TrialRow,
 )
 from muster_server.db.queries.metrics import chunked, insert_or_ignore
+from muster_server.domain import saying
 from muster_server.domain.budgets import (
     DEFAULT_ALERTS,
     EXHAUSTED,
@@ -37,9 +38,11 @@ from muster_server.domain.budgets import (
     exhausted_sentence,
 )
 from muster_server.domain.durations import EXAMPLES, is_relative, parse_deadline
+from muster_server.domain.saying import NOTHING, Said, say
 from muster_server.domain.search import Searcher
 from muster_server.domain.states import TERMINAL_EXPERIMENT
 from muster_server.errors import FieldProblem
+from muster_server.schemas.base import parts_out
 from muster_server.schemas.budgets import BudgetLimitOut, BudgetOut, SpendingOut
 from muster_server.settings import get_settings
 
@@ -77,7 +80,9 @@ def store(
         except ValueError as problem:
             return None, FieldProblem("budget.deadline", str(problem), EXAMPLES)
         if deadline_at <= now:
-            return None, FieldProblem("budget.deadline", "has passed already", EXAMPLES)
+            return None, FieldProblem(
+                "budget.deadline", say("field.past", "has passed already"), EXAMPLES
+            )
     if deadline_at is None and not any(limits.values()):
         return None, None
     alerts = section.get("alert_at")
@@ -122,7 +127,7 @@ def budget_out(
     spent: Spending,
     *,
     since: dt.datetime,
-    exhausted_reason: str,
+    exhausted_reason: Said,
     now: dt.datetime,
 ) -> BudgetOut | None:
     """Every limit with what is gone of it. subject: "experiment:12" or "project:3"."""
@@ -149,15 +154,16 @@ def budget_out(
         ],
         alert_at=list(budget.alert_at),
         exhausted_reason=exhausted_reason,
+        exhausted_parts=parts_out(exhausted_reason),
     )
 
 
 def exhausted(
     stored: Mapping[str, Any] | None, spent: Spending, *, since: dt.datetime, now: dt.datetime
-) -> str:
+) -> Said:
     """Why nothing more may be spent: a sentence about "its budget"; "" while there is some left."""
     budget = read(stored)
-    return exhausted_sentence(_assess(budget, spent, since, now), "its budget") if budget else ""
+    return exhausted_sentence(_assess(budget, spent, since, now)) if budget else NOTHING
 
 
 def _assess(
@@ -206,7 +212,7 @@ def _load_projects(
             spent=spending.since(spent.get(row.id, Spending()), row.budget_base),
             since=row.budget_since or row.created_at,
             alerted=frozenset(alerted[f"project:{row.id}"]),
-            exhausted_reason=row.exhausted_reason,
+            exhausted_reason=saying.loaded(row.exhausted_reason, row.exhausted_parts),
             untold=_untold(session, row) if row.exhausted_reason else (),
         )
         for row in rows
@@ -240,6 +246,7 @@ def _load_experiments(
             ExperimentRow.desired,
             ExperimentRow.budget,
             ExperimentRow.exhausted_reason,
+            ExperimentRow.exhausted_parts,
             ExperimentRow.created_at,
         )
         .where(about)
@@ -270,7 +277,7 @@ def _load_experiments(
             since=row.created_at,
             alerted=frozenset(alerted.get(f"experiment:{row.id}", ())),
             num_active=active.get(row.id, 0),
-            exhausted_reason=row.exhausted_reason,
+            exhausted_reason=saying.loaded(row.exhausted_reason, row.exhausted_parts),
         )
         for row in rows
     ]
@@ -298,7 +305,10 @@ def apply_decision(session: Session, decision: Decision, *, now: dt.datetime) ->
                 session,
                 update(TrialRow)
                 .where(TrialRow.id.in_(decision.trial_ids), TrialRow.state == "QUEUED")
-                .values(pending_reason=decision.reason)
+                .values(
+                    pending_reason=str(decision.reason),
+                    pending_parts=saying.stored(decision.reason),
+                )
                 .execution_options(synchronize_session=False),
             )
             touch(session, "cluster", *(f"trial:{id_}" for id_ in decision.trial_ids))
@@ -342,10 +352,11 @@ def _end_experiment(session: Session, end: EndExperiment, now: dt.datetime) -> N
         or experiment.exhausted_reason
     ):
         raise Outdated(f"experiment {end.experiment_id} ends already")
-    experiment.exhausted_reason = end.reason
+    experiment.exhausted_reason = str(end.reason)
+    experiment.exhausted_parts = saying.stored(end.reason)
     if experiment.search_state is not None:
         searcher = Searcher.from_state(experiment.search_state)
-        searcher.close(end.reason)
+        searcher.close(str(end.reason))
         experiment.search_state = searcher.state()
     add_event(
         session,
@@ -363,7 +374,7 @@ def _set_project(session: Session, action: SetProject, now: dt.datetime) -> None
         session,
         update(ProjectRow)
         .where(ProjectRow.id == action.project_id, ProjectRow.exhausted_reason == action.before)
-        .values(exhausted_reason=action.reason)
+        .values(exhausted_reason=str(action.reason), exhausted_parts=saying.stored(action.reason))
         .execution_options(synchronize_session=False),
         f"project {action.project_id} was changed meanwhile",
     )

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
 from muster_server.db.models import CheckpointRow, ExperimentRow, TrialRow
+from muster_server.domain.saying import say
 from muster_server.domain.search import UNITS, Searcher, SearchSpec
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest
@@ -283,14 +284,16 @@ def _resolve(
     # Not what is stored: a newer version of Muster may have given it more keys since.
     present = {**(resolve(experiment.document, before).config or {}), "from": config["from"]}
     problems = [
-        FieldProblem(path, "cannot change when an experiment goes on", _FORK)
+        FieldProblem(path, say("field.fixed", "cannot change when an experiment goes on"), _FORK)
         for path in _changed_paths(present, config)
         if not any(path == c or path.startswith(f"{c}.") for c in CHANGEABLE)
     ]
     method = config["search"]["method"]
     if config["search"]["trials"] != experiment.config["search"]["trials"] and method != "random":
         problems.append(
-            FieldProblem("search.trials", f"cannot change for the method {method}", _FORK)
+            FieldProblem(
+                "search.trials", say("field.fixed", f"cannot change for the method {method}"), _FORK
+            )
         )
     if (
         method == "asha"

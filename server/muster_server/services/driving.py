@@ -20,6 +20,7 @@ from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.domain.lifecycle.actions import SetTrial, Step
 from muster_server.domain.lifecycle.trials import decide_trial
 from muster_server.domain.lifecycle.views import TrialView
+from muster_server.domain.saying import say
 from muster_server.domain.search import PROGRESS, Searcher, SearchSpec, Unit
 from muster_server.domain.states import TERMINAL_TRIAL, Termination, TrialState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
@@ -194,7 +195,11 @@ def _note_values(
             "search.units_missing",
             "Values of a search with a length need to say after how much training.",
             fields=[
-                FieldProblem("units", "is missing", f"how many {spec.unit} it has trained so far")
+                FieldProblem(
+                    "units",
+                    say("field.missing", "is missing"),
+                    f"how many {spec.unit} it has trained so far",
+                )
             ],
         )
     trial.progress_at = now

@@ -42,6 +42,7 @@ from muster_server.domain.columns import (
     parse_column,
     parse_condition,
 )
+from muster_server.domain.saying import say
 from muster_server.errors import FieldProblem, InvalidRequest
 
 from .paging import decode_cursor, encode_cursor
@@ -379,7 +380,16 @@ def where(texts: Sequence[str]) -> list[ColumnElement[bool]]:
         raise InvalidRequest(
             "experiments.too_many_conditions",
             f"{len(texts)} conditions were given, at most {MAX_CONDITIONS} are possible.",
-            fields=[FieldProblem("where", f"must have at most {MAX_CONDITIONS} entries")],
+            fields=[
+                FieldProblem(
+                    "where",
+                    say(
+                        "field.too_many",
+                        f"must have at most {MAX_CONDITIONS} entries",
+                        limit=MAX_CONDITIONS,
+                    ),
+                )
+            ],
         )
     found = []
     for text in texts:

@@ -11,6 +11,7 @@ from sqlalchemy import Row, Select, case, func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
+from muster_server.domain.saying import loaded
 from muster_server.domain.search import Searcher
 from muster_server.domain.search.standings import RungEntry
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
@@ -91,7 +92,7 @@ def experiment_detail(session: Session, experiment_id: int, now: dt.datetime) ->
             row.budget,
             spent,
             since=row.created_at,
-            exhausted_reason=row.exhausted_reason,
+            exhausted_reason=loaded(row.exhausted_reason, row.exhausted_parts),
             now=now,
         ),
         parent=forks.parent_out(session, row),

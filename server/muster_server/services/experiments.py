@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.engine import touch
 from muster_server.db.models import BlobRow, ExperimentRow, SearchEventRow, SpendingRow
 from muster_server.domain.probes import Purpose
+from muster_server.domain.saying import say
 from muster_server.domain.search import (
     Event,
     Roomed,
@@ -146,7 +147,16 @@ def update_experiment(
         raise InvalidRequest(
             "experiments.too_many_labels",
             f"An experiment has at most {MAX_LABELS} labels, {len(patch.labels)} were given.",
-            fields=[FieldProblem("labels", f"must have at most {MAX_LABELS} entries")],
+            fields=[
+                FieldProblem(
+                    "labels",
+                    say(
+                        "field.too_many",
+                        f"must have at most {MAX_LABELS} entries",
+                        limit=MAX_LABELS,
+                    ),
+                )
+            ],
         )
     if patch.name is not None:
         experiment.name = patch.name
@@ -290,7 +300,9 @@ def _check_code(
         )
     if session.get(BlobRow, blob_sha256) is None:
         return FieldProblem(
-            "blob_sha256", "no such bundle was uploaded", "PUT /api/v1/blobs/{sha256} first"
+            "blob_sha256",
+            say("field.no_such", "no such bundle was uploaded"),
+            "PUT /api/v1/blobs/{sha256} first",
         )
     names = [member.name for member in blobs.list_members(session, blob_sha256)]
     return check_entry_file(config, names)

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
 from muster_server.db.models import ExperimentRow, TrialRow
+from muster_server.domain.saying import say
 from muster_server.domain.search import Searcher
 from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest
@@ -218,7 +219,16 @@ def label(labels: Labels) -> Operation:
                 "experiments.too_many_labels",
                 f"Experiment {experiment.id} would have {len(after)} labels; at most {MAX_LABELS} "
                 "are possible.",
-                fields=[FieldProblem("labels", f"must have at most {MAX_LABELS} entries")],
+                fields=[
+                    FieldProblem(
+                        "labels",
+                        say(
+                            "field.too_many",
+                            f"must have at most {MAX_LABELS} entries",
+                            limit=MAX_LABELS,
+                        ),
+                    )
+                ],
             )
         return after != experiment.labels
 

@@ -22,6 +22,7 @@ from muster_server.db.models import (
     NodeSlotRow,
     TrialRow,
 )
+from muster_server.domain import saying
 from muster_server.domain.scheduler import NodeShare, Place, Preempt, Resize, Wait
 from muster_server.domain.states import YieldKind
 
@@ -245,7 +246,8 @@ def note_waits(session: Session, waits: Sequence[Wait], *, now: dt.datetime) -> 
             update(TrialRow)
             .where(TrialRow.id == wait.trial_id, TrialRow.state == "QUEUED")
             .values(
-                pending_reason=wait.reason,
+                pending_reason=str(wait.reason),
+                pending_parts=saying.stored(wait.reason),
                 estimated_start_at=wait.estimated_start_at,
                 promised_since=func.coalesce(TrialRow.promised_since, now)
                 if wait.is_promised

@@ -9,8 +9,9 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from muster_server.domain.resources import count, request_from_config
+from muster_server.domain.saying import say
 from muster_server.domain.search import Searcher, SearchSpec
-from muster_server.schemas.base import FieldError
+from muster_server.schemas.base import field_error, parts_out
 from muster_server.schemas.experiments import (
     ExperimentIn,
     PlannedTrial,
@@ -35,9 +36,7 @@ def preview_experiment(
     if config is None:
         return PreviewOut(
             valid=False,
-            errors=[
-                FieldError(path=p.path, message=p.message, hint=p.hint) for p in resolved.problems
-            ],
+            errors=[field_error(p) for p in resolved.problems],
             config=None,
             origins={},
             num_trials=None,
@@ -50,6 +49,7 @@ def preview_experiment(
             plan=[],
             fits_now=False,
             fit_reason="",
+            fit_parts=[],
             position=None,
             estimated_start_at=None,
             preempts=[],
@@ -65,6 +65,8 @@ def preview_experiment(
         searcher.apply(warm.event)
     is_external = config["search"]["runner"] == "external"
     planned = None if is_external else plan_one(session, config, foresight, now=now)
+    outside = say("placed.outside", "Its trials are run outside: no slots are used.")
+    reason = planned.reason if planned else outside
     return PreviewOut(
         valid=True,
         errors=[],
@@ -79,7 +81,8 @@ def preview_experiment(
         search_cost=search_costs.expected_cost(session, config, played),
         plan=list(planned.nodes) if planned else [],
         fits_now=bool(planned.nodes) if planned else True,
-        fit_reason=planned.reason if planned else "Its trials are run outside: no slots are used.",
+        fit_reason=reason,
+        fit_parts=parts_out(reason),
         position=planned.position if planned else None,
         estimated_start_at=planned.estimated_start_at if planned else None,
         preempts=list(planned.preempts) if planned else [],

@@ -22,6 +22,7 @@ from muster_server.db.models import (
     WorkerRow,
 )
 from muster_server.db.queries.metrics import insert_or_ignore
+from muster_server.domain.saying import say
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.profiles import ProfiledRankOut, ProfileIn, ProfileOut
 
@@ -135,12 +136,18 @@ def _chosen(session: Session, trial: TrialRow, ranks: Sequence[int]) -> dict[int
     problems = []
     for index, rank in enumerate(ranks):
         if rank in ranks[:index]:
-            problems.append(FieldProblem(f"ranks[{index}]", f"rank {rank} is there twice"))
+            problems.append(
+                FieldProblem(
+                    f"ranks[{index}]", say("field.twice_details", f"rank {rank} is there twice")
+                )
+            )
         elif rank not in workers:
             known = f"0 to {max(workers)}" if workers else "none yet"
             problems.append(
                 FieldProblem(
-                    f"ranks[{index}]", f"there is no running rank {rank}", f"its ranks: {known}"
+                    f"ranks[{index}]",
+                    say("field.no_such", f"there is no running rank {rank}"),
+                    f"its ranks: {known}",
                 )
             )
         elif not workers[rank].reports:

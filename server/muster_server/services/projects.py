@@ -21,10 +21,11 @@ from muster_server.db.models import (
     TrialRow,
 )
 from muster_server.domain.budgets import Spending
+from muster_server.domain.saying import loaded
 from muster_server.domain.scheduler import ProjectView
 from muster_server.domain.states import TERMINAL_EXPERIMENT
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
-from muster_server.schemas.base import Page
+from muster_server.schemas.base import Page, parts_out
 from muster_server.schemas.budgets import ProjectIn, ProjectOut, ProjectPatch, QuotaIn, QuotaOut
 
 from . import budgets, spending
@@ -240,7 +241,7 @@ def _show(session: Session, rows: Sequence[ProjectRow], now: dt.datetime) -> lis
                 row.budget,
                 spent[row.id],
                 since=row.budget_since or row.created_at,
-                exhausted_reason=row.exhausted_reason,
+                exhausted_reason=loaded(row.exhausted_reason, row.exhausted_parts),
                 now=now,
             ),
             spending=budgets.spending_out(spent[row.id]),
@@ -248,6 +249,7 @@ def _show(session: Session, rows: Sequence[ProjectRow], now: dt.datetime) -> lis
             num_experiments=counts.get(row.id, 0),
             num_experiments_active=active.get(row.id, 0),
             exhausted_reason=row.exhausted_reason,
+            exhausted_parts=parts_out(loaded(row.exhausted_reason, row.exhausted_parts)),
             created_at=row.created_at,
         )
         for row in rows

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
 from muster_server.domain.resources import request_from_config
+from muster_server.domain.saying import Said, loaded, say
 from muster_server.domain.scheduler import (
     Decided,
     NodeShare,
@@ -23,6 +24,7 @@ from muster_server.domain.scheduler import (
     Wait,
     Waiting,
 )
+from muster_server.schemas.base import parts_out
 from muster_server.schemas.cluster import QueueItem
 from muster_server.schemas.experiments import PlannedNode
 
@@ -144,7 +146,7 @@ def _item(
         position, estimate = decision.position, decision.estimated_start_at
         reason = decision.reason
     elif isinstance(decision, Place):
-        reason = f"starts with the scheduler's next pass on {decision.reason}"
+        reason = say("placed.next", "starts with the scheduler's next pass on ") + decision.reason
     return QueueItem(
         position=position,
         trial_id=trial.id,
@@ -164,15 +166,17 @@ def _item(
         waiting_since=trial.waiting_since,
         estimated_start_at=estimate,
         pending_reason=reason,
+        pending_parts=parts_out(reason),
     )
 
 
-def _restart_reason(trial: TrialRow) -> str:
+def _restart_reason(trial: TrialRow) -> Said:
     if trial.state == "RETRY_WAIT" and trial.not_before is not None:
-        at = trial.not_before.astimezone(dt.UTC)
-        return f"restarts at {at:%H:%M:%S} UTC: {trial.reason}"
+        at = f"{trial.not_before.astimezone(dt.UTC):%H:%M:%S} UTC"
+        words = f"restarts at {at}: {trial.reason}"
+        return say("pending.restarts", words, at=at, reason=trial.reason)
     # QUEUED, and not for the scheduler to decide on: the budget of its project is used up.
-    return trial.pending_reason or trial.reason
+    return loaded(trial.pending_reason, trial.pending_parts) or Said(trial.reason)
 
 
 # ---------------------------------------------------------------- the plan of a preview
@@ -184,7 +188,7 @@ class Planned:
 
     nodes: tuple[PlannedNode, ...] = ()
     """Empty when it would wait."""
-    reason: str = ""
+    reason: Said
     position: int | None = None
     estimated_start_at: dt.datetime | None = None
     preempts: tuple[int, ...] = ()

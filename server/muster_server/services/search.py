@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session, undefer
 
 from muster_server.db.engine import touch
 from muster_server.db.models import ExperimentRow, SearchEventRow, TrialRow
+from muster_server.domain.saying import say, stored
 from muster_server.domain.search import (
     Action,
     ContinueTrial,
@@ -289,5 +290,6 @@ def _trial_row(experiment: ExperimentRow, action: CreateTrial, now: dt.datetime)
     }
     if experiment.config["search"].get("runner") == "external":
         values["is_external"] = True
-        values["pending_reason"] = "Waits until somebody asks for it."
+        reason = say("pending.external", "Waits until somebody asks for it.")
+        values["pending_reason"], values["pending_parts"] = str(reason), stored(reason)
     return TrialRow(**values)

@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import CheckpointRow, ExperimentRow, TrialRow
+from muster_server.domain.saying import say
 from muster_server.errors import FieldProblem
 
 from . import checkpoints
@@ -38,7 +39,9 @@ def find(session: Session, section: dict[str, Any]) -> Source | FieldProblem:
     if section.get("trial") is not None:
         trial = session.get(TrialRow, section["trial"])
         if trial is None or _experiment(session, trial.experiment_id) is None:
-            return FieldProblem("from.trial", f"there is no trial {section['trial']}")
+            return FieldProblem(
+                "from.trial", say("field.no_such", f"there is no trial {section['trial']}")
+            )
         return _pick(session, trial, section["pick"], "from.trial")
     return _of_experiment(session, section["experiment"], section["pick"])
 
@@ -87,7 +90,9 @@ def _of_checkpoint(session: Session, checkpoint_id: int) -> Source | FieldProble
     trial = session.get(TrialRow, checkpoint.trial_id) if checkpoint is not None else None
     experiment = _experiment(session, trial.experiment_id) if trial is not None else None
     if checkpoint is None or trial is None or experiment is None:
-        return FieldProblem("from.checkpoint", f"there is no checkpoint {checkpoint_id}")
+        return FieldProblem(
+            "from.checkpoint", say("field.no_such", f"there is no checkpoint {checkpoint_id}")
+        )
     if checkpoint.state != "complete":
         return FieldProblem(
             "from.checkpoint", f"checkpoint {checkpoint_id} is {checkpoint.state}", "name another"
@@ -99,7 +104,7 @@ def _of_experiment(session: Session, experiment_id: int, pick: str) -> Source | 
     path = "from.experiment"
     experiment = _experiment(session, experiment_id)
     if experiment is None:
-        return FieldProblem(path, f"there is no experiment {experiment_id}")
+        return FieldProblem(path, say("field.no_such", f"there is no experiment {experiment_id}"))
     trials = TrialRow.experiment_id == experiment_id
     num = session.scalar(select(func.count()).select_from(TrialRow).where(trials)) or 0
     if num == 1:

@@ -21,9 +21,10 @@ from muster_server.db.models import (
     WorkerRow,
 )
 from muster_server.domain.metrics import is_headline
+from muster_server.domain.saying import loaded
 from muster_server.domain.states import TERMINAL_TRIAL, TERMINATIONS, RetryClass
 from muster_server.errors import NotFound
-from muster_server.schemas.base import Page
+from muster_server.schemas.base import Page, parts_out
 from muster_server.schemas.experiments import (
     AttemptOut,
     CheckpointOut,
@@ -331,6 +332,7 @@ def _trial(
         reason=trial.reason,
         termination=trial.termination,
         pending_reason=trial.pending_reason,
+        pending_parts=parts_out(loaded(trial.pending_reason, trial.pending_parts)),
         num_slots=experiment.slots_per_trial,
         parent_no=trial.parent_no,
         generation=trial.generation,

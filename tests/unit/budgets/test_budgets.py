@@ -143,18 +143,12 @@ def test_a_deadline_before_its_beginning_has_passed():
 def test_the_sentence_names_the_budget_its_limit_and_what_was_spent():
     budget = Budget(slot_hours=10, cost=50, deadline_at=at(6))
     spent = Spending(slot_s=36_072)
-    words = exhausted_sentence(
-        assess(budget, spent, since=T0, now=T0, currency="EUR"), "its budget"
-    )
+    words = exhausted_sentence(assess(budget, spent, since=T0, now=T0, currency="EUR"))
     assert words == "its budget of 10 slot-hours is used up: 10.02 slot-hours spent"
     spent = Spending(cost=50.5)
-    words = exhausted_sentence(
-        assess(budget, spent, since=T0, now=T0, currency="EUR"), "the budget of project vision"
-    )
+    words = exhausted_sentence(assess(budget, spent, since=T0, now=T0, currency="EUR"), "vision")
     assert words == "the budget of project vision of 50 EUR is used up: 50.5 EUR spent"
-    words = exhausted_sentence(
-        assess(budget, Spending(), since=T0, now=at(7), currency="EUR"), "its budget"
-    )
+    words = exhausted_sentence(assess(budget, Spending(), since=T0, now=at(7), currency="EUR"))
     assert words == "the deadline of its budget, 2026-01-02 09:00:00 UTC, has passed"
 
 

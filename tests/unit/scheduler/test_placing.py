@@ -3,6 +3,7 @@
 import pytest
 
 from muster_server.domain.resources import Request, request_from_config
+from muster_server.domain.saying import parts_of
 from muster_server.domain.scheduler import Place, SchedulerPolicy, Wait, plan
 from muster_server.testing.scheduling import (
     make_node,
@@ -246,6 +247,13 @@ def test_draining_nodes_and_other_holders_are_named():
         "needs 7 cuda slots in pool a100: none free, 2 held by experiment 5, "
         "6 kept for trial 1 of experiment 1, which is ahead in the queue, 2 on draining node n3"
     )
+    assert [(part["code"], part["params"]) for part in parts_of(reason_of(decisions, 2))] == [
+        ("wish.slots", {"slots": 7, "slot_type": "cuda", "pool": "a100"}),
+        ("pending.none_free", {}),
+        ("pending.held", {"slots": 2, "experiment": 5}),
+        ("pending.kept_for", {"slots": 6, "trial_no": 1, "experiment": 1}),
+        ("pending.on_shut_node", {"slots": 2, "state": "draining", "node": "n3"}),
+    ]
 
 
 def test_only_the_largest_holders_are_named():

@@ -8,6 +8,7 @@ import { ApiError, client, unwrap } from "../../api/client";
 import { authState, me } from "../../api/queries";
 import { Code, Notice } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
+import { fieldText } from "../../components/Said";
 import css from "./auth.module.css";
 import { Frame, takeFromHash } from "./Frame";
 
@@ -34,7 +35,10 @@ export function Setup() {
   const tooShort = password !== "" && password.length < MIN_PASSWORD;
   const differs = again !== "" && again !== password;
   const fields = setup.error instanceof ApiError ? setup.error.fields : [];
-  const fieldError = (path: string): string | undefined => fields.find((f) => f.path.endsWith(path))?.message;
+  const fieldError = (path: string): string | undefined => {
+    const found = fields.find((f) => f.path.endsWith(path));
+    return found ? fieldText(found) : undefined;
+  };
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     if (!tooShort && again === password) setup.mutate();

@@ -16,6 +16,7 @@ import { QueryView } from "../../components/QueryView";
 import { FlagBadge, StateBadge, stateWord } from "../../components/StateBadge";
 import { Elapsed } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
+import { reasonText } from "../../components/Said";
 import * as format from "../../lib/format";
 import { pickStates, TRIAL_STATES } from "../../lib/states";
 
@@ -100,7 +101,7 @@ function TrialTable({ items, experiment, sort, onSort }: { items: Trial[]; exper
       id: "state",
       header: t("experiments.state"),
       cell: (item) => (
-        <span title={item.reason || item.pending_reason} style={{ display: "inline-flex", gap: 4 }}>
+        <span title={item.reason || reasonText(item.pending_reason, item.pending_parts)} style={{ display: "inline-flex", gap: 4 }}>
           <StateBadge state={item.state} />
           {item.flags.map((flag) => (
             <FlagBadge key={flag} flag={flag} />

@@ -6,9 +6,8 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { ApiError, client, unwrap } from "../../api/client";
+import { client, unwrap } from "../../api/client";
 import type { ExperimentDetail } from "../../api/queries";
-import { Lines } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
 import { NetworkFields, problemsOf, SizesField } from "./fields";
 import { askedAs, LARGEST, MOST, sizesIn, usualSizes } from "./scalingData";
@@ -47,7 +46,6 @@ export function StartDialog({ experiment: data, onClose }: { experiment: Experim
     },
   });
   const ready = chosen !== null && chosen.length > 0 && chosen.length <= MOST.measured && typeof repeats === "number" && typeof steps === "number" && problemsOf(t, predict, bandwidth) === null;
-  const fields = begin.error instanceof ApiError ? begin.error.fields : [];
   return (
     <Modal opened onClose={onClose} title={t("scaling.form.title")} centered closeButtonProps={{ "aria-label": t("common.close") }}>
       <div style={{ display: "grid", gap: 10 }} data-testid="scaling-form">
@@ -76,7 +74,6 @@ export function StartDialog({ experiment: data, onClose }: { experiment: Experim
         <SizesField label={t("scaling.form.predict")} hint={t("scaling.form.predictHint")} value={predict} onChange={setPredict} kind="predicted" />
         <NetworkFields bandwidth={bandwidth} onBandwidth={setBandwidth} latency={latency} onLatency={setLatency} />
         {begin.error ? <ErrorNotice error={begin.error} /> : null}
-        <Lines items={fields.map((field) => [field.message, field.hint].filter(Boolean).join(" "))} />
       </div>
       <Group justify="flex-end" mt="md">
         <span className="dim" style={{ marginRight: "auto" }}>

@@ -18,6 +18,7 @@ import { Events } from "../../components/Events";
 import { QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
+import { Reason } from "../../components/Said";
 import * as format from "../../lib/format";
 import { ShareDialog } from "./ShareDialog";
 
@@ -86,7 +87,7 @@ function Panel({ project }: { project: Project }) {
         ) : null
       }
     >
-      {project.exhausted_reason ? <Notice tone="bad" title={project.exhausted_reason} /> : null}
+      {project.exhausted_reason ? <Notice tone="bad" title={<Reason text={project.exhausted_reason} parts={project.exhausted_parts} />} /> : null}
       <div className={uiCss["cols"]}>
         <div>
           <KeyValues

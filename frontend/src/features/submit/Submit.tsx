@@ -17,6 +17,7 @@ import { Code, KeyValues, Notice, PageHead, Section, Skeleton } from "../../comp
 import { DataTable } from "../../components/DataTable";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { ErrorNotice } from "../../components/QueryView";
+import { FieldMessage, Reason } from "../../components/Said";
 import * as format from "../../lib/format";
 import { asOverride, forkFrom, type Load, startOf } from "../../lib/forking";
 import { lengthText } from "../../lib/lengthText";
@@ -230,8 +231,7 @@ function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; er
                 <button type="button" onClick={() => onError(error.path)}>
                   {error.path || t("submit.documentItself")}
                 </button>
-                <div>{error.message}</div>
-                {error.hint ? <div className="dim">{error.hint}</div> : null}
+                <div><FieldMessage error={error} /></div>
               </li>
             ))}
           </ul>
@@ -241,7 +241,7 @@ function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; er
         <>
           <div data-testid="fits">
             <Notice tone={preview.fits_now ? "ok" : "warn"} title={t(preview.fits_now ? "submit.fits" : "submit.waits")}>
-              {preview.fit_reason}
+              <Reason text={preview.fit_reason} parts={preview.fit_parts} />
             </Notice>
           </div>
           <Section title={t("submit.plan")}>

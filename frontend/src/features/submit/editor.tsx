@@ -9,6 +9,7 @@ import { useEffect, useRef } from "react";
 
 import type { FieldError } from "../../api/client";
 import { lineOfPath } from "../../lib/yaml";
+import { fieldText } from "../../components/Said";
 
 // Comes with the editor, which has the parser.
 export { FOR_ALL_STRATEGIES, withSetting } from "./setting";
@@ -124,7 +125,7 @@ export default function Editor({ value, label, errors, focus, onChange, onSubmit
         from: line.from + indent,
         to: Math.max(line.from + indent, line.to),
         severity: "error",
-        message: [`${error.path}: ${error.message}`, error.hint].filter(Boolean).join("\n"),
+        message: `${error.path}: ${fieldText(error)}`,
       };
     });
     editor.dispatch(setDiagnostics(editor.state, diagnostics));

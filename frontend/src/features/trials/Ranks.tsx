@@ -10,7 +10,7 @@ import { type RankSteps, type TrialDetail, trialGroups, trialPerformance, trialW
 import { type Column, DataTable } from "../../components/DataTable";
 import { Empty, KeyValues, Section } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
-import { Said } from "../../components/Said";
+import { Reason, Said } from "../../components/Said";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
@@ -67,7 +67,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
         <QueryView query={workers}>
           {(data) =>
             data.items.length === 0 ? (
-              <Empty title={t("ranks.none")}>{trial.pending_reason || t("ranks.noneHint")}</Empty>
+              <Empty title={t("ranks.none")}>{trial.pending_reason ? <Reason text={trial.pending_reason} parts={trial.pending_parts} /> : t("ranks.noneHint")}</Empty>
             ) : (
               <>
                 <Topology workers={data.items} members={members} steps={measured.data?.ranks ?? []} />

@@ -13,7 +13,7 @@ import { experiment, me, trial, type TrialDetail, trialMetrics } from "../../api
 import { Code, KeyValues, Notice, PageHead, Section, type StatItem, Stats } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { QueryView } from "../../components/QueryView";
-import { Said } from "../../components/Said";
+import { Reason, Said } from "../../components/Said";
 import { FlagBadge, StateBadge } from "../../components/StateBadge";
 import { Tabs } from "../../components/Tabs";
 import { Ago, Elapsed } from "../../components/Time";
@@ -179,7 +179,7 @@ function Why({ trial: data }: { trial: TrialDetail }) {
       </Notice>
     );
   }
-  if (data.state === "QUEUED" && data.pending_reason) return <Notice title={t("trial.pending")}>{data.pending_reason}</Notice>;
+  if (data.state === "QUEUED" && data.pending_reason) return <Notice title={t("trial.pending")}><Reason text={data.pending_reason} parts={data.pending_parts} /></Notice>;
   const diverged = Object.entries(data.summary).find(([name, entry]) => name.endsWith("loss") && typeof entry.last === "string");
   if ((data.state === "RUNNING" || data.state === "COMPLETED") && diverged) {
     const [name, entry] = diverged;

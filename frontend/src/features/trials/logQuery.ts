@@ -3,6 +3,7 @@ import { client, type Schemas, unwrap } from "../../api/client";
 import type { TrialDetail } from "../../api/queries";
 import type { LogSearch } from "../../app/router";
 import { isTerminal } from "../../lib/states";
+import { reasonText } from "../../components/Said";
 import { type LogAsk, LogFeed, type LogPage } from "./logFeed";
 
 /** Whose log it is. */
@@ -29,7 +30,7 @@ export const trialSource = (trial: TrialDetail): LogSource => ({
   topic: `trial:${trial.id}:logs`,
   isOver: isTerminal(trial.state),
   attempts: trial.attempts.map((attempt) => attempt.no),
-  waitingFor: trial.pending_reason ?? "",
+  waitingFor: reasonText(trial.pending_reason, trial.pending_parts),
   trials: null,
   page: (query, signal) => unwrap(client.GET("/api/v1/trials/{trial_id}/logs", { params: { path: { trial_id: trial.id }, query }, signal })),
   histogram: (search, signal) => unwrap(client.GET("/api/v1/trials/{trial_id}/logs/histogram", { params: { path: { trial_id: trial.id }, query: streamsQuery(search) }, signal })),

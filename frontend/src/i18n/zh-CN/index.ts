@@ -16,6 +16,7 @@ import { pipeline } from "./pipeline";
 import { profiles } from "./profiles";
 import { scaling } from "./scaling";
 import { search } from "./search";
+import * as reasons from "./reasons";
 import * as server from "./server";
 import { settings } from "./settings";
 import { states } from "./states";
@@ -23,7 +24,7 @@ import { submit } from "./submit";
 import { table } from "./table";
 import { trials } from "./trials";
 
-export { server };
+export { reasons, server };
 
 export const zhCN: Same<typeof en & Late> = {
   ...app,

@@ -28,6 +28,8 @@ class ProjectRow(Base):
     """{"slot_s", "cost"} spent before that moment."""
     exhausted_reason: Mapped[str] = mapped_column(default="")
     """Why nothing of it is placed any more; "" while its budget lasts."""
+    exhausted_parts: Mapped[list[Any] | None]
+    """The same for other languages (domain.saying)."""
     created_at: Mapped[dt.datetime]
 
 
@@ -73,6 +75,8 @@ class ExperimentRow(Base):
     """domain.budgets.Budget as JSON: the document's, or what a user set since."""
     exhausted_reason: Mapped[str] = mapped_column(default="")
     """The sentence that names the exhausted budget; set, its trials are stopped for good."""
+    exhausted_parts: Mapped[list[Any] | None]
+    """The same for other languages (domain.saying)."""
     parent_id: Mapped[int | None] = mapped_column(index=True)
     """The experiment it was forked from; that one may be deleted."""
     source: Mapped[dict[str, Any] | None]
@@ -132,6 +136,8 @@ class TrialRow(Base):
     """Of the last pass that looked at it; null: no honest estimate."""
     not_before: Mapped[dt.datetime | None]
     pending_reason: Mapped[str] = mapped_column(default="")
+    pending_parts: Mapped[list[Any] | None]
+    """The same for other languages (domain.saying)."""
     attempt_no: Mapped[int] = mapped_column(default=0)
     """Fence: the current attempt. Writes of any other attempt change nothing that is shown."""
     failures_user: Mapped[int] = mapped_column(default=0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
+from muster_server.domain.saying import Said
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeShare:
@@ -22,7 +24,7 @@ class Place:
 
     trial_id: int
     shares: tuple[NodeShare, ...]
-    reason: str
+    reason: Said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,7 @@ class Wait:
     trial_id: int
     position: int
     """Among those who wait for slots of the same type in the same pool; 1 is next."""
-    reason: str
+    reason: Said
     is_promised: bool = False
     """Slots are kept for it, or will be as they come free. To be remembered for the next pass, see
     QueuedTrial.promised_since."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from muster_server.domain.fitting import Shares
 from muster_server.domain.resources import count
+from muster_server.domain.saying import Said, listed, say
 
 from . import explain
 from .decisions import NodeShare, Place, Preempt, Resize, Wait
@@ -293,7 +294,7 @@ class GroupPass:
         is_behind = full is not None and candidate.rank >= full
         return is_behind or candidate.claimed + kind.request.least_slots > kind.quota
 
-    def _reason(self, candidate: Candidate, promised: Reservation | None) -> str:
+    def _reason(self, candidate: Candidate, promised: Reservation | None) -> Said:
         kind, trial = candidate.entry.kind, candidate.entry.trial
         request = kind.request
         if self._waits_for_quota(candidate):
@@ -318,12 +319,29 @@ class GroupPass:
         if promised is not None and promised.kept:
             return self._explainer.reason_of_holder(promised)
         if self._is_cut and kind.possible and kind not in self._misfits:
-            placed = count(len(self._placed), "trial")
-            return f"the next pass looks at it: this one has started {placed} before it"
+            num = len(self._placed)
+            words = (
+                f"the next pass looks at it: this one has started {count(num, 'trial')} before it"
+            )
+            return say("pending.next_pass", words, num=num)
         return self._explainer.reason(request, possible=kind.possible)
 
 
-def placed_reason(shares: list[NodeShare]) -> str:
-    where = ", ".join(f"{len(s.slots)} on {s.node_name}" for s in shares[:4])
-    more = f" and {len(shares) - 4} more nodes" if len(shares) > 4 else ""
-    return f"{count(sum(len(s.slots) for s in shares), 'slot')}: {where}{more}"
+def placed_reason(shares: list[NodeShare]) -> Said:
+    """ "3 slots: 2 on n1, 1 on n2"."""
+    num = sum(len(s.slots) for s in shares)
+    said = say("placed.slots", f"{count(num, 'slot')}: ", slots=num) + listed(
+        [
+            say(
+                "placed.on",
+                f"{len(s.slots)} on {s.node_name}",
+                slots=len(s.slots),
+                node=s.node_name,
+            )
+            for s in shares[:4]
+        ]
+    )
+    more = len(shares) - 4
+    if more > 0:
+        said += say("placed.more", f" and {more} more nodes", nodes=more)
+    return said

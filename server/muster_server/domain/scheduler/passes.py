@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Generic, TypeVar
 
 from muster_server.domain.resources import NodeView, Request
+from muster_server.domain.saying import Said
 
 from .decisions import Decision, NodeShare, Place, Preempt, Resize, Wait
 from .group import Group
@@ -40,7 +41,7 @@ def schedule(
     return [*decided.actions, *decided.waits()]
 
 
-def plan(request: Request, nodes: Iterable[NodeView]) -> tuple[tuple[NodeShare, ...], str]:
+def plan(request: Request, nodes: Iterable[NodeView]) -> tuple[tuple[NodeShare, ...], Said]:
     """Where one gang would go if the queue were empty: shares (empty when it would wait), reason."""
     trial = QueuedTrial(
         trial_id=0,
@@ -52,6 +53,7 @@ def plan(request: Request, nodes: Iterable[NodeView]) -> tuple[tuple[NodeShare, 
     )
     snapshot = SchedulerSnapshot(nodes=tuple(nodes), queue=(trial,))
     (decision,) = schedule(snapshot, now=trial.queued_at, policy=SchedulerPolicy())
+    assert isinstance(decision, Place | Wait), "nothing runs that could give up slots"
     return (decision.shares if isinstance(decision, Place) else ()), decision.reason
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from muster.training.strategies import rules
 from muster_server.domain.durations import EXAMPLES, parse_deadline
+from muster_server.domain.saying import say
 from muster_server.domain.search import UNITS, sampling
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document, Resources
@@ -60,20 +61,23 @@ def _what_runs(document: Document) -> Iterator[FieldProblem]:
             if getattr(document, field) is not None:
                 yield FieldProblem(
                     field,
-                    "has no effect: search.runner is external, so trials are run outside",
+                    say(
+                        "field.no_effect",
+                        "has no effect: search.runner is external, so trials are run outside",
+                    ),
                     "leave it out, or use runner: cluster",
                 )
         return
     if document.entrypoint is not None and document.trainer is not None:
         yield FieldProblem(
             "trainer",
-            "stands beside entrypoint",
+            say("field.beside", "stands beside entrypoint"),
             "keep one: your own code, or the built-in trainer",
         )
     if document.entrypoint is None and document.trainer is None:
         yield FieldProblem(
             "entrypoint",
-            "is missing: nothing says what to run",
+            say("field.missing_details", "is missing: nothing says what to run"),
             "add `entrypoint: train.py`, or `trainer: {model: mlp, data: digits}`",
         )
     code = document.code
@@ -81,20 +85,22 @@ def _what_runs(document: Document) -> Iterator[FieldProblem]:
         if document.trainer is not None and has_own_functions(document.trainer):
             yield FieldProblem(
                 "code",
-                "is missing: nothing says where your functions are",
+                say("field.missing_details", "is missing: nothing says where your functions are"),
                 "add `code: {path: .}`",
             )
         return
     if document.trainer is not None and not has_own_functions(document.trainer):
         yield FieldProblem(
             "code",
-            "has no effect with what is built in",
+            say("field.no_effect", "has no effect with what is built in"),
             "leave it out, or name a function of it: `model: module:function`",
         )
     if code.path is not None and code.installed is not None:
         yield FieldProblem("code", "has both path and installed", "keep one of them")
     if code.path is None and code.installed is None:
-        yield FieldProblem("code", "is empty", "write {path: .} or {installed: /folder}")
+        yield FieldProblem(
+            "code", say("field.empty", "is empty"), "write {path: .} or {installed: /folder}"
+        )
 
 
 def _resources(document: Document) -> Iterator[FieldProblem]:
@@ -219,12 +225,17 @@ def _lengths(document: Document) -> Iterator[FieldProblem]:
     if trainer is None:
         return
     if trainer.steps is not None and trainer.epochs is not None:
-        yield FieldProblem("trainer.steps", "stands beside trainer.epochs", "keep one of them")
+        yield FieldProblem(
+            "trainer.steps", say("field.beside", "stands beside trainer.epochs"), "keep one of them"
+        )
     own = (trainer.steps, trainer.epochs)
     if full is not None and full.seconds is not None and own == (None, None):
         yield FieldProblem(
             "trainer.epochs",
-            "is needed beside a search.max_length in seconds: the learning rate's schedule ends there",
+            say(
+                "field.needed",
+                "is needed beside a search.max_length in seconds: the learning rate's schedule ends there",
+            ),
             "epochs that fit into the time, or steps",
         )
     is_exact = full is not None and (full.steps, full.epochs) != (None, None)
@@ -273,4 +284,6 @@ def _from(document: Document) -> Iterator[FieldProblem]:
             "from", what, "name one of checkpoint, trial and experiment by its id: {trial: 57}"
         )
     if named == ["checkpoint"] and source.pick != "latest":
-        yield FieldProblem("from.pick", "has no effect with checkpoint", "leave it out")
+        yield FieldProblem(
+            "from.pick", say("field.no_effect", "has no effect with checkpoint"), "leave it out"
+        )

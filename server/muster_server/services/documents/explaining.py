@@ -14,8 +14,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from muster_server.domain.saying import Said, say
 from muster_server.errors import FieldProblem
-from muster_server.schemas.complaints import place, sentence, unknown_name
+from muster_server.schemas.complaints import missing, place, sentence, unknown, unknown_name
 
 
 def explain(error: ErrorDetails, schema: type[BaseModel]) -> FieldProblem:
@@ -26,7 +27,7 @@ def explain(error: ErrorDetails, schema: type[BaseModel]) -> FieldProblem:
     if kind == "extra_forbidden":
         return unknown_key(path, str(loc[-1]), known_keys(schema, loc[:-1]))
     if kind == "missing":
-        return FieldProblem(path, "is missing", f"add `{loc[-1]}:`")
+        return FieldProblem(path, missing(), f"add `{loc[-1]}:`")
     if kind == "string_pattern_mismatch":
         return FieldProblem(path, _pattern_message(str(error["ctx"]["pattern"])))
     return FieldProblem(path, *sentence(error))
@@ -34,7 +35,7 @@ def explain(error: ErrorDetails, schema: type[BaseModel]) -> FieldProblem:
 
 def unknown_key(path: str, key: str, known: Sequence[str]) -> FieldProblem:
     """A key that does not exist here, with the nearest that does."""
-    return FieldProblem(path, "unknown key", unknown_name(key, known))
+    return FieldProblem(path, unknown("unknown key"), unknown_name(key, known))
 
 
 def known_keys(schema: type[BaseModel], loc: Sequence[Any]) -> list[str]:
@@ -73,10 +74,12 @@ def dotted(loc: Sequence[Any]) -> str:
     return path
 
 
-def _pattern_message(pattern: str) -> str:
+def _pattern_message(pattern: str) -> Said:
     if pattern == r"\S":
-        return "must not be blank"
+        return say("field.blank", "must not be blank")
     if pattern == "^/":
-        return "must be an absolute path (begin with '/')"
-    spaces = " spaces," if " " in pattern else ""
-    return f"may hold letters, digits,{spaces} '.', '_' and '-', and begins with a letter or digit"
+        return say("field.absolute_path", "must be an absolute path (begin with '/')")
+    rest = "'.', '_' and '-', and begins with a letter or digit"
+    if " " in pattern:
+        return say("field.name_with_spaces", f"may hold letters, digits, spaces, {rest}")
+    return say("field.name", f"may hold letters, digits, {rest}")

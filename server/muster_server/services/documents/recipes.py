@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from muster_server.domain.saying import say
 from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Trainer
@@ -25,13 +26,18 @@ def check_trainer(trainer: Trainer, parameters: list[sampling.Parameter]) -> Ite
         yield from _heads(trainer)
     if trainer.warmup_epochs is not None and trainer.warmup_steps:
         yield FieldProblem(
-            "trainer.warmup_epochs", "stands beside warmup_steps", "keep one of them"
+            "trainer.warmup_epochs",
+            say("field.beside", "stands beside warmup_steps"),
+            "keep one of them",
         )
     stopping = trainer.early_stopping
     if stopping is not None and stopping.goal is None and not _has_known_goal(stopping.metric):
         yield FieldProblem(
             "trainer.early_stopping.goal",
-            f"is needed: nothing says whether less or more {stopping.metric} is better",
+            say(
+                "field.needed",
+                f"is needed: nothing says whether less or more {stopping.metric} is better",
+            ),
             "write `goal: min` or `goal: max`",
         )
     if trainer.nesterov and not open_ & {"optimizer", "momentum"}:
@@ -72,7 +78,9 @@ def _has_known_goal(metric: str) -> bool:
 def _nesterov(trainer: Trainer) -> Iterator[FieldProblem]:
     if trainer.optimizer != "sgd":
         yield FieldProblem(
-            "trainer.nesterov", f"has no effect with {trainer.optimizer}", "use optimizer: sgd"
+            "trainer.nesterov",
+            say("field.no_effect", f"has no effect with {trainer.optimizer}"),
+            "use optimizer: sgd",
         )
     elif trainer.momentum == 0:
         yield FieldProblem("trainer.nesterov", "needs a momentum, which is 0", "use momentum: 0.9")

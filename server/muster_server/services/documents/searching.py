@@ -6,6 +6,7 @@ import difflib
 import importlib.util
 from collections.abc import Iterator
 
+from muster_server.domain.saying import say
 from muster_server.domain.search import sampling
 from muster_server.domain.search.constraints import Constraint
 from muster_server.domain.search.population import Explore
@@ -36,21 +37,37 @@ def check_search(
     for field, hint in needed.items():
         is_said = field == "metric" and search.objectives is not None
         if stops and getattr(search, field) is None and not is_said:
-            yield FieldProblem(f"search.{field}", f"is needed by {search.method}", hint)
+            yield FieldProblem(
+                f"search.{field}",
+                say("field.needed_by", f"is needed by {search.method}", by=search.method),
+                hint,
+            )
     yield from _objectives(search)
     if learns and not stops and search.metric is None and search.objectives is None:
-        yield FieldProblem("search.metric", f"is needed by {search.sampler}", needed["metric"])
+        yield FieldProblem(
+            "search.metric",
+            say("field.needed_by", f"is needed by {search.sampler}", by=search.sampler),
+            needed["metric"],
+        )
     has_goal = search.goal is not None or search.objectives is not None
     if not has_goal and (search.metric is not None or stops or learns):
         yield FieldProblem(
-            "search.goal", "is needed to compare trials", "write `goal: min` or `goal: max`"
+            "search.goal",
+            say("field.needed", "is needed to compare trials"),
+            "write `goal: min` or `goal: max`",
         )
     for field in ("target", "patience"):
         if getattr(search, field) is not None and search.metric is None:
-            yield FieldProblem("search.metric", f"is needed by {field}", needed["metric"])
+            yield FieldProblem(
+                "search.metric",
+                say("field.needed_by", f"is needed by {field}", by=field),
+                needed["metric"],
+            )
     if search.method in ("random", "asha", "median") and search.trials is None:
         yield FieldProblem(
-            "search.trials", f"is needed by {search.method}", "say how many trials to create"
+            "search.trials",
+            say("field.needed_by", f"is needed by {search.method}", by=search.method),
+            "say how many trials to create",
         )
     yield from _external(search)
     yield from _warm_start(search)
@@ -85,13 +102,21 @@ def _warm_start(search: Search) -> Iterator[FieldProblem]:
     where = "search.warm_start"
     if search.method not in ("random", "asha", "median"):
         hint = "use random, asha or median"
-        yield FieldProblem(where, f"has no effect on method {search.method}", hint)
+        yield FieldProblem(
+            where, say("field.no_effect", f"has no effect on method {search.method}"), hint
+        )
     elif search.metric is None:
         hint = "one metric: earlier trials are compared by it"
-        yield FieldProblem("search.metric", "is needed by warm_start", hint)
+        yield FieldProblem(
+            "search.metric",
+            say("field.needed_by", "is needed by warm_start", by="warm_start"),
+            hint,
+        )
     elif warm.top == 0 and not (warm.history and search.sampler in LEARNING):
         hint = "raise top, or choose a sampler that learns"
-        yield FieldProblem(where, f"has no effect: {search.sampler} learns nothing", hint)
+        yield FieldProblem(
+            where, say("field.no_effect", f"has no effect: {search.sampler} learns nothing"), hint
+        )
     elif search.trials is not None and warm.top > search.trials:
         message = f"is {warm.top}, more than the {search.trials} trials of this search"
         yield FieldProblem(f"{where}.top", message, "lower it")
@@ -145,7 +170,7 @@ def _objectives(search: Search) -> Iterator[FieldProblem]:
         if search.sampler == "nsga2":
             yield FieldProblem(
                 "search.objectives",
-                "is needed by nsga2",
+                say("field.needed_by", "is needed by nsga2", by="nsga2"),
                 "for example [{metric: val/loss, goal: min}, {metric: size, goal: min}]",
             )
         return
@@ -158,7 +183,9 @@ def _objectives(search: Search) -> Iterator[FieldProblem]:
     for field in ("metric", "goal"):
         if getattr(search, field) is not None:
             yield FieldProblem(
-                f"search.{field}", "stands beside objectives, which say it", "leave it out"
+                f"search.{field}",
+                say("field.beside", "stands beside objectives, which say it"),
+                "leave it out",
             )
     names = [objective.metric for objective in objectives]
     for index, name in enumerate(names):
@@ -225,7 +252,9 @@ def _population(search: Search, spaces: list[sampling.Parameter]) -> Iterator[Fi
         return
     if search.population is None:
         yield FieldProblem(
-            "search.population", "is needed by pbt", "say how many trials train at the same time"
+            "search.population",
+            say("field.needed_by", "is needed by pbt", by="pbt"),
+            "say how many trials train at the same time",
         )
     if search.trials is not None:
         yield FieldProblem(
