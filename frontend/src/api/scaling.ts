@@ -2,6 +2,7 @@
 import { queryOptions } from "@tanstack/react-query";
 
 import { client, type Schemas, unwrap } from "./client";
+import { allPages } from "./queries/pages";
 
 export type ScalingReport = Schemas["ScalingReportDetail"];
 export type ScalingReportItem = Schemas["ScalingReportOut"];
@@ -24,7 +25,7 @@ const RUNNING_MS = 2_000;
 export const scalingReports = (experimentId: number) =>
   queryOptions({
     queryKey: ["scaling", experimentId],
-    queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/experiments/{experiment_id}/scaling-reports", { params: { path: { experiment_id: experimentId } }, signal }))).items,
+    queryFn: async ({ signal }) => (await allPages((cursor) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/scaling-reports", { params: { path: { experiment_id: experimentId }, query: { cursor, limit: 200 } }, signal })))).items,
     refetchInterval: (query) => (query.state.data?.some((one) => one.state === "running") ? RUNNING_MS : false),
   });
 

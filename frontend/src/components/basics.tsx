@@ -3,7 +3,7 @@ import { IconAlertTriangle, IconCheck, IconCircleCheck, IconCopy, IconInfoCircle
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
-import { pct } from "../lib/format";
+import { count, pct } from "../lib/format";
 import { lookOf, TRIAL_STATES } from "../lib/states";
 import { stateWord } from "./StateBadge";
 import css from "./ui.module.css";
@@ -192,7 +192,8 @@ export function KeyValues({ items }: { items: [ReactNode, ReactNode][] }) {
   );
 }
 
-export function LoadMore({ shown, hasMore, loading, onMore }: { shown: number; hasMore: boolean; loading: boolean; onMore: () => void }) {
+/** all: of how many, where that is known. */
+export function LoadMore({ shown, all, hasMore, loading, onMore }: { shown: number; all?: number; hasMore: boolean; loading: boolean; onMore: () => void }) {
   const { t } = useTranslation();
   if (!hasMore) return null;
   return (
@@ -200,7 +201,7 @@ export function LoadMore({ shown, hasMore, loading, onMore }: { shown: number; h
       <Button size="xs" variant="default" onClick={onMore} loading={loading}>
         {t("common.more")}
       </Button>
-      <span className="num">{t("common.shown", { n: shown })}</span>
+      <span className="num">{all === undefined ? t("common.shown", { n: count(shown) }) : t("common.shownOf", { n: count(shown), all: count(Math.max(all, shown)) })}</span>
     </div>
   );
 }

@@ -101,6 +101,11 @@ test("attention: worst first, and nothing when all is well", () => {
   expect(items.map((item) => `${item.tone}:${item.kind}`)).toEqual(["bad:node", "bad:failed", "bad:diverged", "warn:node", "warn:wait"]);
 });
 
+test("attention: what two lists hold is said once", () => {
+  const failed = experimentOf({ state: "FAILED", ended_at: "2026-01-01T23:00:00Z" });
+  expect(attention(undefined, [], [failed, failed], NOW)).toHaveLength(1);
+});
+
 test("what ended last stands first, whatever was submitted last", () => {
   const ended = (id: number, at: string | null) => experimentOf({ id, ended_at: at });
   const items = [ended(3, "2026-01-01T01:00:00Z"), ended(2, null), ended(1, "2026-01-01T02:00:00Z"), ended(4, "2026-01-01T00:00:00Z")];

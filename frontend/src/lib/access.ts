@@ -5,3 +5,6 @@ import type { Me } from "../api/queries";
 export function mayChange(user: Pick<Me, "role" | "username"> | undefined, owner: string | null): boolean {
   return user?.role === "admin" || (user?.role === "member" && owner === user.username);
 }
+
+/** Characters a password has at least; the server holds it against what is set. */
+export const MIN_PASSWORD = 12;

@@ -30,17 +30,17 @@ export const savedViews = queryOptions({
 
 export const tokens = queryOptions({
   queryKey: ["tokens"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/tokens", { signal })),
+  queryFn: ({ signal }) => allPages((cursor) => unwrap(client.GET("/api/v1/tokens", { params: { query: { cursor, limit: 200 } }, signal }))),
 });
 
 export const users = queryOptions({
   queryKey: ["users"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/users", { signal })),
+  queryFn: ({ signal }) => allPages((cursor) => unwrap(client.GET("/api/v1/users", { params: { query: { cursor, limit: 200 } }, signal }))),
 });
 
 export const joinTokens = queryOptions({
   queryKey: ["join-tokens"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/join-tokens", { signal })),
+  queryFn: ({ signal }) => allPages((cursor) => unwrap(client.GET("/api/v1/join-tokens", { params: { query: { cursor, limit: 200 } }, signal }))),
 });
 
 export interface RetentionAges {

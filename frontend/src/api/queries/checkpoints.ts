@@ -2,7 +2,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
 import { client, type Schemas, unwrap } from "../client";
-import { PAGE } from "./pages";
+import { allPages, PAGE } from "./pages";
 
 export type Checkpoint = Schemas["CheckpointOut"];
 export type CheckpointState = "complete" | "deleting" | "deleted";
@@ -43,7 +43,7 @@ export const trialCheckpoints = (id: number) =>
 export const trialExports = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "exports"],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/trials/{trial_id}/exports", { params: { path: { trial_id: id }, query: { limit: PAGE } }, signal })),
+    queryFn: ({ signal }) => allPages((cursor) => unwrap(client.GET("/api/v1/trials/{trial_id}/exports", { params: { path: { trial_id: id }, query: { cursor, limit: 200 } }, signal }))),
     refetchInterval: (query) => (query.state.data?.items.some((row) => row.state === "pending") ? 1000 : false),
   });
 

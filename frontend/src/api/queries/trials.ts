@@ -57,7 +57,7 @@ export const trialPerformance = (id: number, running: boolean, attempt?: number)
 export const trialDiagnoses = (id: number) =>
   queryOptions({
     queryKey: ["trial-diagnoses", id],
-    queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/trials/{trial_id}/diagnoses", { params: { path: { trial_id: id } }, signal }))).items,
+    queryFn: async ({ signal }) => (await allPages((cursor) => unwrap(client.GET("/api/v1/trials/{trial_id}/diagnoses", { params: { path: { trial_id: id }, query: { cursor, limit: 50 } }, signal })))).items,
     refetchInterval: (query) => {
       const all = query.state.data ?? [];
       if (all.some((one) => one.state === "running")) return 2_000;

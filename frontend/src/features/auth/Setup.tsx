@@ -10,9 +10,9 @@ import { Code, Notice } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
 import { fieldText } from "../../components/Said";
 import css from "./auth.module.css";
+import { MIN_PASSWORD } from "../../lib/access";
 import { Frame, takeFromHash } from "./Frame";
 
-const MIN_PASSWORD = 12;
 
 export function Setup() {
   const { t } = useTranslation();

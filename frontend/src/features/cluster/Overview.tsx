@@ -30,6 +30,8 @@ export function Overview() {
   const nodeList = useQuery(nodes);
   const active = useInfiniteQuery(experiments({ state: ["RUNNING", "STOPPING"] }, 10));
   const recent = useInfiniteQuery(experiments({}, 20));
+  // What failed is not pushed out of sight by what was started since.
+  const failed = useInfiniteQuery(experiments({ state: ["FAILED"] }, 10));
   useLiveQueries("cluster", ["cluster"], ["nodes"]);
   useLiveQueries("experiments", ["experiments"]);
   const recentItems = recent.data?.pages.flatMap((page) => page.items) ?? [];
@@ -37,7 +39,7 @@ export function Overview() {
   return (
     <>
       <PageHead title={t("overview.title")} />
-      <AttentionList cluster={state.data} nodes={nodeList.data ?? []} experiments={recentItems} />
+      <AttentionList cluster={state.data} nodes={nodeList.data ?? []} experiments={[failed, active, recent].flatMap((list) => list.data?.pages.flatMap((page) => page.items) ?? [])} />
       <QueryView query={state} skeleton={<Skeleton rows={3} />}>
         {(data) => <Numbers cluster={data} />}
       </QueryView>

@@ -25,7 +25,8 @@ export function attention(cluster: Cluster | undefined, nodes: readonly Node[], 
       out.push({ key: `h${node.id}`, kind: "health", tone: "warn", to, name: node.name, detail: node.health_reason || node.health, at: null });
     }
   }
-  for (const experiment of experiments) {
+  // In whichever list it was found.
+  for (const experiment of new Map(experiments.map((one) => [one.id, one])).values()) {
     const ended = parseAt(experiment.ended_at);
     const to = experiment.only_trial_id ? `/trials/${experiment.only_trial_id}` : `/experiments/${experiment.id}`;
     if (experiment.state === "FAILED" && ended !== null && now - ended < DAY_MS) {

@@ -15,6 +15,7 @@ import { Code, KeyValues, Meter, Notice, PageHead, Section, Stats } from "../../
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { Events } from "../../components/Events";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
+import { Said } from "../../components/Said";
 import { StateBadge, stateWord } from "../../components/StateBadge";
 import { Tabs } from "../../components/Tabs";
 import { Ago, Elapsed, Stamp } from "../../components/Time";
@@ -70,7 +71,7 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
           </>
         }
       />
-      {data.state === "FAILED" ? <Notice tone="bad" title={data.reason || t("trial.failed")} /> : data.reason && (data.state !== "RUNNING" || data.desired !== "run") && data.state !== "COMPLETED" ? <Notice>{data.reason}</Notice> : null}
+      {data.state === "FAILED" ? <Notice tone="bad" title={<Said kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} />} /> : data.reason && (data.state !== "RUNNING" || data.desired !== "run") && data.state !== "COMPLETED" ? <Notice><Said kind="terminations" code={data.termination} text={data.reason} /></Notice> : null}
       <Tabs active={tab} label={data.name} tabs={tabs.map((name) => ({ id: name, label: t(`experiment.tab.${name}`) }))} />
       <ErrorBoundary resetKey={tab}>
         {tab === "overview" ? <OverviewTab experiment={data} /> : null}

@@ -12,6 +12,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { experiment, type ExperimentDetail, me, wholeTrial } from "../../api/queries";
 import { KeyValues, Meter } from "../../components/basics";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
+import { Said } from "../../components/Said";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
 import { LinkButton } from "../../components/LinkButton";
@@ -80,7 +81,7 @@ function PeekBody({ data, onClose }: { data: ExperimentDetail; onClose: () => vo
               </LinkButton>
             )}
           </Group>
-          {data.reason ? <p style={{ margin: "0 0 10px", overflowWrap: "anywhere" }}>{data.reason}</p> : null}
+          {data.reason ? <p style={{ margin: "0 0 10px", overflowWrap: "anywhere" }}><Said kind="terminations" code={data.termination} text={data.reason} /></p> : null}
           <KeyValues
             items={[
               [t("experiments.progress"), <Meter key="p" value={data.progress} label={t("experiments.progress")} tone={data.state === "COMPLETED" ? "ok" : data.state === "FAILED" ? "bad" : "run"} />],

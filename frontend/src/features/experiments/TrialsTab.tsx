@@ -57,7 +57,7 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
           return (
             <>
               <TrialTable items={items} experiment={data} sort={sort} onSort={(next) => set({ sort: next })} />
-              <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
+              <LoadMore shown={items.length} all={(states.length > 0 ? states : present).reduce((sum, state) => sum + (data.num_trials_by_state[state] ?? 0), 0)} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
             </>
           );
         }}

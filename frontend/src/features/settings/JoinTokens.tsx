@@ -43,7 +43,7 @@ export function JoinTokens() {
           <TextInput label={t("nodes.pool")} value={pool} onChange={(e) => setPool(e.currentTarget.value)} required withAsterisk={false} w={160} />
           <NumberInput label={t("join.uses")} value={uses} onChange={setUses} min={1} max={10_000} w={110} />
           <Select label={t("join.lifetime")} value={String(lifetime)} onChange={(value) => setLifetime(Number(value ?? 600))} allowDeselect={false} data={LIFETIMES.map((s) => ({ value: String(s), label: t(`join.for.${s}`) }))} w={140} />
-          <Button type="submit" loading={create.isPending}>
+          <Button type="submit" loading={create.isPending} disabled={pool.trim() === "" || uses === ""}>
             {t("join.createButton")}
           </Button>
         </form>

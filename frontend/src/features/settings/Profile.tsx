@@ -10,9 +10,9 @@ import { me } from "../../api/queries";
 import { KeyValues, Notice, Section } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
 import { LANGUAGES, type Language, setLanguage } from "../../i18n";
+import { MIN_PASSWORD } from "../../lib/access";
 import { usePref } from "../../lib/prefs";
 
-const MIN_PASSWORD = 12;
 
 export function Preferences() {
   const { t, i18n } = useTranslation();

@@ -51,7 +51,7 @@ export function Tokens() {
           <TextInput label={t("tokens.name")} value={name} onChange={(e) => setName(e.currentTarget.value)} required withAsterisk={false} maxLength={128} w={220} placeholder="laptop" />
           <Select label={t("settings.role")} value={role ?? user?.role ?? "member"} onChange={setRole} allowDeselect={false} data={rolesUpTo(user?.role).map((value) => ({ value, label: t(`role.${value}`) }))} w={140} />
           <NumberInput label={t("tokens.days")} value={days} onChange={setDays} min={1} max={3650} w={120} />
-          <Button type="submit" loading={create.isPending} disabled={name.trim() === ""}>
+          <Button type="submit" loading={create.isPending} disabled={name.trim() === "" || days === ""}>
             {t("tokens.createButton")}
           </Button>
         </form>

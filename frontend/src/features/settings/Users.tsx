@@ -11,6 +11,7 @@ import { Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
+import { MIN_PASSWORD } from "../../lib/access";
 import { type Role, ROLES } from "./roles";
 
 type User = Schemas["UserOut"];
@@ -47,9 +48,9 @@ export function Users() {
       <Section title={t("users.create")}>
         <form onSubmit={submit} style={{ display: "flex", gap: 10, flexWrap: "wrap", alignItems: "end" }} data-testid="user-form">
           <TextInput label={t("auth.username")} value={username} onChange={(e) => setUsername(e.currentTarget.value)} required withAsterisk={false} w={180} autoComplete="off" />
-          <PasswordInput size="xs" label={t("users.firstPassword")} value={password} onChange={(e) => setPassword(e.currentTarget.value)} required withAsterisk={false} minLength={12} w={220} autoComplete="new-password" visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
+          <PasswordInput size="xs" label={t("users.firstPassword")} value={password} onChange={(e) => setPassword(e.currentTarget.value)} required withAsterisk={false} error={password !== "" && password.length < MIN_PASSWORD ? t("setup.tooShort", { n: MIN_PASSWORD }) : undefined} w={220} autoComplete="new-password" visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
           <Select label={t("settings.role")} value={role} onChange={(value) => setRole((value as Role | null) ?? "member")} allowDeselect={false} data={options} w={140} />
-          <Button type="submit" loading={create.isPending} disabled={username === "" || password.length < 12}>
+          <Button type="submit" loading={create.isPending} disabled={username === "" || password.length < MIN_PASSWORD}>
             {t("users.createButton")}
           </Button>
         </form>
