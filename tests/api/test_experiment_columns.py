@@ -163,6 +163,17 @@ def test_what_cannot_be_meant_is_refused(viewer_client):
         assert answer.status_code == 422, params
 
 
+def test_the_count_is_of_the_same_filters_and_of_every_page(viewer_client, table):
+    def count(**params):
+        return viewer_client.get(f"{API}/experiments:count", params=params).json()
+
+    assert count() == {"num_experiments": 7}
+    for condition, expected in CONDITIONS.items():
+        assert count(where=condition)["num_experiments"] == len(expected), condition
+    assert count(q="a", state="PAUSED") == {"num_experiments": 0}
+    assert viewer_client.get(f"{API}/experiments:count", params={"limit": 3}).status_code == 422
+
+
 def test_too_many_to_put_in_order_is_said(viewer_client, table, monkeypatch):
     monkeypatch.setattr(experiment_columns, "SORT_ROWS_MAX", 6)
     answer = viewer_client.get(f"{API}/experiments", params={"sort": "metric.last.loss"})

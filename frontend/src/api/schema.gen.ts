@@ -1259,6 +1259,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments:count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count Experiments
+         * @description How many experiments the list of the same filters has.
+         */
+        get: operations["count_experiments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments:preview": {
         parameters: {
             query?: never;
@@ -3786,6 +3806,11 @@ export interface components {
             items: components["schemas"]["ExperimentColumnOut"][];
             /** Num Searched */
             num_searched: number;
+        };
+        /** ExperimentCountOut */
+        ExperimentCountOut: {
+            /** Num Experiments */
+            num_experiments: number;
         };
         /** ExperimentDetail */
         ExperimentDetail: {
@@ -9943,6 +9968,14 @@ export interface operations {
     list_experiments: {
         parameters: {
             query?: {
+                /** @description A column; with - before it the largest first. Experiments without a value come last, NaN before them. */
+                sort?: string;
+                /** @description Columns for `values`: config.<path>, hparam.<name>, metric.<last|min|max|best>.<name>. */
+                column?: string[] | null;
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
                 state?: components["schemas"]["ExperimentState"][] | null;
                 project?: string | null;
                 /** @description name=value, or the name alone for any value. */
@@ -9954,14 +9987,6 @@ export interface operations {
                 archived?: "exclude" | "include" | "only";
                 /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5 */
                 where?: string[] | null;
-                /** @description A column; with - before it the largest first. Experiments without a value come last, NaN before them. */
-                sort?: string;
-                /** @description Columns for `values`: config.<path>, hparam.<name>, metric.<last|min|max|best>.<name>. */
-                column?: string[] | null;
-                /** @description `next` of the page before; leave out for the first. */
-                cursor?: string | null;
-                /** @description Entries per page. */
-                limit?: number;
             };
             header?: never;
             path?: never;
@@ -12847,6 +12872,92 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExperimentColumnsOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    count_experiments: {
+        parameters: {
+            query?: {
+                state?: components["schemas"]["ExperimentState"][] | null;
+                project?: string | null;
+                /** @description name=value, or the name alone for any value. */
+                label?: string[] | null;
+                /** @description By user name. */
+                owner?: string | null;
+                /** @description Part of the name. */
+                q?: string | null;
+                archived?: "exclude" | "include" | "only";
+                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5 */
+                where?: string[] | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentCountOut"];
                 };
             };
             /** @description Not signed in */

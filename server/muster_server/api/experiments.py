@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 
 from muster_server import clock
 from muster_server.api.deps import By, Cursor, Db, Foresee, Id, IdempotencyKey, Limit
@@ -15,6 +15,7 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import EventOut
 from muster_server.schemas.experiments import (
     ExperimentColumnsOut,
+    ExperimentCountOut,
     ExperimentDetail,
     ExperimentIn,
     ExperimentOut,
@@ -73,9 +74,7 @@ def preview_experiment(body: ExperimentIn, db: Db, foresight: Foresee) -> Previe
         return previews.preview_experiment(session, body, foresight, now=clock.now())
 
 
-@router.get("/experiments", operation_id="list_experiments")
-def list_experiments(
-    db: Db,
+def _filter(
     state: Annotated[list[ExperimentState] | None, Query(max_length=10)] = None,
     project: Annotated[str | None, Query(max_length=128)] = None,
     label: Annotated[
@@ -92,6 +91,25 @@ def list_experiments(
             description="A condition on a column, with blanks: metric.last.val/loss < 0.5",
         ),
     ] = None,
+) -> ExperimentFilter:
+    return ExperimentFilter(
+        states=state or (),
+        project=project,
+        labels=label or (),
+        owner=owner,
+        text=q,
+        archived=archived,
+        where=where or (),
+    )
+
+
+Filter = Annotated[ExperimentFilter, Depends(_filter)]
+
+
+@router.get("/experiments", operation_id="list_experiments")
+def list_experiments(
+    db: Db,
+    filters: Filter,
     sort: Annotated[
         str,
         Query(
@@ -112,19 +130,17 @@ def list_experiments(
     limit: Limit = 50,
 ) -> Page[ExperimentOut]:
     """Experiments, newest first unless sorted. Several conditions hold together."""
-    filters = ExperimentFilter(
-        states=state or (),
-        project=project,
-        labels=label or (),
-        owner=owner,
-        text=q,
-        archived=archived,
-        where=where or (),
-    )
     with db.read() as session:
         return experiment_views.list_experiments(
             session, filters, cursor=cursor, limit=limit, sort=sort, columns=column or ()
         )
+
+
+@router.get("/experiments:count", operation_id="count_experiments")
+def count_experiments(db: Db, filters: Filter) -> ExperimentCountOut:
+    """How many experiments the list of the same filters has."""
+    with db.read() as session:
+        return ExperimentCountOut(num_experiments=experiment_views.count(session, filters))
 
 
 @router.get("/experiments:columns", operation_id="list_experiment_columns")

@@ -157,6 +157,10 @@ class ExperimentColumnsOut(Output):
     """Experiments that were looked at: the newest ones."""
 
 
+class ExperimentCountOut(Output):
+    num_experiments: int
+
+
 class ExperimentDetail(ExperimentOut):
     document: str
     overrides: list[str]

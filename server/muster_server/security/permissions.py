@@ -69,6 +69,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "create_plan": "submit",
     "list_experiments": "view",
     "list_experiment_columns": "view",
+    "count_experiments": "view",
     "get_experiment": "view",
     "update_experiment": "submit",
     # operations: services/ownership.py says who may do them to which experiment

@@ -59,6 +59,18 @@ def list_experiments(
     return Page(items=items, next=following)
 
 
+def count(session: Session, filters: ExperimentFilter) -> int:
+    """How many fulfil them all. Raises InvalidRequest."""
+    counted = (
+        select(func.count())
+        .select_from(ExperimentRow)
+        .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
+        .join(UserRow, UserRow.id == ExperimentRow.owner_id, isouter=True)
+        .where(*conditions(filters))
+    )
+    return session.scalar(counted) or 0
+
+
 def columns_out(session: Session, project: str | None) -> ExperimentColumnsOut:
     """What the newest experiments could be told apart by."""
     found, num = experiment_columns.choice(session, project)

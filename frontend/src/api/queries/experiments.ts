@@ -57,6 +57,18 @@ export const experiments = (filter: ExperimentFilter, limit = PAGE, shape: Table
     placeholderData: keepPreviousData,
   });
 
+/** How many there are of a filter; beside the list, which does not wait for it. */
+export const experimentCount = (filter: ExperimentFilter, enabled: boolean) =>
+  queryOptions({
+    queryKey: ["experiments", "count", filter],
+    queryFn: async ({ signal }) => {
+      const query = { state: filter.state, project: filter.project || undefined, q: filter.q || undefined, label: filter.label, archived: filter.archived ? ("include" as const) : undefined, where: filter.where };
+      return (await unwrap(client.GET("/api/v1/experiments:count", { params: { query }, signal }))).num_experiments;
+    },
+    enabled,
+    placeholderData: keepPreviousData,
+  });
+
 /** Columns that the newest experiments have values for. */
 export const experimentColumns = (project?: string) =>
   queryOptions({

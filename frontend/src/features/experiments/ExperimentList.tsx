@@ -6,11 +6,12 @@ import { useQuery } from "@tanstack/react-query";
 import { useCallback, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { type Experiment, type ExperimentFilter, me } from "../../api/queries";
+import { type Experiment, experimentCount, type ExperimentFilter, me } from "../../api/queries";
 import { LoadMore } from "../../components/basics";
 import { type Column, DataTable, type Ticks } from "../../components/DataTable";
 import { ExperimentLink } from "../../components/ExperimentLink";
 import uiCss from "../../components/ui.module.css";
+import * as format from "../../lib/format";
 import type { Selection } from "./bulk";
 import { BulkBar } from "./BulkBar";
 import { cell, headText, type Narrow } from "./cells";
@@ -66,6 +67,7 @@ export function ExperimentList({ items, filter, columns, sort, peek, isPhone, is
     labelAll: t("bulk.selectShown", { count: items.length }),
   };
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
+  const all = useQuery(experimentCount(filter, hasNextPage)).data;
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
@@ -78,13 +80,13 @@ export function ExperimentList({ items, filter, columns, sort, peek, isPhone, is
       {isPhone ? (
         <>
           <DataTable rows={items} columns={columns.map((column) => cardColumn(t, column, narrow))} rowKey={(item) => item.id} label={t("nav.experiments")} testId="experiments" />
-          <LoadMore shown={items.length} hasMore={hasNextPage} loading={isFetchingNextPage} onMore={more} />
+          <LoadMore shown={items.length} all={all} hasMore={hasNextPage} loading={isFetchingNextPage} onMore={more} />
         </>
       ) : (
         <>
           <ExperimentGrid items={items} columns={columns} sort={sort} ticks={user && user.role !== "viewer" ? ticks : undefined} peek={peek} hasMore={hasNextPage} onMore={more} onSort={onSort} onWidth={onWidth} onPeek={onPeek} narrow={narrow} />
           <div className={css["foot"]}>
-            <span className="num">{hasNextPage ? t("table.shown", { n: items.length }) : t("table.all", { count: items.length })}</span>
+            <span className="num">{hasNextPage ? (all === undefined ? t("table.shown", { n: format.count(items.length) }) : t("table.shownOf", { n: format.count(items.length), all: format.count(Math.max(all, items.length)) })) : t("table.all", { count: items.length })}</span>
             {isStill ? (
               <>
                 <span>{t("table.still")}</span>

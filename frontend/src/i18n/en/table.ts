@@ -7,6 +7,7 @@ export const table = {
     of: { config: "document", hparam: "hyperparameter", last: "last", min: "least", max: "greatest", best: "best" },
     resize: "Width of {{name}}: arrow keys change it",
     shown: "{{n}} read, more come as you scroll",
+    shownOf: "{{n}} of {{all}} read, more come as you scroll",
     all_one: "{{count}} experiment",
     all_other: "{{count}} experiments",
     still: "With so many rows the list is not refreshed by itself.",

@@ -7,6 +7,7 @@ export const table: Same<typeof en> = {
     of: { config: "文档", hparam: "超参数", last: "最新", min: "最小", max: "最大", best: "最佳" },
     resize: "“{{name}}”的宽度：用方向键调整",
     shown: "已读取 {{n}} 个，滚动时继续读取",
+    shownOf: "已读取 {{n}} 个，共 {{all}} 个，滚动时继续读取",
     all_one: "{{count}} 个实验",
     all_other: "{{count}} 个实验",
     still: "行数较多，列表不再自动刷新。",
