@@ -1,12 +1,12 @@
 import "../i18n/en/charts";
 
 import { Button, SegmentedControl, Switch, TextInput, Tooltip } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { IconSearch, IconZoomReset } from "@tabler/icons-react";
-import { type ReactNode, useEffect, useState } from "react";
+import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useTimeZone } from "../components/Time";
+import { useTyped } from "../components/useTyped";
 import { type OfferedKind, X_KINDS } from "../lib/axis";
 import css from "./chart.module.css";
 import type { ChartSearch } from "./chartSearch";
@@ -18,15 +18,7 @@ export const SMOOTHING = [0, 0.6, 0.9, 0.97] as const;
 export function ChartToolbar({ search, set, kinds, children }: { search: ChartSearch; set: (change: ChartSearch) => void; kinds: readonly OfferedKind[]; children?: ReactNode }) {
   const { t } = useTranslation();
   const zone = useTimeZone();
-  const [text, setText] = useState(search.find ?? "");
-  const [debounced] = useDebouncedValue(text, 200);
-  useEffect(() => {
-    if ((search.find ?? "") !== debounced) set({ find: debounced || undefined });
-    // oxlint-disable-next-line react/exhaustive-deps -- only typing moves the filter into the address
-  }, [debounced]);
-  useEffect(() => {
-    if (search.find === undefined) setText("");
-  }, [search.find]);
+  const [text, setText] = useTyped(search.find, 200, (find) => set({ find }));
   const kind = search.x ?? "step";
   const smoothing = search.smooth ?? 0;
   const steps: number[] = SMOOTHING.includes(smoothing as 0) ? [...SMOOTHING] : [...SMOOTHING, smoothing];

@@ -8,11 +8,12 @@ import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
-import { type Cluster, cluster, type Experiment, experiments, type Node, nodes } from "../../api/queries";
+import { type Cluster, cluster, type Experiment, experiments, me, type Node, nodes } from "../../api/queries";
 import { Code, Empty, Meter, PageHead, Section, Skeleton, Stats, TrialsBar } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { ExperimentLink } from "../../components/ExperimentLink";
 import { LinkButton } from "../../components/LinkButton";
+import { SubmitLink } from "../../components/SubmitLink";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
@@ -54,7 +55,7 @@ export function Overview() {
           {(data) => {
             const items = data.pages.flatMap((page) => page.items);
             return items.length === 0 ? (
-              <Empty title={t("overview.idle")} action={<LinkButton to="/submit">{t("nav.submit")}</LinkButton>} />
+              <Empty title={t("overview.idle")} action={<SubmitLink />} />
             ) : (
               <RunningTable items={items} />
             );
@@ -175,6 +176,7 @@ function RecentTable({ items }: { items: Experiment[] }) {
 /** The first minutes: what to do next, ticked off live. */
 function FirstRun({ hasNode, hasExperiment }: { hasNode: boolean; hasExperiment: boolean }) {
   const { t } = useTranslation();
+  const isAdmin = useQuery(me).data?.role === "admin";
   const steps = [
     { key: "server", done: true, body: null },
     {
@@ -183,7 +185,7 @@ function FirstRun({ hasNode, hasExperiment }: { hasNode: boolean; hasExperiment:
       body: hasNode ? null : (
         <>
           <p className="dim" style={{ margin: "0 0 6px" }}>{t("first.nodeHint")}</p>
-          <LinkButton to="/settings" search={{ tab: "join" }} variant="default">{t("first.join")}</LinkButton>
+          {isAdmin ? <LinkButton to="/settings" search={{ tab: "join" }} variant="default">{t("first.join")}</LinkButton> : <p style={{ margin: 0 }}>{t("first.askAdmin")}</p>}
         </>
       ),
     },
@@ -194,7 +196,7 @@ function FirstRun({ hasNode, hasExperiment }: { hasNode: boolean; hasExperiment:
         <>
           <p className="dim" style={{ margin: "0 0 6px" }}>{t("first.submitHint")}</p>
           <div style={{ display: "grid", gap: 8, justifyItems: "start" }}>
-            <LinkButton to="/submit" search={{ template: "ddp" }}>{t("first.example")}</LinkButton>
+            <SubmitLink example />
             <Code text={"muster submit examples/digits-ddp/experiment.yaml"} wrap />
           </div>
         </>

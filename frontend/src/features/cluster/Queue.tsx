@@ -13,7 +13,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { cluster, me, queue, type QueueItem, type QueueMove } from "../../api/queries";
 import { Clamped, Empty, LoadMore, PageHead, Section } from "../../components/basics";
 import { type Column, DataTable } from "../../components/DataTable";
-import { LinkButton } from "../../components/LinkButton";
+import { SubmitLink } from "../../components/SubmitLink";
 import { PriorityDialog } from "../../components/PriorityDialog";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
@@ -51,7 +51,7 @@ export function Queue() {
             return project ? (
               <Empty title={t("queue.noMatch", { project })} action={<Button variant="default" onClick={() => only(undefined)}>{t("common.clearFilters")}</Button>} />
             ) : (
-              <Empty title={t("queue.empty")} action={<LinkButton to="/submit">{t("nav.submit")}</LinkButton>}>
+              <Empty title={t("queue.empty")} action={<SubmitLink />}>
                 {free}
               </Empty>
             );

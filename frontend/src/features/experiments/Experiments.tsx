@@ -3,21 +3,22 @@ import "../../i18n/en/overview";
 import "../../i18n/en/table";
 
 import { Button, Switch, TextInput } from "@mantine/core";
-import { useDebouncedValue, useMediaQuery } from "@mantine/hooks";
+import { useMediaQuery } from "@mantine/hooks";
 import { IconPlus, IconSearch } from "@tabler/icons-react";
 import { type QueryClient, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useRouter, useSearch } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
 import { type ExperimentFilter, experiments, PAGE, savedViews, type TableShape } from "../../api/queries";
 import type { ExperimentsSearch } from "../../app/router";
 import { Empty, PageHead } from "../../components/basics";
-import { LinkButton } from "../../components/LinkButton";
+import { SubmitLink } from "../../components/SubmitLink";
 import { QueryView } from "../../components/QueryView";
 import { stateWord } from "../../components/StateBadge";
 import uiCss from "../../components/ui.module.css";
+import { useTyped } from "../../components/useTyped";
 import { EXPERIMENT_STATES, pickStates } from "../../lib/states";
 import { ColumnPicker } from "./ColumnPicker";
 import { AddCondition, MAX_CONDITIONS } from "./Conditions";
@@ -59,24 +60,17 @@ export function Experiments() {
   const numPages = query.data?.pages.length ?? 0;
   const isStill = numPages > LIVE_PAGES;
   useLiveQueries(isStill ? null : "experiments", ["experiments"]);
-  const [text, setText] = useState(search.q ?? "");
-  const [debounced] = useDebouncedValue(text, 250);
   const set = (change: Partial<ExperimentsSearch>): void => {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
   };
-  useEffect(() => {
-    if ((search.q ?? "") !== debounced) set({ q: debounced || undefined });
-    // oxlint-disable-next-line react/exhaustive-deps -- only typing moves the filter into the URL
-  }, [debounced]);
+  const [text, setText] = useTyped(search.q, 250, (q) => set({ q }));
   const address = router.buildLocation({ to: "/experiments", search: { ...search, peek: undefined } }).searchStr.replace(/^\?/, "");
   const openView = (wanted: string): void => {
     const next = router.options.parseSearch?.(wanted) as ExperimentsSearch;
-    setText(next.q ?? "");
     void navigate({ search: next, replace: false });
   };
   useDefaultView(address === "" && search.peek === undefined, openView);
   const clear = (): void => {
-    setText("");
     void navigate({ search: { cols: search.cols, sort: search.sort }, replace: true });
   };
   const filtered = states.length > 0 || search.q !== undefined || search.project !== undefined || labels.length > 0 || where.length > 0 || search.archived === true;
@@ -91,9 +85,7 @@ export function Experiments() {
         actions={
           <>
             <Views query={address} onOpen={openView} />
-            <LinkButton to="/submit" leftSection={<IconPlus size={14} />}>
-              {t("nav.submit")}
-            </LinkButton>
+            <SubmitLink icon={<IconPlus size={14} />} />
           </>
         }
       />
@@ -137,7 +129,7 @@ export function Experiments() {
               return filtered ? (
                 <Empty title={t("experiments.noMatch")} action={<Button variant="default" onClick={clear}>{t("common.clearFilters")}</Button>} />
               ) : (
-                <Empty title={t("experiments.empty")} action={<LinkButton to="/submit" search={{ template: "ddp" }}>{t("first.example")}</LinkButton>}>
+                <Empty title={t("experiments.empty")} action={<SubmitLink example />}>
                   {t("experiments.emptyHint")}
                 </Empty>
               );

@@ -13,7 +13,7 @@ import { type Experiment, experiment, experiments } from "../../api/queries";
 import type { LogsSearch } from "../../app/router";
 import { Empty, PageHead } from "../../components/basics";
 import { ExperimentLink } from "../../components/ExperimentLink";
-import { LinkButton } from "../../components/LinkButton";
+import { SubmitLink } from "../../components/SubmitLink";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge, stateWord } from "../../components/StateBadge";
 import uiCss from "../../components/ui.module.css";
@@ -45,7 +45,7 @@ export function LogsPage() {
       <QueryView query={search.experiment === undefined && running.data === undefined ? running : newest}>
         {() =>
           chosen === undefined ? (
-            <Empty title={t("logs.noExperiment")} action={<LinkButton to="/submit">{t("nav.submit")}</LinkButton>}>
+            <Empty title={t("logs.noExperiment")} action={<SubmitLink />}>
               {t("logs.noExperimentHint")}
             </Empty>
           ) : (

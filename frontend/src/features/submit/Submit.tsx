@@ -12,7 +12,7 @@ import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { ApiError, client, type FieldError, unwrap } from "../../api/client";
-import { experiment, type Preview } from "../../api/queries";
+import { experiment, type Preview, me } from "../../api/queries";
 import { Code, KeyValues, Notice, PageHead, Section, Skeleton } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
@@ -86,12 +86,13 @@ export function Submit() {
       else await navigate({ to: "/experiments/$experimentId", params: { experimentId: String(created.id) } });
     },
   });
+  const mayNot = useQuery(me).data?.role === "viewer";
   const data = preview.data;
   const behind = settled !== document || preview.isPlaceholderData;
   const submitErrors = submit.error instanceof ApiError ? submit.error.fields : NO_ERRORS;
   const errors = data && !data.valid ? data.errors : submitErrors;
   const send = (): void => {
-    if (!submit.isPending) submit.mutate();
+    if (!submit.isPending && !mayNot) submit.mutate();
   };
   const pick = (name: TemplateName): void => change(TEMPLATES[name]);
   return (
@@ -106,11 +107,12 @@ export function Submit() {
           ) : null
         }
         actions={
-          <Button size="sm" leftSection={<IconRocket size={15} />} onClick={send} loading={submit.isPending} disabled={document.trim() === "" || (data !== undefined && !data.valid && !behind)} data-testid="submit">
+          <Button size="sm" leftSection={<IconRocket size={15} />} onClick={send} loading={submit.isPending} disabled={mayNot || document.trim() === "" || (data !== undefined && !data.valid && !behind)} data-testid="submit">
             {t("submit.button")}
           </Button>
         }
       />
+      {mayNot ? <Notice title={t("submit.mayNot")} /> : null}
       {submit.error && submitErrors.length === 0 ? <ErrorNotice error={submit.error} /> : null}
       {source.error ? <ErrorNotice error={source.error} onRetry={source.refetch} /> : null}
       {forked ? <ForkBar experiment={forked} start={start} load={load} onLoad={setLoad} /> : null}

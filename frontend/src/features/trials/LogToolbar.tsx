@@ -1,14 +1,13 @@
 import "../../i18n/en/trials";
 
 import { ActionIcon, Button, Menu, MultiSelect, SegmentedControl, Select, Switch, TextInput, Tooltip } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { IconDownload, IconLetterCase, IconRegex, IconSearch, IconX } from "@tabler/icons-react";
-import { useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { Schemas } from "../../api/client";
 import type { LogSearch } from "../../app/router";
 import { useTimeZone } from "../../components/Time";
+import { useTyped } from "../../components/useTyped";
 import * as format from "../../lib/format";
 import { usePref } from "../../lib/prefs";
 import { parseAt, stamp } from "../../lib/time";
@@ -104,15 +103,7 @@ function Trials({ numbers, search, set }: Pick<Props, "search" | "set"> & { numb
 
 function SearchBox({ search, set }: Pick<Props, "search" | "set">) {
   const { t } = useTranslation();
-  const [text, setText] = useState(search.q ?? "");
-  const [debounced] = useDebouncedValue(text, 300);
-  useEffect(() => {
-    if ((search.q ?? "") !== debounced) set({ q: debounced || undefined, line: undefined });
-    // oxlint-disable-next-line react/exhaustive-deps -- only typing moves the filter into the URL
-  }, [debounced]);
-  useEffect(() => {
-    if (search.q === undefined) setText(""); // "clear the filters"
-  }, [search.q]);
+  const [text, setText] = useTyped(search.q, 300, (q) => set({ q, line: undefined }));
   const option = (name: "regex" | "exact", label: string, Icon: typeof IconRegex) => (
     <Tooltip label={label}>
       <ActionIcon size="sm" variant={search[name] ? "filled" : "subtle"} color={search[name] ? undefined : "gray"} aria-label={label} aria-pressed={search[name] === true} onClick={() => set({ [name]: search[name] ? undefined : true })}>

@@ -44,6 +44,7 @@ export const overview = {
     node: "Add a node",
     nodeHint: "Create a join token and run its command on the machine that shall train.",
     join: "Add a node",
+    askAdmin: "Only administrators create join tokens: ask one of them.",
     submit: "Submit an experiment",
     submitHint: "The example trains a small network on handwritten digits with two workers.",
     example: "Open the example",

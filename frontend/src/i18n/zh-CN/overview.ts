@@ -44,6 +44,7 @@ export const overview: Same<typeof english> = {
     node: "添加节点",
     nodeHint: "创建一个加入令牌，并在用于训练的机器上运行给出的命令。",
     join: "添加节点",
+    askAdmin: "只有管理员能创建加入令牌，请联系管理员。",
     submit: "提交一个实验",
     submitHint: "示例用两个 worker 在手写数字上训练一个小网络。",
     example: "打开示例",
