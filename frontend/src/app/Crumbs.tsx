@@ -11,7 +11,8 @@ export function Crumbs() {
   const [, section = "", id = ""] = useLocation().pathname.split("/");
   const number = Number(id);
   const isId = Number.isInteger(number) && number > 0;
-  const trialData = useQuery({ ...trial(number), enabled: section === "trials" && isId }).data;
+  const trialQuery = useQuery({ ...trial(number), enabled: section === "trials" && isId });
+  const trialData = trialQuery.data;
   const experimentData = useQuery({ ...experiment(number), enabled: section === "experiments" && isId }).data;
   const nodeData = useQuery({ ...node(id), enabled: section === "nodes" && id !== "" }).data;
 
@@ -20,7 +21,7 @@ export function Crumbs() {
     crumbs = [
       { label: t("nav.experiments"), to: "/experiments" },
       ...(trialData ? [{ label: trialData.experiment_name, to: `/experiments/${trialData.experiment_id}` }] : []),
-      { label: t("nav.trialNo", { no: trialData?.no ?? "…" }) },
+      { label: trialQuery.isError && !trialData ? `#${id}` : t("nav.trialNo", { no: trialData?.no ?? "…" }) },
     ];
   } else if (section === "experiments") {
     crumbs = [{ label: t("nav.experiments"), to: "/experiments" }];

@@ -35,6 +35,7 @@ import { LANGUAGES, setLanguage, type Language } from "../i18n";
 import { readPref, writePref } from "../lib/prefs";
 import { stamp } from "../lib/time";
 import { Crumbs } from "./Crumbs";
+import { keepFocus } from "./keepFocus";
 import { preloadPages } from "./lazyPage";
 import css from "./shell.module.css";
 
@@ -157,6 +158,7 @@ export function Shell() {
   const user = useQuery(me).data;
   const maySubmit = user?.role !== "viewer";
 
+  useEffect(() => keepFocus(() => document.getElementById("main")), []);
   useEffect(() => {
     live.start();
     // What is on the screen comes first; then the other pages, so that they open without the server.

@@ -6,6 +6,7 @@ import { ApiError, isUnreachable } from "../api/client";
 import { said } from "../i18n/server";
 import { stamp } from "../lib/time";
 import { Notice, PageHead, Skeleton } from "./basics";
+import { LinkButton } from "./LinkButton";
 import { FieldMessage, Original } from "./Said";
 import { useTimeZone } from "./Time";
 import css from "./ui.module.css";
@@ -63,8 +64,19 @@ export function ErrorNotice({ error, onRetry, title }: { error: Error; onRetry?:
 
 /** In place of a page whose subject does not exist. */
 function Missing({ error }: { error: ApiError }) {
+  const { t } = useTranslation();
   const own = said("errors", error.code);
-  return <PageHead title={own ?? error.message} sub={own ? <Original text={[error.message, error.hint].filter(Boolean).join(" ")} /> : error.hint} />;
+  return (
+    <PageHead
+      title={own ?? error.message}
+      sub={own ? <Original text={[error.message, error.hint].filter(Boolean).join(" ")} /> : error.hint}
+      actions={
+        <LinkButton to="/" variant="default">
+          {t("nav.overview")}
+        </LinkButton>
+      }
+    />
+  );
 }
 
 /** The four states of everything that is fetched: loading, error, stale, there. */

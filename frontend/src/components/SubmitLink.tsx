@@ -5,13 +5,13 @@ import { useTranslation } from "react-i18next";
 import { me } from "../api/queries";
 import { LinkButton } from "./LinkButton";
 
-/** The way to the submit page; nothing for who may only look. */
-export function SubmitLink({ icon, example = false }: { icon?: ReactNode; example?: boolean }) {
+/** The way to the submit page; nothing for who may only look. example: the words for one that opens the example. */
+export function SubmitLink({ icon, example }: { icon?: ReactNode; example?: ReactNode }) {
   const { t } = useTranslation();
   if (useQuery(me).data?.role === "viewer") return null;
   return (
-    <LinkButton to="/submit" search={example ? { template: "ddp" } : {}} leftSection={icon}>
-      {t(example ? "first.example" : "nav.submit")}
+    <LinkButton to="/submit" search={example === undefined ? {} : { template: "ddp" }} leftSection={icon}>
+      {example ?? t("nav.submit")}
     </LinkButton>
   );
 }

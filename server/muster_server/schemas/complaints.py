@@ -88,6 +88,8 @@ def sentence(error: Mapping[str, Any]) -> tuple[Said, str | None]:
         return message, nearest(given, options)
     if kind in ("string_too_short", "string_too_long", "too_short", "too_long"):
         return _length(kind, given, context), None
+    if kind == "string_pattern_mismatch":
+        return _pattern_message(str(context["pattern"])), None
     if kind == "finite_number":
         return say("field.finite", "must be a finite number"), None
     return Said(str(error["msg"]).removeprefix("Value error, ")[:300]), None
@@ -145,6 +147,23 @@ def _length(kind: str, given: Any, context: Mapping[str, Any]) -> Said:
     if is_short:
         return say("field.too_few", words, limit=at)
     return say("field.too_many", words, limit=at)
+
+
+def _pattern_message(pattern: str) -> Said:
+    if pattern == r"\S":
+        return say("field.blank", "must not be blank")
+    if pattern == "^/":
+        return say("field.absolute_path", "must be an absolute path (begin with '/')")
+    if pattern == "^[0-9a-f]{64}$":
+        return say("field.sha256", "must be a SHA-256: 64 of 0-9 and a-f")
+    if not pattern.startswith("^[A-Za-z0-9][A-Za-z0-9"):
+        return say("field.pattern", f"must match {pattern}", pattern=pattern)
+    rest = "'.', '_' and '-', and begins with a letter or digit"
+    if "/" in pattern:
+        return say("field.name_with_slashes", f"may hold letters, digits, '/', {rest}")
+    if " " in pattern:
+        return say("field.name_with_spaces", f"may hold letters, digits, spaces, {rest}")
+    return say("field.name", f"may hold letters, digits, {rest}")
 
 
 def _type_hint(kind: str, given: Any) -> str | None:

@@ -196,7 +196,7 @@ function FirstRun({ hasNode, hasExperiment }: { hasNode: boolean; hasExperiment:
         <>
           <p className="dim" style={{ margin: "0 0 6px" }}>{t("first.submitHint")}</p>
           <div style={{ display: "grid", gap: 8, justifyItems: "start" }}>
-            <SubmitLink example />
+            <SubmitLink example={t("first.example")} />
             <Code text={"muster submit examples/digits-ddp/experiment.yaml"} wrap />
           </div>
         </>

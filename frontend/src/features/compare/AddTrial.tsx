@@ -35,7 +35,7 @@ export function AddTrial({ chosen, onAdd }: { chosen: number[]; onAdd: (id: numb
       <Popover.Dropdown>
         <TextInput aria-label={t("compare.addHint")} placeholder={t("compare.addHint")} value={text} onChange={(e) => setText(e.currentTarget.value)} />
         {query.error ? <ErrorNotice error={query.error} onRetry={query.refetch} /> : null}
-        {query.data && items.length === 0 ? <p className="dim">{t("compare.addNone")}</p> : null}
+        {query.data && items.length === 0 ? <p className="dim">{t(q === "" ? "compare.addNothing" : "compare.addNone")}</p> : null}
         <ul className={css["found"]}>
           {items.map(({ id, item }) => (
             <li key={id}>

@@ -129,7 +129,7 @@ export function Experiments() {
               return filtered ? (
                 <Empty title={t("experiments.noMatch")} action={<Button variant="default" onClick={clear}>{t("common.clearFilters")}</Button>} />
               ) : (
-                <Empty title={t("experiments.empty")} action={<SubmitLink example />}>
+                <Empty title={t("experiments.empty")} action={<SubmitLink example={t("first.example")} />}>
                   {t("experiments.emptyHint")}
                 </Empty>
               );

@@ -6,7 +6,7 @@ export const BUILT_IN = {
   state: { width: 112, sort: "state" },
   labels: { width: 120 },
   searcher: { width: 110, sort: "config.search.method" },
-  trials: { width: 140 },
+  trials: { width: 120 },
   best: { width: 136, sort: "best", right: true },
   progress: { width: 132 },
   slots: { width: 90, sort: "slots", right: true },

@@ -9,7 +9,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import { me, type Project, projects } from "../../api/queries";
-import { LoadMore, Meter, Section } from "../../components/basics";
+import { Empty, LoadMore, Meter, Section } from "../../components/basics";
 import { amount } from "../../components/BudgetBars";
 import { type Column, DataTable } from "../../components/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
@@ -64,6 +64,7 @@ export function Projects() {
         <QueryView query={query}>
           {(data) => {
             const items = data.pages.flatMap((page) => page.items);
+            if (items.length === 0) return <Empty title={t("projects.none")}>{t("projects.noneHint")}</Empty>;
             return (
               <>
                 <DataTable rows={items} columns={columns} rowKey={(project) => project.id} label={t("settings.tab.projects")} testId="projects" />

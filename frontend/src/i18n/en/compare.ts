@@ -12,6 +12,7 @@ export const compare = {
     add: "Add a trial",
     addHint: "By the name of its experiment",
     addNone: "No experiment is called like that.",
+    addNothing: "No experiment has a trial to compare yet.",
     bestOfSearch: "best trial",
     full: "{{max}} trials are the most that can be told apart; no more are added.",
     gone: "Trial {{id}} is not there.",

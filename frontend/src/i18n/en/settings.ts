@@ -33,6 +33,8 @@ export const settings = {
     answerHint: "A question only: nothing has been changed.",
   },
   projects: {
+    none: "There is no project yet.",
+    noneHint: "The first experiment makes the project that its document names: default, if it names none.",
     create: "New project",
     lead: "An experiment that names a project makes it as well. Weight, quotas and budget are set here.",
     name: "Name",

@@ -12,6 +12,7 @@ export const compare: Same<typeof english> = {
     add: "添加试验",
     addHint: "按实验名称",
     addNone: "没有这样名称的实验。",
+    addNothing: "还没有可以对比的试验。",
     bestOfSearch: "最佳试验",
     full: "最多可区分 {{max}} 个试验，不再添加。",
     gone: "试验 {{id}} 不存在。",

@@ -33,6 +33,8 @@ export const settings: Same<typeof english> = {
     answerHint: "仅为查询，未做任何更改。",
   },
   projects: {
+    none: "还没有项目。",
+    noneHint: "第一个实验会创建其文档所写的项目；没有写时是 default。",
     create: "新建项目",
     lead: "实验写到某个项目时也会创建它。权重、配额和预算在此设置。",
     name: "名称",

@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from muster_server.domain.saying import Said, say
 from muster_server.errors import FieldProblem
 from muster_server.schemas.complaints import missing, place, sentence, unknown, unknown_name
 
@@ -28,8 +27,6 @@ def explain(error: ErrorDetails, schema: type[BaseModel]) -> FieldProblem:
         return unknown_key(path, str(loc[-1]), known_keys(schema, loc[:-1]))
     if kind == "missing":
         return FieldProblem(path, missing(), f"add `{loc[-1]}:`")
-    if kind == "string_pattern_mismatch":
-        return FieldProblem(path, _pattern_message(str(error["ctx"]["pattern"])))
     return FieldProblem(path, *sentence(error))
 
 
@@ -72,14 +69,3 @@ def dotted(loc: Sequence[Any]) -> str:
         else:
             path += f".{part}" if path else str(part)
     return path
-
-
-def _pattern_message(pattern: str) -> Said:
-    if pattern == r"\S":
-        return say("field.blank", "must not be blank")
-    if pattern == "^/":
-        return say("field.absolute_path", "must be an absolute path (begin with '/')")
-    rest = "'.', '_' and '-', and begins with a letter or digit"
-    if " " in pattern:
-        return say("field.name_with_spaces", f"may hold letters, digits, spaces, {rest}")
-    return say("field.name", f"may hold letters, digits, {rest}")
