@@ -41,7 +41,8 @@ export function ErrorNotice({ error, onRetry, title }: { error: Error; onRetry?:
       }
     >
       {title ? <div>{message}</div> : null}
-      {own ? <div lang="en">{error.message}</div> : null}
+      {/* Where fields say what is wrong, the server's general sentence adds nothing to ours. */}
+      {own && api?.fields.length === 0 ? <div lang="en">{error.message}</div> : null}
       {api && api.fields.length > 0 ? (
         <ul className={css["fields"]} data-testid="field-errors">
           {api.fields.map((field) => (

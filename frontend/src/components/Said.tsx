@@ -39,12 +39,12 @@ export function FieldMessage({ error }: { error: FieldError }) {
   return (
     <>
       <Reason text={error.message} parts={partsOf(error)} />
-      {error.hint ? <span className="dim"> {error.hint}</span> : null}
+      {error.hint ? <span className="dim"> · {error.hint}</span> : null}
     </>
   );
 }
 
-export const fieldText = (error: FieldError): string => [reasonText(error.message, partsOf(error)), error.hint].filter(Boolean).join(" ");
+export const fieldText = (error: FieldError): string => [reasonText(error.message, partsOf(error)), error.hint].filter(Boolean).join(" · ");
 
 /** The server's own sentence, which is English and names the particulars. */
 export function Original({ text }: { text: string }) {

@@ -162,7 +162,7 @@ test("why something waits is said in the language of the page, from its parts", 
   show(<p data-testid="why"><Reason text={text} parts={parts} /></p>);
   expect(screen.getByTestId("why")).toHaveTextContent(/^需要资源池 default 中的 12,000 个 cuda 槽位，节点 n3（排空中）上有 8 个$/);
   // What names more than the parameters follows as the server put it, and so does what has no code.
-  expect(fieldText({ path: "code", message: "has no effect with checkpoint", hint: "leave it out", parts: [{ code: "field.no_effect", params: {} }] })).toBe("在这里不起作用：has no effect with checkpoint leave it out");
+  expect(fieldText({ path: "code", message: "has no effect with checkpoint", hint: "leave it out", parts: [{ code: "field.no_effect", params: {} }] })).toBe("在这里不起作用：has no effect with checkpoint · leave it out");
   expect(fieldText({ path: "a", message: "is odd", hint: null })).toBe("不能这样写：is odd");
   expect(fieldText({ path: "a", message: "must be at least 1", parts: [{ code: "field.at_least", params: { limit: "1" } }] })).toBe("不能小于 1");
   await setLanguage("en");
