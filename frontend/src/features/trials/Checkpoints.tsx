@@ -1,3 +1,4 @@
+import "../../i18n/en/checkpointList";
 import "../../i18n/en/submit";
 import "../../i18n/en/trials";
 
@@ -6,7 +7,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { me, trialCheckpoints, trialExports, type TrialDetail } from "../../api/queries";
+import { type CheckpointState, me, trialCheckpoints, trialExports, type TrialDetail } from "../../api/queries";
 import { Empty, LoadMore } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
@@ -69,7 +70,7 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
               { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
               { id: "files", phone: false, header: t("checkpoints.files"), align: "right", cell: (c) => format.count(c.num_files) },
               { id: "node", header: t("ranks.node"), cell: (c) => c.node_name },
-              { id: "state", header: t("checkpoints.state"), cell: (c) => c.state.toLowerCase() },
+              { id: "state", header: t("checkpoints.state"), cell: (c) => t(`checkpointList.${c.state as CheckpointState}`) },
               { id: "attempt", phone: false, header: t("ranks.attempt"), align: "right", cell: (c) => c.attempt_no },
               { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
               {

@@ -11,7 +11,8 @@ import { type Column, DataTable } from "../../components/DataTable";
 import { Empty, KeyValues, Section } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
 import { Reason, Said } from "../../components/Said";
-import { StateBadge } from "../../components/StateBadge";
+import { StateBadge, stateWord } from "../../components/StateBadge";
+import { said } from "../../i18n/server";
 import { Ago, Elapsed, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
 import { rankRanges } from "../../lib/perf";
@@ -45,7 +46,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
           allowDeselect={false}
           value={String(attempt?.no ?? "")}
           onChange={setChosen}
-          data={trial.attempts.map((a) => ({ value: String(a.no), label: `${a.no} · ${a.reason || a.state}`.slice(0, 60) }))}
+          data={trial.attempts.map((a) => ({ value: String(a.no), label: `${a.no} · ${said("terminations", a.termination) ?? (a.reason || stateWord(t, a.state))}`.slice(0, 60) }))}
         />
       ) : null}
       {attempt ? (

@@ -109,7 +109,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
                 </>
               ) : (
                 <>
-                  {t("trial.waiting")} <Elapsed start={data.queued_at} end={data.ended_at} />
+                  {t(data.ended_at ? "trial.waited" : "trial.waiting")} <Elapsed start={data.queued_at} end={data.ended_at} />
                 </>
               )}
             </span>

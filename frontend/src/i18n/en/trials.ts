@@ -10,6 +10,7 @@ export const trials = {
     slots_other: "{{count}} slots",
     ran: "ran for",
     waiting: "waiting for",
+    waited: "never ran, ended after",
     failed: "It failed.",
     pending: "Waiting for slots",
     retry: "It failed and will be restarted.",

@@ -10,6 +10,7 @@ export const trials: Same<typeof english> = {
     slots_other: "{{count}} 个槽位",
     ran: "运行时长",
     waiting: "已等待",
+    waited: "未运行，结束于提交后",
     failed: "试验失败。",
     pending: "正在等待槽位",
     retry: "试验失败，将会重启。",
