@@ -30,21 +30,23 @@ export function Overview() {
   const state = useQuery(cluster);
   const nodeList = useQuery(nodes);
   const active = useInfiniteQuery(experiments({ state: ["RUNNING", "STOPPING"] }, 10));
-  const recent = useInfiniteQuery(experiments({}, 20));
-  // What failed is not pushed out of sight by what was started since.
+  const newest = useInfiniteQuery(experiments({}, 1));
+  // What ended or failed is not pushed out of sight by what was submitted since.
+  const ended = useInfiniteQuery(experiments({ state: ["COMPLETED", "FAILED", "CANCELED"] }, 20));
   const failed = useInfiniteQuery(experiments({ state: ["FAILED"] }, 10));
   useLiveQueries("cluster", ["cluster"], ["nodes"]);
   useLiveQueries("experiments", ["experiments"]);
-  const recentItems = recent.data?.pages.flatMap((page) => page.items) ?? [];
-  const isNew = nodeList.data?.length === 0 || (recent.data !== undefined && recentItems.length === 0);
+  const [activeItems, endedItems, failedItems] = [active, ended, failed].map((list) => list.data?.pages.flatMap((page) => page.items) ?? []) as [Experiment[], Experiment[], Experiment[]];
+  const hasExperiment = newest.data?.pages.some((page) => page.items.length > 0) ?? false;
+  const isNew = nodeList.data?.length === 0 || (newest.data !== undefined && !hasExperiment);
   return (
     <>
       <PageHead title={t("overview.title")} />
-      <AttentionList cluster={state.data} nodes={nodeList.data ?? []} experiments={[failed, active, recent].flatMap((list) => list.data?.pages.flatMap((page) => page.items) ?? [])} />
+      <AttentionList cluster={state.data} nodes={nodeList.data ?? []} experiments={[...failedItems, ...activeItems]} />
       <QueryView query={state} skeleton={<Skeleton rows={3} />}>
         {(data) => <Numbers cluster={data} />}
       </QueryView>
-      {isNew ? <FirstRun hasNode={(nodeList.data?.length ?? 0) > 0} hasExperiment={recentItems.length > 0} /> : null}
+      {isNew ? <FirstRun hasNode={(nodeList.data?.length ?? 0) > 0} hasExperiment={hasExperiment} /> : null}
       <Section title={t("overview.slots")} note={t("overview.slotsNote")}>
         <QueryView query={nodeList}>
           {(data) => (data.length === 0 ? <Empty title={t("nodes.empty")}>{t("nodes.emptyHint")}</Empty> : <SlotStrip nodes={data} />)}
@@ -62,9 +64,9 @@ export function Overview() {
           }}
         </QueryView>
       </Section>
-      {recentItems.some((item) => item.ended_at !== null) ? (
+      {endedItems.length > 0 ? (
         <Section title={t("overview.recent")}>
-          <RecentTable items={lastEnded(recentItems, 6)} />
+          <RecentTable items={lastEnded(endedItems, 6)} />
         </Section>
       ) : null}
     </>

@@ -63,10 +63,11 @@ export function Submit() {
   const blob = forked?.blob_sha256 ?? null;
   const overrides = [...(forked?.overrides ?? []), ...asOverride(origin)];
   const body = (text: string) => ({ document: text, blob_sha256: blob ?? undefined, overrides });
+  const mayNot = useQuery(me).data?.role === "viewer";
   const preview = useQuery({
     queryKey: ["preview", settled, blob, overrides],
     queryFn: ({ signal }) => unwrap(client.POST("/api/v1/experiments:preview", { body: body(settled), signal })),
-    enabled: settled.trim() !== "" && (from === undefined || source.data !== undefined),
+    enabled: !mayNot && settled.trim() !== "" && (from === undefined || source.data !== undefined),
     placeholderData: (previous) => previous,
     staleTime: 5000,
     refetchInterval: 10_000, // "fits now" changes with the cluster
@@ -86,7 +87,6 @@ export function Submit() {
       else await navigate({ to: "/experiments/$experimentId", params: { experimentId: String(created.id) } });
     },
   });
-  const mayNot = useQuery(me).data?.role === "viewer";
   const data = preview.data;
   const behind = settled !== document || preview.isPlaceholderData;
   const submitErrors = submit.error instanceof ApiError ? submit.error.fields : NO_ERRORS;
@@ -174,7 +174,7 @@ export function Submit() {
                   }
                 }}
               />
-            ) : preview.isPending && document.trim() !== "" ? (
+            ) : preview.isPending && !mayNot && document.trim() !== "" ? (
               <Skeleton rows={6} />
             ) : null}
           </ErrorBoundary>

@@ -5,7 +5,7 @@ export const submit = {
   submit: {
     title: "New experiment",
     button: "Submit",
-    mayNot: "As a viewer you can try documents here, but not submit them: ask an administrator for the role of a member.",
+    mayNot: "As a viewer you cannot submit: ask an administrator for the role of a member.",
     template: "Templates",
     templates: {
       ddp: "Data-parallel, two workers",

@@ -5,7 +5,7 @@ export const submit: Same<typeof english> = {
   submit: {
     title: "新建实验",
     button: "提交",
-    mayNot: "查看者可以在这里试写文档，但不能提交：请向管理员申请成员角色。",
+    mayNot: "查看者不能提交实验：请向管理员申请成员角色。",
     template: "模板",
     templates: {
       ddp: "数据并行，两个 worker",
