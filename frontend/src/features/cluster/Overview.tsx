@@ -167,7 +167,7 @@ function RecentTable({ items }: { items: Experiment[] }) {
       columns={[
         { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
         { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
-        { id: "best", header: t("experiments.best"), align: "right", cell: (item) => format.num(item.best_metric) },
+        { id: "best", header: t("experiments.best"), align: "right", cell: (item) => <span title={item.metric_name ?? undefined}>{format.num(item.best_metric)}</span> },
         { id: "for", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
         { id: "at", header: t("experiments.ended"), align: "right", cell: (item) => <Ago at={item.ended_at} /> },
       ]}
