@@ -23,7 +23,7 @@ import { isTerminal } from "../../lib/states";
 import { ExperimentActions } from "../experiments/ExperimentActions";
 import { Origin } from "../experiments/Lineage";
 import { latestAttempt } from "./attempt";
-import { type Recent, recentOf, shareOf } from "./recent";
+import { bestOf, type Recent, recentOf, shareOf } from "./recent";
 import { Attempts } from "./Attempts";
 import { Checkpoints } from "./Checkpoints";
 import { Evaluation } from "./Evaluation";
@@ -209,8 +209,8 @@ function HeaderStrip({ trial: data }: { trial: TrialDetail }) {
   const loss = lossName ? data.summary[lossName] : undefined;
   const val = data.summary["val/loss"] ?? (data.metric_name ? data.summary[data.metric_name] : undefined);
   const valName = data.summary["val/loss"] ? "val/loss" : data.metric_name;
-  const last = (name: string) => data.summary[name]?.last;
-  const throughput = last("throughput/samples_per_s") ?? last("throughput/tokens_per_s");
+  const samples = recentOf(data.summary["throughput/samples_per_s"]);
+  const throughput = samples ?? recentOf(data.summary["throughput/tokens_per_s"]);
   const step = recentOf(data.summary["time/step_ms"]);
   const comm = shareOf(data.summary["comm/exposed_ms"], data.summary["time/step_ms"]) ?? recentOf(data.summary["comm/overhead_ratio"]);
   const wait = shareOf(data.summary["time/data_wait_ms"], data.summary["time/step_ms"]);
@@ -225,13 +225,13 @@ function HeaderStrip({ trial: data }: { trial: TrialDetail }) {
       testId: "stat-loss",
       label: lossName ?? t("trial.stat.loss"),
       value: format.num(loss?.last),
-      note: nonFinite > 0 ? t("trial.stat.nonFinite", { n: nonFinite }) : loss ? t("trial.stat.best", { value: format.num(loss.min) }) : t("trial.stat.none"),
+      note: nonFinite > 0 ? t("trial.stat.nonFinite", { count: nonFinite }) : loss ? t("trial.stat.best", { value: format.num(bestOf(lossName ?? "", loss, data)) }) : t("trial.stat.none"),
       tone: nonFinite > 0 ? "bad" : undefined,
     },
     ...(val && valName && valName !== lossName
-      ? [{ testId: "stat-val", label: valName, value: format.num(val.last), note: t("trial.stat.best", { value: format.num(data.metric_goal === "max" ? val.max : val.min) }) }]
+      ? [{ testId: "stat-val", label: valName, value: format.num(val.last), note: t("trial.stat.best", { value: format.num(bestOf(valName, val, data)) }) }]
       : []),
-    { testId: "stat-throughput", label: t("trial.stat.throughput"), value: format.si(throughput, "", 4), note: last("throughput/tokens_per_s") !== undefined && last("throughput/samples_per_s") === undefined ? "tokens/s" : t("trial.stat.samples") },
+    { testId: "stat-throughput", label: t("trial.stat.throughput"), value: format.si(throughput?.mean ?? null, "", 4), note: over(throughput, samples === null && throughput !== null ? "tokens/s" : t("trial.stat.samples")) },
     { testId: "stat-comm", label: t("trial.stat.comm"), value: format.pct(comm?.mean ?? null), note: over(comm, t("trial.stat.ofStep")), tone: comm !== null && comm.mean >= 0.3 ? "warn" : undefined },
     { testId: "stat-data", label: t("trial.stat.data"), value: format.pct(wait?.mean ?? null), note: over(wait, t("trial.stat.ofStep")), tone: wait !== null && wait.mean >= 0.2 ? "warn" : undefined },
     { testId: "stat-step-time", label: t("trial.stat.stepTime"), value: format.ms(step?.mean ?? null), note: data.summary["time/step_ms"]?.min !== undefined ? over(step, t("trial.stat.least", { value: format.ms(data.summary["time/step_ms"]?.min) })) : "" },

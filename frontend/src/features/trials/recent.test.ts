@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import { recentOf, shareOf } from "./recent";
+import { bestOf, recentOf, shareOf } from "./recent";
 
 test("a mean says over how many steps it is, and the last value stands in for it", () => {
   expect(recentOf({ last: 9, recent_mean: 2, recent_count: 40 })).toEqual({ mean: 2, count: 40 });
@@ -15,4 +15,13 @@ test("a share is of the sums", () => {
   expect(shareOf(part, { last: 1, recent_mean: 120, recent_count: 60 })).toEqual({ mean: 0.25, count: 50 });
   expect(shareOf(part, { last: 0, recent_mean: 0, recent_count: 3 })).toBeNull();
   expect(shareOf(undefined, part)).toBeNull();
+});
+
+test("the best of a metric that is not the compared one is its least", () => {
+  const entry = { min: 0.2, max: 0.9 };
+  const compared = { metric_name: "val/accuracy", metric_goal: "max" };
+  expect(bestOf("val/accuracy", entry, compared)).toBe(0.9);
+  expect(bestOf("val/loss", entry, compared)).toBe(0.2);
+  expect(bestOf("val/loss", entry, { metric_name: "val/loss", metric_goal: "min" })).toBe(0.2);
+  expect(bestOf("train/loss", entry, { metric_name: null, metric_goal: null })).toBe(0.2);
 });

@@ -24,3 +24,8 @@ export function shareOf(part: Entry | undefined, whole: Entry | undefined): Rece
   const b = recentOf(whole);
   return a === null || b === null || !(b.mean > 0) ? null : { mean: a.mean / b.mean, count: Math.min(a.count, b.count) };
 }
+
+/** The best value of a metric so far. Only the metric that trials are compared by has a goal; of others less is better. */
+export function bestOf(name: string, entry: Pick<Schemas["MetricSummary"], "min" | "max">, compared: { metric_name: string | null; metric_goal: string | null }) {
+  return name === compared.metric_name && compared.metric_goal === "max" ? entry.max : entry.min;
+}
