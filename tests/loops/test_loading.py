@@ -42,7 +42,8 @@ class Changes:
         self.next_no = 1
 
     def ids(self, column):
-        return list(self.session.scalars(select(column)))
+        # Without an order a database gives them as they lie in its pages, and the draw is another one.
+        return list(self.session.scalars(select(column).order_by(column)))
 
     def one(self, column):
         return self.draw.choice(self.ids(column) or [None])
@@ -139,7 +140,9 @@ class Changes:
 
     def take_slots(self):
         for node_id, idx in self.session.execute(
-            select(NodeSlotRow.node_id, NodeSlotRow.idx).where(NodeSlotRow.allocation_id.is_(None))
+            select(NodeSlotRow.node_id, NodeSlotRow.idx)
+            .where(NodeSlotRow.allocation_id.is_(None))
+            .order_by(NodeSlotRow.node_id, NodeSlotRow.idx)
         ).all():
             if self.draw.random() < 0.4:
                 self.write(
