@@ -6,7 +6,9 @@ one reads (the agent). A line is written in one system call and state records ar
 crash can tear the last line only, which `RecordWriter` cuts off before it appends.
 
 The spool is bounded. When an outage fills it, metric records are refused first and only they are;
-how many is told in a message record, never silently.
+how many is told in message records, never silently: the first at once, the next ones ever more
+rarely while it goes on, the last before any state. What is not told yet is kept in `lost.json`, so
+that it is told by whoever writes next when this process is killed.
 
 A full disk loses nothing at first either: a writer that holds keeps what it cannot write in memory,
 in order, and writes it once there is room again.
@@ -18,13 +20,15 @@ import collections
 import contextlib
 import itertools
 import json
+import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from muster import wire
-from muster_agent.clock import unix_ms
+from muster_agent.clock import boot_clock, unix_ms
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 DEFAULT_LIMIT_BYTES = 2 * 1024 * 1024 * 1024
@@ -37,25 +41,35 @@ _FULL_CHECK_EVERY = 8
 _SEGMENTS_MIN = 4
 """Room is made by whole segments, so a small spool has small ones: in one segment that is as large
 as the spool nothing would ever go, and the spool would stay full for good."""
+_TELL_FIRST_S = 10.0
+"""Losses are told at once, then after this long, and after twice as long each time, …"""
+_TELL_MAX_S = 600.0
+"""… up to this. After as long without a loss the next one is told at once again."""
 
 
 class RecordWriter:
     """Appends records. One per allocation at a time; the allocation's lock guarantees it."""
 
     def __init__(
-        self, folder: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, hold_bytes: int = 0
+        self,
+        folder: Path,
+        *,
+        limit_bytes: int = DEFAULT_LIMIT_BYTES,
+        hold_bytes: int = 0,
+        clock: Callable[[], float] = boot_clock,
     ) -> None:
-        """hold_bytes: to keep in memory while the disk is full; 0: `append` raises OSError then."""
+        """hold_bytes: to keep in memory while the disk is full; 0: `append` raises OSError then.
+        clock: seconds, for how often losses are told."""
         self._folder = folder
         self._limit_bytes = limit_bytes
         self._segment_bytes = min(SEGMENT_BYTES, max(1, limit_bytes // _SEGMENTS_MIN))
         self._hold_bytes = hold_bytes
         self._held: collections.deque[_Held] = collections.deque()
         self._held_bytes = 0
-        self._num_dropped = 0
         self._appends_until_check = 0
         self._is_full = False
         folder.mkdir(parents=True, exist_ok=True)
+        self._losses = _Losses(folder / "lost.json", clock)
         segments = _segments(folder)
         path = segments[-1] if segments else folder / _segment_name(1)
         self.num_records = int(path.stem) - 1 + _repair(path)
@@ -71,16 +85,17 @@ class RecordWriter:
     def append_raw(self, record: str, *, is_metrics: bool = False, is_synced: bool = False) -> int:
         """The same for the JSON text of a record that is already known to be valid."""
         if is_metrics and self._has_no_room():
-            self._num_dropped += 1
+            self._losses.add()
             return 0
         item = _Held(record, unix_ms(), is_synced)
         try:
             self.flush()
-            self._tell_dropped()
+            # Before a state too, because nothing may follow the last one.
+            self._tell_losses(is_due=is_synced or self._losses.is_due())
             return self._write(item)
         except OSError:  # the disk is full; training goes on
             if is_metrics and self._held_bytes >= self._hold_bytes:
-                self._num_dropped += 1
+                self._losses.add()
                 return 0
             if not self._hold_bytes:
                 raise
@@ -124,7 +139,7 @@ class RecordWriter:
         """What is still held is lost."""
         with contextlib.suppress(OSError):
             self.flush()
-            self._tell_dropped()
+            self._tell_losses(is_due=True)
         with contextlib.suppress(OSError):
             os.fsync(self._fd)
         os.close(self._fd)
@@ -146,17 +161,62 @@ class RecordWriter:
         self._appends_until_check -= 1
         return self._is_full
 
-    def _tell_dropped(self) -> None:
+    def _tell_losses(self, *, is_due: bool) -> None:
         """Raises OSError when there is no room for that either."""
-        if self._num_dropped == 0:
+        num, total = self._losses.num_untold, self._losses.num_total
+        if num == 0 or not is_due:
             return
+        # So many steps of one training can be lost that a line for each gap would bury the rest.
+        since = f" (together {total})" if total > num else ""
         text = (
-            f"{self._num_dropped} metric records were lost: the server was out of reach and the "
+            f"{num} metric records were lost{since}: the server was out of reach and the "
             f"node's spool (at most {self._limit_bytes} bytes) or its disk was full"
         )
         record = wire.dump(wire.MessageRecord(level="warning", text=text))
         self._write(_Held(record, unix_ms(), is_synced=False))
-        self._num_dropped = 0
+        self._losses.told()
+
+
+class _Losses:
+    """How many metric records were lost, how many of them nobody was told of, and when to tell."""
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self._path = path
+        self._clock = clock
+        self._lost_at = self._told_at = -math.inf
+        self._wait_s = 0.0
+        self.num_untold = self.num_total = 0
+        with contextlib.suppress(OSError, ValueError, KeyError):  # none yet, or torn
+            kept = json.loads(path.read_text())
+            self.num_untold, self.num_total = int(kept["untold"]), int(kept["total"])
+
+    def add(self) -> None:
+        now = self._clock()
+        if now - self._lost_at >= _TELL_MAX_S:
+            self._wait_s = 0.0
+        self._lost_at = now
+        self.num_untold += 1
+        self.num_total += 1
+        self._keep()
+
+    def is_due(self) -> bool:
+        return self._clock() - self._told_at >= self._wait_s
+
+    def told(self) -> None:
+        self.num_untold = 0
+        self._told_at = self._clock()
+        self._wait_s = min(max(_TELL_FIRST_S, 2 * self._wait_s), _TELL_MAX_S)
+        self._keep()
+
+    def _keep(self) -> None:
+        # Always as long as the first time, so that a full disk has room for it.
+        text = f'{{"untold": {self.num_untold:12d}, "total": {self.num_total:12d}}}'
+        with contextlib.suppress(OSError):
+            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                os.write(fd, text.encode())
+            finally:
+                os.close(fd)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import resource
 import sys
 from collections.abc import Iterator
@@ -113,6 +114,48 @@ def test_a_spool_that_was_full_has_room_again_for_what_the_server_took(tmp_path:
     texts = [r.record.text for r in read_records(tmp_path) if r.record.type == "message"]  # type: ignore[union-attr]
     assert len(texts) == 1
     assert "metric records were lost" in texts[0]
+
+
+def told(folder: Path) -> list[tuple[int, int]]:
+    """(lost since the last time, lost together) of each message about losses."""
+    out = []
+    for record in (numbered.record for numbered in read_records(folder)):
+        if isinstance(record, wire.MessageRecord) and "were lost" in record.text:
+            numbers = [int(n) for n in re.findall(r"(\d+)(?= metric records|\))", record.text)]
+            out.append((numbers[0], numbers[-1]))
+    return out
+
+
+def test_losses_that_go_on_are_told_ever_more_rarely_and_all_of_them(tmp_path: Path) -> None:
+    seconds = 0.0
+    writer = RecordWriter(tmp_path, limit_bytes=1, clock=lambda: seconds)
+    writer.append(message("fills it"))
+    for _ in range(3600):
+        writer.append(metrics(1))
+        writer.append(message("goes on"))
+        seconds += 1
+    assert len(told(tmp_path)) == 11, "after 0, 10, 30, 70, … s, then every ten minutes"
+    seconds += 3600
+    writer.append(metrics(1))
+    writer.append(message("long after"))
+    assert told(tmp_path)[-1][1] == 3601, "told at once again"
+    writer.append(metrics(1))
+    writer.append(wire.StateRecord(observed="EXITED"))
+    assert read_records(tmp_path)[-1].record.type == "state", "nothing follows the last state"
+    assert sum(num for num, _ in told(tmp_path)) == 3602
+    assert told(tmp_path)[-1] == (1, 3602)
+
+
+def test_losses_of_a_writer_that_was_killed_are_told_by_the_next(tmp_path: Path) -> None:
+    killed = RecordWriter(tmp_path, limit_bytes=1)
+    killed.append(message("before"))
+    for no in range(5):
+        killed.append(metrics(no))
+        killed.append(message("between"))
+    before = sum(num for num, _ in told(tmp_path))
+    assert before == 1
+    RecordWriter(tmp_path).append(wire.StateRecord(observed="EXITED"))
+    assert told(tmp_path) == [(1, 1), (4, 5)]
 
 
 @contextlib.contextmanager
