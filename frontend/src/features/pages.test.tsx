@@ -14,7 +14,7 @@ import type { Part } from "../i18n/server";
 import { safeTarget } from "./auth/SignIn";
 import { attention } from "./cluster/attention";
 import { lastEnded } from "./cluster/recent";
-import { layoutRungs, roundTicks } from "./experiments/rungs";
+import { layoutRungs, LINKS_MAX, roundTicks } from "./experiments/rungs";
 import { rolesUpTo } from "./settings/roles";
 
 beforeAll(() => initI18n("en"));
@@ -138,6 +138,15 @@ test("rungs: NaN has no place on the axis and is counted; wide ranges get a log 
   expect(layout.dots).toHaveLength(3);
   expect(layout.log).toBe(true);
   expect(layoutRungs({ ...search([]), rungs: [] }).dots).toEqual([]);
+});
+
+test("rungs: of more lines than can be told apart those that lead furthest are drawn, and how many there are is known", () => {
+  const trials = Array.from({ length: LINKS_MAX + 100 }, (_, i) => ({ trial_id: i + 1, trial_no: i + 1, metric: i, promoted: true, stopped: false }));
+  const rung = (index: number, here: typeof trials) => ({ bracket: 0, index, units: 3 ** index, cutoff: null, num_trials: here.length, num_promoted: 0, trials: here });
+  const layout = layoutRungs({ ...search([]), rungs: [rung(0, trials), rung(1, trials), rung(2, trials.slice(0, 30))] });
+  expect(layout.links).toHaveLength(LINKS_MAX);
+  expect(layout.numLinks).toBe(LINKS_MAX + 130);
+  expect(layout.links.filter((link) => link.to.rung === 2)).toHaveLength(30);
 });
 
 test("ticks of the rung view are round numbers within the range", () => {

@@ -17,8 +17,6 @@ import { lengthText } from "../../lib/lengthText";
 import { layoutRungs, type RungDot } from "./rungs";
 import css from "./search.module.css";
 
-const LINKS_MAX = 2000;
-
 /** Successive halving made visible: who went on at each rung, who stopped, and where the line was. */
 export function RungView({ search: all }: { search: Search }) {
   const { t } = useTranslation();
@@ -38,6 +36,7 @@ export function RungView({ search: all }: { search: Search }) {
   return (
     <div>
       {fullest > shown && shown > 0 ? <p className="dim" data-testid="rung-cut">{t("maps.rungCut", { shown, count: fullest })}</p> : null}
+      {layout.numLinks > layout.links.length && !table ? <p className="dim" data-testid="rung-links-cut">{t("maps.rungLinksCut", { shown: format.count(layout.links.length), all: format.count(layout.numLinks) })}</p> : null}
       {brackets.length > 1 ? (
         <SegmentedControl
           aria-label={t("search.bracket")}
@@ -93,7 +92,7 @@ export function RungView({ search: all }: { search: Search }) {
                 )}
               </g>
             ))}
-            {layout.links.slice(0, LINKS_MAX).map(({ from, to }) => (
+            {layout.links.map(({ from, to }) => (
               <line key={`${from.trialId}:${from.rung}`} x1={from.x} y1={from.y} x2={to.x} y2={to.y} stroke={hover === from.trialId ? "var(--accent)" : "var(--line-strong)"} strokeWidth={hover === from.trialId ? 2 : 1} />
             ))}
             {layout.dots.map((dot) => {

@@ -33,7 +33,10 @@ export interface RungLayout {
   top: number;
   columns: RungColumn[];
   dots: RungDot[];
+  /** At most LINKS_MAX: when there are more, those that lead furthest. */
   links: { from: RungDot; to: RungDot }[];
+  /** How many there would be. */
+  numLinks: number;
   ticks: { value: number; y: number }[];
   log: boolean;
 }
@@ -42,6 +45,8 @@ const TOP = 44;
 const BOTTOM = 14;
 const LEFT = 62;
 const COLUMN = 150;
+/** More lines than these are a grey field, which takes longer to draw than to pass over. */
+export const LINKS_MAX = 2000;
 
 const STEPS = [1, 2, 2.5, 5, 10];
 
@@ -130,7 +135,11 @@ export function layoutRungs(search: Search, minWidth = 640, height = 320): RungL
     };
   });
   const byTrial = new Map<number, RungDot[]>();
-  for (const dot of dots) byTrial.set(dot.trialId, [...(byTrial.get(dot.trialId) ?? []), dot]);
+  for (const dot of dots) {
+    const known = byTrial.get(dot.trialId);
+    if (known) known.push(dot);
+    else byTrial.set(dot.trialId, [dot]);
+  }
   const links: { from: RungDot; to: RungDot }[] = [];
   for (const list of byTrial.values()) {
     list.toSorted((a, b) => a.rung - b.rung).forEach((to, i, sorted) => {
@@ -139,5 +148,6 @@ export function layoutRungs(search: Search, minWidth = 640, height = 320): RungL
     });
   }
   const ticks = values.length === 0 ? [] : roundTicks(low, high, log).map((value) => ({ value, y: y(value) }));
-  return { width, height, left: LEFT, top: TOP, columns, dots, links, ticks, log };
+  const drawn = links.length > LINKS_MAX ? links.toSorted((a, b) => b.to.rung - a.to.rung).slice(0, LINKS_MAX) : links;
+  return { width, height, left: LEFT, top: TOP, columns, dots, links: drawn, numLinks: links.length, ticks, log };
 }

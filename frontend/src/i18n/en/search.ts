@@ -35,6 +35,7 @@ export const search = {
     field_one: "{{x}}, {{y}}: {{value}}, {{count}} trial",
     field_other: "{{x}}, {{y}}: {{value}}, {{count}} trials",
     rungCut: "{{shown}} trials of a rung are drawn: the best half of these, the others evenly by rank. {{count}} came to the fullest rung.",
+    rungLinksCut: "{{shown}} of {{all}} lines from rung to rung are drawn: those that lead furthest.",
   },
   plots: {
     kind: { completed: "ran to its end", stopped: "stopped early", failed: "failed or canceled", running: "still goes on", outside: "outside of what is brushed" },

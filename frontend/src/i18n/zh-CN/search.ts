@@ -32,6 +32,7 @@ export const search = {
     field_one: "{{x}}，{{y}}：{{value}}，{{count}} 个试验",
     field_other: "{{x}}，{{y}}：{{value}}，{{count}} 个试验",
     rungCut: "每个阶梯绘制 {{shown}} 个试验：一半为最好的，其余按名次均匀选取。最满的阶梯共有 {{count}} 个。",
+    rungLinksCut: "阶梯之间的 {{all}} 条连线只绘制了 {{shown}} 条：通向最高阶梯的那些。",
   },
   plots: {
     kind: { completed: "训练到底", stopped: "提前停止", failed: "失败或已取消", running: "仍在进行", outside: "不在所选范围内" },
