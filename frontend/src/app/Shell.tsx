@@ -42,7 +42,9 @@ import css from "./shell.module.css";
 const CommandMenu = lazy(() => import("./CommandMenu"));
 const KeyboardMap = lazy(() => import("./KeyboardMap"));
 
-const PRELOAD_MS = 3000;
+/** The other pages are fetched after this, once the browser has nothing else to do. */
+const PRELOAD_MS = 1000;
+const PRELOAD_ANYWAY_MS = 5000;
 
 const NAV = [
   { to: "/", key: "overview", icon: IconLayoutDashboard },
@@ -149,6 +151,11 @@ function UserMenu() {
   );
 }
 
+function whenIdle(task: () => void): void {
+  if ("requestIdleCallback" in window) requestIdleCallback(task, { timeout: PRELOAD_ANYWAY_MS });
+  else task();
+}
+
 export function Shell() {
   const { t } = useTranslation();
   const [collapsed, setCollapsed] = useState(() => readPref("rail") === "narrow");
@@ -162,7 +169,7 @@ export function Shell() {
   useEffect(() => {
     live.start();
     // What is on the screen comes first; then the other pages, so that they open without the server.
-    const timer = setTimeout(() => void preloadPages(), PRELOAD_MS);
+    const timer = setTimeout(() => whenIdle(() => void preloadPages()), PRELOAD_MS);
     return () => {
       clearTimeout(timer);
       live.stop();

@@ -47,6 +47,7 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
   const chart = (spec: ChartSpec, height?: number) => (
     <OneChart key={spec.id} spec={spec} search={search} source={source} height={height} onZoom={(range) => set({ from: range?.from, to: range?.to })} onCommand={(what) => command(spec, what)} />
   );
+  const numFirst = useMemo(() => firstCharts(), []);
   const full = specs.find((spec) => spec.id === search.full);
   if (found.length === 0) {
     return (
@@ -71,7 +72,7 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
                   <WhenNear key={part[0]?.id} count={part.length} isFirst={groupNo === 0 && partNo === 0}>
                     {() =>
                       part.map((spec, no) => (
-                        <WhenSeen key={spec.id} names={spec.names} want={want} isFirst={groupNo === 0 && partNo === 0 && no < FIRST_CHARTS}>
+                        <WhenSeen key={spec.id} names={spec.names} want={want} isFirst={groupNo === 0 && partNo === 0 && no < numFirst}>
                           {() => chart(spec)}
                         </WhenSeen>
                       ))
@@ -106,14 +107,14 @@ function Wanted({ names, want, children }: { names: string[]; want: Props["want"
 
 /** Of these the places are made together: whole rows for one to six columns. */
 const CHUNK = 60;
-/** On the screen for sure, or nearly: they need not wait for an observer. */
-const FIRST_CHARTS = 6;
 const SEEN_PX = 240;
 const NEAR_PX = 1200;
 /** As in chart.module.css. */
 const CELL_PX = 284;
 const CELL_MIN_WIDTH_PX = 360;
 const GAP_PX = 10;
+/** What stands above the first chart of a trial. */
+const ABOVE_PX = 300;
 
 function chunked<T>(items: readonly T[]): T[][] {
   return Array.from({ length: Math.ceil(items.length / CHUNK) }, (_, no) => items.slice(no * CHUNK, (no + 1) * CHUNK));
@@ -121,18 +122,21 @@ function chunked<T>(items: readonly T[]): T[][] {
 
 const seen = new WeakMap<Element, (isSeen: boolean) => void>();
 /** One for all of a margin: an observer for each of 2,000 charts, and its first word about each, take half a second. */
-const observers = new Map<number, IntersectionObserver>();
+const observers = new WeakMap<Element | Document, Map<number, IntersectionObserver>>();
 
-function observerOf(marginPx: number): IntersectionObserver {
-  const known = observers.get(marginPx);
+/** A margin counts at the edges of the root alone, and what scrolls is not the window but `main`. */
+function observerOf(marginPx: number, root: Element | null): IntersectionObserver {
+  const here = observers.get(root ?? document) ?? new Map<number, IntersectionObserver>();
+  observers.set(root ?? document, here);
+  const known = here.get(marginPx);
   if (known) return known;
   const made = new IntersectionObserver(
     (entries) => {
       for (const entry of entries) seen.get(entry.target)?.(entry.isIntersecting);
     },
-    { rootMargin: `${marginPx}px` },
+    { root, rootMargin: `${marginPx}px` },
   );
-  observers.set(marginPx, made);
+  here.set(marginPx, made);
   return made;
 }
 
@@ -142,7 +146,7 @@ function useSeen(marginPx: number, initially: boolean): [(element: Element | nul
   const ref = useCallback(
     (element: Element | null) => {
       if (!element) return undefined;
-      const observer = observerOf(marginPx);
+      const observer = observerOf(marginPx, element.closest("main"));
       seen.set(element, setSeen);
       observer.observe(element);
       return () => {
@@ -164,10 +168,18 @@ function WhenNear({ count, isFirst, children }: { count: number; isFirst: boolea
   return <div ref={ref} className={css["later"]} style={{ height: heightOf(count) }} data-testid="charts-later" />;
 }
 
-/** Of so many charts, by the width of the window: what is beside them is not known before it is drawn. */
+/** By the width of the window: what is beside the charts is not known before they are drawn. */
+function columnsNow(): number {
+  return Math.max(1, Math.floor((window.innerWidth + GAP_PX) / (CELL_MIN_WIDTH_PX + GAP_PX)));
+}
+
 function heightOf(count: number): number {
-  const columns = Math.max(1, Math.floor((window.innerWidth + GAP_PX) / (CELL_MIN_WIDTH_PX + GAP_PX)));
-  return Math.ceil(count / columns) * (CELL_PX + GAP_PX) - GAP_PX;
+  return Math.ceil(count / columnsNow()) * (CELL_PX + GAP_PX) - GAP_PX;
+}
+
+/** So many are on the screen for sure: they are asked for together, and need not wait for an observer. */
+function firstCharts(): number {
+  return columnsNow() * Math.max(1, Math.floor((window.innerHeight - ABOVE_PX) / (CELL_PX + GAP_PX)));
 }
 
 /** Draws and fetches only what is on the screen: a page of 2,000 metrics stays light. */

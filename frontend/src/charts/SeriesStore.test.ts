@@ -72,6 +72,42 @@ test("only what is wanted is asked for, in one request", async () => {
   store.dispose();
 });
 
+test("what is on its way is not asked for again, nor is what is there when something else is wanted", async () => {
+  const asks: Ask[] = [];
+  const answers: (() => void)[] = [];
+  const store = new SeriesStore((ask) => {
+    asks.push(ask);
+    return new Promise<Reply>((resolve) => answers.push(() => resolve(reply(1, 2))));
+  });
+  store.want("train/loss");
+  await settle();
+  store.want("val/loss");
+  await settle();
+  for (const answer of answers) answer();
+  await settle();
+  store.want("lr");
+  await settle();
+  expect(asks.map((ask) => ask.names)).toEqual([["train/loss"], ["val/loss"], ["lr"]]);
+  store.dispose();
+});
+
+test("a first answer is told at once, and only to who draws it", async () => {
+  vi.useFakeTimers();
+  const store = new SeriesStore(async (ask) => reply(1, 2, { series: ask.names.flatMap((name) => reply(1, 2).series.map((one) => ({ ...one, name }))) }));
+  const told: string[] = [];
+  store.subscribe(() => told.push("a"), ["a"]);
+  store.subscribe(() => told.push("b"), ["b"]);
+  store.subscribe(() => told.push("any"));
+  store.want("a");
+  await vi.advanceTimersByTimeAsync(100);
+  expect(told).toEqual(["a", "any"]);
+  store.want("b");
+  await vi.advanceTimersByTimeAsync(100);
+  expect(told).toEqual(["a", "any", "b", "any"]);
+  store.dispose();
+  vi.useRealTimers();
+});
+
 test("an answer for an old window is dropped", async () => {
   const answers: ((r: Reply) => void)[] = [];
   const store = new SeriesStore(() => new Promise<Reply>((resolve) => answers.push(resolve)));

@@ -1,6 +1,7 @@
 /**
  * The points behind a page's charts. They live here as typed arrays and never enter component state:
- * a chart subscribes, and is told at most every NOTIFY_MS to draw what is there now.
+ * a chart subscribes, and is told to draw what is there now: at once what it waits for, and of what is
+ * reported later at most every NOTIFY_MS.
  */
 import { stepsWithin } from "../lib/axis";
 import { type Columns, mergeTail, tailStart, toColumns, type WireSeries } from "../lib/series";
@@ -34,12 +35,18 @@ const BATCH_MS = 20;
 export class SeriesStore {
   private readonly columns = new Map<string, Map<number, Columns>>();
   private readonly wanted = new Map<string, number>();
-  private readonly listeners = new Set<() => void>();
+  /** Metrics whose first answer in this window is on its way. */
+  private asked = new Set<string>();
+  /** Who is told, and of which metrics; null: of all. */
+  private readonly listeners = new Map<() => void, ReadonlySet<string> | null>();
+  private readonly changed = new Set<string>();
+  private allChanged = false;
   private range: Range = {};
   private ranks: number[] | null = [0];
   private generation = 0;
   private notifiedAt = 0;
   private notifyTimer: ReturnType<typeof setTimeout> | null = null;
+  private notifiesNow = false;
   private batchTimer: ReturnType<typeof setTimeout> | null = null;
   private inFlight: Promise<void> | null = null;
   private dirty = false;
@@ -85,8 +92,9 @@ export class SeriesStore {
     return this.range;
   }
 
-  subscribe(listener: () => void): () => void {
-    this.listeners.add(listener);
+  /** names: nothing else makes a difference to the listener, but for errors and restarts. */
+  subscribe(listener: () => void, names?: readonly string[]): () => void {
+    this.listeners.set(listener, names ? new Set(names) : null);
     return () => this.listeners.delete(listener);
   }
 
@@ -116,6 +124,8 @@ export class SeriesStore {
     this.abort.abort();
     this.abort = new AbortController();
     this.inFlight = null;
+    this.asked = new Set();
+    this.allChanged = true;
     this.notify(true);
     void this.load(false);
   }
@@ -139,16 +149,17 @@ export class SeriesStore {
     if (this.batchTimer) return;
     this.batchTimer = setTimeout(() => {
       this.batchTimer = null;
-      void this.load(true);
+      void this.load(true, false);
     }, BATCH_MS);
   }
 
-  private load(incremental: boolean): Promise<void> {
+  /** withKnown: also what is there already, from where it may have changed. */
+  private load(incremental: boolean, withKnown = true): Promise<void> {
     const generation = this.generation;
     const run = async (): Promise<void> => {
       const names = [...this.wanted.keys()];
-      const fresh = names.filter((name) => !incremental || !this.columns.has(name));
-      const known = names.filter((name) => incremental && this.columns.has(name));
+      const fresh = names.filter((name) => !this.asked.has(name) && (!incremental || !this.columns.has(name)));
+      const known = names.filter((name) => withKnown && incremental && this.columns.has(name));
       const jobs: Promise<void>[] = [];
       for (let i = 0; i < fresh.length; i += NAMES_PER_REQUEST) {
         jobs.push(this.read(fresh.slice(i, i + NAMES_PER_REQUEST), null, generation));
@@ -157,6 +168,7 @@ export class SeriesStore {
         const chunk = known.slice(i, i + NAMES_PER_REQUEST);
         jobs.push(this.read(chunk, this.tailOf(chunk), generation));
       }
+      const before = this.error;
       try {
         await Promise.all(jobs);
         if (generation === this.generation) this.error = null;
@@ -164,6 +176,7 @@ export class SeriesStore {
         if (generation !== this.generation || this.abort.signal.aborted) return;
         this.error = error instanceof Error ? error : new Error(String(error));
       }
+      if (this.error !== before) this.allChanged = true;
       this.notify();
     };
     const promise = run().finally(() => {
@@ -193,6 +206,8 @@ export class SeriesStore {
   private async read(names: string[], from: number | null, generation: number): Promise<void> {
     if (names.length === 0) return;
     if (from !== null && this.range.to !== undefined && from > this.range.to) return; // a closed window
+    const { asked } = this;
+    if (from === null) for (const name of names) asked.add(name);
     const reply = await this.fetchSeries(
       {
         names,
@@ -202,8 +217,11 @@ export class SeriesStore {
         maxPoints: this.maxPoints,
       },
       this.abort.signal,
-    );
+    ).finally(() => {
+      if (from === null) for (const name of names) asked.delete(name);
+    });
     if (generation !== this.generation) return;
+    if (reply.restarts.join() !== this.restarts.join()) this.allChanged = true;
     this.restarts = reply.restarts;
     this.truncatedTo = reply.truncated ? reply.series.length : null;
     if (this.attemptNo !== -1 && reply.attempt_no !== this.attemptNo && from !== null) {
@@ -227,9 +245,11 @@ export class SeriesStore {
         }
       }
       this.columns.set(name, byRank);
+      this.changed.add(name);
     }
     this.learnTimes();
-    this.notify();
+    // Somebody waits for a chart that is empty, or for a window that he has just chosen.
+    this.notify(from === null);
   }
 
   /** Only a read without a window knows the times of all steps. */
@@ -244,12 +264,22 @@ export class SeriesStore {
   }
 
   private notify(now = false): void {
-    if (this.notifyTimer) return;
+    if (this.notifyTimer) {
+      if (!now || this.notifiesNow) return;
+      clearTimeout(this.notifyTimer);
+    }
+    this.notifiesNow = now;
     const wait = now ? 0 : Math.max(0, this.notifiedAt + NOTIFY_MS - Date.now());
     this.notifyTimer = setTimeout(() => {
       this.notifyTimer = null;
       this.notifiedAt = Date.now();
-      for (const listener of this.listeners) listener();
+      const changed = this.allChanged ? null : new Set(this.changed);
+      this.allChanged = false;
+      this.changed.clear();
+      if (changed?.size === 0) return;
+      for (const [listener, names] of this.listeners) {
+        if (names === null || changed === null || [...changed].some((name) => names.has(name))) listener();
+      }
     }, wait);
   }
 }

@@ -13,8 +13,18 @@ export interface Palette {
 
 export const DASHES: (number[] | undefined)[] = [undefined, [6, 3], [2, 2], [8, 3, 2, 3]];
 
-export function readPalette(element: Element = document.documentElement): Palette {
-  const style = getComputedStyle(element);
+let known: { scheme: string | null; palette: Palette } | null = null;
+
+/** The colours of the theme that is shown. Looked up once per theme: in the middle of drawing many
+ * charts each look would have the browser work out the style of the whole page again. */
+export function readPalette(): Palette {
+  const scheme = document.documentElement.getAttribute("data-mantine-color-scheme");
+  if (known === null || known.scheme !== scheme) known = { scheme, palette: lookUp() };
+  return known.palette;
+}
+
+function lookUp(): Palette {
+  const style = getComputedStyle(document.documentElement);
   const read = (name: string): string => style.getPropertyValue(name).trim() || "#888888";
   const series = Array.from({ length: 6 }, (_, i) => read(`--series-${i}`));
   return {

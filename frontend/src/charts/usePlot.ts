@@ -32,9 +32,12 @@ export function usePlot(
     if (!element) return undefined;
     const palette = readPalette();
     let signature = "";
+    let width = 0;
     const draw = (): void => {
       const drawing = latest.current();
-      if (!drawing || element.clientWidth === 0) {
+      // Asked for only until it is told: between the drawings of many charts it would lay out the page each time.
+      if (drawing && width === 0) width = element.clientWidth;
+      if (!drawing || width === 0) {
         plot.current?.destroy();
         plot.current = null;
         signature = "";
@@ -44,7 +47,7 @@ export function usePlot(
         plot.current.setData(drawing.data);
       } else {
         plot.current?.destroy();
-        plot.current = new uPlot(drawing.options(palette, element.clientWidth), drawing.data, element);
+        plot.current = new uPlot(drawing.options(palette, width), drawing.data, element);
         signature = drawing.signature;
       }
       drawing.after?.(plot.current, palette);
@@ -52,7 +55,7 @@ export function usePlot(
     draw();
     const end = subscribe(draw);
     const observer = new ResizeObserver(() => {
-      const width = element.clientWidth;
+      width = element.clientWidth;
       if (!plot.current) draw();
       else if (width > 0 && width !== plot.current.width) plot.current.setSize({ width, height: plot.current.height });
     });

@@ -151,7 +151,7 @@ export function trialSource(store: SeriesStore, names: string[], many: boolean, 
       });
       return lines;
     },
-    subscribe: (listener) => store.subscribe(listener),
+    subscribe: (listener) => store.subscribe(listener, names),
     restarts: () => store.restarts,
     checkpoints: () => around?.().checkpoints ?? [],
     range: () => {
