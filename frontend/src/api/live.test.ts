@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import { coalesce, LiveClient, POLL_MS } from "./live";
+import { ANSWER_MS, coalesce, LiveClient, POLL_MS } from "./live";
 
 class FakeSocket {
   static all: FakeSocket[] = [];
@@ -73,6 +73,29 @@ describe("live client", () => {
     expect(last().sent.at(-1)).toEqual({ unsubscribe: ["cluster"] });
   });
 
+  test("the answer to a new subscription counts a second later, unless a change comes before or the socket was away", () => {
+    const heard = vi.fn();
+    live.subscribe("cluster", heard);
+    live.start();
+    last().accept();
+    vi.advanceTimersByTime(ANSWER_MS - 1);
+    expect(heard).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(heard).toHaveBeenCalledTimes(1);
+    const trial = vi.fn();
+    live.subscribe("trial:1", trial);
+    last().say({ topic: "trial:1", seq: 4 });
+    last().say({ topic: "trial:1", seq: 5 });
+    expect(trial).toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(ANSWER_MS);
+    expect(trial).toHaveBeenCalledTimes(1);
+    last().drop();
+    vi.advanceTimersByTime(500);
+    heard.mockClear();
+    last().accept();
+    expect(heard).toHaveBeenCalled();
+  });
+
   test("hints reach their topic once per sequence number", () => {
     const cluster = vi.fn();
     const other = vi.fn();
@@ -106,6 +129,7 @@ describe("live client", () => {
     expect(live.getStatus().state).toBe("live");
     last().say({ state: "degraded" });
     expect(live.getStatus().state).toBe("delayed");
+    last().say({ topic: "cluster", seq: 2 });
     heard.mockClear();
     last().say({ topic: "cluster", seq: 3 });
     expect(heard).toHaveBeenCalledTimes(1);
@@ -225,6 +249,7 @@ describe("live client", () => {
     live.subscribe("cluster", heard);
     live.start();
     last().accept();
+    vi.advanceTimersByTime(ANSWER_MS);
     heard.mockClear();
     live.setHidden(true);
     vi.advanceTimersByTime(31_000);

@@ -2,7 +2,8 @@
  * The live channel: one WebSocket per tab that says "topic X changed"; the data come by REST.
  *
  * Guarantees: a subscriber is told at least once after every change it could have missed, also over
- * reconnects (the server answers each subscription with a hint). While the socket is away, every topic is told each
+ * reconnects (the server answers each subscription with a hint; that of a page that is being opened
+ * counts ANSWER_MS later, since the page has only just asked for everything). While the socket is away, every topic is told each
  * POLL_MS instead; while the server cannot be reached at all, it is only asked whether it is back, and
  * its first answer tells every topic. A hidden tab closes the socket and tells nobody; becoming visible
  * tells everybody.
@@ -27,6 +28,7 @@ interface Socket {
 }
 
 export const POLL_MS = 2000;
+export const ANSWER_MS = 1000;
 const SILENCE_MS = 40_000; // the server pings every 15 s
 const HIDDEN_GRACE_MS = 30_000;
 const BACKOFF_MS = [500, 1000, 2000, 4000, 8000];
@@ -53,6 +55,9 @@ export class LiveClient {
   private unreached = false;
   /** The current socket has said something. */
   private greeted = false;
+  private greetings = 0;
+  /** Topics whose subscription was answered, until their listeners are told of it. */
+  private readonly answered = new Map<string, ReturnType<typeof setTimeout>>();
   /** The server says that its hints come from a timer. */
   private degraded = false;
   private running = false;
@@ -82,6 +87,8 @@ export class LiveClient {
     if (this.retryTimer) clearTimeout(this.retryTimer);
     if (this.hideTimer) clearTimeout(this.hideTimer);
     this.retryTimer = this.hideTimer = null;
+    this.forgetAnswers();
+    this.greetings = 0;
     this.failures = 0;
     this.set({ state: "connecting", lastContactAt: null });
   }
@@ -129,6 +136,7 @@ export class LiveClient {
   /** A REST request could not be made. */
   unreachable(): void {
     this.unreached = true;
+    this.forgetAnswers();
     if (!this.running || this.status.state === "asleep") return;
     // Hints alone are no data: without REST the page is old, whatever the socket says.
     this.set({ ...this.status, state: "offline" });
@@ -201,6 +209,7 @@ export class LiveClient {
     if (first) {
       // Whatever happened while we were away is fetched once: the server's hint for each subscription follows.
       this.greeted = true;
+      this.greetings += 1;
       this.failures = 0;
       this.unreached = false;
       this.stopPolling();
@@ -211,10 +220,18 @@ export class LiveClient {
     }
     if (typeof topic !== "string" || first) return;
     if (typeof seq === "number") {
-      if (seq === this.seqs.get(topic)) return; // told already
+      const before = this.seqs.get(topic);
+      if (seq === before) return; // told already
       this.seqs.set(topic, seq);
+      // After a break it may be long ago that anything was asked for.
+      if (before === undefined && this.greetings === 1) return this.tellSoon(topic);
     }
     this.tell(topic);
+  }
+
+  private tellSoon(topic: string): void {
+    clearTimeout(this.answered.get(topic));
+    this.answered.set(topic, setTimeout(() => this.tell(topic), ANSWER_MS));
   }
 
   private connected(): LiveState {
@@ -223,6 +240,7 @@ export class LiveClient {
 
   private lost(): void {
     this.greeted = false;
+    this.forgetAnswers();
     if (this.silenceTimer) clearTimeout(this.silenceTimer);
     if (!this.running || this.status.state === "asleep") return;
     this.failures += 1;
@@ -240,6 +258,7 @@ export class LiveClient {
     const socket = this.socket;
     this.socket = null;
     this.greeted = false;
+    this.forgetAnswers();
     socket?.close();
   }
 
@@ -269,7 +288,15 @@ export class LiveClient {
     for (const topic of this.topics.keys()) this.tell(topic);
   }
 
+  /** Everything is told anyway when the server is there again, or the tab is shown. */
+  private forgetAnswers(): void {
+    for (const timer of this.answered.values()) clearTimeout(timer);
+    this.answered.clear();
+  }
+
   private tell(topic: string): void {
+    clearTimeout(this.answered.get(topic));
+    this.answered.delete(topic);
     for (const listener of this.topics.get(topic) ?? []) listener();
   }
 

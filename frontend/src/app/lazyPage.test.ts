@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 
-import { lazyPage, PageLoadError, preloadPages } from "./lazyPage";
+import { type Early, lazyPage, PageLoadError, preloadPages } from "./lazyPage";
 
 const Hello = (): null => null;
 
@@ -24,4 +24,19 @@ test("every page is fetched beforehand, and one that fails keeps none back", asy
   await preloadPages();
   expect(broken).toHaveBeenCalled();
   expect(page().type).toBe(Hello);
+});
+
+test("what a page shows first is asked for when its code is there, before it is drawn", async () => {
+  const order: string[] = [];
+  const early = { params: {}, search: {} } as Early;
+  const load = (): Promise<{ Hello: typeof Hello; askEarly: (asked: Early) => Promise<void> }> =>
+    Promise.resolve({ Hello, askEarly: async (asked) => void order.push(asked === early ? "asked" : "asked otherwise") });
+  const page = lazyPage(load, "Hello");
+  const first = page.preload(early).then(() => order.push("drawn"));
+  await page.preload();
+  await first;
+  expect(order).toEqual(["asked", "drawn"]);
+  await page.preload();
+  await page.preload(early);
+  expect(order).toEqual(["asked", "drawn", "asked"]);
 });

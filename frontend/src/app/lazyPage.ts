@@ -1,4 +1,5 @@
 /** Pages are fetched when first visited, or before that in a quiet moment. */
+import type { QueryClient } from "@tanstack/react-query";
 import { type ComponentType, createElement, use } from "react";
 
 /** The code of a page could not be fetched: no server, or a newer one that no longer has it. */
@@ -8,9 +9,20 @@ export class PageLoadError extends Error {
 
 export interface LazyPage {
   (): ReturnType<typeof createElement>;
-  /** Fetch the code. Never rejects: a page that is not there says so when it is shown. */
-  preload: () => Promise<void>;
+  /** Fetch the code, and with `early` ask for data with it. Never rejects: a page that is not there says so when it is shown. */
+  preload: (early?: Early) => Promise<void>;
 }
+
+/** Where one is about to go. */
+export interface Early {
+  queryClient: QueryClient;
+  params: Partial<Record<string, string>>;
+  search: object;
+}
+
+/** askEarly asks for what the page shows first, once its code is there and before it is drawn. */
+type PageModule<Name extends string> = Record<Name, ComponentType> & { askEarly?: AskEarly };
+type AskEarly = (early: Early) => Promise<unknown>;
 
 const pages: LazyPage[] = [];
 
@@ -19,15 +31,27 @@ const pages: LazyPage[] = [];
  * again by the next visit; it never reloads the document, which would put the browser's own error
  * page in place of what is on the screen.
  */
-export function lazyPage<Name extends string>(load: () => Promise<Record<Name, ComponentType>>, name: Name): LazyPage {
+export function lazyPage<Name extends string>(load: () => Promise<PageModule<Name>>, name: Name): LazyPage {
   let component: ComponentType | undefined;
+  let ask: AskEarly | undefined;
+  let asking: Early | undefined;
   let failure: PageLoadError | undefined;
   let loading: Promise<void> | undefined;
-  const preload = (): Promise<void> => {
+  const askNow = (): void => {
+    // Nobody waits here, and what fails is told by the page when it asks itself.
+    if (asking) ask?.(asking).catch(() => undefined);
+    asking = undefined;
+  };
+  const preload = (early?: Early): Promise<void> => {
     failure = undefined;
+    asking = early ?? asking;
+    if (component) askNow();
     loading ??= load()
       .then((module) => {
         component = module[name];
+        ask = module.askEarly as AskEarly | undefined;
+        // Here, since who waits for the code draws it before anybody behind him is called.
+        askNow();
       })
       .catch((error: unknown) => {
         loading = undefined;

@@ -13,7 +13,7 @@ import { type ChartSearch, chartSearch } from "../charts/chartSearch";
 import { startOf } from "../lib/forking";
 import { EXPERIMENT_STATES } from "../lib/states";
 import { NotFound, PageError, PagePending } from "./fallbacks";
-import { lazyPage, type LazyPage } from "./lazyPage";
+import { type Early, lazyPage, type LazyPage } from "./lazyPage";
 import { Shell } from "./Shell";
 
 const isOn = (value: unknown): true | undefined => (value === true || value === "true" ? true : undefined);
@@ -30,12 +30,6 @@ const positive = (value: unknown): number | undefined => {
 const rootRoute = createRootRouteWithContext<{ queryClient: QueryClient }>()({
   notFoundComponent: NotFound,
 });
-
-interface Early {
-  queryClient: QueryClient;
-  params: Partial<Record<string, string>>;
-  search: object;
-}
 
 /**
  * What a page asks the server, asked while its code is still on its way. The page finds the question
@@ -147,9 +141,6 @@ const experimentsRoute = createRoute({
     };
   },
   component: lazyPage(() => import("../features/experiments/Experiments"), "Experiments"),
-  ...asksEarly(({ queryClient, search }) =>
-    import("../features/experiments/Experiments").then((page) => page.askEarly(queryClient, search as ExperimentsSearch)),
-  ),
 });
 
 /** What of a log is asked for, and the line that is selected. */
@@ -382,10 +373,11 @@ export function startEarly(router: ReturnType<typeof createAppRouter>, queryClie
     if (!routes.some((route) => route.id === appRoute.id)) return;
     void queryClient.prefetchQuery(me);
     for (const { options } of routes) {
-      void (options.component as Partial<LazyPage> | undefined)?.preload?.();
       const read = options.validateSearch;
       const search = (typeof read === "function" ? read(router.options.parseSearch(searchText)) : {}) as object;
-      options.staticData?.askEarly?.({ queryClient, params, search });
+      const early = { queryClient, params, search };
+      options.staticData?.askEarly?.(early);
+      void (options.component as Partial<LazyPage> | undefined)?.preload?.(early);
     }
   };
   ask(location.pathname, location.search);

@@ -178,7 +178,7 @@ function heightOf(count: number): number {
 }
 
 /** So many are on the screen for sure: they are asked for together, and need not wait for an observer. */
-function firstCharts(): number {
+export function firstCharts(): number {
   return columnsNow() * Math.max(1, Math.floor((window.innerHeight - ABOVE_PX) / (CELL_PX + GAP_PX)));
 }
 

@@ -29,7 +29,9 @@ export interface Ask {
 }
 
 const NOTIFY_MS = 500;
-const NAMES_PER_REQUEST = 12;
+export const NAMES_PER_REQUEST = 12;
+/** Of a curve, unless another number is asked for. */
+export const POINTS_MAX = 1000;
 const BATCH_MS = 20;
 
 export class SeriesStore {
@@ -48,6 +50,7 @@ export class SeriesStore {
   private notifyTimer: ReturnType<typeof setTimeout> | null = null;
   private notifiesNow = false;
   private batchTimer: ReturnType<typeof setTimeout> | null = null;
+  private isBatched = false;
   private inFlight: Promise<void> | null = null;
   private dirty = false;
   private attemptNo = -1;
@@ -60,7 +63,7 @@ export class SeriesStore {
 
   constructor(
     private readonly fetchSeries: (ask: Ask, signal: AbortSignal) => Promise<Reply>,
-    private readonly maxPoints = 1000,
+    private readonly maxPoints = POINTS_MAX,
     /** False: every refresh reads the whole window (few buckets that must all be equally wide). */
     private readonly incremental = true,
   ) {}
@@ -146,7 +149,16 @@ export class SeriesStore {
   }
 
   private schedule(): void {
-    if (this.batchTimer) return;
+    if (this.batchTimer || this.isBatched) return;
+    if (this.columns.size === 0) {
+      // All that a page draws at first is wanted in one go; what comes into view later, bit by bit.
+      this.isBatched = true;
+      queueMicrotask(() => {
+        this.isBatched = false;
+        void this.load(true, false);
+      });
+      return;
+    }
     this.batchTimer = setTimeout(() => {
       this.batchTimer = null;
       void this.load(true, false);

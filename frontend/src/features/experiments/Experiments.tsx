@@ -5,13 +5,14 @@ import "../../i18n/en/table";
 import { Button, Switch, TextInput } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { IconPlus, IconSearch } from "@tabler/icons-react";
-import { type QueryClient, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useRouter, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
 import { type ExperimentFilter, experiments, PAGE, savedViews, type TableShape } from "../../api/queries";
+import type { Early } from "../../app/lazyPage";
 import type { ExperimentsSearch } from "../../app/router";
 import { Empty, PageHead } from "../../components/basics";
 import { SubmitLink } from "../../components/SubmitLink";
@@ -41,9 +42,9 @@ function askedFor(search: ExperimentsSearch) {
 }
 
 /** Ask for the first rows before the page is drawn; it finds the same question under way, or its answer. */
-export function askEarly(queryClient: QueryClient, search: ExperimentsSearch): void {
-  const { filter, shape } = askedFor(search);
-  void queryClient.prefetchInfiniteQuery(experiments(filter, PAGE, shape));
+export function askEarly({ queryClient, search }: Early): Promise<void> {
+  const { filter, shape } = askedFor(search as ExperimentsSearch);
+  return queryClient.prefetchInfiniteQuery(experiments(filter, PAGE, shape));
 }
 
 /** Beyond so many pages a hint does not have all of them read anew. */

@@ -17,7 +17,7 @@ import { Empty } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
 import { type Along, type Growing, meanOver, SAMPLES_METRIC } from "../../lib/axis";
 import * as format from "../../lib/format";
-import { chartSpecs } from "../../lib/series";
+import { type ChartSpec, chartSpecs } from "../../lib/series";
 import { isTerminal } from "../../lib/states";
 import { parseAt } from "../../lib/time";
 import { kindsOf, useGrowing } from "./growing";
@@ -50,10 +50,7 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
   const store = useSeriesStore(trial.id);
   const rankKey = search.rank ?? String(ranks[0] ?? 0);
   const isMean = rankKey === "mean";
-  const selected = useMemo(
-    () => (rankKey === "all" || rankKey === "mean" ? ranks.slice(0, MAX_RANKS) : [Number(rankKey)]),
-    [rankKey, ranks],
-  );
+  const selected = useMemo(() => ranksShown(search.rank, ranks), [search.rank, ranks]);
   const startMs = parseAt(trial.started_at) ?? 0;
   const alone = useMemo(() => [trial], [trial]);
   const growingOf = useGrowing(alone, search.x);
@@ -61,8 +58,7 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
   useWindow(store, search, startMs, selected, growing);
   useEffect(() => () => store.dispose(), [store]);
   const namesKey = names.join("\n");
-  // Those of each process group and kind are in the performance tab's table.
-  const specs = useMemo(() => chartSpecs(namesKey.split("\n").filter((name) => !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC)), [namesKey]);
+  const specs = useMemo(() => chartsOf(namesKey.split("\n")), [namesKey]);
   const set = (change: Partial<typeof search>): void => {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
   };
@@ -101,6 +97,17 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
       <ChartGrid specs={specs} search={search} set={set} want={want} source={source} />
     </>
   );
+}
+
+/** Which ranks are drawn, by the address and by those that have reported. */
+export function ranksShown(wanted: string | undefined, ranks: number[]): number[] {
+  if (wanted === "all" || wanted === "mean") return ranks.slice(0, MAX_RANKS);
+  return [Number(wanted ?? ranks[0] ?? 0)];
+}
+
+/** The charts of a trial. Metrics of each process group and kind are in the performance tab's table. */
+export function chartsOf(names: string[]): ChartSpec[] {
+  return chartSpecs(names.filter((name) => !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC));
 }
 
 function wantAll(store: SeriesStore, names: string[]): () => void {

@@ -36,6 +36,8 @@ import { StopDialog } from "./StopDialog";
 import { TrialEvents } from "./TrialEvents";
 import css from "./trials.module.css";
 
+export { askEarly } from "./askEarly";
+
 const TABS = ["metrics", "performance", "ranks", "logs", "checkpoints", "evaluation", "config", "events"] as const;
 
 /** Methods that let a trial wait at its rung. */

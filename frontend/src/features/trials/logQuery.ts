@@ -1,10 +1,11 @@
 /** What the logs of a trial or an experiment are asked for, as the URL says it. */
+import { askAhead, askedAhead } from "../../api/ahead";
 import { client, type Schemas, unwrap } from "../../api/client";
 import type { TrialDetail } from "../../api/queries";
 import type { LogSearch } from "../../app/router";
 import { isTerminal } from "../../lib/states";
 import { reasonText } from "../../components/Said";
-import { type LogAsk, LogFeed, type LogPage } from "./logFeed";
+import { type LogAsk, LogFeed, type LogPage, PAGE_LINES } from "./logFeed";
 
 /** Whose log it is. */
 export interface LogSource {
@@ -25,6 +26,11 @@ export interface LogSource {
 
 export type LogQuery = ReturnType<typeof streamsQuery> & Partial<ReturnType<typeof linesQuery>>;
 
+const trialPage = (id: number, query: LogQuery & LogAsk, signal?: AbortSignal): Promise<LogPage> =>
+  unwrap(client.GET("/api/v1/trials/{trial_id}/logs", { params: { path: { trial_id: id }, query }, signal }));
+
+const pageQuestion = (id: number, query: LogQuery & LogAsk): string => `log ${id} ${JSON.stringify(query)}`;
+
 export const trialSource = (trial: TrialDetail): LogSource => ({
   key: `trial:${trial.id}`,
   topic: `trial:${trial.id}:logs`,
@@ -32,7 +38,7 @@ export const trialSource = (trial: TrialDetail): LogSource => ({
   attempts: trial.attempts.map((attempt) => attempt.no),
   waitingFor: reasonText(trial.pending_reason, trial.pending_parts),
   trials: null,
-  page: (query, signal) => unwrap(client.GET("/api/v1/trials/{trial_id}/logs", { params: { path: { trial_id: trial.id }, query }, signal })),
+  page: (query, signal) => askedAhead(pageQuestion(trial.id, query), () => trialPage(trial.id, query, signal)),
   histogram: (search, signal) => unwrap(client.GET("/api/v1/trials/{trial_id}/logs/histogram", { params: { path: { trial_id: trial.id }, query: streamsQuery(search) }, signal })),
 });
 
@@ -71,6 +77,13 @@ function linesQuery(search: LogSearch) {
 
 /** Only what is asked for is in the lines, so a search is every line. */
 export const isSearch = (search: LogSearch): boolean => search.q !== undefined || levelsOf(search).length > 0;
+
+/** Ask for the end of a trial's log before there is a view of it; one that opens elsewhere asks itself. */
+export function askForLog(id: number, search: LogSearch): void {
+  if (search.line !== undefined || search.around) return;
+  const query = { ...streamsQuery(search), ...linesQuery(search), from: "tail" as const, limit: PAGE_LINES };
+  askAhead(pageQuestion(id, query), () => trialPage(id, query));
+}
 
 /** What makes another feed necessary. */
 export const feedKey = (source: LogSource, search: LogSearch, withLines: boolean): string =>

@@ -1,11 +1,15 @@
 import { useEffect, useState } from "react";
 
+import { askedAhead } from "../../api/ahead";
 import { client, unwrap } from "../../api/client";
 import { coalesce } from "../../api/live";
 import { live } from "../../api/liveHooks";
-import { type Ask, type Reply, SeriesStore } from "../../charts/SeriesStore";
+import { type Ask, POINTS_MAX, type Reply, SeriesStore } from "../../charts/SeriesStore";
 
-export async function fetchTrialSeries(trialId: number, ask: Ask, signal: AbortSignal): Promise<Reply> {
+/** Says all that an answer depends on. */
+export const seriesQuestion = (trialId: number, ask: Ask): string => `series ${trialId} ${JSON.stringify([ask.names, ask.ranks, ask.from, ask.to, ask.maxPoints])}`;
+
+export async function fetchTrialSeries(trialId: number, ask: Ask, signal?: AbortSignal): Promise<Reply> {
   return unwrap(
     client.GET("/api/v1/trials/{trial_id}/series", {
       params: {
@@ -24,8 +28,8 @@ export async function fetchTrialSeries(trialId: number, ask: Ask, signal: AbortS
 }
 
 /** A trial's points, refreshed on every hint of the live channel, at most twice a second. */
-export function useSeriesStore(trialId: number, maxPoints = 1000, incremental = true): SeriesStore {
-  const make = (): SeriesStore => new SeriesStore((ask, signal) => fetchTrialSeries(trialId, ask, signal), maxPoints, incremental);
+export function useSeriesStore(trialId: number, maxPoints = POINTS_MAX, incremental = true): SeriesStore {
+  const make = (): SeriesStore => new SeriesStore((ask, signal) => askedAhead(seriesQuestion(trialId, ask), () => fetchTrialSeries(trialId, ask, signal)), maxPoints, incremental);
   const [held, setHeld] = useState(() => ({ trialId, store: make() }));
   let { store } = held;
   if (held.trialId !== trialId) {
