@@ -71,6 +71,7 @@ class Trial:
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
+        self.user_token = plane.make_user_token()
         url = next(iter(plane.urls.values()))
         self.http = httpx.Client(base_url=url, trust_env=False, timeout=120)
         self.agent = FakeAgent(
@@ -94,7 +95,7 @@ class Trial:
         reply = self.http.post(
             "/api/v1/experiments",
             json={"document": json.dumps(document)},
-            headers={"Authorization": f"Bearer {plane.make_user_token()}"},
+            headers={"Authorization": f"Bearer {self.user_token}"},
         )
         if reply.status_code >= 300:
             raise SystemExit(f"submit: {reply.status_code} {reply.text}")
@@ -294,22 +295,6 @@ def measure(kind: Kind, given: argparse.Namespace) -> None:
         vacuum(database)
         size = (bytes_on_disk(database) - before) / num
         print(f"  on disk {size:.1f} bytes per value, compacted; load {os.getloadavg()[0]:.1f}")
-        sent = 0
-        for decade in (100_000, 1_000_000, 10_000_000, 100_000_000):
-            if decade > given.flat:
-                break
-            send_s = compact_s = 0.0
-            some = 0
-            while sent < decade:
-                bodies = trial.requests(min(500_000, decade - sent), 50, 10)
-                some += len(bodies) * NUM_NAMES * 500
-                sent += len(bodies) * NUM_NAMES * 500
-                send_s += trial.send(bodies)
-                compact_s += trial.compact()
-            print(
-                f"  up to {decade:>11,} values: {1e6 * send_s / some:.1f} us in and "
-                f"{1e6 * compact_s / some:.2f} us compacted a value, load {os.getloadavg()[0]:.1f}"
-            )
 
 
 def main() -> None:
@@ -318,9 +303,6 @@ def main() -> None:
     parser.add_argument("--database", choices=["sqlite", "postgres", "both"], default="both")
     parser.add_argument("--mlflow-python", help="of an environment that has MLflow")
     parser.add_argument("--mlflow-values", type=int, default=20_000)
-    parser.add_argument(
-        "--flat", type=int, default=0, help="how the cost grows up to so many values"
-    )
     given = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")

@@ -46,21 +46,25 @@ def loss_of(hparams: dict[str, Any], units: float, noise: float) -> float:
     return round(float(floor + 1.5 / units**0.7 + 0.02 * noise), 6)
 
 
-def fill_search(database: Database, num: int, num_curves: int) -> int:
-    """ASHA over `num` trials, all ended; the first `num_curves` have a point per epoch. Its id."""
+def fill_search(
+    database: Database, num: int, num_curves: int, *, method: str = "asha", length: int = LENGTH
+) -> int:
+    """A search over `num` trials of up to `length` epochs, all ended; the best `num_curves` have a
+    point per epoch. Its id. method: "asha", or "random", where all trials run to their end."""
+    halving = {"divisor": 3} if method == "asha" else {}
     document = {
-        "name": f"asha-{num}",
+        "name": f"{method}-{num}",
         "entrypoint": ["-m", "train"],
         "resources": {"slots": 1},
         "hyperparameters": SPACE,
         "search": {
-            "method": "asha", "metric": "val/loss", "goal": "min", "trials": num, "divisor": 3,
-            "max_length": {"epochs": LENGTH}, "concurrent": LANES,
+            "method": method, "metric": "val/loss", "goal": "min", "trials": num,
+            "max_length": {"epochs": length}, "concurrent": LANES, **halving,
         },
     }  # fmt: skip
     resolved = resolve(json.dumps(document))
     assert resolved.config is not None, resolved.problems
-    searcher, trials = _played(resolved.config)
+    searcher, trials = _played(resolved.config, length)
     with database.transaction() as session:
         experiment = add_experiment(session, metric_name="val/loss")
         experiment.name, experiment.document = document["name"], json.dumps(document)
@@ -75,10 +79,10 @@ def fill_search(database: Database, num: int, num_curves: int) -> int:
     return id_
 
 
-def _played(config: dict[str, Any]) -> tuple[Searcher, dict[int, dict[str, Any]]]:
+def _played(config: dict[str, Any], length: int) -> tuple[Searcher, dict[int, dict[str, Any]]]:
     """The searcher at its end, and per trial its point, its values by length, and how it ended."""
     searcher = Searcher(search_spec(config))
-    rungs, chance = searcher.spec.rungs, np.random.default_rng(1)
+    rungs, chance = searcher.spec.rungs or (length,), np.random.default_rng(1)
     trials: dict[int, dict[str, Any]] = {}
     todo: list[Action] = searcher.apply(Started())
     while todo:
