@@ -23,15 +23,12 @@ export default defineConfig({
     chunkSizeWarningLimit: 1000, // KB before gzip; scripts/budget.mjs has the limits that count
     rolldownOptions: {
       output: {
-        // A chunk that pages share is named after all of them.
-        chunkFileNames: ({ name }) => `assets/${name.startsWith("shared~") ? "shared" : "[name]"}-[hash].js`,
-        assetFileNames: ({ names }) => `assets/${names[0]?.startsWith("shared~") ? "shared" : "[name]"}-[hash][extname]`,
         codeSplitting: {
           // All that every page needs is one file; by itself it came to forty, each a request.
           groups: [
             { name: "app", tags: ["$initial"], priority: 1 },
-            // So did what several pages share: by who needs it together, but none too small to be worth a request.
-            { name: "shared", test: /^(?!.*(echarts|zrender|codemirror|lezer))/, minShareCount: 2, entriesAware: true, entriesAwareMergeThreshold: 150_000 },
+            // So did what several pages share. One file: of several, some would import each other in a circle.
+            { name: "shared", test: /^(?!.*(echarts|zrender|codemirror|lezer))/, minShareCount: 2 },
           ],
         },
       },
