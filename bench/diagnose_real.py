@@ -3,8 +3,9 @@
     .venv/bin/python bench/diagnose_real.py
 
 Eight cases, two per kind of bottleneck, on two agents in network namespaces (shaped_cluster.py): a link
-that is slow or fast, a loader or a rank that sleeps, a model that computes long. The verdict must be
-right; where the advice can be launched and predicts a gain, it is, and what it achieved is told beside.
+that is slow or fast, a loader or a rank that sleeps, a forward that takes long on both ranks. That is a
+sleep, too: two workers that compute on two processors, where the servers run as well, wait for each other for a
+tenth of the step and more, which is communication. The verdict must be right; where the advice can be launched and predicts a gain, it is, and what it achieved is told beside.
 Goal: eight verdicts right, and the gain within 5 points of the achieved one. Takes some 20 minutes.
 """
 
@@ -40,8 +41,8 @@ def late(*ranks: int, ms: float, phase: str) -> tuple[dict[str, Any], ...]:
 
 
 CASES = [
-    Case("cnn", "compute", {"model": "cnn", "width": 32, "batch_size": 512}),
-    Case("resnet", "compute", {"model": "resnet", "width": 16, "batch_size": 256}),
+    Case("long forward", "compute", SMALL, inject=late(0, 1, ms=60, phase="forward")),
+    Case("longer forward", "compute", SMALL, inject=late(0, 1, ms=150, phase="forward")),
     Case("slow link", "communication", LARGE, mbit=200),
     Case("slower link", "communication", LARGE, mbit=100),
     Case("slow loader", "data", SMALL, inject=late(0, 1, ms=40, phase="data_wait")),
