@@ -36,6 +36,14 @@ from .search import carry_out
 MAX_LABELS = 64
 
 
+def too_many_labels(message: str) -> InvalidRequest:
+    """message: a sentence that says how many there are, or would be."""
+    words = say("field.too_many", f"must have at most {MAX_LABELS} entries", limit=MAX_LABELS)
+    return InvalidRequest(
+        "experiments.too_many_labels", message, fields=[FieldProblem("labels", words)]
+    )
+
+
 @dataclass(frozen=True)
 class Submission:
     experiment_id: int
@@ -144,19 +152,8 @@ def update_experiment(
     experiment = get_experiment(session, experiment_id, lock=True)
     require_charge(session, principal, experiment)
     if patch.labels is not None and len(patch.labels) > MAX_LABELS:
-        raise InvalidRequest(
-            "experiments.too_many_labels",
-            f"An experiment has at most {MAX_LABELS} labels, {len(patch.labels)} were given.",
-            fields=[
-                FieldProblem(
-                    "labels",
-                    say(
-                        "field.too_many",
-                        f"must have at most {MAX_LABELS} entries",
-                        limit=MAX_LABELS,
-                    ),
-                )
-            ],
+        raise too_many_labels(
+            f"An experiment has at most {MAX_LABELS} labels, {len(patch.labels)} were given."
         )
     if patch.name is not None:
         experiment.name = patch.name

@@ -18,15 +18,14 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
 from muster_server.db.models import ExperimentRow, TrialRow
-from muster_server.domain.saying import say
 from muster_server.domain.search import Searcher
 from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL
-from muster_server.errors import Conflict, FieldProblem, InvalidRequest
+from muster_server.errors import Conflict
 from muster_server.security.principal import Principal
 
 from . import audit
 from .events import add_event
-from .experiments import MAX_LABELS, get_experiment
+from .experiments import MAX_LABELS, get_experiment, too_many_labels
 from .ownership import require_charge
 
 
@@ -215,20 +214,9 @@ def label(labels: Labels) -> Operation:
     def check(_session: Session, experiment: ExperimentRow) -> bool:
         after = labels.applied(experiment.labels)
         if len(after) > MAX_LABELS:
-            raise InvalidRequest(
-                "experiments.too_many_labels",
+            raise too_many_labels(
                 f"Experiment {experiment.id} would have {len(after)} labels; at most {MAX_LABELS} "
-                "are possible.",
-                fields=[
-                    FieldProblem(
-                        "labels",
-                        say(
-                            "field.too_many",
-                            f"must have at most {MAX_LABELS} entries",
-                            limit=MAX_LABELS,
-                        ),
-                    )
-                ],
+                "are possible."
             )
         return after != experiment.labels
 
