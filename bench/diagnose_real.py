@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from shaped_cluster import ShapedCluster
+from shaped_cluster import POLL_S, ShapedCluster
 
 from muster.testing.stack import wait_for
 
@@ -75,7 +75,7 @@ def diagnosed(case: Case) -> dict[str, Any]:
         found = cluster.client.get(path)
         return found if found["state"] != "running" else None
 
-    found = wait_for(f"the verdict on {case.name}", verdict, timeout_s=1800)
+    found = wait_for(f"the verdict on {case.name}", verdict, timeout_s=1800, every_s=POLL_S)
     told = {
         "case": case.name,
         "wanted": case.verdict,

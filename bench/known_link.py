@@ -20,7 +20,7 @@ import os
 import statistics
 from typing import Any
 
-from shaped_cluster import ShapedCluster
+from shaped_cluster import POLL_S, ShapedCluster
 
 from muster.testing.stack import wait_for
 
@@ -101,7 +101,7 @@ def unseen() -> list[dict[str, Any]]:
     def end() -> bool:
         return bool(cluster.client.get(path)["state"] != "running")
 
-    wait_for("the scaling report", end, timeout_s=1800)
+    wait_for("the scaling report", end, timeout_s=1800, every_s=POLL_S)
     found = []
     for rate in args.unseen:
         cluster.set_mbit_per_s(rate)

@@ -15,7 +15,7 @@ import os
 import statistics
 from typing import Any
 
-from shaped_cluster import ShapedCluster
+from shaped_cluster import POLL_S, ShapedCluster
 
 from muster.testing.stack import wait_for
 
@@ -75,7 +75,10 @@ def report_of(model: str) -> None:
     report = cluster.client.post(f"/experiments/{experiment_id}/scaling-reports", body)
     path = f"/scaling-reports/{report['id']}"
     wait_for(
-        "the scaling report", lambda: cluster.client.get(path)["state"] != "running", timeout_s=900
+        "the scaling report",
+        lambda: cluster.client.get(path)["state"] != "running",
+        timeout_s=900,
+        every_s=POLL_S,
     )
 
 

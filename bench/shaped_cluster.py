@@ -45,6 +45,8 @@ async def main():
     await server.serve_forever()
 asyncio.run(main())
 """
+POLL_S = 1.0
+"""Between two looks at how far a run is: each takes the server time of the processors that trainings share."""
 _ENDED = frozenset({"COMPLETED", "FAILED", "CANCELED"})
 
 
@@ -130,7 +132,7 @@ class ShapedCluster:
             found = self.client.experiment(experiment_id)
             return found if found["state"] in _ENDED else None
 
-        found = wait_for(f"experiment {experiment_id} ends", end, timeout_s=900)
+        found = wait_for(f"experiment {experiment_id} ends", end, timeout_s=900, every_s=POLL_S)
         assert found["state"] == "COMPLETED", found
         (trial,) = self.client.trials(experiment_id)
         return int(trial["id"])

@@ -30,8 +30,13 @@ T = TypeVar("T")
 START_TIMEOUT_S = 90.0
 
 
-def wait_for(what: str, check: Callable[[], T | None], timeout_s: float = 60.0) -> T:
-    """The first value that is neither None nor False; fails naming what did not happen."""
+def wait_for(
+    what: str, check: Callable[[], T | None], timeout_s: float = 60.0, *, every_s: float = 0.05
+) -> T:
+    """The first value that is neither None nor False; fails naming what did not happen.
+
+    every_s: between two looks. A look at the server takes it some ms: who measures asks seldom.
+    """
     deadline = time.monotonic() + timeout_s
     while True:
         value = check()
@@ -39,7 +44,7 @@ def wait_for(what: str, check: Callable[[], T | None], timeout_s: float = 60.0) 
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
-        time.sleep(0.05)
+        time.sleep(every_s)
 
 
 def processes_of(home: Path) -> list[psutil.Process]:
