@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster_server.db.models import ExperimentRow
-from muster_server.services import experiment_columns
+from muster_server.services import experiment_order
 from muster_server.testing import data
 
 API = "/api/v1"
@@ -175,7 +175,7 @@ def test_the_count_is_of_the_same_filters_and_of_every_page(viewer_client, table
 
 
 def test_too_many_to_put_in_order_is_said(viewer_client, table, monkeypatch):
-    monkeypatch.setattr(experiment_columns, "SORT_ROWS_MAX", 6)
+    monkeypatch.setattr(experiment_order, "SORT_ROWS_MAX", 6)
     answer = viewer_client.get(f"{API}/experiments", params={"sort": "metric.last.loss"})
     assert answer.json()["error"]["code"] == "experiments.too_many_to_sort"
     assert names(viewer_client, sort="name") == "abcdefg", "there is an index for it"

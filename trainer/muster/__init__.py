@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from muster.comm import backend
     from muster.env import RankInfo, rank_info
     from muster.hyperparameters import InvalidHyperparameters
-    from muster.run import (
-        Run,
+    from muster.run import Run, init
+    from muster.shortcuts import (
         checkpoint,
         config,
         hparams,
-        init,
         log,
         message,
         report_evaluation,
@@ -71,10 +70,12 @@ _HOME = {
     "InvalidHyperparameters": "muster.hyperparameters",
     "RankInfo": "muster.env",
     "rank_info": "muster.env",
+    "Run": "muster.run",
+    "init": "muster.run",
     "StepTimer": "muster.timing",
     "StopNotice": "muster.stops",
 }
-"""Where a public name lives; the others are in `muster.run`."""
+"""Where a public name lives; the others are in `muster.shortcuts`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -82,6 +83,6 @@ def __getattr__(name: str) -> Any:
     # should not pay for measuring before it measures.
     if name not in __all__:
         raise AttributeError(f"module 'muster' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME.get(name, "muster.run")), name)
+    value = getattr(importlib.import_module(_HOME.get(name, "muster.shortcuts")), name)
     globals()[name] = value
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,3 +126,20 @@ def _int_or_none(env: Mapping[str, str], name: str) -> int | None:
         return int(env[name])
     except (KeyError, ValueError):
         return None
+
+
+def torch_facts() -> tuple[str, str, str]:
+    """(torch version, device, backend) without importing torch: empty as long as unknown."""
+    torch: Any = sys.modules.get("torch")
+    version = getattr(getattr(torch, "version", None), "__version__", "")
+    if not version:
+        return "", "", ""  # not imported, or half way through
+    device, backend = "cpu", ""
+    if torch.cuda.is_initialized():
+        device = f"cuda:{torch.cuda.current_device()}"
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        backend = str(distributed.get_backend()).removeprefix("muster_")
+        if backend == "undefined":  # left to torch, which then takes one
+            backend = str(distributed.get_backend_config()).partition(",")[0].partition(":")[2]
+    return str(version), device, backend

@@ -1,4 +1,4 @@
-"""The Run handle and the module-level functions that use the process's one Run."""
+"""The Run handle, and the one that a process has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from muster import checkpoints, stacks, stops, wire
-from muster.env import RankInfo, Surroundings, TrialConfig, read_config, surroundings
+from muster.env import RankInfo, Surroundings, TrialConfig, read_config, surroundings, torch_facts
 from muster.metrics import Row, clean_values
 from muster.profiling import window
 from muster.progress import watch
@@ -374,7 +374,7 @@ class Run:
         """Say hello, and again when torch and its process group are known."""
         if self._described is not None and self._described[2]:
             return  # nothing more to learn
-        torch_version, device, backend = _torch_facts()
+        torch_version, device, backend = torch_facts()
         if (torch_version, device, backend) == self._described:
             return
         first = self._described is None
@@ -443,67 +443,6 @@ def _make_run(*, is_attached: bool) -> Run:
         return _run
 
 
-def log(metrics: Mapping[str, Any], *, step: int | None = None, epoch: float | None = None) -> None:
-    """Report values at a step; see `Run.log`."""
-    init().log(metrics, step=step, epoch=epoch)
-
-
-def checkpoint(
-    *, step: int, epoch: float | None = None, metrics: Mapping[str, Any] | None = None
-) -> contextlib.AbstractContextManager[Path]:
-    """Write a checkpoint atomically and register it; see `Run.checkpoint`."""
-    return init().checkpoint(step=step, epoch=epoch, metrics=metrics)
-
-
-def resume_from() -> Path | None:
-    """The checkpoint folder to continue from, or None for a fresh start."""
-    return init().resume_from
-
-
-def weights_from() -> Path | None:
-    """The checkpoint folder whose weights to begin with, at step 0; or None."""
-    return init().weights_from
-
-
-def should_stop(*, agree: bool = False) -> StopNotice | None:
-    """Whether, why and by when to finish the step, checkpoint and exit 0; see `Run.should_stop`."""
-    return init().should_stop(agree=agree)
-
-
-def hparams() -> dict[str, Any]:
-    """This trial's hyperparameters, over the defaults given to `init`."""
-    return init().hparams
-
-
-def config() -> dict[str, Any]:
-    """The resolved experiment document; empty without Muster."""
-    return init().config
-
-
-def report_group(
-    name: str, ranks: Sequence[int], kind: str = "custom", *, backend: str = ""
-) -> None:
-    """Tell Muster about a process group by its global ranks, in group-rank order."""
-    init().report_group(name, ranks, kind, backend=backend)
-
-
-def report_evaluation(
-    name: str,
-    *,
-    step: int,
-    metrics: Mapping[str, Any] | None = None,
-    classes: Sequence[str] = (),
-    confusion: Sequence[Sequence[int]] = (),
-) -> None:
-    """What the model was found to be worth; see `Run.report_evaluation`."""
-    init().report_evaluation(name, step=step, metrics=metrics, classes=classes, confusion=confusion)
-
-
-def message(text: str, level: Literal["info", "warning", "error"] = "info") -> None:
-    """A sentence for the trial's events."""
-    init().message(text, level)
-
-
 def _make_sink(around: Surroundings) -> Sink:
     info = around.info
     window.rank = info.rank
@@ -541,23 +480,6 @@ def _report_uncaught(run: Run) -> None:
         previous(kind, value, trace)
 
     sys.excepthook = hook
-
-
-def _torch_facts() -> tuple[str, str, str]:
-    """(torch version, device, backend) without importing torch: empty as long as unknown."""
-    torch: Any = sys.modules.get("torch")
-    version = getattr(getattr(torch, "version", None), "__version__", "")
-    if not version:
-        return "", "", ""  # not imported, or half way through
-    device, backend = "cpu", ""
-    if torch.cuda.is_initialized():
-        device = f"cuda:{torch.cuda.current_device()}"
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        backend = str(distributed.get_backend()).removeprefix("muster_")
-        if backend == "undefined":  # left to torch, which then takes one
-            backend = str(distributed.get_backend_config()).partition(",")[0].partition(":")[2]
-    return str(version), device, backend
 
 
 def warn_once(text: str) -> None:

@@ -21,17 +21,13 @@ from muster_agent.clock import boot_clock, unix_at_boot_ms
 from muster_agent.exits import Ending, classify_exit
 from muster_agent.folder import (
     AllocationFolder,
-    ShimState,
     remove_socket_dir,
-    with_changes,
 )
 from muster_agent.logs import find_logs, free_past_limit, launcher_log, tail
 from muster_agent.plan import TERMINAL
 from muster_agent.process import (
     Identity,
     become_subreaper,
-    boot_id,
-    identify,
     send_signal,
 )
 from muster_agent.shim.control import Commands, serve_commands
@@ -42,6 +38,7 @@ from muster_agent.shim.prepare import Prepared, PrepareFailed, prepare
 from muster_agent.shim.processes import Processes
 from muster_agent.shim.profiling import Profiling
 from muster_agent.shim.reports import ReportServer
+from muster_agent.shim.standing import Standing, first_state
 from muster_agent.shim.watching import Watching
 from muster_agent.spool import HOLD_BYTES, RecordWriter, last_state
 
@@ -117,20 +114,14 @@ class Shim:
         """The end was asked for while something could still be ended."""
         self.is_forced = False
         self.has_told_failure = False
-        self.is_shown = True
-        """Whether the agent can read our state."""
         self.next_upkeep_at = 0.0
-        me = identify(os.getpid())
-        assert me is not None
-        self.state = ShimState(
-            pid=me.pid,
-            start_ticks=me.start_ticks,
-            boot_id=boot_id(),
-            socket_dir=str(self.socket_dir),
-            control_socket=str(self.socket_dir / "control"),
-            cgroup=str(self.processes.cgroup.path) if self.processes.cgroup else "",
-            observed="ASSIGNED",
-            asked=[],
+        self.standing = Standing(
+            folder,
+            self.spool,
+            self.commands,
+            first_state(
+                self.socket_dir, self.processes.cgroup.path if self.processes.cgroup else None
+            ),
         )
 
     async def run(self) -> None:
@@ -155,7 +146,7 @@ class Shim:
         except Exception as error:
             log.exception("the shim failed")
             survivors = await self._end_processes()
-            self._enter(
+            self.standing.enter(
                 "EXITED",
                 exit=wire.ExitInfo(
                     cause="unkillable" if survivors else "launcher_failed",
@@ -163,7 +154,7 @@ class Shim:
                 ),
             )
         finally:
-            await self._write_all()
+            await self.standing.write_all()
             control.close()
             self.spool.close()
             remove_socket_dir(str(self.socket_dir))
@@ -175,25 +166,25 @@ class Shim:
     # ------------------------------------------------------------ the states in order
 
     async def _live(self) -> None:
-        self._enter("PREPARING")
+        self.standing.enter("PREPARING")
         try:
             prepared = await self._prepare()
             rendezvous = await self._open_meeting(prepared) if prepared else None
         except PrepareFailed as error:
             await self._end_processes()
-            self._enter(
+            self.standing.enter(
                 "PREPARE_FAILED", message=str(error), blames=error.blames, passes=error.passes
             )
             return
         if prepared is not None and not self.commands.must_end():
-            self._enter("READY", rendezvous=rendezvous, facts=prepared.facts)
+            self.standing.enter("READY", rendezvous=rendezvous, facts=prepared.facts)
             while not (self.commands.is_started or self.commands.must_end()):
                 await self._tick()
         if prepared is None or self.commands.must_end():
             self.was_asked = True
             await self._exit()
             return
-        self._enter("STARTING")
+        self.standing.enter("STARTING")
         try:
             if not await self._start_warm(prepared):
                 if self.commands.must_end():
@@ -205,7 +196,7 @@ class Shim:
             survivors = await self._end_processes()
             cause = "port_in_use" if isinstance(error, NoPortFree) else "launcher_failed"
             message = f"the workers could not be started: {error}"
-            self._enter(
+            self.standing.enter(
                 "EXITED",
                 exit=wire.ExitInfo(
                     cause="unkillable" if survivors else cause,  # type: ignore[arg-type]
@@ -276,7 +267,7 @@ class Shim:
             alive = self.workers.alive()
             if not is_running and len(alive) == self.workers.num_expected:
                 is_running = True
-                self._enter("RUNNING")
+                self.standing.enter("RUNNING")
             if self.workers.has_failed():
                 self._tell_failure()
                 await self._end_siblings()
@@ -295,7 +286,7 @@ class Shim:
         self.has_told_failure = True
         info = classify_exit(self._ending(only_ended=True))
         if info.cause != "success":
-            self._enter("STOPPING", message=info.message, exit=info)
+            self.standing.enter("STOPPING", message=info.message, exit=info)
 
     async def _end_siblings(self) -> None:
         """A worker has failed: the others would wait for it in their next collective.
@@ -324,7 +315,7 @@ class Shim:
         Others get SIGTERM at once. So do all of a gang that has failed elsewhere: nobody goes on
         from what they would still do, and they are given no longer than failed siblings.
         """
-        self._enter("STOPPING", message=self.commands.reason)
+        self.standing.enter("STOPPING", message=self.commands.reason)
         is_urgent = self.commands.stop_kind == "gang" or self.commands.stop_grace_s is not None
         grace_s = self._stop_grace_s()
         self.reports.push(
@@ -374,7 +365,7 @@ class Shim:
         survivors = await self._end_processes()
         self.workers.observe()
         ending = self._ending(num_survivors=len(survivors))
-        self._enter("EXITED", exit=classify_exit(ending))
+        self.standing.enter("EXITED", exit=classify_exit(ending))
 
     def _ending(self, *, only_ended: bool = False, num_survivors: int = 0) -> Ending:
         """All that the verdict rests on. only_ended: leave out workers that still run."""
@@ -451,7 +442,7 @@ class Shim:
         self.commands.changed.clear()
         self.processes.children.reap()
         self._check_deadline()
-        self._write_held()
+        self.standing.write_held()
 
     def _check_deadline(self) -> None:
         deadline = self.commands.deadline_boot_s
@@ -462,66 +453,9 @@ class Shim:
                 by_node=True,
             )
 
-    def _enter(
-        self,
-        observed: wire.Observed,
-        *,
-        message: str = "",
-        rendezvous: wire.Rendezvous | None = None,
-        exit: wire.ExitInfo | None = None,
-        facts: wire.NodeFacts | None = None,
-        blames: Literal["node", "request"] = "request",
-        passes: bool = False,
-    ) -> None:
-        """Record a state, durably, then show it to the agent."""
-        log.info("%s %s", observed, message or (exit.message if exit else ""))
-        record = wire.StateRecord(
-            observed=observed,
-            message=message,
-            rendezvous=rendezvous,
-            exit=exit,
-            facts=facts,
-            blames=blames,
-            passes=passes,
-        )
-        self.spool.append(record)
-        self._show(observed)
-
-    def _show(self, observed: wire.Observed) -> None:
-        """To the agent. On a full disk it sees the state before, until there is room."""
-        self.state = with_changes(
-            self.state,
-            observed=observed,
-            asked=self.commands.asked,
-            stacks_no=self.commands.stacks_no,
-            profile_no=self.commands.profile_no,
-        )
-        try:
-            self.folder.write_state(self.state)
-        except OSError as error:
-            self.is_shown = False
-            log.warning("%s cannot be shown: %s", observed, error)
-        else:
-            self.is_shown = True
-
-    def _write_held(self) -> None:
-        """What there was no room for on the disk."""
-        if self.spool.is_holding:
-            with contextlib.suppress(OSError):
-                self.spool.flush()
-        if not self.is_shown:
-            self._show(self.state.observed)
-
-    async def _write_all(self) -> None:
-        """The end must be on the disk before this process ends: else it never becomes known. An
-        agent that does not want it any more kills this process."""
-        while self.spool.is_holding or not self.is_shown:
-            self._write_held()
-            await asyncio.sleep(POLL_S)
-
     def _status(self) -> dict[str, Any]:
-        self._show(self.state.observed)
-        return {"observed": self.state.observed, "asked": self.state.asked}
+        self.standing.show()
+        return {"observed": self.standing.state.observed, "asked": self.standing.state.asked}
 
     def _on_hello(self, record: wire.WorkerRecord) -> None:
         self.workers.replace(record)

@@ -1,9 +1,4 @@
-"""Columns of the experiments table in SQL: their values, the order by them, conditions on them.
-
-The order by a column, in either direction: numbers by size with the infinities at their ends, then
-text, then NaN, then experiments without a value. Equal ones follow by id. Text counts by its first
-SORT_TEXT_CHARS characters, so that a cursor can hold it.
-"""
+"""Columns of the experiments table in SQL: their values, and conditions on them."""
 
 from __future__ import annotations
 
@@ -28,11 +23,9 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Session, aliased
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
 
+from muster_server.db.functions import JsonKind, Seconds
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
 from muster_server.domain.columns import (
     FIXED,
@@ -45,13 +38,8 @@ from muster_server.domain.columns import (
 from muster_server.domain.saying import say
 from muster_server.errors import FieldProblem, InvalidRequest
 
-from .paging import decode_cursor, encode_cursor
-
 MAX_COLUMNS = 40
 MAX_CONDITIONS = 10
-SORT_ROWS_MAX = 50_000
-"""Experiments that may be put in order by a value for which there is no index."""
-SORT_TEXT_CHARS = 48
 COLUMNS_SEARCHED = 100
 """Experiments, the newest, in which the choice of columns is looked for."""
 
@@ -59,31 +47,6 @@ Scalar = float | int | str | bool | None
 
 Shown = aliased(TrialRow, name="shown")
 """The trial that stands for an experiment: its best one, or its first."""
-
-_INDEXED = ("id", "name", "created")
-
-
-class _JsonKind(FunctionElement[str]):
-    """What a JSON value is: "number" (integer, real), "string" (text), …; null where there is none.
-
-    Of (document, path as SQLite writes it, the value).
-    """
-
-    type = String()
-    inherit_cache = True
-
-
-@compiles(_JsonKind)
-def _kind(element: _JsonKind, compiler: SQLCompiler, **kw: Any) -> str:
-    # Not of the value: what SQLite extracts of `true` is 1.
-    document, path, _value = element.clauses
-    return f"json_type({compiler.process(document, **kw)}, {compiler.process(path, **kw)})"
-
-
-@compiles(_JsonKind, "postgresql")
-def _kind_postgresql(element: _JsonKind, compiler: SQLCompiler, **kw: Any) -> str:
-    _document, _path, value = element.clauses
-    return f"jsonb_typeof({compiler.process(value, **kw)})"
 
 
 def shown_trial() -> ColumnElement[bool]:
@@ -103,10 +66,11 @@ def shown_trial() -> ColumnElement[bool]:
 
 def read_columns(texts: Sequence[str], *, field: str = "column") -> list[Column]:
     """Raises InvalidRequest, naming the one that is none."""
-    return [_read(text, field) for text in dict.fromkeys(texts)]
+    return [read_column(text, field) for text in dict.fromkeys(texts)]
 
 
-def _read(text: str, field: str) -> Column:
+def read_column(text: str, field: str) -> Column:
+    """Raises InvalidRequest, naming `field`."""
     try:
         return parse_column(text)
     except BadColumn as error:
@@ -128,18 +92,18 @@ def _bad(field: str, text: str, error: BadColumn) -> InvalidRequest:
 
 
 @dataclass(frozen=True)
-class _Value:
+class Value:
     """Of one experiment: a number or a text or neither; `nan` and the infinities are told apart."""
 
     number: ColumnElement[Any]
     text: ColumnElement[Any]
 
 
-def _json(document: Any, path: tuple[str, ...]) -> _Value:
+def _json(document: Any, path: tuple[str, ...]) -> Value:
     at = document[path]
-    kind = _JsonKind(document, literal("$" + "".join(f'."{key}"' for key in path)), at)
+    kind = JsonKind(document, literal("$" + "".join(f'."{key}"' for key in path)), at)
     plain = at.as_string()
-    return _Value(
+    return Value(
         number=case((kind.in_(("integer", "real", "number")), cast(at.as_float(), Double))),
         text=case(
             (kind.in_(("text", "string")), plain),
@@ -168,7 +132,7 @@ def _fixed(name: str) -> tuple[ColumnElement[Any], bool]:
     return columns[name]
 
 
-def _value(column: Column) -> _Value:
+def value_of(column: Column) -> Value:
     """For a query that joins `Shown` where the column is a trial's."""
     if column.kind == "config":
         return _json(ExperimentRow.config, column.path)
@@ -183,173 +147,19 @@ def _value(column: Column) -> _Value:
         best = case(
             (and_(judged, ExperimentRow.metric_goal == "max"), ends["max"]), (judged, ends["min"])
         )
-        return _Value(number=best, text=cast(null(), String))
+        return Value(number=best, text=cast(null(), String))
     if column.path[0] in ("started", "ended"):
         at = ExperimentRow.started_at if column.path[0] == "started" else ExperimentRow.ended_at
-        return _Value(number=_seconds(at), text=cast(null(), String))
+        return Value(number=Seconds(at), text=cast(null(), String))
     plain, is_number = _fixed(column.path[0])
     return (
-        _Value(number=cast(plain, Double), text=cast(null(), String))
+        Value(number=cast(plain, Double), text=cast(null(), String))
         if is_number
-        else _Value(number=cast(null(), Double), text=plain)
+        else Value(number=cast(null(), Double), text=plain)
     )
 
 
-class _Seconds(FunctionElement[float]):
-    """Of a time, since 1970."""
-
-    type = Double()
-    inherit_cache = True
-
-
-@compiles(_Seconds)
-def _seconds_sqlite(element: _Seconds, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"((julianday({compiler.process(element.clauses, **kw)}) - 2440587.5) * 86400.0)"
-
-
-@compiles(_Seconds, "postgresql")
-def _seconds_postgresql(element: _Seconds, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"extract(epoch from {compiler.process(element.clauses, **kw)})::float8"
-
-
-def _seconds(at: Any) -> ColumnElement[float]:
-    return _Seconds(at)
-
-
-# ---------------------------------------------------------------- order
-
-
-def _rank(value: _Value, descending: bool) -> ColumnElement[int]:
-    """Which group a value stands in: the groups are in this order whatever the direction."""
-    low, high = (2, 0) if descending else (0, 2)
-    return case(
-        (value.number.is_not(None), 1),
-        (value.text.is_(None), 5),
-        (value.text == "-Infinity", low),
-        (value.text == "Infinity", high),
-        (value.text == "NaN", 4),
-        else_=3,
-    )
-
-
-def sorted_ids(
-    session: Session,
-    conditions: Sequence[ColumnElement[bool]],
-    sort: str,
-    *,
-    cursor: str | None,
-    limit: int,
-) -> tuple[list[int], str | None]:
-    """Ids of one page in the order of `sort` ("name", "-metric.last.loss"), and the next cursor.
-
-    A page begins after the value that the last one ended with, so rows that come or go meanwhile
-    shift nothing; one whose own value changes may be met twice or not at all.
-    Raises InvalidRequest for what is no column, a cursor of another list, and for more than
-    SORT_ROWS_MAX experiments where no index has the order.
-    """
-    descending = sort.startswith("-")
-    column = _read(sort.removeprefix("-"), "sort")
-    if column.kind == "fixed" and column.path[0] in _INDEXED:
-        return _by_index(session, conditions, column, descending, cursor, limit)
-    base = _from(select(ExperimentRow.id), joins_trial=column.kind in ("hparam", "metric"))
-    _require_sortable(session, conditions)
-    value = _value(column)
-    rank = _rank(value, descending)
-    number = func.coalesce(value.number, literal(0.0, Double))
-    text = func.coalesce(func.substr(value.text, 1, SORT_TEXT_CHARS), literal(""))
-    key = decode_cursor(cursor, int, (int, float), str, int)
-    query = base.add_columns(rank.label("r"), number.label("n"), text.label("s"))
-    query = query.where(*conditions)
-    if key is not None:
-        after = operator.lt if descending else operator.gt
-        query = query.where(_after((rank, number, text, ExperimentRow.id), key, after))
-    way = _down if descending else _up
-    query = query.order_by(rank, way(number), way(text), way(ExperimentRow.id)).limit(limit + 1)
-    rows = session.execute(query).all()
-    page = rows[:limit]
-    following = None
-    if len(rows) > limit:
-        id_, r, n, s = page[-1]
-        following = encode_cursor(r, float(n), s, id_)
-    return [row[0] for row in page], following
-
-
-def _by_index(
-    session: Session,
-    conditions: Sequence[ColumnElement[bool]],
-    column: Column,
-    descending: bool,
-    cursor: str | None,
-    limit: int,
-) -> tuple[list[int], str | None]:
-    """By name (which has an index with the id) or by id, which is the order of creation."""
-    way, after = (_down, operator.lt) if descending else (_up, operator.gt)
-    by_name = column.path[0] == "name"
-    parts: tuple[Any, ...] = (
-        (ExperimentRow.name, ExperimentRow.id) if by_name else (ExperimentRow.id,)
-    )
-    query = _from(select(ExperimentRow.id).add_columns(ExperimentRow.name)).where(*conditions)
-    if by_name:
-        # A name may be longer than a cursor: the cursor has the id, which leads to the name.
-        key = decode_cursor(cursor, str, int)
-        if key is not None:
-            name = session.scalar(select(ExperimentRow.name).where(ExperimentRow.id == key[1]))
-            if name is None or not name.startswith(str(key[0])):
-                name = str(key[0])  # deleted or renamed since
-            query = query.where(_both_after(parts, (name, key[1]), after))
-    else:
-        key = decode_cursor(cursor, int)
-        if key is not None:
-            query = query.where(after(ExperimentRow.id, int(str(key[0]))))
-    rows = session.execute(query.order_by(*map(way, parts)).limit(limit + 1)).all()
-    page = rows[:limit]
-    if len(rows) <= limit:
-        return [row[0] for row in page], None
-    id_, name = page[-1]
-    cursor = encode_cursor(name[:SORT_TEXT_CHARS], id_) if by_name else encode_cursor(id_)
-    return [row[0] for row in page], cursor
-
-
-def _up(part: Any) -> Any:
-    return part.asc()
-
-
-def _down(part: Any) -> Any:
-    return part.desc()
-
-
-def _both_after(
-    parts: Sequence[Any], key: Sequence[Any], after: Callable[[Any, Any], Any]
-) -> ColumnElement[bool]:
-    first, second = parts
-    return or_(after(first, key[0]), and_(first == key[0], after(second, key[1])))
-
-
-def _after(
-    parts: Sequence[Any], key: Sequence[Any], after: Callable[[Any, Any], Any]
-) -> ColumnElement[bool]:
-    """Groups go up; within one, numbers, texts and ids go the way of the order."""
-    rank, *rest = parts
-    same: ColumnElement[bool] = after(rest[-1], key[-1])
-    for part, value in zip(reversed(rest[:-1]), reversed(key[1:-1]), strict=True):
-        same = or_(after(part, value), and_(part == value, same))
-    return or_(rank > key[0], and_(rank == key[0], same))
-
-
-def _require_sortable(session: Session, conditions: Sequence[ColumnElement[bool]]) -> None:
-    found = _from(select(ExperimentRow.id)).where(*conditions).limit(SORT_ROWS_MAX + 1)
-    num = session.scalar(select(func.count()).select_from(found.subquery())) or 0
-    if num > SORT_ROWS_MAX:
-        raise InvalidRequest(
-            "experiments.too_many_to_sort",
-            f"More than {SORT_ROWS_MAX:,} experiments match; that many are put in order only by "
-            "created, id or name.",
-            hint="Narrow the list by state, project, label or name.",
-            fields=[FieldProblem("sort", "has no index for so many", "-created")],
-        )
-
-
-def _from(query: Select[Any], *, joins_trial: bool = False) -> Select[Any]:
+def experiments_from(query: Select[Any], *, joins_trial: bool = False) -> Select[Any]:
     """Experiments with project and owner, which conditions may be about."""
     query = (
         query.select_from(ExperimentRow)
@@ -410,7 +220,7 @@ def where(texts: Sequence[str]) -> list[ColumnElement[bool]]:
 
 
 def _test(condition: Condition) -> ColumnElement[bool]:
-    value = _value(condition.column)
+    value = value_of(condition.column)
     compare = _COMPARE[condition.operator]
     if condition.number is None or math.isinf(condition.number):
         return and_(value.text.is_not(None), compare(value.text, condition.text))
@@ -482,7 +292,9 @@ def _scalar(value: Any) -> Scalar:
 def choice(session: Session, project: str | None) -> tuple[dict[str, int], int]:
     """Columns that the newest COLUMNS_SEARCHED experiments have a value for → how many of them do;
     and how many were looked at."""
-    query = _from(select(ExperimentRow.config, Shown.hparams, Shown.summary), joins_trial=True)
+    query = experiments_from(
+        select(ExperimentRow.config, Shown.hparams, Shown.summary), joins_trial=True
+    )
     query = query.where(ExperimentRow.deleting_at.is_(None), ExperimentRow.archived_at.is_(None))
     if project is not None:
         query = query.where(ProjectRow.name == project)

@@ -27,7 +27,7 @@ from muster_server.schemas.experiments import (
     SearchOut,
 )
 
-from . import budgets, experiment_columns, forks, spending
+from . import budgets, experiment_columns, experiment_order, forks, spending
 from .experiment_filters import ExperimentFilter, conditions
 from .experiments import get_experiment
 
@@ -47,7 +47,7 @@ def list_experiments(
 ) -> Page[ExperimentOut]:
     """A page in the order of `sort`, with the values of `columns`. Raises InvalidRequest."""
     wanted = experiment_columns.read_columns(columns)
-    ids, following = experiment_columns.sorted_ids(
+    ids, following = experiment_order.sorted_ids(
         session, conditions(filters), sort, cursor=cursor, limit=limit
     )
     found = {row[0].id: row for row in session.execute(_query().where(ExperimentRow.id.in_(ids)))}

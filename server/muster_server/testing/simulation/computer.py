@@ -259,7 +259,10 @@ class SimulatedFolder(AllocationFolder):
 
     def read_state(self) -> ShimState | None:
         shim = self._computer.shims.get(self.allocation_id)
-        return shim.state if shim is not None else None
+        return shim.standing.state if shim is not None else None
+
+    def write_state(self, state: ShimState) -> None:
+        pass  # the shim itself has it
 
     def delete(self) -> None:
         self._computer.specs.pop(self.allocation_id, None)
@@ -311,7 +314,7 @@ class SimulatedAllocation(Allocation):
 
     def _read_state(self) -> ShimState | None:
         shim = self._own
-        return shim.state if shim is not None else None
+        return shim.standing.state if shim is not None else None
 
 
 class SimulatedControlPlane(ControlPlane):

@@ -7,14 +7,16 @@ import contextlib
 import os
 import random
 import signal
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from muster import wire
 from muster_agent.exits import Ending, WorkerEnd, classify_exit
-from muster_agent.folder import AllocationFolder, ShimOptions, ShimState, with_changes
+from muster_agent.folder import AllocationFolder, ShimOptions, ShimState
 from muster_agent.shim.control import Commands
 from muster_agent.shim.prepare import PrepareFailed
+from muster_agent.shim.standing import Standing
 from muster_agent.shim.supervise import Shim
 from muster_agent.spool import RecordWriter
 
@@ -27,6 +29,23 @@ if TYPE_CHECKING:
 
 METRIC = "train/loss"
 LONG_S = 1e6
+
+
+class _TracedStanding(Standing):
+    def __init__(self, trace: Callable[[str], None], *args: Any) -> None:
+        super().__init__(*args)
+        self._trace = trace
+
+    def enter(
+        self,
+        observed: wire.Observed,
+        *,
+        message: str = "",
+        exit: wire.ExitInfo | None = None,
+        **rest: Any,
+    ) -> None:
+        super().enter(observed, message=message, exit=exit, **rest)
+        self._trace(f"{observed} {message or (exit.message if exit is not None else '')}")
 
 
 class SimulatedShim(Shim):
@@ -64,15 +83,21 @@ class SimulatedShim(Shim):
         self._rng = random.Random(
             f"{world.seed} {spec.trial_id} {spec.attempt_no} {spec.node_rank}"
         )
-        self.state = ShimState(
-            pid=1,
-            start_ticks=1,
-            boot_id=f"{computer.name}/{self.boot}",
-            socket_dir="",
-            control_socket="",
-            cgroup="",
-            observed="ASSIGNED",
-            asked=[],
+        self.standing = _TracedStanding(
+            lambda words: world.trace(computer.name, f"{self.gang.key} says {words}"),
+            folder,
+            self.spool,
+            self.commands,
+            ShimState(
+                pid=1,
+                start_ticks=1,
+                boot_id=f"{computer.name}/{self.boot}",
+                socket_dir="",
+                control_socket="",
+                cgroup="",
+                observed="ASSIGNED",
+                asked=[],
+            ),
         )
 
     async def run(self) -> None:
@@ -84,13 +109,7 @@ class SimulatedShim(Shim):
     def take(self, message: dict[str, Any]) -> None:
         """A command of the agent."""
         self.commands.apply(message)
-        self.state = with_changes(
-            self.state,
-            observed=self.state.observed,
-            asked=self.commands.asked,
-            stacks_no=self.commands.stacks_no,
-            profile_no=self.commands.profile_no,
-        )
+        self.standing.show()
 
     def die(self, *, with_workers: bool) -> None:
         """kill -9 of the shim, and of all below it if so."""
@@ -150,7 +169,7 @@ class SimulatedShim(Shim):
         await self._rest(self.script.startup_s)
         if self.commands.must_end() or self.ends:
             return
-        self._enter("RUNNING")
+        self.standing.enter("RUNNING")
         self.gang.join(self)
         try:
             await self._train()
@@ -223,7 +242,7 @@ class SimulatedShim(Shim):
             await self._rest(LONG_S)
 
     async def _stop(self) -> None:
-        self._enter("STOPPING", message=self.commands.reason)
+        self.standing.enter("STOPPING", message=self.commands.reason)
         grace_s = self._stop_grace_s()
         patience = {"quick": 0.3, "slow": 0.9, "deaf": LONG_S}[self.script.stops]
         wait_s = min(grace_s, patience * grace_s * self._rng.uniform(0.2, 1.0))
@@ -244,7 +263,7 @@ class SimulatedShim(Shim):
         await self._end_processes()
         if self.script.logs:
             self._log(f"end at step {self.step}\n")
-        self._enter("EXITED", exit=classify_exit(self._ending()))
+        self.standing.enter("EXITED", exit=classify_exit(self._ending()))
 
     def _ending(self, *, only_ended: bool = False, num_survivors: int = 0) -> Ending:
         by_rank = {end.local_rank: end for end in self.ends}
@@ -288,38 +307,6 @@ class SimulatedShim(Shim):
 
     async def _wait_for_gang(self) -> None:
         await self._rest(LONG_S)
-
-    def _enter(
-        self,
-        observed: wire.Observed,
-        *,
-        message: str = "",
-        rendezvous: wire.Rendezvous | None = None,
-        exit: wire.ExitInfo | None = None,
-        facts: wire.NodeFacts | None = None,
-        blames: Literal["node", "request"] = "request",
-        passes: bool = False,
-    ) -> None:
-        self.spool.append(
-            wire.StateRecord(
-                observed=observed,
-                message=message,
-                rendezvous=rendezvous,
-                exit=exit,
-                facts=facts,
-                blames=blames,
-                passes=passes,
-            )
-        )
-        self.state = with_changes(
-            self.state,
-            observed=observed,
-            asked=self.commands.asked,
-            stacks_no=self.commands.stacks_no,
-            profile_no=self.commands.profile_no,
-        )
-        words = message or (exit.message if exit is not None else "")
-        self.world.trace(self.computer.name, f"{self.gang.key} says {observed} {words}")
 
     # ---- helpers
 

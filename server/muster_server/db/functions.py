@@ -1,0 +1,50 @@
+"""Functions of SQL that SQLite and PostgreSQL write differently."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Double, String
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+
+class JsonKind(FunctionElement[str]):
+    """What a JSON value is: "number" (integer, real), "string" (text), …; null where there is none.
+
+    Of (document, path as SQLite writes it, the value).
+    """
+
+    type = String()
+    inherit_cache = True
+
+
+@compiles(JsonKind)
+def _kind(element: JsonKind, compiler: SQLCompiler, **kw: Any) -> str:
+    # Not of the value: what SQLite extracts of `true` is 1.
+    document, path, _value = element.clauses
+    return f"json_type({compiler.process(document, **kw)}, {compiler.process(path, **kw)})"
+
+
+@compiles(JsonKind, "postgresql")
+def _kind_postgresql(element: JsonKind, compiler: SQLCompiler, **kw: Any) -> str:
+    _document, _path, value = element.clauses
+    return f"jsonb_typeof({compiler.process(value, **kw)})"
+
+
+class Seconds(FunctionElement[float]):
+    """Of a time, since 1970."""
+
+    type = Double()
+    inherit_cache = True
+
+
+@compiles(Seconds)
+def _seconds_sqlite(element: Seconds, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"((julianday({compiler.process(element.clauses, **kw)}) - 2440587.5) * 86400.0)"
+
+
+@compiles(Seconds, "postgresql")
+def _seconds_postgresql(element: Seconds, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"extract(epoch from {compiler.process(element.clauses, **kw)})::float8"
