@@ -2,22 +2,27 @@
 
     .venv/bin/python bench/diagnose_real.py
 
-Eight cases, two per kind of bottleneck, on two agents in network namespaces (shaped_cluster.py): a link
-that is slow or fast, a loader or a rank that sleeps, a forward that takes long on both ranks. That is a
-sleep, too: two workers that compute on two processors, where the servers run as well, wait for each other for a
-tenth of the step and more, which is communication. The verdict must be right; where the advice can be launched and predicts a gain, it is, and what it achieved is told beside.
-Goal: eight verdicts right, and the gain within 5 points of the achieved one. Takes some 20 minutes.
+Eight cases, two per kind of bottleneck, on agents in network namespaces (shaped_cluster.py): a model that
+computes long, a link that is slow, a loader or a rank that sleeps, a node whose workers are stopped for a
+part of the time, as a processor too hot does it; there a third agent has a place to go to. The verdict must
+be right; where the advice can be launched and predicts a gain, it is, and what it achieved is told beside.
+Goal: eight verdicts right, and the gain within 5 points of the achieved one. Takes some 25 minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import psutil
 from shaped_cluster import POLL_S, ShapedCluster
 
 from muster.testing.stack import wait_for
@@ -25,6 +30,7 @@ from muster.testing.stack import wait_for
 FAST_MBIT = 20_000
 SMALL = {"model": "mlp", "width": 64}
 LARGE = {"model": "mlp", "width": 768, "depth": 4}
+CNN = {"model": "cnn", "width": 64, "batch_size": 512}
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,8 @@ class Case:
     trainer: dict[str, Any]
     mbit: float = FAST_MBIT
     inject: tuple[dict[str, Any], ...] = field(default_factory=tuple)
+    stopped: float = 0.0
+    """Share of the time in which the node of the last rank is stopped."""
 
 
 def late(*ranks: int, ms: float, phase: str) -> tuple[dict[str, Any], ...]:
@@ -42,13 +50,13 @@ def late(*ranks: int, ms: float, phase: str) -> tuple[dict[str, Any], ...]:
 
 CASES = [
     Case("long forward", "compute", SMALL, inject=late(0, 1, ms=60, phase="forward")),
-    Case("longer forward", "compute", SMALL, inject=late(0, 1, ms=150, phase="forward")),
+    Case("cnn", "compute", CNN),
     Case("slow link", "communication", LARGE, mbit=200),
     Case("slower link", "communication", LARGE, mbit=100),
     Case("slow loader", "data", SMALL, inject=late(0, 1, ms=40, phase="data_wait")),
     Case("slower loader", "data", SMALL, inject=late(0, 1, ms=120, phase="data_wait")),
     Case("slow rank", "straggler", SMALL, inject=late(1, ms=60, phase="forward")),
-    Case("slower rank", "straggler", SMALL, inject=late(0, ms=150, phase="forward")),
+    Case("slow node", "straggler", CNN, stopped=0.4),
 ]
 
 parser = argparse.ArgumentParser()
@@ -68,6 +76,11 @@ def diagnosed(case: Case) -> dict[str, Any]:
         "checkpoints": {"every": None},
     }
     trial = cluster.train(json.dumps(document))
+    with slowed(cluster.node_of(trial, rank=1), case.stopped):
+        return judged(case, trial)
+
+
+def judged(case: Case, trial: int) -> dict[str, Any]:
     body = {"repeats": args.repeats, "steps": args.steps}
     path = f"/diagnoses/{cluster.client.post(f'/trials/{trial}/diagnoses', body)['id']}"
 
@@ -89,6 +102,38 @@ def diagnosed(case: Case) -> dict[str, Any]:
     return told
 
 
+@contextlib.contextmanager
+def slowed(node: int, share: float) -> Iterator[None]:
+    """Stop the workers of a node for that share of the time, twenty times a second."""
+    is_over = threading.Event()
+
+    def stop_and_go() -> None:
+        while not is_over.is_set():
+            workers = cluster.workers(node)
+            for _ in range(20):
+                for worker in workers:
+                    tell(worker, signal.SIGSTOP)
+                is_over.wait(share / 20)
+                for worker in workers:
+                    tell(worker, signal.SIGCONT)
+                is_over.wait((1 - share) / 20)
+
+    thread = threading.Thread(target=stop_and_go)
+    if share:
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        if share:
+            thread.join()
+
+
+def tell(process: psutil.Process, number: int) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(number)
+
+
 def achieved(path: str, advice: dict[str, Any]) -> dict[str, Any]:
     made = cluster.client.post(f"{path}:apply", {"advice": advice["kind"]})
     (mine,) = (a for a in made["advice"] if a["kind"] == advice["kind"])
@@ -103,11 +148,12 @@ def achieved(path: str, advice: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-with ShapedCluster(num_nodes=2) as cluster:
-    cases = []
-    for number in args.cases:
-        cases.append(diagnosed(CASES[number]))
-        print(json.dumps(cases[-1]), file=sys.stderr, flush=True)
+cases = []
+for number in args.cases:
+    case = CASES[number]
+    with ShapedCluster(num_nodes=3 if case.stopped else 2) as cluster:
+        cases.append(diagnosed(case))
+    print(json.dumps(cases[-1]), file=sys.stderr, flush=True)
 result = {
     "cases": cases,
     "right": sum(case["ok"] for case in cases),

@@ -12,6 +12,7 @@ unix socket, which network namespaces do not part: control traffic is not on the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -21,6 +22,8 @@ import tempfile
 import threading
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from muster.testing.stack import Stack, wait_for
 
@@ -136,6 +139,25 @@ class ShapedCluster:
         assert found["state"] == "COMPLETED", found
         (trial,) = self.client.trials(experiment_id)
         return int(trial["id"])
+
+    def node_of(self, trial: int, *, rank: int) -> int:
+        """The number of the node, from 1, on which a rank of a trial's last attempt was."""
+        page = self.client.get(f"/trials/{trial}/workers")
+        (worker,) = (w for w in page["items"] if w["rank"] == rank)
+        return int(worker["node_name"].rpartition("-")[2])
+
+    def workers(self, number: int) -> list[psutil.Process]:
+        """Of the built-in trainer, on that node, at this moment."""
+        told = subprocess.run(
+            ["ip", "netns", "pids", self._space(number)], capture_output=True, text=True, check=True
+        )
+        found = []
+        for pid in map(int, told.stdout.split()):
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(pid)
+                if "muster.training" in process.cmdline() and "RANK" in process.environ():
+                    found.append(process)
+        return found
 
     def _space(self, number: int) -> str:
         return f"{self._prefix}n{number}"

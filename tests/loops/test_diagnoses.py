@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from muster.wire import WorkerRecord
 from muster_server.testing.data import metrics_record
 
 DOCUMENT = """
@@ -129,6 +130,53 @@ def test_probes_run_one_at_a_time_and_then_there_is_a_verdict(
     unknown = member_client.post(f"/api/v1{path}:apply", json={"advice": "luck"})
     assert unknown.status_code == 422
     assert unknown.json()["error"]["fields"][0]["hint"] == "possible: accumulate"
+
+
+@pytest.mark.parametrize(("num_nodes", "kind"), [(2, "fix_rank"), (3, "avoid_node")])
+def test_a_node_can_be_avoided_only_where_there_is_another_one(
+    controller, agent, diagnose, show, num_nodes, kind
+):
+    nodes = [agent(f"node-{n}", slots=1) for n in range(num_nodes)]
+    made = diagnose(repeats=2, steps=40).json()
+    controller.tick()
+    for _ in range(10):
+        placed = [(n, a) for n in nodes for a in n.poll().values() if a.desired != "stop"]
+        placed.sort(key=lambda pair: pair[1].spec.node_rank)
+        assert len(placed) == 2
+        for rank, (node, allocation) in enumerate(placed):
+            node.get_ready(allocation.spec.allocation_id, port=29500 if rank == 0 else None)
+        controller.tick()
+        for rank, (node, allocation) in enumerate(placed):
+            allocation_id, probe = allocation.spec.allocation_id, allocation.spec.hparams["probe"]
+            node.run(allocation_id)
+            worker = WorkerRecord(
+                local_rank=0, rank=rank, world_size=2, node_rank=rank, pid=7, host="h",
+                master_addr="m", master_port=1,
+            )  # fmt: skip
+            node.send(allocation_id, worker, _waiting(rank, is_alone=probe.startswith("alone")))
+        for node, allocation in placed:
+            node.exit(allocation.spec.allocation_id)
+        late = placed[1][0].name
+        controller.tick()
+    controller.tick()
+    found = show(f"/diagnoses/{made['id']}")
+    assert (found["state"], found["verdict"]) == ("complete", "straggler")
+    (advice,) = found["advice"]
+    assert advice["kind"] == kind
+    avoids = f'resources.deny_nodes=["{late}"]'
+    assert advice["overrides"] == ([avoids] if kind == "avoid_node" else [])
+
+
+def _waiting(rank, *, is_alone):
+    """A step of 100 ms in which rank 0 waits 60 ms for rank 1, which computes that much longer."""
+    exposed = 2.0 if rank == 1 or is_alone else 62.0
+    values = {
+        "time/step_ms": 42.0 if is_alone else 100.0,
+        "time/forward_ms": 98.0 - exposed if not is_alone else 40.0,
+        "comm/exposed_ms": exposed,
+        "comm/world/exposed_ms": exposed,
+    }
+    return metrics_record({n: [(s, v) for s in STEPS] for n, v in values.items()}, rank=rank)
 
 
 def test_canceling_ends_the_probes(controller, node, diagnose, show, member_client):

@@ -10,18 +10,20 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
-from muster_server.db.models import DiagnosisRow, ExperimentRow, TrialRow, WorkerRow
+from muster_server.db.models import DiagnosisRow, ExperimentRow, NodeSlotRow, TrialRow, WorkerRow
 from muster_server.domain import diagnosis
 from muster_server.domain.diagnosis import Breakdown, Diagnosis, LeftOut, ProbeRun
 from muster_server.domain.diagnosis.planning import WARM_UP_STEPS
+from muster_server.domain.resources import request_from_config
+from muster_server.domain.room import num_fitting
 from muster_server.domain.states import TERMINAL_EXPERIMENT, TrialState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.base import Page
@@ -39,6 +41,7 @@ from .operations import Caller, note
 from .paging import decode_cursor, encode_cursor
 from .performance import MeasuredRows, newest_rows, process_groups
 from .probes import launch_probe
+from .scheduling_views import NODES, node_view
 from .throughput import samples_per_s
 from .trials import get_trial
 
@@ -360,14 +363,16 @@ def _judge(
 ) -> Diagnosis:
     config = experiment.config
     last = next((t for t in reversed(probe_trials(session, row)) if t.attempt_no), trial)
+    nodes = _nodes(session, last)
     return diagnosis.judge(
         runs,
         left_out=[LeftOut(**o) for o in row.plan["left_out"]],
         strategy=config["strategy"],
         prefetch=trial.hparams.get("prefetch", config["trainer"].get("prefetch", 0)),
         slots=config["resources"]["slots"],
-        nodes=_nodes(session, last),
+        nodes=nodes,
         denied=config["resources"]["deny_nodes"],
+        spare=_spare(session, config, set(nodes.values())),
     )
 
 
@@ -412,6 +417,24 @@ def _nodes(session: Session, trial: TrialRow) -> dict[int, str]:
         )
     )
     return {row.rank: row.node_name for row in found}
+
+
+def _spare(session: Session, config: Mapping[str, Any], names: Iterable[str]) -> set[str]:
+    """Nodes without which the cluster, were it empty, could train a configuration."""
+    request = request_from_config(config)
+    nodes = [node_view(row, ()) for row in session.execute(NODES)]
+    per_node = (
+        select(NodeSlotRow.node_id, func.count().label("num"))
+        .where(NodeSlotRow.slot_type == request.slot_type)
+        .group_by(NodeSlotRow.node_id)
+    )
+    slots = {row.node_id: row.num for row in session.execute(per_node)}
+    found = set()
+    for name in names:
+        without = replace(request, deny_nodes=(*request.deny_nodes, name))
+        if num_fitting(without, nodes, slots, at_most=1):
+            found.add(name)
+    return found
 
 
 def _baseline(session: Session, row: DiagnosisRow) -> float | None:

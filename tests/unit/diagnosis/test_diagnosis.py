@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -75,13 +75,20 @@ class Made:
         return found
 
 
-def judged(made: Made, *, prefetch: int = 0, nodes: Mapping[int, str] | None = None) -> Diagnosis:
+def judged(
+    made: Made,
+    *,
+    prefetch: int = 0,
+    nodes: Mapping[int, str] | None = None,
+    spare: Collection[str] = (),
+) -> Diagnosis:
     return judge(
         made.runs(),
         strategy=DDP,
         prefetch=prefetch,
         slots=2,
         nodes=nodes or {0: "node-1", 1: "node-2"},
+        spare=spare,
     )
 
 
@@ -154,9 +161,11 @@ def test_a_loader_that_is_slow_although_it_runs_ahead_is_no_case_for_more_of_it(
 
 def test_another_node_is_advised_where_there_is_one() -> None:
     slow = Made(compute=(80.0, 120.0))
-    (elsewhere,) = judged(slow).advice
+    (elsewhere,) = judged(slow, spare=["node-2"]).advice
     assert elsewhere.overrides == ('resources.deny_nodes=["node-2"]',)
-    (here,) = judged(slow, nodes={0: "node-1", 1: "node-1"}).advice
+    (nowhere,) = judged(slow, spare=["node-1"]).advice
+    assert (nowhere.kind, nowhere.overrides) == ("fix_rank", ())
+    (here,) = judged(slow, nodes={0: "node-1", 1: "node-1"}, spare=["node-1"]).advice
     assert (here.kind, here.overrides, here.is_bound) == ("fix_rank", (), True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,12 +55,14 @@ def advise(
     late: tuple[int, str | None] | None,
     nodes: Mapping[int, str],
     denied: Sequence[str] = (),
+    spare: Collection[str] = (),
 ) -> tuple[Advice, ...]:
     """The most useful first.
 
     without_sync, without_data: the step without that over the step as it is. bucket: the probe
     ("bucket:4") and likewise. optimizer: share of the step. late: the rank others wait for, and the
-    part of its step that is longer. Empty strategy: a script of the user's own.
+    part of its step that is longer. Empty strategy: a script of the user's own. spare: nodes that
+    the cluster could train it without.
     """
     found: list[Advice] = []
     if verdict == "communication":
@@ -74,7 +76,9 @@ def advise(
         else:
             found.append(_prefetch(without_data))
     if verdict == "straggler" and late is not None:
-        found.append(_straggler(late, shares["straggler"], nodes, denied if strategy else None))
+        found.append(
+            _straggler(late, shares["straggler"], nodes, denied, spare if strategy else ())
+        )
     if bucket is not None and bucket[1] is not None:
         gain = bucket[1].through(lambda r: 1 / r - 1)
         if gain.low >= WORTH:
@@ -173,13 +177,13 @@ def _straggler(
     late: tuple[int, str | None],
     share: Estimate,
     nodes: Mapping[int, str],
-    denied: Sequence[str] | None,
+    denied: Sequence[str],
+    spare: Collection[str],
 ) -> Advice:
-    """denied: nodes that are avoided already; None: nothing can be launched."""
     rank, part = late
     node = nodes.get(rank)
     others = {name for name in nodes.values() if name != node}
-    if node is not None and others and denied is not None:
+    if node is not None and node in spare and others:
         return Advice(
             kind="avoid_node",
             text=f"Run it without {node}, where rank {rank} is; that needs slots on another node as "

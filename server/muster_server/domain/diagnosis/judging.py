@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -109,6 +109,7 @@ def judge(
     slots: int,
     nodes: Mapping[int, str],
     denied: Sequence[str] = (),
+    spare: Collection[str] = (),
 ) -> Diagnosis:
     """What the probes say together.
 
@@ -119,7 +120,8 @@ def judge(
     most. compute: the rest.
 
     strategy, prefetch, slots: of the diagnosed document. nodes: rank → node's name.
-    denied: nodes that the document avoids already.
+    denied: nodes that the document avoids already. spare: nodes that the cluster could train it
+    without.
     """
     times: dict[str, list[float]] = {}
     for run in runs:
@@ -159,6 +161,7 @@ def judge(
         late=None if late.rank is None else (late.rank, late.part),
         nodes=nodes,
         denied=denied,
+        spare=spare,
     )
     return Diagnosis(
         verdict=verdict,
