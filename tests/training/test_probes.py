@@ -57,3 +57,24 @@ def test_alone_one_worker_has_its_own_share_of_the_batch(start: Start) -> None:
     assert not job.series("time/step_ms", 1)
     rate, step_ms = job.series("throughput/samples_per_s", 0), job.series("time/step_ms", 0)
     assert rate[STEPS] * step_ms[STEPS] / 1e3 == pytest.approx(32, rel=1e-6)
+
+
+def test_the_network_is_timed_when_the_last_step_is_done(start: Start) -> None:
+    document = {
+        "trainer": {
+            "model": "mlp", "steps": STEPS, "test": False, "validate_every": {"steps": 1000},
+            "options": {"width": 8, "time_network": True},
+        },
+        "resources": {"slots": 2},
+        "strategy": {"kind": "ddp"},
+    }  # fmt: skip
+    job = start("timed", workers=2, document=document)
+    job.wait()
+    for kind in ("all_reduce", "all_gather"):
+        times = [job.series(f"network/{kind}/{size}/ms") for size in (4096, 65536, 1048576)]
+        assert [list(t) for t in times] == [[STEPS]] * 3
+        assert 0 < times[0][STEPS] < times[2][STEPS]
+        assert not job.series(f"network/{kind}/4096/ms", 1)  # rank 0 says it for all
+    # It belongs to no step.
+    assert len(job.series("time/step_ms")) <= STEPS
+    assert max(job.series("comm/bytes").values()) < 65536

@@ -13,13 +13,18 @@ NEVER_STEPS = 2**31
 
 
 def probe_overrides(
-    config: Mapping[str, Any], hparams: Mapping[str, Any], *, name: str, num_steps: int
+    config: Mapping[str, Any],
+    hparams: Mapping[str, Any],
+    *,
+    purpose: Purpose,
+    name: str,
+    num_steps: int,
 ) -> list[str]:
     """What makes a short run with one trial of an experiment: overrides for its document.
 
     The training begins anew with the given hyperparameters. The built-in trainer takes `num_steps`
     steps, each of them a row, and does nothing that is no step: no validation, no test, no
-    checkpoint before its end. A script of its own decides by itself how long it runs. The budget of
+    checkpoint before its end; of a scaling report it times the network then. A script of its own decides by itself how long it runs. The budget of
     the experiment is not the probe's, and its own failures are not retried.
 
     config: the resolved document of the experiment.
@@ -49,4 +54,6 @@ def probe_overrides(
         changes["hyperparameters"] = {k: v for k, v in hparams.items() if k not in mine}
         changes |= {f"trainer.{key}": value for key, value in mine.items()}
         changes["trainer.options.rows_per_s"] = 0
+        if purpose == "scaling":
+            changes["trainer.options.time_network"] = True
     return [f"{path}={json.dumps(value)}" for path, value in changes.items()]

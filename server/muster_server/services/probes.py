@@ -37,7 +37,7 @@ def launch_probe(
     hparams: None: those of the source's best trial, or of its first one.
     Raises what create_experiment raises, naming keys of the source's document.
     """
-    body = _submission(session, source, overrides, name, num_steps, hparams)
+    body = _submission(session, source, overrides, purpose, name, num_steps, hparams)
     made = create_experiment(
         session,
         body,
@@ -55,6 +55,7 @@ def check_probe(
     source: ExperimentRow,
     overrides: Sequence[str],
     *,
+    purpose: Purpose,
     num_steps: int,
     now: dt.datetime,
     hparams: Mapping[str, Any] | None = None,
@@ -63,7 +64,7 @@ def check_probe(
 
     Raises InvalidRequest with every problem found.
     """
-    body = _submission(session, source, overrides, source.name, num_steps, hparams)
+    body = _submission(session, source, overrides, purpose, source.name, num_steps, hparams)
     resolved = resolve_submission(session, body, now=now)
     if resolved.config is None:
         raise invalid_document(resolved.problems)
@@ -74,12 +75,15 @@ def _submission(
     session: Session,
     source: ExperimentRow,
     overrides: Sequence[str],
+    purpose: Purpose,
     name: str,
     num_steps: int,
     hparams: Mapping[str, Any] | None,
 ) -> ExperimentIn:
     chosen = chosen_hparams(session, source) if hparams is None else hparams
-    shortened = probe_overrides(source.config, chosen, name=name, num_steps=num_steps)
+    shortened = probe_overrides(
+        source.config, chosen, purpose=purpose, name=name, num_steps=num_steps
+    )
     return as_submission(
         source, ForkIn(overrides=[*_found_batch(session, source), *shortened, *overrides])
     )

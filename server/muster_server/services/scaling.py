@@ -212,7 +212,10 @@ def _stored(point: Point) -> dict[str, Any]:
 def _restored(entry: dict[str, Any]) -> Point:
     run = entry["run"]
     if run is not None:
-        run = Run(**{**run, "transfers": tuple(Transfer(**t) for t in run["transfers"])})
+        lists = {
+            name: tuple(Transfer(**t) for t in run.get(name, ())) for name in ("transfers", "timed")
+        }
+        run = Run(**{**run, **lists})
     return Point(**{**entry, "run": run})
 
 
@@ -266,7 +269,12 @@ def _check(
         try:
             overrides = _overrides(session, experiment, slots, body.mode)
             probes.check_probe(
-                session, experiment, overrides, num_steps=body.steps + SKIPPED_STEPS, now=now
+                session,
+                experiment,
+                overrides,
+                purpose="scaling",
+                num_steps=body.steps + SKIPPED_STEPS,
+                now=now,
             )
         except Impossible as error:
             problems.append(FieldProblem("slots", f"{slots}: {error}", error.hint))

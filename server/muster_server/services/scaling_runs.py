@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import statistics
+from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -13,6 +16,8 @@ from muster_server.domain.cost_model.steps import Run
 from muster_server.schemas.performance import KindTrafficOut, RankStepsOut
 
 from .performance import trial_performance
+
+_TIMED = re.compile(r"network/(?P<kind>[a-z_]+)/(?P<bytes>\d{1,12})/ms", re.ASCII)
 
 
 def run_of(
@@ -45,7 +50,27 @@ def run_of(
         other_s=_mean(ranks, "time/checkpoint_ms", "time/other_ms", "pipeline/bubble_ms"),
         transfers=tuple(t for of in found.traffic if (t := transfer_of(of, backend=backend))),
         num_steps=min(r.num_rows for r in ranks),
+        timed=timed(trial.summary, size=size, backend=backend),
     )
+
+
+def timed(summary: Mapping[str, Any], *, size: int, backend: str) -> tuple[Transfer, ...]:
+    """What the workers were timed with, by the names that the trainer gives it:
+    "network/all_gather/65536/ms"."""
+    found = []
+    for name, entry in summary.items():
+        match = _TIMED.fullmatch(name)
+        if match is None or match["kind"] not in KINDS:
+            continue
+        kind, value = moved_as(match["kind"], backend), entry.get("last")
+        if isinstance(value, int | float) and value > 0 and size > 1:
+            found.append(
+                Transfer(
+                    kind=kind, size=size, count=1.0, num_bytes=float(match["bytes"]),
+                    transfer_s=value / 1e3,
+                )
+            )  # fmt: skip
+    return tuple(found)
 
 
 def transfer_of(traffic: KindTrafficOut, *, backend: str) -> Transfer | None:

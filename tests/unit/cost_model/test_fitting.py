@@ -92,6 +92,57 @@ def test_one_payload_in_one_group_does_not_tell_latency_from_bandwidth():
     assert fit.transfer_s(16, 1e6).value == pytest.approx(one[0].transfer_s)
 
 
+@settings(deadline=None, max_examples=50)
+@given(network=networks)
+def test_collectives_timed_by_themselves_tell_the_latency_that_one_payload_hides(network):
+    one = [t for t in transfers(network, sizes=(2,), payloads=(1e7,)) if t.kind == "all_reduce"]
+    timed = transfers(network, sizes=(2,), payloads=(4e3, 1e6), repeats=1)
+    fit = fit_network(one, timed)
+    assert fit.reason == ""
+    assert fit.latency_s.value == pytest.approx(network.latency_s, rel=1e-6)
+    assert fit.bandwidth_bytes_per_s.value == pytest.approx(network.bandwidth_bytes_per_s, rel=1e-6)
+    assert fit.num_transfers == len(one) + len(timed)
+    assert fit.error < 1e-6
+    # Many small messages: what the payload alone would have said is too little by far.
+    exact = collective_s("all_gather", 2, 1e6, network, count=100)
+    assert fit.transfer_s(100, 0.5e6).value == pytest.approx(exact, rel=1e-6)
+
+
+def test_what_was_sent_in_training_counts_for_the_bandwidth_all_the_same():
+    """With latency from the one, and the bandwidth of large messages from the other."""
+    alone = Network(latency_s=2e-4, bandwidth_bytes_per_s=1e9)
+    training = Network(latency_s=2e-4, bandwidth_bytes_per_s=4e8)
+    one = [t for t in transfers(training, sizes=(4,), payloads=(4e7,)) if t.kind == "all_reduce"]
+    fit = fit_network(one, transfers(alone, sizes=(4,), payloads=(4e3, 1e6)))
+    assert fit.bandwidth_bytes_per_s.value == pytest.approx(4e8, rel=1e-3)
+    assert fit.transfer_s(8 * 6, 8 * 2 * 3 / 4 * 4e7 / 8).value == pytest.approx(
+        one[0].transfer_s, rel=1e-6
+    )
+
+
+def test_transfers_of_several_sizes_need_nothing_timed_besides():
+    network = Network(latency_s=1e-3, bandwidth_bytes_per_s=1e8)
+    other = Network(latency_s=5e-3, bandwidth_bytes_per_s=1e7)
+    fit = fit_network(transfers(network), transfers(other))
+    assert fit.latency_s.value == pytest.approx(1e-3)
+
+
+def test_where_the_training_shows_no_transfers_the_timed_ones_are_all_there_is():
+    network = Network(latency_s=1e-3, bandwidth_bytes_per_s=1e8)
+    fit = fit_network([], transfers(network))
+    assert fit.latency_s.value == pytest.approx(1e-3)
+    assert fit.bandwidth_bytes_per_s.value == pytest.approx(1e8)
+
+
+def test_transfers_shorter_than_the_latency_timed_leave_it_unknown():
+    timed = transfers(Network(latency_s=5e-3, bandwidth_bytes_per_s=1e8), sizes=(2,))
+    network = Network(latency_s=1e-4, bandwidth_bytes_per_s=1e9)
+    one = [t for t in transfers(network, sizes=(2,), payloads=(2e4,)) if t.kind == "all_reduce"]
+    fit = fit_network(one, timed)
+    assert fit.latency_s is None
+    assert fit.reason
+
+
 def test_a_latency_too_small_to_be_seen_is_said_to_be_so():
     network = Network(latency_s=0.0, bandwidth_bytes_per_s=1e8)
     found = [fit_network(transfers(network, noise=0.05, seed=seed)) for seed in range(10)]

@@ -173,6 +173,8 @@ class TrainConfig:
     rows_per_s: float = 20.0
     """At most that many metric rows per worker and second; faster steps are averaged. 0: each."""
     measure_comm: bool = True
+    time_network: bool = False
+    """Say, after the last step, how long collectives of all workers take (see `network_times`)."""
     probe: Probe | None = None
     """A short training that shows what something costs; written as in probes.EXPECTED."""
     hold: Hold | None = None
@@ -227,7 +229,9 @@ _INTEGERS = {
 _OWN = {"model", "data"}
 OWN_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _SECTIONS: dict[str, type] = {"early_stopping": EarlyStopping, "validate_every": Every}
-_SWITCHES = {"augment", "save_best", "synthetic", "test", "nesterov", "decay_matrices_only"}
+_SWITCHES = {
+    "augment", "save_best", "synthetic", "test", "nesterov", "decay_matrices_only", "time_network",
+}  # fmt: skip
 _OPTIONAL = {"epochs", "steps", "reference_batch", "warmup_epochs", "batch_memory_gb"}
 _BELOW_1 = {"dropout", "momentum", "beta1", "beta2"}
 _AT_MOST_1 = {"final_lr_ratio", "decay_factor"}

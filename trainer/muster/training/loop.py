@@ -31,6 +31,7 @@ from muster.training import (
 )
 from muster.training.config import Every, Hold, TrainConfig
 from muster.training.data.ahead import fetch_ahead
+from muster.training.network_times import time_network
 from muster.training.saving.saver import Saver
 from muster.training.strategies import parts
 from muster.training.strategies.base import Place, Workload
@@ -208,6 +209,11 @@ def _train_and_save(
     timer.flush()
     if probe is not None and world_size > 1:
         dist.barrier()  # nobody leaves while another still trains
+    if config.time_network and probe is None and world_size > 1 and not stop:
+        with timer.pause():
+            times = time_network(device)
+        if rank == 0:
+            run.log(times, step=training.step)
     saver.finish()
     if stop:
         _say(run, f"stopped at step {training.step} of {num_steps}: {stop.reason}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,8 +112,12 @@ def t_quantile(freedom: int) -> float:
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
-def fit_network(transfers: Sequence[Transfer]) -> NetworkFit:
+def fit_network(transfers: Sequence[Transfer], timed: Sequence[Transfer] = ()) -> NetworkFit:
     """Latency and bandwidth that explain the measured transfers best.
+
+    timed: collectives of several sizes that the same workers were timed with, one at a time and with
+    nothing else to do. Where transfers do not determine the latency, it is what these say, and the
+    bandwidth what then explains the transfers. Without transfers both are of these.
 
     transfer = messages × latency + bytes on the link / bandwidth, for each kind of collective of
     each group and run, weighed by 1 / transfer: measurements are off by a share of themselves.
@@ -121,14 +125,60 @@ def fit_network(transfers: Sequence[Transfer]) -> NetworkFit:
     told from each other, or the latency comes out negative, bandwidth alone is fitted, with the
     latency in it.
     """
-    used = [
+    own = _fit(_telling(transfers))
+    if own.latency_s is not None or not timed:
+        return own
+    by_itself = _fit(_telling(timed))
+    if own.bandwidth_bytes_per_s is None:
+        return by_itself
+    latency = by_itself.latency_s
+    return own if latency is None else _with_latency(own, _telling(transfers), by_itself, latency)
+
+
+def _with_latency(
+    own: NetworkFit, used: Sequence[Transfer], by_itself: NetworkFit, latency: Estimate
+) -> NetworkFit:
+    """The bandwidth that explains the transfers with a given latency; `own` where they take no longer
+    than that."""
+    messages, sizes, seconds = _columns(used)
+    left = seconds - messages * latency.value
+    if (left <= 0).any():
+        return own
+    alone = _least_squares((sizes / seconds)[:, None], left / seconds)
+    assert alone is not None, "one column that is not zero has full rank"
+    (slowness,), covariance = alone
+    widened = np.zeros((2, 2))
+    widened[1, 1] = covariance[0, 0]
+    solved = np.array([latency.value, slowness]), widened
+    found = _network(solved, messages, sizes, seconds, reason="its latency is known otherwise")
+    return replace(
+        found,
+        latency_s=latency,
+        reason="",
+        num_transfers=len(used) + by_itself.num_transfers,
+        covariance=(by_itself.covariance[0], found.covariance[1], 0.0),
+    )
+
+
+def _telling(transfers: Sequence[Transfer]) -> list[Transfer]:
+    return [
         t for t in transfers if t.size > 1 and t.transfer_s > 0 and (t.num_bytes > 0 or t.count > 0)
     ]
+
+
+def _columns(used: Sequence[Transfer]) -> tuple[Array, Array, Array]:
+    """Messages, bytes on the link, seconds."""
+    return (
+        np.array([t.count * num_messages(t.kind, t.size) for t in used]),
+        np.array([link_bytes(t.kind, t.size, t.num_bytes) for t in used]),
+        np.array([t.transfer_s for t in used]),
+    )
+
+
+def _fit(used: Sequence[Transfer]) -> NetworkFit:
     if not used:
         return _unknown("No collective between workers was measured.", 0)
-    messages = np.array([t.count * num_messages(t.kind, t.size) for t in used])
-    sizes = np.array([link_bytes(t.kind, t.size, t.num_bytes) for t in used])
-    seconds = np.array([t.transfer_s for t in used])
+    messages, sizes, seconds = _columns(used)
     if not sizes.any():
         return _unknown("The collectives that were measured carry no bytes.", len(used))
     design = np.column_stack([messages, sizes]) / seconds[:, None]

@@ -49,6 +49,8 @@ class Run:
     transfers: tuple[Transfer, ...]
     num_steps: int
     """Rows behind these figures."""
+    timed: tuple[Transfer, ...] = ()
+    """Collectives that its workers were timed with when its steps were done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +123,9 @@ def fit_steps(runs: Sequence[Run]) -> StepModel:
         reasons.append(compute.reason)
     ratios = [r.compute_s / compute.seconds(r.samples).value for r in several] if alone else []
     contention = mean_of(ratios) or Estimate(value=1.0, low=1.0, high=1.0, n=0)
-    network = fit_network([t for r in several for t in r.transfers])
+    network = fit_network(
+        [t for r in several for t in r.transfers], [t for r in several for t in r.timed]
+    )
     if several and network.reason:
         reasons.append(network.reason)
     largest = max(runs, key=lambda r: r.size)
