@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,11 +102,38 @@ def test_collectives_timed_by_themselves_tell_the_latency_that_one_payload_hides
     assert fit.reason == ""
     assert fit.latency_s.value == pytest.approx(network.latency_s, rel=1e-6)
     assert fit.bandwidth_bytes_per_s.value == pytest.approx(network.bandwidth_bytes_per_s, rel=1e-6)
-    assert fit.num_transfers == len(one) + len(timed)
+    assert fit.num_transfers == len(one) + sum(t.kind == "all_reduce" for t in timed)
     assert fit.error < 1e-6
     # Many small messages: what the payload alone would have said is too little by far.
     exact = collective_s("all_gather", 2, 1e6, network, count=100)
     assert fit.transfer_s(100, 0.5e6).value == pytest.approx(exact, rel=1e-6)
+
+
+def test_a_kind_that_was_not_sent_weighs_as_much_more_as_it_took_by_itself():
+    """Gathers that fill a link less well than the all-reduces that the training sends."""
+    reduces = Network(latency_s=1e-3, bandwidth_bytes_per_s=1e8)
+    gathers = Network(latency_s=5e-4, bandwidth_bytes_per_s=0.7e8)
+    timed = [
+        t
+        for kind, network in (("all_reduce", reduces), ("all_gather", gathers))
+        for t in transfers(network, sizes=(2,), payloads=(4e3, 1e6))
+        if t.kind == kind
+    ]
+    # In training, everything takes a fifth longer.
+    one = [
+        replace(t, transfer_s=1.2 * t.transfer_s)
+        for t in transfers(replace(reduces, latency_s=0.0), sizes=(2,), payloads=(4e9,))
+        if t.kind == "all_reduce"
+    ]
+    fit = fit_network(one, timed)
+    assert fit.weights["all_gather"] == pytest.approx((0.5, 1 / 0.7))
+    assert "all_reduce" not in fit.weights
+    slowed = Network(latency_s=5e-4, bandwidth_bytes_per_s=0.7e8 / 1.2)
+    wanted = collective_s("all_gather", 2, 1e7, slowed, count=10)
+    found = fit.transfer_s(*fit.counted("all_gather", 10, 0.5e7)).value
+    assert found == pytest.approx(wanted, rel=0.01)
+    # Of several kinds in training nothing is known that would part them.
+    assert fit_network(transfers(reduces), timed).weights == {}
 
 
 def test_what_was_sent_in_training_counts_for_the_bandwidth_all_the_same():

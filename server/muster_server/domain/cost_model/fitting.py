@@ -6,8 +6,8 @@ Ordinary linear least squares; what is uncertain about a figure is Student's t a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,13 @@ class NetworkFit:
     """Median of |fitted - measured| / measured; None without bandwidth."""
     covariance: Spread = (0.0, 0.0, 0.0)
     """Of latency in s and of slowness in s/byte."""
+    weights: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Kind → how many times as long as said above a message, and a byte, of that kind take. Absent: 1."""
+
+    def counted(self, kind: str, messages: float, num_bytes: float) -> tuple[float, float]:
+        """Messages and bytes of a kind, as so many of the kind that latency and bandwidth are of."""
+        per_message, per_byte = self.weights.get(kind, (1.0, 1.0))
+        return messages * per_message, num_bytes * per_byte
 
     def transfer_s(self, messages: float, num_bytes: float) -> Estimate | None:
         """Seconds for so many messages and so many bytes on the link; None without bandwidth."""
@@ -116,8 +123,10 @@ def fit_network(transfers: Sequence[Transfer], timed: Sequence[Transfer] = ()) -
     """Latency and bandwidth that explain the measured transfers best.
 
     timed: collectives of several sizes that the same workers were timed with, one at a time and with
-    nothing else to do. Where transfers do not determine the latency, it is what these say, and the
-    bandwidth what then explains the transfers. Without transfers both are of these.
+    nothing else to do. Where transfers do not determine the latency, it is what these say of the same
+    kind, and the bandwidth what then explains the transfers. Without transfers both are of these.
+    Other kinds than the one that was sent weigh as their latency and slowness do, each fitted to the
+    timed ones by itself: not every kind fills a link as well as the others.
 
     transfer = messages × latency + bytes on the link / bandwidth, for each kind of collective of
     each group and run, weighed by 1 / transfer: measurements are off by a share of themselves.
@@ -125,14 +134,32 @@ def fit_network(transfers: Sequence[Transfer], timed: Sequence[Transfer] = ()) -
     told from each other, or the latency comes out negative, bandwidth alone is fitted, with the
     latency in it.
     """
-    own = _fit(_telling(transfers))
-    if own.latency_s is not None or not timed:
+    used = _telling(transfers)
+    own = _fit(used)
+    if not timed:
         return own
-    by_itself = _fit(_telling(timed))
-    if own.bandwidth_bytes_per_s is None:
-        return by_itself
-    latency = by_itself.latency_s
-    return own if latency is None else _with_latency(own, _telling(transfers), by_itself, latency)
+    kinds = {t.kind for t in used} or {"all_reduce"}
+    reference = kinds.pop() if len(kinds) == 1 else ""
+    of_kind: dict[str, NetworkFit] = {}
+    for kind in sorted({t.kind for t in timed}):
+        of_kind[kind] = _fit(_telling([t for t in timed if t.kind == kind]))
+    known = {k: (f.latency_s, f.bandwidth_bytes_per_s) for k, f in of_kind.items()}
+    base = known.get(reference, (None, None))
+    by_itself = of_kind[reference] if base[0] is not None else _fit(_telling(timed))
+    found = own
+    if own.latency_s is None:
+        if own.bandwidth_bytes_per_s is None:
+            found = by_itself
+        elif by_itself.latency_s is not None:
+            found = _with_latency(own, used, by_itself, by_itself.latency_s)
+    if found.latency_s is None or base[0] is None or base[1] is None:
+        return found
+    weights = {
+        kind: (latency.value / base[0].value, base[1].value / bandwidth.value)
+        for kind, (latency, bandwidth) in known.items()
+        if kind != reference and latency is not None and bandwidth is not None
+    }
+    return replace(found, weights=weights)
 
 
 def _with_latency(

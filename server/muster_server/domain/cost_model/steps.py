@@ -216,8 +216,12 @@ def _communication(model: StepModel, size: int, network: Network | None) -> Esti
     messages = num_bytes = 0.0
     for transfer in model.pattern:
         n = size if transfer.size == model.largest else transfer.size
-        messages += transfer.count * num_messages(transfer.kind, n)
-        num_bytes += link_bytes(transfer.kind, n, transfer.num_bytes)
+        own = (
+            transfer.count * num_messages(transfer.kind, n),
+            link_bytes(transfer.kind, n, transfer.num_bytes),
+        )
+        counted = model.network.counted(transfer.kind, *own)
+        messages, num_bytes = messages + counted[0], num_bytes + counted[1]
     if network is not None:
         seconds = messages * network.latency_s + num_bytes / network.bandwidth_bytes_per_s
         error = (model.network.error or 0.0) * seconds
