@@ -60,10 +60,20 @@ def test_a_probe_is_a_short_run_with_the_hyperparameters_of_the_best_trial(
 def test_a_probe_that_cannot_work_is_refused_with_the_key(database, source):
     with database.transaction() as session:
         row = session.get_one(ExperimentRow, source)
-        config = check_probe(session, row, ["resources.slots=1"], num_steps=5, now=NOW)
+        config = check_probe(
+            session, row, ["resources.slots=1"], purpose="scaling", num_steps=5, now=NOW
+        )
         assert config["resources"]["slots"] == 1
+        assert config["trainer"]["options"] == {"rows_per_s": 0, "time_network": True}
+        other = check_probe(session, row, [], purpose="diagnose", num_steps=5, now=NOW)
+        assert other["trainer"]["options"] == {"rows_per_s": 0}
         with pytest.raises(InvalidRequest) as refused:
             check_probe(
-                session, row, ["strategy.kind=ps", "resources.slots=1"], num_steps=5, now=NOW
+                session,
+                row,
+                ["strategy.kind=ps", "resources.slots=1"],
+                purpose="scaling",
+                num_steps=5,
+                now=NOW,
             )
     assert [f.path for f in refused.value.fields] == ["resources.slots"]

@@ -73,7 +73,7 @@ def test_the_network_is_timed_when_the_last_step_is_done(start: Start) -> None:
     for kind in ("all_reduce", "all_gather"):
         times = [job.series(f"network/{kind}/{size}/ms") for size in (4096, 65536, 1048576)]
         assert [list(t) for t in times] == [[STEPS]] * 3
-        assert 0 < times[0][STEPS] < times[2][STEPS]
+        assert all(t[STEPS] > 0 for t in times)
         assert not job.series(f"network/{kind}/4096/ms", 1)  # rank 0 says it for all
     # It belongs to no step.
     assert len(job.series("time/step_ms")) <= STEPS
