@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from muster.testing.jobs import Job, Start
+from muster.training.network_times import KINDS, metric
+from muster_server.services.scaling_runs import timed
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 STEPS = 6
@@ -78,3 +80,13 @@ def test_the_network_is_timed_when_the_last_step_is_done(start: Start) -> None:
     # It belongs to no step.
     assert len(job.series("time/step_ms")) <= STEPS
     assert max(job.series("comm/bytes").values()) < 65536
+
+
+def test_a_report_reads_what_the_trainer_has_timed_by_the_same_names() -> None:
+    times = {metric(kind, 4096): {"last": 2.5} for kind in KINDS}
+    summary = {**times, "train/loss": {"last": 1.0}, "network/luck/4096/ms": {"last": 1.0}}
+    found = timed(summary, size=2, backend="gloo")
+    assert [(t.kind, t.size, t.num_bytes, t.transfer_s) for t in found] == [
+        (kind, 2, 4096.0, 0.0025) for kind in KINDS
+    ]
+    assert timed(summary, size=1, backend="gloo") == ()  # of one worker nothing is sent
