@@ -159,8 +159,12 @@ def _print_model(model: dict[str, Any]) -> None:
     if bandwidth is not None:
         millions = {k: v if k == "n" or v is None else v / 1e6 for k, v in bandwidth.items()}
         say(
-            f"Network, from {bandwidth['n']} transfers: {_figure(millions)} MB/s"
-            + ("." if latency is None else f", {_figure(latency)} µs per message.")
+            f"Network: {_figure(millions)} MB/s (n={bandwidth['n']})"
+            + (
+                "."
+                if latency is None
+                else f", {_figure(latency)} µs per message (n={latency['n']})."
+            )
         )
     if model["step_error"] is not None:
         say(f"The model is off by {model['step_error']:.1%} of the measured steps on average.")
