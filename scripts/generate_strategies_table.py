@@ -6,14 +6,17 @@ import re
 from pathlib import Path
 
 from muster.testing.strategies import CASES, Case
+from muster.training.config import TrainConfig
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "concepts"
 TARGET = FOLDER / "strategies.md"
 TRANSLATION = FOLDER / "strategies.zh-CN.md"
 BEGIN, END = "<!-- strategies table -->\n", "<!-- end of strategies table -->"
-HEAD = ("workers", "`strategy`", "tolerance", "continued")
+HEAD = ("workers", "`strategy`", "optimizer", "tolerance", "continued")
+DEFAULT_OPTIMIZER = TrainConfig.optimizer
 CHINESE = {
     "workers": "工作进程",
+    "optimizer": "优化器",
     "tolerance": "容差",
     "continued": "继续训练",
     "equal": "完全相同",
@@ -49,7 +52,9 @@ def _row(case: Case, words: dict[str, str]) -> tuple[str, ...]:
     if case.origin is not None:
         origin = next(c for c in CASES if c.name == case.origin)
         resumed = f"{words.get('from', 'from')} `{origin.strategy['kind']}`"
-    return str(case.world), f"`{said}`", words.get(tolerance, tolerance), resumed
+    optimizer = case.trainer.get("optimizer", DEFAULT_OPTIMIZER)
+    tolerance = words.get(tolerance, tolerance)
+    return str(case.world), f"`{said}`", f"`{optimizer}`", tolerance, resumed
 
 
 TRANSLATED = {TRANSLATION: translate}

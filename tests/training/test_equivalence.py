@@ -65,7 +65,7 @@ def test_the_same_global_batch_gives_the_same_training(start: Start) -> None:
     assert last == pytest.approx(first, rel=RELATIVE)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, 2, 4])
 def test_killed_and_resumed_equals_uninterrupted(start: Start, workers: int) -> None:
     def settings(**options: Any) -> dict[str, Any]:
         # Dropout, so that the generators' states matter; mid-epoch checkpoints, so that the

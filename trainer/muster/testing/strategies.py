@@ -51,6 +51,8 @@ CASES = [
     ),
     Case("single-sgd", 1, {"kind": "single"}, 0.0, SGD, reference="single-sgd"),
     Case("ddp", 2, {"kind": "ddp"}),
+    # With more than two workers the order in which they are added up shows in the last bits.
+    Case("ddp-of-four", 4, {"kind": "ddp", "bucket_mb": 0.01}),
     Case("ddp-accumulate", 2, {"kind": "ddp", "accumulate": 2, "bucket_mb": 0.01}),
     Case(
         "ddp-found-batch",
@@ -65,7 +67,9 @@ CASES = [
     Case("ddp-bf16", 2, {"kind": "ddp", "precision": "bf16"}, 2e-2),
     Case("ddp-fp16", 2, {"kind": "ddp", "precision": "fp16"}, 1e-2),
     Case("zero1", 2, {"kind": "zero1"}),
+    Case("zero1-of-four", 4, {"kind": "zero1"}),
     Case("fsdp", 2, {"kind": "fsdp"}),
+    Case("fsdp-of-four", 4, {"kind": "fsdp"}),
     Case("fsdp-accumulate", 2, {"kind": "fsdp", "accumulate": 2, "reshard": False}),
     Case(
         "fsdp-clipped",

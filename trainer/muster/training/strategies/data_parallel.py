@@ -4,9 +4,11 @@ Split: the batch. Sent: gradients, one all-reduce per bucket, while backward sti
 layers before it. In memory on each worker: the whole model, its gradients and optimizer state.
 """
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
@@ -35,12 +37,32 @@ def send_bf16(
     return gradient
 
 
+class FixedBuckets(DistributedDataParallel):
+    """DDP whose buckets are the same from a process's first step on: parameters from the last
+    defined to the first, which is about the order in which backward yields their gradients.
+
+    DDP itself sends one bucket in the first step after every start, and from then on buckets in the
+    order in which it saw gradients arrive. With three or more workers the place of a number in its
+    bucket decides in which order workers are added up, so the first step after a resume would differ
+    in its last bits from the same step of a training that was not interrupted.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Its own order counts as seen: the first forward makes the buckets.
+        self.reducer._push_all_rebuilt_params()
+
+    def _build_params_for_reducer(self) -> tuple[list[nn.Parameter], list[bool]]:
+        parameters, expect_sparse = super()._build_params_for_reducer()  # type: ignore[no-untyped-call]
+        return parameters[::-1], expect_sparse[::-1]
+
+
 class DataParallel(Strategy):
     """DistributedDataParallel around the model."""
 
     def share(self) -> None:
         device = self.place.device
-        self._parallel = DistributedDataParallel(
+        self._parallel = FixedBuckets(
             self.module,
             device_ids=[device.index] if device.type == "cuda" else None,
             bucket_cap_mb=self.options.bucket_mb,
