@@ -5837,6 +5837,8 @@ export interface components {
             search_cost: components["schemas"]["SearchCostOut"] | null;
             /** Valid */
             valid: boolean;
+            /** Warnings */
+            warnings: components["schemas"]["FieldError"][];
         };
         /**
          * ProbeOut

@@ -64,6 +64,8 @@ class PreviewOut(Output):
 
     valid: bool
     errors: list[FieldError]
+    warnings: list[FieldError]
+    """What may be regretted although it is valid; [] when it is not."""
     config: dict[str, Any] | None
     """Resolved document; null when invalid."""
     origins: dict[str, str]

@@ -37,6 +37,7 @@ def preview_experiment(
         return PreviewOut(
             valid=False,
             errors=[field_error(p) for p in resolved.problems],
+            warnings=[],
             config=None,
             origins={},
             num_trials=None,
@@ -70,6 +71,7 @@ def preview_experiment(
     return PreviewOut(
         valid=True,
         errors=[],
+        warnings=[field_error(p) for p in resolved.warnings],
         config=config,
         origins=resolved.origins,
         num_trials=spec.trials,

@@ -325,6 +325,9 @@ def _print_preview(preview: dict[str, Any]) -> None:
         if count is not None
         else "Valid."
     )
+    if preview.get("warnings"):
+        say("warning:")
+        print_fields(preview["warnings"])
     if preview["concurrent"] is not None and count != 1:
         out.print(f"At once: {preview['concurrent']} ({preview['concurrent_from']}).")
     for planned in preview["sampled_trials"]:

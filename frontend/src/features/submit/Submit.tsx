@@ -220,6 +220,23 @@ function costRows(t: TFunction, cost: NonNullable<Preview["search_cost"]>): [str
   return rows;
 }
 
+/** Errors or warnings of a document, each with the path it is about. */
+function Remarks({ remarks, testId, onPath }: { remarks: FieldError[]; testId: string; onPath: (path: string) => void }) {
+  const { t } = useTranslation();
+  return (
+    <ul className={css["errors"]} data-testid={testId}>
+      {remarks.map((remark) => (
+        <li key={`${remark.path}:${remark.message}`}>
+          <button type="button" onClick={() => onPath(remark.path)}>
+            {remark.path || t("submit.documentItself")}
+          </button>
+          <div><FieldMessage error={remark} /></div>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; errors: FieldError[]; takes: React.ReactNode; onError: (path: string) => void }) {
   const { t } = useTranslation();
   const names = [...new Set(preview.sampled_trials.flatMap((trial) => Object.keys(trial.hparams)))];
@@ -227,20 +244,16 @@ function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; er
     <>
       {errors.length > 0 ? (
         <Section title={t("submit.errors", { count: errors.length })}>
-          <ul className={css["errors"]} data-testid="errors">
-            {errors.map((error) => (
-              <li key={`${error.path}:${error.message}`}>
-                <button type="button" onClick={() => onError(error.path)}>
-                  {error.path || t("submit.documentItself")}
-                </button>
-                <div><FieldMessage error={error} /></div>
-              </li>
-            ))}
-          </ul>
+          <Remarks remarks={errors} testId="errors" onPath={onError} />
         </Section>
       ) : null}
       {preview.valid ? (
         <>
+          {preview.warnings.length > 0 ? (
+            <Section title={t("submit.warnings", { count: preview.warnings.length })}>
+              <Remarks remarks={preview.warnings} testId="warnings" onPath={onError} />
+            </Section>
+          ) : null}
           <div data-testid="fits">
             <Notice tone={preview.fits_now ? "ok" : "warn"} title={t(preview.fits_now ? "submit.fits" : "submit.waits")}>
               <Reason text={preview.fit_reason} parts={preview.fit_parts} />

@@ -19,6 +19,8 @@ export const submit = {
     editor: "Experiment document (YAML)",
     draft: "The draft is kept in this browser. Ctrl Enter submits. Escape, then Tab leaves the editor.",
     documentItself: "document",
+    warnings_one: "{{count}} warning",
+    warnings_other: "{{count}} warnings",
     errors_one: "{{count}} problem",
     errors_other: "{{count}} problems",
     fits: "It fits now.",

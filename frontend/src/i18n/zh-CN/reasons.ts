@@ -83,6 +83,7 @@ export const parts: Readonly<Record<string, string>> = {
   "field.no_effect": "在这里不起作用：",
   "field.no_such": "不存在：",
   "field.beside": "两者只能写一个：",
+  "warning.async_adaptive": "每个微批次或每个梯度都会更新一次，而 {{optimizer}} 使每次更新都有完整一步那么大，曲线会与单进程的不同",
   /** What has no code of its own. */
   "field.unusable": "不能这样写：",
 };

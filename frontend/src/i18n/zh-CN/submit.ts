@@ -19,6 +19,8 @@ export const submit: Same<typeof english> = {
     editor: "实验文档（YAML）",
     draft: "草稿保存在此浏览器中。Ctrl Enter 提交；先按 Escape 再按 Tab 离开编辑器。",
     documentItself: "文档",
+    warnings_one: "{{count}} 个警告",
+    warnings_other: "{{count}} 个警告",
     errors_one: "{{count}} 个问题",
     errors_other: "{{count}} 个问题",
     fits: "现在即可运行。",

@@ -16,7 +16,7 @@ from muster_server.domain.search.spec import Rule
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document
 
-from . import checks, entrypoints
+from . import checks, entrypoints, warnings
 from .explaining import explain
 from .overrides import apply_overrides
 from .reading import Unreadable, read_document
@@ -35,6 +35,8 @@ class Resolved:
     origins: dict[str, str] = field(default_factory=dict)
     """Dotted path of every leaf → document | override | default."""
     problems: tuple[FieldProblem, ...] = ()
+    warnings: tuple[FieldProblem, ...] = ()
+    """What may be regretted although it is valid; () beside problems."""
 
 
 def resolve(text: str, overrides: Sequence[str] = ()) -> Resolved:
@@ -53,7 +55,11 @@ def resolve(text: str, overrides: Sequence[str] = ()) -> Resolved:
         return Resolved(problems=tuple(problems[:MAX_PROBLEMS]))
     config = document.model_dump(mode="json", by_alias=True)
     _fill_in(config, parameters)
-    return Resolved(config=config, origins=dict(_origins(config, raw, overridden)))
+    return Resolved(
+        config=config,
+        origins=dict(_origins(config, raw, overridden)),
+        warnings=tuple(warnings.warn(document, parameters)),
+    )
 
 
 def search_spec(config: dict[str, Any]) -> SearchSpec:
