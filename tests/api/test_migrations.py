@@ -32,12 +32,40 @@ def test_there_is_one_head():
 
 
 def test_models_and_migrations_agree(migrated: Database):
+    assert differences(migrated) == [], "see migrations/README.md"
+
+
+def differences(database: Database) -> list[object]:
+    """What Alembic would change to make the tables those of the models."""
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    with migrated.engine.connect() as connection:
+    with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, Base.metadata) == [], "see migrations/README.md"
+        return list(compare_metadata(context, Base.metadata))
+
+
+def test_what_a_database_of_the_second_revision_lacks_is_repaired(migrated: Database):
+    downgrade(migrated, "0002")
+    with migrated.engine.connect().execution_options(muster_write=True) as connection:
+        for statement in (
+            "DROP TABLE schedules",
+            "DROP TABLE cluster_identity",
+            "ALTER TABLE attempts DROP COLUMN stuck_reason",
+            "DROP INDEX ix_allocations_held",
+            "DROP INDEX ix_nodes_next_credential_hash",
+            "CREATE TABLE node_pairs (node_a VARCHAR(32) NOT NULL)",
+            "ALTER TABLE attempts ADD COLUMN preflight INTEGER",
+            PROJECT.format(zone=""),
+        ):
+            connection.exec_driver_sql(statement)
+        connection.commit()
+    assert differences(migrated)
+    upgrade(migrated)
+    assert differences(migrated) == []
+    with migrated.read() as session:
+        assert [project.name for project in session.scalars(select(ProjectRow))] == ["p"]
+        assert len(session.scalars(select(ClusterIdentityRow)).one().id) == 16
 
 
 def test_downgrade_removes_every_table_and_upgrade_restores_them(migrated: Database):

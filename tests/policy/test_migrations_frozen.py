@@ -1,0 +1,39 @@
+"""Revisions that exist are never edited: databases have run them, and would not run them again."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+VERSIONS = Path(__file__).resolve().parents[2] / "migrations" / "versions"
+DIGESTS = {
+    "0001_initial.py": "9264bf49edcf20fe82caea54a93dcf776a9734a572f57376160de8314211aaf5",
+    "0002_control_plane.py": "2c3945944b85a4d58d72d96d452f84b8dcabb6fbc3611e31597e6f229564b4a4",
+    "0003_repair.py": "d60817c1f0285a041d1af7c10de12044bac0ec700af15a1b610a2d92e2ce206b",
+}
+"""SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
+
+
+def test_revisions_are_as_they_were_when_they_were_added() -> None:
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in _revisions()}
+    edited = [name for name, digest in DIGESTS.items() if found.get(name) != digest]
+    assert not edited, (
+        f"{', '.join(edited)}: edited or removed. Databases that have run a revision never run it "
+        "again, so they would lack the change. Restore the file, and put the change into a new "
+        "revision: see migrations/README.md"
+    )
+
+
+def test_every_revision_is_held() -> None:
+    missing = [path.name for path in _revisions() if path.name not in DIGESTS]
+    assert not missing, f"add the SHA-256 of {', '.join(missing)} to DIGESTS in {__file__}"
+
+
+def test_revisions_do_not_use_the_models() -> None:
+    """A revision makes the tables of its time; the models are those of today."""
+    users = [path.name for path in _revisions() if "muster_server" in path.read_text()]
+    assert not users, f"{', '.join(users)}: say what the tables are in the revision itself"
+
+
+def _revisions() -> list[Path]:
+    return sorted(VERSIONS.glob("*.py"))
