@@ -17,7 +17,7 @@ hyperparameters:
   lr: {log: [1e-4, 1e-1]}
   weight_decay: {uniform: [0, 1]}
   optimizer: {choice: [adamw, sgd]}
-  momentum: {uniform: [0, 1], when: {optimizer: sgd}}
+  momentum: {uniform: [0, 0.99], when: {optimizer: sgd}}
 search: {method: random, metric: val/loss, goal: min, trials: 40, concurrent: 40}
 """
 
@@ -66,17 +66,17 @@ def test_the_front_is_made_of_trials_that_have_ended_well(member_client, databas
         "search.metric=null",
         "search.goal=null",
         "search.trials=5",
-        "search.objectives=[{metric: loss, goal: min}, {metric: accuracy, goal: max}]",
+        "search.objectives=[{metric: val/loss, goal: min}, {metric: val/accuracy, goal: max}]",
     )
     values = [(0.5, 0.9), (0.4, 0.8), (0.6, 0.8), (0.1, 1.0), (0.3, "NaN")]
     with database.transaction() as session:
         for trial, (loss, accuracy) in zip(session.scalars(select(TrialRow)), values, strict=True):
             trial.state = "FAILED" if loss == 0.1 else "COMPLETED"
-            trial.summary = {"loss": {"last": loss}, "accuracy": {"last": accuracy}}
+            trial.summary = {"val/loss": {"last": loss}, "val/accuracy": {"last": accuracy}}
     found = member_client.get(f"/api/v1/experiments/{experiment_id}/search/results").json()
-    assert (found["metric_name"], found["metric_goal"]) == ("loss", "min")
+    assert (found["metric_name"], found["metric_goal"]) == ("val/loss", "min")
     assert found["objectives"][1] == {
-        "metric": "accuracy",
+        "metric": "val/accuracy",
         "goal": "max",
         "values": [0.9, 0.8, 0.8, 1.0, "NaN"],
     }

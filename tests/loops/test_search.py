@@ -500,7 +500,8 @@ def test_a_member_that_has_given_up_its_slots_is_heard_of_with_its_checkpoint(da
 def test_a_trial_that_ends_is_heard_of_with_all_its_objectives(database, submit):
     submit("""
 name: two
-trainer: {}
+entrypoint: train.py
+code: {installed: /srv/code}
 hyperparameters: {lr: {log: [1e-4, 1e-1]}}
 search: {method: random, trials: 2, objectives: [{metric: a, goal: min}, {metric: b, goal: max}]}
 """)

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from muster.training.config import ConfigError, EarlyStopping, Every
+from muster.training.config import ConfigError
+from muster.training.settings import EarlyStopping, Every
 from muster.training.watching import Watch, goal_of
 
 

@@ -254,16 +254,16 @@ def test_every_matrix_of_a_block_can_be_sharded_on_its_own() -> None:
 @pytest.mark.parametrize(
     ("trainer", "inputs", "message"),
     [
-        ({"model": "gpt"}, (1, 8, 8), "gpt reads texts, and data: digits holds images"),
+        ({"model": "gpt"}, (1, 8, 8), "gpt reads texts, and data: d:load holds images"),
         ({"model": "vit", "patch": 3}, (1, 8, 8), "patch: images of 8×8 cannot be cut .* of 3"),
-        ({"model": "vit", "heads": 5}, (1, 8, 8), "width: 32 cannot be divided by heads"),
-        ({"data": "shakespeare"}, (64,), "cnn reads images, and data: shakespeare holds texts"),
+        ({"model": "cnn"}, (64,), "cnn reads images, and data: d:load holds other samples"),
     ],
 )
-def test_a_model_that_cannot_take_the_data_is_refused(
+def test_a_model_that_cannot_take_data_of_ones_own_is_refused(
     trainer: dict[str, Any], inputs: tuple[int, ...], message: str
 ) -> None:
     from muster.training import models
 
+    config = resolve({"trainer": {**trainer, "data": "d:load"}}, {})
     with pytest.raises(ConfigError, match=message):
-        models.build(resolve({"trainer": trainer}, {}), inputs=inputs, classes=10)
+        models.build(config, inputs=inputs, classes=10)

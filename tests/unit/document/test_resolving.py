@@ -69,9 +69,9 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
         ),
         (
             "name: x\ntrainer: {early_stopping: {metric: val/score}}",
-            "trainer.early_stopping.goal",
-            "less or more val/score is better",
-            "goal: min",
+            "trainer.early_stopping.metric",
+            "val/score is no metric that the built-in trainer reports",
+            "val/loss, val/accuracy",
         ),
         (
             "name: x\ntrainer: {validate_every: {}}",

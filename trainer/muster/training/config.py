@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from muster.training import probes
+from muster.training import probes, settings
 from muster.training.probes import Probe
+from muster.training.settings import (
+    AUTO,
+    EarlyStopping,
+    Every,
+    LrScaling,
+    OptimizerName,
+    Schedule,
+)
 from muster.training.strategies.rules import Mesh, Options, Shape, problems
 
-Model = Literal["cnn", "gpt", "mlp", "resnet", "vit"]
-Data = Literal["digits", "shakespeare", "synthetic"]
-OptimizerName = Literal["adamw", "lamb", "lars", "radam", "sgd"]
-Schedule = Literal["constant", "cosine", "linear", "step"]
-LrScaling = Literal["none", "linear", "sqrt"]
 Phase = Literal["data_wait", "forward"]
-
-
-AUTO = "auto"
-"""As batch_size."""
 
 
 class ConfigError(ValueError):
@@ -36,32 +33,6 @@ class Inject:
     rank: int
     ms: float
     phase: Phase = "data_wait"
-
-
-@dataclass(frozen=True, kw_only=True)
-class EarlyStopping:
-    """End when validation has not become better for a while."""
-
-    metric: str = "val/loss"
-    goal: Literal["min", "max"] | None = None
-    """None: by the metric's name."""
-    patience: int = 3
-    """Validations in a row that are no better than the best one."""
-    min_delta: float = 0.0
-    """What does not differ by more than this is no better."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Every:
-    """A distance in steps or in epochs."""
-
-    steps: int | None = None
-    epochs: int | None = None
-
-    def is_due(self, step: int, steps_per_epoch: int) -> bool:
-        """Whether it is reached with `step` (1-based)."""
-        distance = self.steps or (self.epochs or 0) * steps_per_epoch
-        return distance > 0 and step % distance == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +55,9 @@ class TrainConfig:
     """Settings of one training. Any of them may also be a hyperparameter of the same name."""
 
     model: str = "cnn"
-    """One of Model, or `module:function` of one's own; see tasks/own.py."""
+    """One of settings.Model, or `module:function` of one's own; see tasks/own.py."""
     data: str = "digits"
-    """One of Data, or `module:function` of one's own."""
+    """One of settings.Data, or `module:function` of one's own."""
     epochs: int | None = None
     """Passes over the training data. Without epochs and steps: search.max_length, else 3 epochs."""
     steps: int | None = None
@@ -182,61 +153,6 @@ class TrainConfig:
     inject: list[Inject] = field(default_factory=list)
 
 
-_FROM_ELSEWHERE = {
-    "slots", "max_samples", "max_s", "strategy", "checkpoint_epochs", "checkpoint_steps", "checkpoint_async",
-    "measure_comm", "inject", "hold", "finds_batch_size",
-}  # fmt: skip
-"""Fields that are no hyperparameters."""
-_TUNABLE = {f.name for f in dataclasses.fields(TrainConfig)} - _FROM_ELSEWHERE
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "model": get_args(Model),
-    "data": get_args(Data),
-    "optimizer": get_args(OptimizerName),
-    "schedule": get_args(Schedule),
-    "lr_scaling": get_args(LrScaling),
-}
-_AT_LEAST: dict[str, float] = {
-    "epochs": 1,
-    "steps": 1,
-    "batch_size": 1,
-    "width": 1,
-    "depth": 1,
-    "heads": 1,
-    "context": 1,
-    "patch": 1,
-    "samples": 1,
-    "lr": 0,
-    "reference_batch": 1,
-    "beta1": 0,
-    "beta2": 0,
-    "trust": 0,
-    "final_lr_ratio": 0,
-    "decay_factor": 0,
-    "warmup_epochs": 0,
-    "momentum": 0,
-    "weight_decay": 0,
-    "warmup_steps": 0,
-    "dropout": 0,
-    "rows_per_s": 0,
-    "prefetch": 0,
-    "batch_memory_gb": 1e-6,
-}
-_INTEGERS = {
-    "epochs", "steps", "batch_size", "width", "depth", "heads", "context", "patch",
-    "samples", "warmup_steps", "reference_batch", "seed",
-    "prefetch",
-}  # fmt: skip
-_OWN = {"model", "data"}
-OWN_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
-_SECTIONS: dict[str, type] = {"early_stopping": EarlyStopping, "validate_every": Every}
-_SWITCHES = {
-    "augment", "save_best", "synthetic", "test", "nesterov", "decay_matrices_only", "time_network",
-}  # fmt: skip
-_OPTIONAL = {"epochs", "steps", "reference_batch", "warmup_epochs", "batch_memory_gb"}
-_BELOW_1 = {"dropout", "momentum", "beta1", "beta2"}
-_AT_MOST_1 = {"final_lr_ratio", "decay_factor"}
-
-
 def resolve(
     document: Mapping[str, Any], hparams: Mapping[str, Any], *, seed: int = 0
 ) -> TrainConfig:
@@ -282,6 +198,7 @@ def resolve(
     if hold is not None:
         values["hold"] = Hold(at=tuple(hold["at"]), unit=hold["unit"], for_s=hold["for_s"])
     config = _as_probe(TrainConfig(**values, inject=inject))
+    _check_together(config)
     _check_strategy(config, document.get("resources") or {})
     return config
 
@@ -308,45 +225,33 @@ def _flat(path: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _known(path: str) -> str:
     key = path.rpartition(".")[2]
-    if key in _TUNABLE:
+    fault = settings.unknown(key)
+    if fault is None:
         return key
-    near = difflib.get_close_matches(key, _TUNABLE, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(_TUNABLE))}"
-    raise ConfigError(f"{path}: the built-in trainer does not know {key!r}{hint}")
+    raise ConfigError(f"{path}: {fault.message}; {fault.hint}")
 
 
 def _checked(name: str, value: Any) -> Any:
-    if name in _OWN and isinstance(value, str) and OWN_FUNCTION.fullmatch(value):
-        return value
-    if name in _CHOICES:
-        if value not in _CHOICES[name]:
-            raise ConfigError(f"{name}: {value!r} is none of {', '.join(_CHOICES[name])}")
-        return value
-    if name in _SWITCHES:
-        if not isinstance(value, bool):
-            raise ConfigError(f"{name}: expected true or false, got {value!r}")
-        return value
-    if name == "probe":
-        return _probe(value)
-    if name == "decay_at":
-        return _shares(name, value)
-    if name in _SECTIONS:
-        return _section(name, value)
-    if value is None and name in _OPTIONAL:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"{name}: expected a number, got {value!r}")
-    if name in _INTEGERS:
-        if value != int(value):
-            raise ConfigError(f"{name}: expected a whole number, got {value!r}")
-        value = int(value)
-    if name in _AT_LEAST and not value >= _AT_LEAST[name]:
-        raise ConfigError(f"{name}: {value!r} is below {_AT_LEAST[name]:g}")
-    if name in _BELOW_1 and value >= 1:
-        raise ConfigError(f"{name}: {value!r} must be below 1")
-    if name in _AT_MOST_1 and value > 1:
-        raise ConfigError(f"{name}: {value!r} is above 1")
-    return value
+    """The value as TrainConfig has it."""
+    fault = settings.check(name, value)
+    if fault is not None:
+        raise ConfigError(f"{name}: {fault.message}" + (f"; {fault.hint}" if fault.hint else ""))
+    kind = settings.SETTINGS[name].kind
+    if value is None or isinstance(value, str):
+        return probes.parse(value) if kind == "probe" and value is not None else value
+    if kind == "whole":
+        return int(value)
+    if kind == "shares":
+        return tuple(float(share) for share in value)
+    return settings.SECTIONS[name](**value) if kind == "section" else value
+
+
+def _check_together(config: TrainConfig) -> None:
+    """What the server checks too, here with the trial's own hyperparameters."""
+    for rule in settings.RULES:
+        fault = rule.find({name: getattr(config, name) for name in rule.names})
+        if fault is not None:
+            raise ConfigError(f"{fault.name}: {fault.message}; {fault.hint}")
 
 
 def _strategy(given: Mapping[str, Any]) -> Options:
@@ -374,37 +279,6 @@ def _known_fields(path: str, given: Mapping[str, Any], kind: type) -> dict[str, 
         if key not in known:
             raise ConfigError(f"{path}.{key}: known are {', '.join(sorted(known))}")
     return dict(given)
-
-
-def _section(name: str, value: Any) -> Any:
-    """A mapping of the document, checked there when it came from there."""
-    if value is None:
-        return None
-    known = {f.name for f in dataclasses.fields(_SECTIONS[name])}
-    if not isinstance(value, Mapping) or set(value) - known:
-        raise ConfigError(f"{name}: expected a mapping with {', '.join(sorted(known))}")
-    return _SECTIONS[name](**value)
-
-
-def _shares(name: str, value: Any) -> tuple[float, ...]:
-    numbers = isinstance(value, list) and all(
-        isinstance(v, int | float) and not isinstance(v, bool) and 0 < v < 1 for v in value
-    )
-    if not numbers:
-        raise ConfigError(
-            f"{name}: expected shares of the training between 0 and 1, such as [0.5, 0.75], "
-            f"got {value!r}"
-        )
-    return tuple(float(v) for v in value)
-
-
-def _probe(value: Any) -> Probe | None:
-    if value is None:
-        return None
-    found = probes.parse(value) if isinstance(value, str) else None
-    if found is None:
-        raise ConfigError(f"probe: expected {probes.EXPECTED}, got {value!r}")
-    return found
 
 
 def _injections(value: Any) -> list[Inject]:

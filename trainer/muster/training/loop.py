@@ -29,10 +29,11 @@ from muster.training import (
     strategies,
     tasks,
 )
-from muster.training.config import Every, Hold, TrainConfig
+from muster.training.config import Hold, TrainConfig
 from muster.training.data.ahead import fetch_ahead
 from muster.training.network_times import time_network
 from muster.training.saving.saver import Saver
+from muster.training.settings import Every
 from muster.training.strategies import parts
 from muster.training.strategies.base import Place, Workload
 from muster.training.tasks import Task

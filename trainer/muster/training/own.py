@@ -13,7 +13,8 @@ from typing import Any
 
 from torch import nn
 
-from muster.training.config import OWN_FUNCTION, ConfigError
+from muster.training.config import ConfigError
+from muster.training.settings import OWN_FUNCTION
 
 
 def is_own(name: str) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from muster.training.config import ConfigError, EarlyStopping
+from muster.training.config import ConfigError
+from muster.training.settings import EarlyStopping
 
 MINIMISED = ("loss", "perplexity", "error")
 MAXIMISED = ("accuracy", "f1", "precision", "recall")

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from muster.training import settings
 from muster_server.schemas.base import SafeStr
 
 from .common import (
     MAX_SLOTS,
     Length,
     OrOwn,
-    Positive,
     Section,
 )
 
@@ -34,55 +34,60 @@ class EarlyStopping(Section):
     """What does not differ by more than this is no better."""
 
 
+def _in(name: str) -> Any:
+    """The range that the trainer itself allows."""
+    return Field(**settings.SETTINGS[name].limits)
+
+
 class Trainer(Section):
     """The built-in trainer: no code needed. Any of these may also be a hyperparameter of the same
     name, which then wins."""
 
-    model: Annotated[Literal["cnn", "gpt", "mlp", "resnet", "vit"], OrOwn] = "cnn"
+    model: Annotated[settings.Model, OrOwn] = "cnn"
     """Model to train; or `module:function` of your `code`, which is called with `inputs` and
     `classes` and gives a torch module."""
-    data: Annotated[Literal["digits", "shakespeare", "synthetic"], OrOwn] = "digits"
+    data: Annotated[settings.Data, OrOwn] = "digits"
     """Data set: images, or the text of `shakespeare`, which `gpt` needs; or `module:function` of
     your `code`, which gives the samples."""
-    epochs: Positive | None = None
+    epochs: Annotated[int, _in("epochs")] | None = None
     """Training length. Default: `search.max_length`, else 3 epochs."""
-    steps: Positive | None = None
+    steps: Annotated[int, _in("steps")] | None = None
     """Training length in optimizer steps, in place of `epochs`."""
-    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] | Literal["auto"] = 32
+    batch_size: Annotated[int, _in("batch_size")] | Literal["auto"] = 32
     """Samples per slot and micro-batch. Global batch = batch_size × `resources.slots` ×
     accumulate, also while an elastic trial runs on fewer slots. `auto`: the largest power of two
     that fits into every worker's memory, found when the training starts and kept when it goes on."""
-    batch_memory_gb: Annotated[float, Field(ge=1e-6, le=100_000)] | None = None
+    batch_memory_gb: Annotated[float, _in("batch_memory_gb")] | None = None
     """Of `batch_size: auto`: GB that a worker may take. Default: 0.8 of what its device, or its share
     of its node, has free."""
-    optimizer: Literal["adamw", "lamb", "lars", "radam", "sgd"] = "adamw"
+    optimizer: settings.OptimizerName = "adamw"
     """Optimizer; lars and lamb are for large global batches."""
-    lr: Annotated[float, Field(ge=0, le=1000)] = 2e-3
+    lr: Annotated[float, _in("lr")] = 2e-3
     """Learning rate."""
-    lr_scaling: Literal["none", "linear", "sqrt"] = "none"
+    lr_scaling: settings.LrScaling = "none"
     """How `lr` grows with the global batch: `linear` in proportion to it (the rule for sgd), `sqrt`
     with its square root."""
-    reference_batch: Positive | None = None
+    reference_batch: Annotated[int, _in("reference_batch")] | None = None
     """The global batch for which `lr` is right. Default: `batch_size`, that of a single slot."""
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    momentum: Annotated[float, _in("momentum")] = 0.9
     """Of sgd and lars."""
     nesterov: bool = False
     """Of sgd: Nesterov's momentum."""
-    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    beta1: Annotated[float, _in("beta1")] = 0.9
     """Of adamw, radam and lamb."""
-    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    beta2: Annotated[float, _in("beta2")] = 0.999
     """Of adamw, radam and lamb."""
-    trust: Annotated[float, Field(ge=0, le=1000)] = 1e-3
+    trust: Annotated[float, _in("trust")] = 1e-3
     """Of lars: share of a tensor's norm by which it may change in a step, at a learning rate of
     1."""
-    weight_decay: Annotated[float, Field(ge=0, le=1000)] = 0.01
+    weight_decay: Annotated[float, _in("weight_decay")] = 0.01
     """Weight decay."""
     decay_matrices_only: bool = False
     """No weight decay on biases and on the scales of norms."""
-    schedule: Literal["constant", "cosine", "linear", "step"] = "cosine"
+    schedule: settings.Schedule = "cosine"
     """Learning rate over time, after the warm-up; cosine and linear fall to `lr` ×
     `final_lr_ratio` at the last planned step."""
-    final_lr_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
+    final_lr_ratio: Annotated[float, _in("final_lr_ratio")] = 0.0
     """Of cosine and linear: what is left of the learning rate at the end."""
     decay_at: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], Field(max_length=100)] = [
         0.5,
@@ -90,24 +95,24 @@ class Trainer(Section):
     ]
     """Of step: shares of the training after which the learning rate is multiplied with
     `decay_factor`."""
-    decay_factor: Annotated[float, Field(ge=0, le=1)] = 0.1
+    decay_factor: Annotated[float, _in("decay_factor")] = 0.1
     """Of step."""
-    warmup_steps: Annotated[int, Field(ge=0, le=2**53)] = 0
+    warmup_steps: Annotated[int, _in("warmup_steps")] = 0
     """Steps over which the learning rate rises from 0."""
-    warmup_epochs: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    warmup_epochs: Annotated[float, _in("warmup_epochs")] | None = None
     """The same in epochs, in place of `warmup_steps`."""
-    width: Annotated[int, Field(ge=1, le=65_536)] = 32
+    width: Annotated[int, _in("width")] = 32
     """Channels of the first convolution, hidden units of the mlp, or size of what gpt and vit pass
     from block to block."""
-    depth: Annotated[int, Field(ge=1, le=1_000)] = 2
+    depth: Annotated[int, _in("depth")] = 2
     """Convolutions or residual blocks per resolution, hidden layers, or blocks of gpt and vit."""
-    heads: Annotated[int, Field(ge=1, le=1_024)] = 4
+    heads: Annotated[int, _in("heads")] = 4
     """Of each attention of gpt and vit; `width` has to be a multiple."""
-    context: Annotated[int, Field(ge=1, le=1_000_000)] = 64
+    context: Annotated[int, _in("context")] = 64
     """Tokens (bytes) that a sample of a text has and gpt sees."""
-    patch: Annotated[int, Field(ge=1, le=1_024)] = 2
+    patch: Annotated[int, _in("patch")] = 2
     """Pixels of a side of the squares that vit cuts images into."""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    dropout: Annotated[float, _in("dropout")] = 0.0
     """Share of activations dropped while training."""
     validate_every: Length | None = None
     """How often to look at the validation samples. Default: after each epoch. In any case at the
@@ -123,13 +128,13 @@ class Trainer(Section):
     """Random samples of the same shapes in place of the data, to see what the data cost."""
     augment: bool = False
     """Shift digits by up to one pixel."""
-    samples: Annotated[int, Field(ge=1, le=100_000_000)] = 4096
+    samples: Annotated[int, _in("samples")] = 4096
     """Size of the synthetic training set."""
-    prefetch: Annotated[int, Field(ge=0, le=64)] = 0
+    prefetch: Annotated[int, _in("prefetch")] = 0
     """Batches that a thread of each worker fetches ahead while a step computes; the samples and
     their order stay the same."""
     options: dict[SafeStr, Any] = {}
-    """Further settings of the trainer, checked when it starts (`{rows_per_s: 20}`)."""
+    """Further settings of the trainer (`{rows_per_s: 20}`)."""
 
 
 class Mesh(Section):

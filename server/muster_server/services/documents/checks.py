@@ -13,7 +13,7 @@ from muster_server.domain.search import UNITS, sampling
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document, Resources
 
-from .recipes import check_trainer, has_own_functions
+from .recipes import check_trainer, has_own_functions, shape_of
 from .searching import check_search
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -51,7 +51,7 @@ def check(document: Document, parameters: list[sampling.Parameter]) -> list[Fiel
         *_variables(document),
         *_budget(document),
         *_from(document),
-        *([] if document.trainer is None else check_trainer(document.trainer, parameters)),
+        *check_trainer(document, parameters),
     ]
 
 
@@ -157,21 +157,9 @@ def _strategy(document: Document) -> Iterator[FieldProblem]:
         slots=resources.slots,
         min_slots=resources.min_slots,
         slot_type=resources.slot_type,
-        shape=_shape(document),
+        shape=shape_of(document),
     ):
         yield FieldProblem(problem.path, problem.message, problem.hint)
-
-
-def _shape(document: Document) -> rules.Shape | None:
-    """What the document says of the model; nothing when that is searched over."""
-    trainer, searched = document.trainer, document.hyperparameters
-    if trainer is None or "model" in searched or "options" in searched:
-        return None
-    return rules.Shape(
-        model=trainer.model,
-        depth=None if "depth" in searched else trainer.depth,
-        heads=None if "heads" in searched else trainer.heads,
-    )
 
 
 def _elastic(resources: Resources) -> Iterator[FieldProblem]:

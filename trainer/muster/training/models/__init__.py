@@ -33,8 +33,6 @@ def build(config: TrainConfig, *, inputs: tuple[int, ...], classes: int) -> nn.M
         raise ConfigError(
             f"model: {config.model} reads {wanted}, and data: {config.data} holds {held}"
         )
-    if config.model in ("gpt", "vit") and width % config.heads:
-        raise ConfigError(f"width: {width} cannot be divided by heads, which is {config.heads}")
     if config.model == "gpt":
         return GPT(
             classes,
