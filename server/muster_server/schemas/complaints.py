@@ -40,7 +40,7 @@ _LIMITS = {
 }
 
 
-_UNION_MEMBER = re.compile(r"^(constrained-\w+|literal\[.*\])$")
+_UNION_MEMBER = re.compile(r"^(constrained-\w+|literal\[.*\]|\[\w+\])$")
 """pydantic's names of a union's members, which it puts behind the field's."""
 
 

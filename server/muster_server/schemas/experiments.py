@@ -82,6 +82,10 @@ class PreviewOut(Output):
     rungs: list[dict[str, Any]]
     """[{"bracket": 0, "units": 1, "max_trials": 8, "expected_trials": 8}, ...]; empty for methods that
     judge no trial before its end."""
+    perturbed: list[str]
+    """Method pbt: the hyperparameters that clones change; empty for other methods."""
+    copied: list[str]
+    """Method pbt: those that clones have from their parent, whose checkpoint they go on from."""
     search_cost: SearchCostOut | None
     """Null where `search.max_length` is not given, or the search is too large to be played."""
     plan: list[PlannedNode]

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from muster_server.domain.resources import count, request_from_config
 from muster_server.domain.saying import say
-from muster_server.domain.search import Searcher, SearchSpec
+from muster_server.domain.search import Searcher, SearchSpec, sampling
 from muster_server.schemas.base import field_error, parts_out
 from muster_server.schemas.experiments import (
     ExperimentIn,
@@ -46,6 +46,8 @@ def preview_experiment(
             concurrent_from="",
             sampled_trials=[],
             rungs=[],
+            perturbed=[],
+            copied=[],
             search_cost=None,
             plan=[],
             fits_now=False,
@@ -68,6 +70,7 @@ def preview_experiment(
     planned = None if is_external else plan_one(session, config, foresight, now=now)
     outside = say("placed.outside", "Its trials are run outside: no slots are used.")
     reason = planned.reason if planned else outside
+    perturbed, copied = _clones(spec)
     return PreviewOut(
         valid=True,
         errors=[],
@@ -80,6 +83,8 @@ def preview_experiment(
         concurrent_from=_concurrent_from(config, room),
         sampled_trials=[PlannedTrial(hparams=h) for h in searcher.preview(SAMPLED_TRIALS)],
         rungs=expected_rungs(played),
+        perturbed=perturbed,
+        copied=copied,
         search_cost=search_costs.expected_cost(session, config, played),
         plan=list(planned.nodes) if planned else [],
         fits_now=bool(planned.nodes) if planned else True,
@@ -97,6 +102,15 @@ def _concurrent_from(config: dict[str, Any], room: int | None) -> str:
     request = request_from_config(config)
     slots = count(request.slots, f"{request.slot_type} slot")
     return f"room for {count(room, 'trial')} of {slots} in pool {request.pool} now"
+
+
+def _clones(spec: SearchSpec) -> tuple[list[str], list[str]]:
+    """Of a population: names of the hyperparameters that clones change, and have as their parent."""
+    if spec.explore is None:
+        return [], []
+    searched = [p.name for p in sampling.parse_space(spec.space)[0] if p.kind != "const"]
+    changed = searched if spec.explore.names is None else list(spec.explore.names)
+    return changed, [name for name in searched if name not in changed]
 
 
 def expected_rungs(spec: SearchSpec) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from muster.training.config import ConfigError, TrainConfig
 from muster.training.config import resolve as trainer_resolve
 from muster_server.domain.search import sampling
 from muster_server.schemas.document import Trainer
-from muster_server.services.documents import resolve
+from muster_server.services.documents import resolve, search_spec
 
 RANDOM = "search: {method: random, trials: 4, metric: val/loss, goal: min}\n"
 VIT = "name: x\ntrainer: {model: vit}\n"
@@ -235,3 +235,48 @@ def test_what_is_accepted_is_what_the_trainer_starts_with():
         trainer_resolve({"trainer": {}}, sampling.sample(parameters, seed=1, trial_no=no))
     with pytest.raises(ConfigError, match="among 3 heads"):
         trainer_resolve({"trainer": {"model": "vit"}}, {"heads": 3})
+
+
+PBT = """
+search: {method: pbt, metric: val/loss, goal: min, population: 4, max_length: {epochs: 6},
+  interval: {epochs: 2}}
+"""
+SPACE = "hyperparameters: {lr: {log: [1e-4, 0.1]}, width: {choice: [8, 16]}, batch_size: 8}\n"
+
+
+def test_clones_have_the_shape_of_their_parents_model():
+    resolved = resolve("name: x\ntrainer: {}\n" + SPACE + PBT)
+    assert resolved.problems == ()
+    assert resolved.config["search"]["explore"] == ["lr"]
+    assert resolved.config["search"]["interval"] == 2
+    spec = search_spec(resolved.config)
+    assert (spec.rungs, spec.explore.names) == ((2, 4, 6), ("lr",))
+    script = SPACE.replace("width: {choice: [8, 16]}", "hidden: {choice: [8], structural: true}")
+    resolved = resolve("name: x\nentrypoint: train.py\n" + script + PBT)
+    assert resolved.config["search"]["explore"] == ["lr"]
+
+
+@pytest.mark.parametrize(
+    ("space", "override", "path", "message"),
+    [
+        (SPACE, "search.explore=[lr, width]", "search.explore.1", "width cannot change in a clone"),
+        ("hyperparameters: {width: {choice: [8, 16]}}\n", "name=x", "hyperparameters", "nothing"),
+        (SPACE, "search.interval={steps: 2}", "search.interval", "is in steps, and search.max_"),
+        (SPACE, "search.interval={}", "search.interval", "is in nothing, and search.max_length"),
+        (SPACE, "search.interval={epochs: 0}", "search.interval.epochs", "must be at least 1"),
+    ],
+)
+def test_what_a_population_cannot_do_is_refused(space, override, path, message):
+    found = problems("name: x\ntrainer: {}\n" + space + PBT, override)
+    assert found[0][0] == path, found
+    assert message in found[0][1]
+
+
+def test_an_interval_is_written_like_every_other_length_or_as_a_number():
+    median = (
+        "name: x\ntrainer: {}\nsearch: {method: median, metric: val/loss, goal: min, trials: 5,\n"
+    )
+    for interval in ("3", "{epochs: 3}"):
+        resolved = resolve(f"{median}  max_length: {{epochs: 9}}, interval: {interval}}}")
+        assert search_spec(resolved.config).rungs == (3, 6, 9)
+    assert resolved.origins["search.interval"] == "document"

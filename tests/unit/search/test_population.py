@@ -26,7 +26,7 @@ from muster_server.domain.search import (
     sampling,
 )
 from muster_server.domain.search.constraints import Constraint
-from muster_server.domain.search.population import Explore, perturb
+from muster_server.domain.search.population import Explore, copied, perturb
 from muster_server.domain.search.simulate import simulate
 
 SPACE = {"lr": {"log": [1e-4, 1e-1]}}
@@ -282,3 +282,21 @@ def test_any_history_ends_within_its_trials_and_a_crash_anywhere_changes_no_deci
     assert searcher.is_finished
     assert searcher.num_created <= spec.trials
     assert history(spec, seed, crashes=False)[0] == log
+
+
+def test_what_shapes_the_model_is_copied_with_what_its_presence_depends_on() -> None:
+    parameters, problems = sampling.parse_space(
+        {
+            "lr": {"log": [1e-4, 1e-1]},
+            "depth": {"int": [1, 4], "structural": True},
+            "norm": {"choice": ["batch", "group"]},
+            "groups": {"choice": [2, 4], "structural": True, "when": {"norm": "group"}},
+            "width": {"choice": [8, 16]},
+            "heads": {"const": 2, "structural": True},
+        }
+    )
+    assert problems == []
+    assert copied(parameters) == {"depth", "groups", "norm"}
+    assert copied(parameters, {"width"}) == {"depth", "groups", "norm", "width"}
+    _, (problem,) = sampling.parse_space({"lr": {"log": [0.1, 1], "structural": "yes"}})
+    assert problem.message == "structural must be true or false"

@@ -342,6 +342,12 @@ def _print_preview(preview: dict[str, Any]) -> None:
             f"  {of}rung at {rung['units']}: {expected} trial{'' if expected == 1 else 's'} "
             f"expected, {rung['max_trials']} at most"
         )
+    if preview.get("perturbed"):
+        out.print(f"  clones change {escape(', '.join(preview['perturbed']))}", highlight=False)
+    if preview.get("copied"):
+        out.print(
+            f"  clones have their parent's {escape(', '.join(preview['copied']))}", highlight=False
+        )
     if (cost := preview.get("search_cost")) is not None:
         out.print(_cost_text(cost))
     out.print(

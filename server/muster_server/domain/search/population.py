@@ -8,7 +8,7 @@ their parent (truncation selection) with hyperparameters perturbed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -47,6 +47,23 @@ class Explore:
     def num_trials(self, num_rungs: int) -> int:
         """Trials in all when nothing fails: the members, and their clones at all rungs but the last."""
         return self.size + self.num_replaced(self.size) * (num_rungs - 1)
+
+
+def copied(parameters: Sequence[Parameter], known: Collection[str] = ()) -> frozenset[str]:
+    """Names of the searched hyperparameters that a clone takes over from its parent as they are.
+
+    known: names of those that are known to shape the model beside those the document says it of.
+    What decides whether one of them is there at all is taken over too.
+    """
+    by_path = {p.path: p for p in parameters}
+    todo = [p for p in parameters if p.is_structural or p.name in known]
+    found: set[str] = set()
+    while todo:
+        parameter = todo.pop()
+        if parameter.name not in found:
+            found.add(parameter.name)
+            todo += [by_path[other] for other, _ in parameter.when if other in by_path]
+    return frozenset(found & {p.name for p in parameters if p.kind != "const"})
 
 
 @dataclass(frozen=True, kw_only=True)

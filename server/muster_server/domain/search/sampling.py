@@ -7,6 +7,8 @@ A space is written as nested mappings whose leaves are constants or one of
 `count` beside log, uniform and int says how many evenly spaced values a grid takes of it, and
 `log: true` beside int that its draws are even in the logarithm. `when: {optimizer: sgd}` beside any
 of them: the parameter is there only in points in which another one has this value, or one of a list.
+`structural: true` beside any of them: it shapes the model, so that a checkpoint made with one value
+cannot be continued with another.
 
 Every draw is a hash of (seed, trial number, parameter path): it depends neither on the order of
 parameters in the document nor on the other draws, the process or the Python version.
@@ -26,11 +28,11 @@ from .constraints import Constraint
 
 Kind = Literal["const", "choice", "int", "uniform", "log"]
 _OPTIONS: Mapping[Kind, frozenset[str]] = {
-    "const": frozenset({"when"}),
-    "choice": frozenset({"when"}),
-    "int": frozenset({"step", "count", "log", "when"}),
-    "uniform": frozenset({"count", "when"}),
-    "log": frozenset({"count", "when"}),
+    "const": frozenset({"structural", "when"}),
+    "choice": frozenset({"structural", "when"}),
+    "int": frozenset({"step", "count", "log", "structural", "when"}),
+    "uniform": frozenset({"count", "structural", "when"}),
+    "log": frozenset({"count", "structural", "when"}),
 }
 KINDS = tuple(_OPTIONS)
 MAX_PARAMETERS = 1_000
@@ -64,6 +66,8 @@ class Parameter:
     """int: draws are even in the logarithm."""
     when: tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...] = ()
     """(path of another parameter, values of which it must have one), all of them met."""
+    is_structural: bool = False
+    """The document says that it shapes the model."""
 
     @property
     def name(self) -> str:
@@ -385,14 +389,18 @@ def _leaf(path: tuple[str, ...], kinds: list[Kind], value: Mapping[str, Any]) ->
     if unknown:
         allowed = ", ".join(sorted(_OPTIONS[kind])) or "nothing"
         raise _Bad(f"unknown key {unknown[0]!r} beside {kind!r}", f"beside it may stand: {allowed}")
-    when = _when(value)
+    when, is_structural = _when(value), _is_structural(value)
     if kind == "const":
-        return Parameter(path=path, kind=kind, values=(value[kind],), when=when)
+        return Parameter(
+            path=path, kind=kind, values=(value[kind],), when=when, is_structural=is_structural
+        )
     if kind == "choice":
         choices = value[kind]
         if not isinstance(choices, list) or not 1 <= len(choices) <= MAX_CHOICES:
             raise _Bad(f"choice needs a list of 1 to {MAX_CHOICES} values")
-        return Parameter(path=path, kind=kind, values=tuple(choices), when=when)
+        return Parameter(
+            path=path, kind=kind, values=tuple(choices), when=when, is_structural=is_structural
+        )
     lo, hi = _bounds(kind, value[kind])
     return Parameter(
         path=path,
@@ -403,6 +411,7 @@ def _leaf(path: tuple[str, ...], kinds: list[Kind], value: Mapping[str, Any]) ->
         count=_positive(value, "count"),
         is_log=_is_log(kind, value, lo),
         when=when,
+        is_structural=is_structural,
     )
 
 
@@ -423,6 +432,13 @@ def _when(
             raise _Bad(f"when lists no value of {name}", f"for example when: {{{name}: [a, b]}}")
         conditions.append((tuple(str(name).split(".")), values))
     return tuple(conditions)
+
+
+def _is_structural(value: Mapping[str, Any]) -> bool:
+    written = value.get("structural", False)
+    if not isinstance(written, bool):
+        raise _Bad("structural must be true or false", "leave it out where it is false")
+    return written
 
 
 def _is_log(kind: Kind, value: Mapping[str, Any], lo: float) -> bool:

@@ -14,7 +14,7 @@ from muster_server.schemas.base import Name, SafeStr
 
 from .common import MAX_SLOTS, Section, Text
 from .running import Budget, Checkpoints, Code, Environment, Measure, Preflight, Resources, Restarts
-from .searching import MAX_TRIALS, From, Search
+from .searching import MAX_TRIALS, From, Search, SearchLength
 from .training import Mesh, Strategy, Trainer
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Mesh",
     "Resources",
     "Search",
+    "SearchLength",
     "Strategy",
     "Trainer",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from muster_server.schemas.base import SafeStr
 
@@ -32,6 +32,12 @@ class SearchLength(Length):
     def units(self) -> int | None:
         """How long, in whatever it is counted; None where nothing is said."""
         return self.steps or self.epochs or self.samples or self.seconds
+
+
+LengthOrNumber = Annotated[
+    Annotated[SearchLength, Tag("[mapping]")] | Annotated[Positive, Tag("[number]")],
+    Discriminator(lambda given: "[number]" if isinstance(given, int | float) else "[mapping]"),
+]
 
 
 class From(Section):
@@ -126,9 +132,9 @@ class Search(Section):
     """Trials that may run or wait in the queue at once; those paused at a rung do not count. Default:
     as many as fit into the slots that are free or its own, and one more, up to 256; with `runner:
     external` 16."""
-    interval: Annotated[int, Field(ge=1, le=2**53)] | None = None
-    """`median`, `pbt`: how often trials are compared, in the unit of `max_length`. Default: a tenth
-    of it."""
+    interval: LengthOrNumber | None = None
+    """`median`, `pbt`: how often trials are compared: `{epochs: 2}`, or a number in the unit of
+    `max_length`. Default: a tenth of it."""
     population: Annotated[int, Field(ge=2, le=MAX_TRIALS)] | None = None
     """`pbt`: trials that train at the same time. Needed by it."""
     quantile: Annotated[float, Field(gt=0, le=0.5)] = 0.25
@@ -146,8 +152,9 @@ class Search(Section):
         ]
         | None
     ) = None
-    """`pbt`: the hyperparameters that clones change. Default: all that are searched. Leave out what
-    shapes the model: a clone goes on from its parent's checkpoint."""
+    """`pbt`: the hyperparameters that clones change; the others are those of the parent. Default: all
+    that are searched, without those that a checkpoint cannot follow: of the built-in trainer they are
+    known (`width`, `batch_size`, `optimizer`), and of your own code those with `structural: true`."""
     constraints: Annotated[
         list[Annotated[SafeStr, Field(min_length=1, max_length=500)]], Field(max_length=50)
     ] = []
@@ -168,3 +175,8 @@ class Search(Section):
     (`muster.InvalidHyperparameters`) are replaced by others, with `random`, `asha` and `median`."""
     seed: Annotated[int, Field(ge=0, le=2**53)] = 0
     """Seed of all draws. The same seed and space give the same trials; change it for others."""
+
+    @property
+    def every(self) -> int | None:
+        """`interval` in the unit of `max_length`; None where nothing is said."""
+        return self.interval.units if isinstance(self.interval, SearchLength) else self.interval

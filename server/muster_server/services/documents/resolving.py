@@ -10,13 +10,13 @@ from pydantic import ValidationError
 
 from muster_server.domain.search import EXACT, Bracket, SearchSpec, Unit, length_of, sampling
 from muster_server.domain.search.constraints import Constraint
-from muster_server.domain.search.population import Explore
+from muster_server.domain.search.population import Explore, copied
 from muster_server.domain.search.rungs import asha_brackets, hyperband_brackets
 from muster_server.domain.search.spec import Rule
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document
 
-from . import checks, entrypoints, warnings
+from . import checks, entrypoints, recipes, warnings
 from .explaining import explain
 from .overrides import apply_overrides
 from .reading import Unreadable, read_document
@@ -54,7 +54,9 @@ def resolve(text: str, overrides: Sequence[str] = ()) -> Resolved:
     if problems or document is None or parameters is None:
         return Resolved(problems=tuple(problems[:MAX_PROBLEMS]))
     config = document.model_dump(mode="json", by_alias=True)
+    config["search"]["interval"] = document.search.every
     _fill_in(config, parameters)
+    _fill_in_explore(config, document, parameters)
     return Resolved(
         config=config,
         origins=dict(_origins(config, raw, overridden)),
@@ -197,6 +199,16 @@ def _fill_in(config: dict[str, Any], parameters: list[sampling.Parameter]) -> No
         # Samples and seconds it counts itself: what a step is depends on the trial's batch size.
         length = search["max_length"] or {"epochs": DEFAULT_EPOCHS}
         trainer.update({unit: length.get(unit) for unit in EXACT})
+
+
+def _fill_in_explore(
+    config: dict[str, Any], document: Document, parameters: list[sampling.Parameter]
+) -> None:
+    """What clones change, by name: what a checkpoint can follow."""
+    search = config["search"]
+    if search["method"] == "pbt" and search["explore"] is None:
+        kept = copied(parameters, recipes.structural(document, parameters))
+        search["explore"] = [p.name for p in parameters if p.kind != "const" and p.name not in kept]
 
 
 def _origins(

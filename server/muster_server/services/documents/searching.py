@@ -7,13 +7,15 @@ import importlib.util
 from collections.abc import Iterator
 
 from muster_server.domain.saying import say
-from muster_server.domain.search import sampling
+from muster_server.domain.search import UNITS, sampling
 from muster_server.domain.search.constraints import Constraint
-from muster_server.domain.search.population import Explore
+from muster_server.domain.search.population import Explore, copied
 from muster_server.domain.search.rungs import hyperband_brackets
 from muster_server.domain.search.spec import LEARNING
 from muster_server.errors import FieldProblem
-from muster_server.schemas.document import MAX_TRIALS, Document, Search
+from muster_server.schemas.document import MAX_TRIALS, Document, Search, SearchLength
+
+from .recipes import structural
 
 STOPPING = ("asha", "hyperband", "median", "pbt")
 """Methods that stop trials before their end."""
@@ -75,7 +77,7 @@ def check_search(
     yield from _constraints(search, parameters)
     if search.method in ("median", "pbt") and search.max_length is not None:
         yield from _interval(search)
-    yield from _population(search, spaces)
+    yield from _population(document, spaces)
     if search.method == "hyperband":
         yield from _hyperband(search)
     if search.method == "single":
@@ -233,16 +235,30 @@ def _constraints(search: Search, parameters: list[sampling.Parameter]) -> Iterat
 def _interval(search: Search) -> Iterator[FieldProblem]:
     assert search.max_length is not None
     full = search.max_length.units or 1
-    if search.interval is not None and full // search.interval > MEDIAN_MARKS:
+    given = search.interval
+    if isinstance(given, SearchLength):
+        units = [unit for unit in UNITS if getattr(given, unit) is not None]
+        wanted = next((u for u in UNITS if getattr(search.max_length, u) is not None), "epochs")
+        if units != [wanted]:
+            said = " and ".join(units) or "nothing"
+            yield FieldProblem(
+                "search.interval",
+                f"is in {said}, and search.max_length in {wanted}",
+                f"for example {{{wanted}: {max(full // 10, 1)}}}",
+            )
+            return
+    interval = search.every
+    if interval is not None and full // interval > MEDIAN_MARKS:
         yield FieldProblem(
             "search.interval",
-            f"is {search.interval}, which makes {full // search.interval} comparisons of one trial",
+            f"is {interval}, which makes {full // interval} comparisons of one trial",
             f"at most {MEDIAN_MARKS} are possible: {full // MEDIAN_MARKS + 1} or more",
         )
 
 
-def _population(search: Search, spaces: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+def _population(document: Document, spaces: list[sampling.Parameter]) -> Iterator[FieldProblem]:
     """Of pbt, and what belongs to it beside another method."""
+    search = document.search
     if search.method != "pbt":
         if search.population is not None or search.explore is not None:
             field = "population" if search.population is not None else "explore"
@@ -273,15 +289,29 @@ def _population(search: Search, spaces: list[sampling.Parameter]) -> Iterator[Fi
         yield FieldProblem(
             "hyperparameters", "has nothing to search", "for example lr: {log: [1e-4, 1e-1]}"
         )
+    kept = copied(spaces, structural(document, spaces))
     for index, name in enumerate(search.explore or ()):
         if name not in names:
             nearest = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(names)}"
             yield FieldProblem(f"search.explore.{index}", f"{name} is not searched", hint)
+        elif name in kept:
+            yield FieldProblem(
+                f"search.explore.{index}",
+                f"{name} cannot change in a clone, which goes on from its parent's checkpoint",
+                "leave it out: clones have their parent's value",
+            )
+    if names and search.explore is None and not set(names) - kept:
+        yield FieldProblem(
+            "hyperparameters",
+            f"has nothing that clones could change: a checkpoint cannot follow {', '.join(names)}",
+            "add one that can change while a model trains, for example lr: {log: [1e-4, 1e-1]}, "
+            "or choose method asha",
+        )
     if search.population is None or search.max_length is None:
         return
     full = search.max_length.units or 1
-    interval = search.interval or max(full // 10, 1)
+    interval = search.every or max(full // 10, 1)
     explore = Explore(size=search.population, quantile=search.quantile)
     num = explore.num_trials(-(-full // interval))
     if num > MAX_TRIALS:
