@@ -5804,6 +5804,8 @@ export interface components {
             config: {
                 [key: string]: unknown;
             } | null;
+            /** Copied */
+            copied: string[];
             /** Errors */
             errors: components["schemas"]["FieldError"][];
             /** Estimated Start At */
@@ -5822,6 +5824,8 @@ export interface components {
             origins: {
                 [key: string]: string;
             };
+            /** Perturbed */
+            perturbed: string[];
             /** Plan */
             plan: components["schemas"]["PlannedNode"][];
             /** Position */
