@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import gzip
 import itertools
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
+
+if TYPE_CHECKING:
+    from muster_server.db.engine import Database
 
 _database_numbers = itertools.count(1)
 
@@ -164,6 +171,45 @@ def empty_postgres_url(
     _postgres_admin(f"CREATE DATABASE {name}")
     yield _with_database(postgres_server, name)
     _postgres_admin(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def load_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str, str], str]:
+    """`load_database("0001", "sqlite")` makes one of tests/databases; its URL."""
+    folder = Path(__file__).parent / "databases"
+
+    def load(name: str, kind: str) -> str:
+        sql = gzip.decompress((folder / f"{name}.{kind}.sql.gz").read_bytes()).decode()
+        if kind == "sqlite":
+            path = tmp_path / f"{name}.db"
+            with contextlib.closing(sqlite3.connect(path)) as connection:
+                connection.executescript(sql)
+            return f"sqlite:///{path}"
+        url: str = request.getfixturevalue("empty_postgres_url")
+        import psycopg
+
+        plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        with psycopg.connect(plain, autocommit=True) as connection:
+            connection.execute(sql.encode())
+        return url
+
+    return load
+
+
+@pytest.fixture
+def table_differences() -> Callable[[Database], list[object]]:
+    """What Alembic would change to make a database's tables those of the models."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    from muster_server.db.models import Base
+
+    def compare(database: Database) -> list[object]:
+        with database.engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            return list(compare_metadata(context, Base.metadata))
+
+    return compare
 
 
 @pytest.fixture(

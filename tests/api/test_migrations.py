@@ -31,21 +31,13 @@ def test_there_is_one_head():
     assert len(ScriptDirectory.from_config(alembic_config()).get_heads()) == 1
 
 
-def test_models_and_migrations_agree(migrated: Database):
-    assert differences(migrated) == [], "see migrations/README.md"
+def test_models_and_migrations_agree(migrated: Database, table_differences):
+    assert table_differences(migrated) == [], "see migrations/README.md"
 
 
-def differences(database: Database) -> list[object]:
-    """What Alembic would change to make the tables those of the models."""
-    from alembic.autogenerate import compare_metadata
-    from alembic.migration import MigrationContext
-
-    with database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        return list(compare_metadata(context, Base.metadata))
-
-
-def test_what_a_database_of_the_second_revision_lacks_is_repaired(migrated: Database):
+def test_what_a_database_of_the_second_revision_lacks_is_repaired(
+    migrated: Database, table_differences
+):
     downgrade(migrated, "0002")
     with migrated.engine.connect().execution_options(muster_write=True) as connection:
         for statement in (
@@ -60,9 +52,9 @@ def test_what_a_database_of_the_second_revision_lacks_is_repaired(migrated: Data
         ):
             connection.exec_driver_sql(statement)
         connection.commit()
-    assert differences(migrated)
+    assert table_differences(migrated)
     upgrade(migrated)
-    assert differences(migrated) == []
+    assert table_differences(migrated) == []
     with migrated.read() as session:
         assert [project.name for project in session.scalars(select(ProjectRow))] == ["p"]
         assert len(session.scalars(select(ClusterIdentityRow)).one().id) == 16
