@@ -53,6 +53,28 @@ def tick(database):
     return run
 
 
+def test_a_tell_without_the_metric_is_answered_with_its_name(member_client, submitted):
+    path = submitted(TRIALS)
+    member_client.post(f"{path}/search:ask", json={"count": 1})
+
+    def tell(**body):
+        return member_client.post(f"{path}/search:tell", json={"no": 1, **body})
+
+    told = tell(metrics={"val_loss": 0.5}, units=1).json()
+    assert told["decision"] == "continue"
+    assert told["hint"] == (
+        "it was told no val/loss, by which this search compares its trials. It was told val_loss: "
+        "tell that as val/loss."
+    )
+    assert tell(units=1).json()["hint"] == "", "a sign of life says nothing wrong"
+    refused = tell(units=9, state="completed")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "search.metric_missing")
+    assert member_client.get(f"{path}/trials").json()["items"][0]["state"] == "RUNNING"
+    assert tell(metrics={"val/loss": 0.4}, units=9).json()["hint"] == ""
+    # What was told before counts.
+    assert tell(metrics={"train/loss": 0.1}, units=9, state="completed").status_code == 200
+
+
 # ---------------------------------------------------------------- points from outside
 
 
@@ -297,6 +319,15 @@ def test_a_program_and_a_shell_drive_the_same_search(member_client, submitted, t
     assert "trial 1 QUEUED" in muster("search", "point", no, "mine").stdout
     assert "is no JSON" in str(muster("search", "enqueue", no, "lr").exception)
     assert "creates no more" in muster("search", "close", no).stdout
+
+
+def test_a_program_and_a_shell_are_warned_of_a_missing_metric(member_client, submitted, muster):
+    path = submitted(TRIALS)
+    number = path.rpartition("/")[2]
+    member_client.post(f"{path}/search:ask", json={"count": 1})
+    told = muster("search", "tell", number, "1", '{"loss": 0.5}', "--units", "1")
+    assert told.stdout.strip() == "continue"
+    assert "muster: trial 1: it was told no val/loss" in told.stderr
 
 
 def test_a_shell_changes_a_search_while_it_goes_on(member_client, submitted, tick, muster):

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import time
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -153,7 +154,8 @@ class Drive:
 
         units: trained so far, in the unit of `search.max_length`. state: running, completed, failed,
         or invalid: its hyperparameters cannot work.
-        Values may be NaN or infinite.
+        Values may be NaN or infinite. Warns (UserWarning) where the search's metric has not been told;
+        raises client.Refused where the trial is to be complete without it.
         """
         body = {
             "no": no,
@@ -163,6 +165,8 @@ class Drive:
             "reason": reason,
         }
         reply = self.client.post(f"{self._path}/search:tell", body, repeatable=True)
+        if hint := reply.get("hint"):
+            warnings.warn(f"trial {no}: {hint}", stacklevel=2)
         decision: str = reply["decision"]
         return decision
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+MEASURED = ("time/", "comm/", "throughput/", "memory/", "pipeline/", "progress/", "network/")
+"""Beginnings of the names of what Muster measures by itself."""
 MAX_NAME_LENGTH = 200
 _ALLOWED = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_./-]+")

@@ -168,7 +168,10 @@ EXPERIMENT_TRANSITIONS: Transitions = {
     ("PAUSED", "STOPPING"): "stop requested while paused, or its trials were stopped one by one",
     ("RUNNING", "STOPPING"): "stop requested, or its budget is used up",
     ("RUNNING", "COMPLETED"): "the searcher is finished and every trial is terminal",
-    ("RUNNING", "FAILED"): "no trial ended well and no restart is left",
+    (
+        "RUNNING",
+        "FAILED",
+    ): "no trial ended well and no restart is left, or none reported the search's metric",
     ("STOPPING", "CANCELED"): "every trial is terminal after a stop",
     ("STOPPING", "COMPLETED"): "everything had finished by itself before the stop took effect",
     ("COMPLETED", "QUEUED"): "continued by a user",

@@ -84,3 +84,6 @@ class TellOut(Output):
     stopped; over: it had ended before, and nothing changed."""
     reason: str
     state: str
+    hint: str = ""
+    """Where the trial has not been told a value of what the search compares by: its name, and the
+    nearest one that was told. "" otherwise."""

@@ -167,7 +167,18 @@ class ExperimentCountOut(Output):
     num_experiments: int
 
 
+class NoticeOut(Output):
+    """What has to be known of a search before its results are read."""
+
+    text: str
+    parts: list[PartOut]
+    """The same for other languages."""
+
+
 class ExperimentDetail(ExperimentOut):
+    notices: list[NoticeOut]
+    """Of a search: trials that failed, with their common cause, and a metric that trials ended
+    without. Most serious first; empty for a single training."""
     document: str
     overrides: list[str]
     """Applied to the document, those it was continued with at the end."""

@@ -22,11 +22,12 @@ from muster_server.domain.lifecycle.trials import decide_trial
 from muster_server.domain.lifecycle.views import TrialView
 from muster_server.domain.saying import say
 from muster_server.domain.search import PROGRESS, Searcher, SearchSpec, Unit
+from muster_server.domain.search.failing import nearest_metric
 from muster_server.domain.states import TERMINAL_TRIAL, Termination, TrialState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.driving import AskedTrial, AskIn, AskOut, TellIn, TellOut
 
-from . import idempotency, search, search_events
+from . import idempotency, search, search_events, search_notices
 from .documents import search_spec
 from .experiments import get_experiment
 from .lifecycle import apply_step
@@ -86,6 +87,13 @@ def tell(session: Session, experiment_id: int, body: TellIn, caller: Caller) -> 
             f"Trial {trial.no} was not asked for, so there is nothing to tell of it.",
             hint=f"POST /api/v1/experiments/{experiment_id}/search:ask hands it out.",
         )
+    hint = _without_metric(experiment, trial, body)
+    if hint and body.state == "completed":
+        raise InvalidRequest(
+            "search.metric_missing",
+            f"Trial {body.no} cannot be complete: {hint}",
+            hint="Tell the metric with its end, or that it failed.",
+        )
     _note_values(session, trial, spec, body, caller.now)
     if body.state != "running" and trial.state == TrialState.RUNNING:
         after, termination, reason = _ENDS[body.state]
@@ -98,7 +106,19 @@ def tell(session: Session, experiment_id: int, body: TellIn, caller: Caller) -> 
     session.flush()
     search.run_search(session, experiment_id, caller.now)
     trial = _trial(session, experiment_id, body.no)
-    return _answer(trial, is_ended=body.state != "running")
+    answer = _answer(trial, is_ended=body.state != "running")
+    return answer.model_copy(update={"hint": hint})
+
+
+def _without_metric(experiment: ExperimentRow, trial: TrialRow, body: TellIn) -> str:
+    """What is missing of a trial that was told values, but none that the search compares by."""
+    told = {*trial.summary, *body.metrics}
+    missing = [n for n in search_notices.metrics_compared(experiment.config) if n not in told]
+    if not missing or not (body.metrics or body.state == "completed"):
+        return ""
+    near = nearest_metric(missing[0], told)
+    meant = f" It was told {near}: tell that as {missing[0]}." if near else ""
+    return f"it was told no {missing[0]}, by which this search compares its trials.{meant}"
 
 
 def _answer(trial: TrialRow, *, is_ended: bool) -> TellOut:

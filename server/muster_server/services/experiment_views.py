@@ -16,18 +16,19 @@ from muster_server.domain.search import Searcher
 from muster_server.domain.search.standings import RungEntry
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
 from muster_server.errors import NotFound
-from muster_server.schemas.base import Page
+from muster_server.schemas.base import Page, parts_out
 from muster_server.schemas.experiments import (
     ExperimentColumnOut,
     ExperimentColumnsOut,
     ExperimentDetail,
     ExperimentOut,
+    NoticeOut,
     RungOut,
     RungTrial,
     SearchOut,
 )
 
-from . import budgets, experiment_columns, experiment_order, forks, spending
+from . import budgets, experiment_columns, experiment_order, forks, search_notices, spending
 from .experiment_filters import ExperimentFilter, conditions
 from .experiments import get_experiment
 
@@ -93,6 +94,10 @@ def experiment_detail(session: Session, experiment_id: int, now: dt.datetime) ->
     spent = spending.of_experiment(session, experiment_id, now)
     return ExperimentDetail(
         **fields,
+        notices=[
+            NoticeOut(text=notice, parts=parts_out(notice))
+            for notice in search_notices.notices(session, row)
+        ],
         document=row.document,
         overrides=row.overrides,
         config=row.config,

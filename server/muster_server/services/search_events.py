@@ -31,6 +31,7 @@ from muster_server.domain.search import (
 from muster_server.domain.search.events import Outcome
 from muster_server.domain.states import TERMINAL_TRIAL, Termination, TrialState
 
+from . import search_notices
 from .documents import search_spec
 from .events import add_event
 
@@ -120,14 +121,18 @@ def on_trial_terminal(session: Session, trial: TrialRow, now: dt.datetime) -> No
     """Take note that a trial has ended for good. Called again, it changes nothing."""
     # One that was continued ends once more.
     key = f"ended:{trial.no}" + (f":{trial.num_continued}" if trial.num_continued else "")
+    outcome = _outcome(trial)
     event = TrialEnded(
         trial_no=trial.no,
-        outcome=_outcome(trial),
+        outcome=outcome,
         value=trial.metric,
         values=_objectives(session, trial),
+        cause=search_notices.early_cause(session, trial) if outcome == "failed" else "",
         key=key,
     )
     append(session, trial.experiment_id, key, event, now)
+    if trial.metric is None and outcome in ("completed", "stopped", "failed"):
+        search_notices.warn_without_metric(session, trial, now)
 
 
 def _outcome(trial: TrialRow) -> Outcome:

@@ -182,6 +182,8 @@ def show(experiment: ExperimentArgument, as_json: JsonOption = False) -> None:
     )
     if detail["reason"]:
         out.print(escape(detail["reason"]))
+    for notice in detail.get("notices", ()):
+        out.print(f"[yellow]{escape(notice['text'])}[/yellow]", highlight=False)
     shown = table(
         "no", "state", "step", "epoch", "loss", "samples/s", "comm", "restarts", "hyperparameters",
         right=("no", "step", "epoch", "loss", "samples/s", "comm", "restarts"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import warnings
 from typing import Annotated, Any, Literal
 
 import typer
@@ -140,8 +142,11 @@ def tell(
     from ..driving import Drive
 
     values = {name: _float(name, value) for name, value in _object("METRICS", metrics).items()}
-    with client_of_environment() as client:
+    with client_of_environment() as client, warnings.catch_warnings(record=True) as hints:
+        warnings.simplefilter("always")
         decision = Drive(client, experiment).tell(no, values, units, state=state, reason=reason)
+    for hint in hints:
+        print(f"muster: {hint.message}", file=sys.stderr)
     print(decision)
 
 

@@ -5,13 +5,14 @@ Pure, without torch: the trainer checks each trial with it, and the server check
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from muster.metrics import MEASURED
+from muster.nearest import nearest
 from muster.training import probes
 
 Model = Literal["cnn", "gpt", "mlp", "resnet", "vit"]
@@ -155,20 +156,6 @@ SETTINGS: dict[str, Setting] = {
 """Everything that `trainer`, `trainer.options` and hyperparameters may name."""
 STRUCTURAL = frozenset(name for name, setting in SETTINGS.items() if setting.is_structural)
 """What a clone takes over from its parent as it is."""
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` is most likely meant to be; None: nothing is like it."""
-    names = sorted(known)
-    found = difflib.get_close_matches(name, names, n=3)
-    if found:
-        # adam is adamw rather than radam.
-        return next((other for other in found if other.startswith(name)), found[0])
-    parts = re.split(r"[/._-]", name.lower())
-    inside = [other for other in names if parts[-1] and parts[-1] in other.lower()]
-    # learning_rate: the letters with which its words begin.
-    initials = "".join(part[0] for part in parts if part)
-    return inside[0] if inside else next((o for o in names if o == initials and len(o) > 1), None)
 
 
 def unknown(name: str) -> Fault | None:
@@ -364,8 +351,6 @@ _WHILE_TRAINING = (
     "train/batch_size",
     "train/staleness_updates",
 )
-MEASURED = ("time/", "comm/", "throughput/", "memory/", "pipeline/", "progress/", "network/")
-"""Beginnings of the names of what Muster measures by itself."""
 
 
 def validated(data: str) -> tuple[str, ...]:

@@ -60,10 +60,13 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
         elif num_trials > num.get("QUEUED", 0) + num_paused:
             go("RUNNING", "its first trial started")
     if state == "RUNNING" and over:
-        if num_well:
+        if num_well and experiment.unjudged:
+            go("FAILED", experiment.unjudged)
+        elif num_well:
             go("COMPLETED", "every trial has ended")
         elif num.get("FAILED", 0):
-            go("FAILED", experiment.failure or "no trial ended well and no restart is left")
+            why = experiment.unjudged or experiment.failure
+            go("FAILED", why or "no trial ended well and no restart is left")
         else:
             go("STOPPING", "all its trials were stopped")
             go("CANCELED", "all its trials were stopped")

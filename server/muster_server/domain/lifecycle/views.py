@@ -187,6 +187,8 @@ class ExperimentView:
     """Trials per state."""
     failure: str = ""
     """Why the first of its failed trials failed."""
+    unjudged: str = ""
+    """Of a search that is over: why it found nothing although trials ended well; empty: it did."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any
 from muster.wire import decode_number, encode_number
 
 from .events import TrialEnded
+from .failing import FIRST_FAILURES, alike, sentence
 from .rungs import score
 from .spec import SearchSpec
 
@@ -20,6 +21,9 @@ class Ends:
         """As a score: lower is better."""
         self._num_since_best = 0
         self._num_failures = 0
+        self._cause = ""
+        """Of the failures so far, of a search whose trials have reported nothing yet."""
+        self._num_alike = 0
 
     def reported(self, spec: SearchSpec, no: int, value: float) -> str | None:
         """Trial `no` has reported a value."""
@@ -38,6 +42,9 @@ class Ends:
             self._num_since_best += 1
         if event.outcome != "invalid":
             self._num_failures = self._num_failures + 1 if event.outcome == "failed" else 0
+        why = self._first_alike(spec, event)
+        if why is not None:
+            return why
         if spec.max_failures is not None and self._num_failures >= spec.max_failures:
             return f"{self._num_failures} trials failed one after the other"
         if spec.patience is not None and self._num_since_best >= spec.patience:
@@ -45,15 +52,34 @@ class Ends:
             return f"{num} trials in a row ended without a better {spec.metric}"
         return None
 
+    def _first_alike(self, spec: SearchSpec, event: TrialEnded) -> str | None:
+        """Why it is over when its first trials fail alike before any of them has reported."""
+        cause = alike(event.cause)
+        if not cause or event.outcome != "failed":
+            self._cause, self._num_alike = "", 0
+            return None
+        self._num_alike = self._num_alike + 1 if cause == self._cause else 1
+        self._cause = cause
+        limit = FIRST_FAILURES if spec.max_failures is None else spec.max_failures
+        if self._num_alike < max(limit, 2):
+            return None
+        return (
+            f"its first {self._num_alike} trials failed alike before any of them reported a value: "
+            f"{sentence(event.cause)}. Correct that and submit again; search.max_failures lets a "
+            "search go on for longer"
+        )
+
     def begin_anew(self) -> None:
         """The search goes on after its end: what is in a row is counted from here."""
-        self._num_failures = self._num_since_best = 0
+        self._num_failures = self._num_since_best = self._num_alike = 0
 
     def to_json(self) -> dict[str, Any]:
         return {
             "best": encode_number(self._best),
             "since_best": self._num_since_best,
             "failures": self._num_failures,
+            "cause": self._cause,
+            "alike": self._num_alike,
         }
 
     def load(self, plain: dict[str, Any]) -> None:
@@ -61,3 +87,5 @@ class Ends:
         self._best = decode_number(plain.get("best", "Infinity"))
         self._num_since_best = plain.get("since_best", 0)
         self._num_failures = plain.get("failures", 0)
+        self._cause = plain.get("cause", "")
+        self._num_alike = plain.get("alike", 0)

@@ -43,6 +43,8 @@ class TrialEnded:
     """Its best finite value of the search metric; None: it reported none."""
     values: tuple[float, ...] | None = None
     """Its last value of each objective, where there are several; None: it did not report all."""
+    cause: str = ""
+    """Of one that failed before any trial of its search had reported: why; "" of any other."""
     key: str = ""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from muster.nearest import nearest
 from muster.training import settings
 from muster.training.settings import Fault, Rule
 from muster.training.strategies import rules
@@ -367,7 +368,7 @@ def _metrics(document: Document, parameters: list[sampling.Parameter]) -> Iterat
 
 def _no_such_metric(path: str, metric: str, known: Sequence[Sequence[str]]) -> FieldProblem:
     names = [name for name in known[0] if all(name in others for others in known)]
-    near = settings.nearest(metric, names)
+    near = nearest(metric, names)
     listed = ", ".join(name for name in names if name.startswith("val/"))
     return FieldProblem(
         path,

@@ -68,6 +68,7 @@ _TRIAL = select(
     _T.c.experiment_id,
     _T.c.attempt_no,
     _T.c.state,
+    _T.c.reason,
     _T.c.termination,
     _T.c.metric,
     _T.c.num_continued,

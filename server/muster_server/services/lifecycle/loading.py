@@ -29,8 +29,8 @@ from muster_server.domain.lifecycle import (
     NodeLease,
     TrialView,
 )
-from muster_server.domain.states import TERMINAL_EXPERIMENT, YieldKind
-from muster_server.services import preflights
+from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL, YieldKind
+from muster_server.services import preflights, search_notices
 
 _OF_TRIAL = load_only(
     TrialRow.no,
@@ -173,6 +173,7 @@ _EXPERIMENTS = (
         ExperimentRow.desired,
         ExperimentRow.exhausted_reason,
         ExperimentRow.search_state["finished"].as_boolean().label("finished"),
+        ExperimentRow.search_state["finish_reason"].as_string().label("finish_reason"),
         ExperimentRow.search_state["spec"]["trials"].as_integer().label("planned"),
     )
     .where(_IS_OPEN)
@@ -322,6 +323,9 @@ def _load_experiments(session: Session) -> list[ExperimentView]:
             num_planned=row.planned,
             num_by_state=counts[row.id],
             failure=_first_failure(session, row.id) if counts[row.id].get("FAILED") else "",
+            unjudged=search_notices.unjudged(session, row.id, row.finish_reason or "")
+            if row.finished and TERMINAL_TRIAL.issuperset(counts[row.id])
+            else "",
         )
         for row in rows
     ]

@@ -1,0 +1,199 @@
+"""What a search says of trials that fail, and of a metric that nobody reports; real controller."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from sqlalchemy import select
+
+from muster_server.db.models import EventRow, ExperimentRow, TrialRow
+from muster_server.domain.lifecycle import SetTrial, Step
+from muster_server.loops.search import search_pass
+from muster_server.services import metrics_summaries
+from muster_server.services.lifecycle import apply_step
+
+NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+SCRIPT = """
+hyperparameters: {lr: {log: [1e-4, 1e-1]}}
+search: {method: random, metric: val/acc, goal: max, trials: 6, concurrent: 6}
+"""
+MEMORY = "rank 0 on node-{no}: RuntimeError: 3 heads do not divide {no}4"
+
+
+@pytest.fixture
+def end(database):
+    """End a trial as the lifecycle does, after it has reported these metrics."""
+
+    def finish(no, state="COMPLETED", reason="it ended", **metrics):
+        with database.transaction() as session:
+            trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
+            trial.state = "RUNNING"
+            for name, value in metrics.items():
+                key = name.replace("__", "/")
+                trial.summary = {
+                    **trial.summary,
+                    key: metrics_summaries.add_value(trial.summary.get(key), value, 1),
+                }
+                trial.step = 1
+            trial_id = trial.id
+        action = SetTrial(trial_id=trial_id, before="RUNNING", after=state, reason=reason)
+        with database.transaction() as session:
+            apply_step(session, Step(subject=f"trial:{trial_id}", actions=(action,)), now=NOW)
+        search_pass(database, NOW)
+
+    return finish
+
+
+def only(database, column):
+    with database.read() as session:
+        return session.scalars(select(column)).one()
+
+
+def states(database):
+    with database.read() as session:
+        return list(session.scalars(select(TrialRow.desired).order_by(TrialRow.no)))
+
+
+def events(database):
+    with database.read() as session:
+        query = select(EventRow.message).where(EventRow.type == "search.metric_missing")
+        return list(session.scalars(query))
+
+
+def notices(show):
+    return [notice["text"] for notice in show("/experiments/1")["notices"]]
+
+
+def test_the_first_trial_without_the_metric_is_told_of_once_with_the_nearest_name(
+    database, submit, end, show
+):
+    submit(SCRIPT)
+    search_pass(database, NOW)
+    assert notices(show) == []
+    end(1, val__accuracy=0.5, val__loss=1.0, time__step_ms=3.0)
+    end(2, val__accuracy=0.6)
+    (message,) = events(database)
+    assert message.startswith("Trial 1 ended without val/acc, by which this search compares")
+    assert "It reported val/accuracy: did you mean that?" in message
+    (notice,) = notices(show)
+    assert notice.startswith("2 of 2 trials that ended well have no value of val/acc")
+    assert "val/accuracy" in notice
+
+
+def test_a_search_of_which_nobody_reported_the_metric_is_not_completed(
+    database, submit, end, show, controller
+):
+    submit(SCRIPT)
+    search_pass(database, NOW)
+    for no in range(1, 7):
+        end(no, loss=0.1 * no, epoch_loss=1.0)
+    controller.tick()
+    experiment = show("/experiments/1")
+    assert experiment["state"] == "FAILED"
+    assert experiment["reason"] == (
+        "no trial reported val/acc, by which this search compares its trials. Of trial 1: It "
+        "reported epoch_loss, loss. Name one of them in search.metric, or log val/acc"
+    )
+
+
+@pytest.mark.parametrize("values", [{"val__acc": 0.5}, {"val__acc": float("nan")}])
+def test_one_value_is_enough_to_complete_a_search_and_one_that_is_not_finite_is_one(
+    database, submit, end, show, controller, values
+):
+    submit(SCRIPT)
+    search_pass(database, NOW)
+    for no in range(1, 6):
+        end(no, loss=0.1)
+    end(6, **values)
+    controller.tick()
+    assert show("/experiments/1")["state"] == "COMPLETED"
+    assert len(events(database)) == 1
+
+
+def test_first_trials_that_fail_alike_before_any_report_end_the_search(
+    database, submit, end, show, controller
+):
+    submit(SCRIPT)
+    search_pass(database, NOW)
+    for no in (1, 2):
+        end(no, "FAILED", MEMORY.format(no=no))
+    assert only(database, ExperimentRow.search_state)["finished"] is False
+    end(3, "FAILED", MEMORY.format(no=3))
+    reason = only(database, ExperimentRow.search_state)["finish_reason"]
+    assert reason.startswith(
+        "its first 3 trials failed alike before any of them reported a value: RuntimeError: 3 heads"
+    )
+    assert "Correct that and submit again" in reason
+    assert states(database)[3:] == ["early"] * 3
+    assert notices(show) == [
+        "3 of 6 trials failed, all alike: RuntimeError: 3 heads do not divide 14."
+    ]
+    for no in (4, 5, 6):
+        end(no, "STOPPED_EARLY")
+    controller.tick()
+    experiment = show("/experiments/1")
+    assert (experiment["state"], experiment["reason"]) == ("FAILED", reason)
+
+
+@pytest.mark.parametrize(
+    ("limits", "reasons", "reports", "is_over"),
+    [
+        ("", [MEMORY, MEMORY, MEMORY], {}, True),
+        # Other causes, a report of anybody, and what the document allows.
+        ("", [MEMORY, "exit code 3", MEMORY, MEMORY], {}, False),
+        ("", [MEMORY, MEMORY, MEMORY, MEMORY], {"loss": 1.0}, False),
+        ("max_failures: 5, ", [MEMORY] * 4, {}, False),
+        ("max_failures: 2, ", [MEMORY] * 2, {}, True),
+    ],
+)
+def test_what_counts_as_failing_alike(database, submit, end, limits, reasons, reports, is_over):
+    submit(SCRIPT.replace("method: random, ", f"method: random, {limits}"))
+    search_pass(database, NOW)
+    for no, reason in enumerate(reasons, start=1):
+        end(no, "FAILED", reason.format(no=no), **(reports if no == 1 else {}))
+    assert only(database, ExperimentRow.search_state)["finished"] is is_over
+
+
+def test_a_search_with_failed_trials_says_so_whatever_its_state(
+    database, submit, end, show, controller
+):
+    submit(SCRIPT)
+    search_pass(database, NOW)
+    end(1, val__acc=0.5)
+    end(2, "FAILED", "rank 1 on n: size mismatch for layers.0: [8, 1]")
+    assert notices(show) == ["1 of 6 trials failed, trial 2: size mismatch for layers.0: [8, 1]."]
+    end(3, "FAILED", "rank 0 on m: size mismatch for layers.0: [16, 1]")
+    end(4, "FAILED", "exit code 3")
+    for no in (5, 6):
+        end(no, val__acc=0.6)
+    controller.tick()
+    experiment = show("/experiments/1")
+    assert experiment["state"] == "COMPLETED"
+    (notice,) = experiment["notices"]
+    assert notice["text"] == (
+        "3 of 6 trials failed. Of the first 3 of them 2 failed like trial 2: size mismatch for "
+        "layers.0: [8, 1]."
+    )
+    assert notice["parts"][0]["code"] == "search.some_failed_alike"
+
+
+def test_a_single_training_says_none_of_this(database, submit, end, show, controller):
+    submit("search: {metric: a, goal: min}")
+    search_pass(database, NOW)
+    end(1, loss=1.0)
+    controller.tick()
+    assert show("/experiments/1")["state"] == "COMPLETED"
+    assert (notices(show), events(database)) == ([], [])
+
+
+def test_every_objective_has_to_be_reported(database, submit, end, show, controller):
+    submit(
+        "search: {method: random, trials: 1,"
+        " objectives: [{metric: loss, goal: min}, {metric: size, goal: min}]}"
+    )
+    search_pass(database, NOW)
+    end(1, loss=1.0)
+    controller.tick()
+    assert show("/experiments/1")["state"] == "FAILED"
+    assert "no trial reported size" in show("/experiments/1")["reason"]
