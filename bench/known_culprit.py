@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from muster.testing.jobs import Job, start_job
-from muster_server.domain.steps import Group, StepAnalysis, analyse
+from muster_server.domain.step_traffic import Group
+from muster_server.domain.steps import StepAnalysis, analyse
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=60)

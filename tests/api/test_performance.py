@@ -71,9 +71,72 @@ def test_the_newest_rows_say_who_waits_for_whom_and_why(viewer_client, trial):
     assert reply.culprit is not None
     assert (reply.culprit.rank, reply.culprit.part) == (1, "time/data_wait_ms")
     assert reply.culprit.share == pytest.approx(1 / 3)
+    assert reply.bottleneck is not None
+    assert (reply.bottleneck.kind, reply.bottleneck.ms) == ("straggler", 50)
+    assert [p.code for p in reply.bottleneck.reason_parts] == ["bound.straggler", "bound.late"]
     (traffic,) = reply.traffic
     assert (traffic.count, traffic.transfer_ms, traffic.wait_ms) == (3, 5, 25)
     assert traffic.bus_bytes_per_s == pytest.approx(2e8)
+
+
+def test_a_pipeline_that_waits_for_its_stages_is_bound_by_its_bubble(database, viewer_client):
+    with database.transaction() as session:
+        row = add_trial(session, add_experiment(session))
+        (allocation,) = add_attempt(session, row)
+        for rank in (0, 1):
+            parts = {
+                "time/step_ms": 407.0,
+                "time/forward_ms": 60.0,
+                "time/backward_ms": 100.0,
+                "comm/exposed_ms": 21.0,
+                "pipeline/bubble_ms": 226.0,
+                "pipeline/stage": float(rank),
+            }
+            record = metrics_record(
+                {name: [(s, value) for s in range(1, 21)] for name, value in parts.items()},
+                rank=rank,
+            )
+            metrics.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
+        summary = dict(row.summary)
+    answer = viewer_client.get(f"/api/v1/trials/{row.id}/performance")
+    reply = PerformanceOut.model_validate(answer.json())
+    assert reply.bottleneck is not None
+    assert (reply.bottleneck.kind, round(reply.bottleneck.share, 2)) == ("bubble", 0.56)
+    assert "More micro-batches (strategy.accumulate)" in reply.bottleneck.reason
+    assert summary["pipeline/bubble_ms"]["recent_mean"] == 226
+
+
+def test_what_is_rare_says_in_how_many_steps_it_was(database, viewer_client, muster):
+    """Local SGD: parameters are exchanged in one step of four."""
+    with database.transaction() as session:
+        row = add_trial(session, add_experiment(session))
+        (allocation,) = add_attempt(session, row)
+        steps = range(1, 15)
+        for rank in (0, 1):
+            values = {
+                "time/step_ms": [(s, 50.0) for s in steps],
+                "time/forward_ms": [(s, 20.0) for s in steps],
+                "comm/exposed_ms": [(s, 30.0 * (s % 4 == 0)) for s in steps],
+                **{
+                    f"comm/world/{name}": [(s, value) for s in steps if s % 4 == 0]
+                    for name, value in (
+                        ("exposed_ms", 30.0),
+                        ("all_reduce/time_ms", 30.0),
+                        ("all_reduce/count", 4.0),
+                        ("all_reduce/bytes", 366_933.0),
+                    )
+                },
+            }
+            record = metrics_record(values, rank=rank)
+            metrics.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
+    answer = viewer_client.get(f"/api/v1/trials/{row.id}/performance")
+    (traffic,) = PerformanceOut.model_validate(answer.json()).traffic
+    assert (traffic.num_rows_with, traffic.num_rows) == (3, 14)
+    assert traffic.num_bytes == pytest.approx(3 * 366_933 / 14)
+    plan = viewer_client.get(f"/api/v1/trials/{row.id}/plan").json()
+    assert plan["measured_bytes_per_step"] == pytest.approx(3 * 366_933 / 14)
+    said = " ".join(muster("performance", str(row.id)).output.split())
+    assert "all_reduce of world is in 3 of 14 steps, 30.0 ms in each of them." in said
 
 
 def test_more_rows_reach_further_back(viewer_client, trial):
@@ -86,7 +149,7 @@ def test_more_rows_reach_further_back(viewer_client, trial):
 def test_an_attempt_that_measured_nothing_has_nothing_to_say(viewer_client, trial):
     answer = viewer_client.get(f"/api/v1/trials/{trial.id}/performance", params={"attempt": 7})
     reply = PerformanceOut.model_validate(answer.json())
-    assert (reply.first_step, reply.num_ranks, reply.ranks, reply.culprit) == (None, 0, [], None)
+    assert (reply.first_step, reply.num_ranks, reply.ranks, reply.bottleneck) == (None, 0, [], None)
 
 
 def test_an_unknown_trial_and_a_bad_number_are_refused(viewer_client, trial):
@@ -99,6 +162,8 @@ def test_the_command_shows_each_rank_and_names_the_one_that_is_waited_for(muster
     result = muster("performance", str(trial.id))
     assert result.exit_code == 0, result.output
     assert "all_reduce" in result.output
-    assert "(33%) for rank 1, whose time/data_wait_ms is 50.0 ms longer" in result.output
+    said = " ".join(result.output.split())
+    assert "wait 50 ms of each step of 150 ms (33%) for rank 1." in said
+    assert "Its time/data_wait_ms is 50 ms longer than theirs." in said
     nothing = muster("performance", str(trial.id), "--attempt", "7")
     assert "measured no steps" in nothing.output + nothing.stderr

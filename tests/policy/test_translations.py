@@ -20,7 +20,11 @@ MADE_UP = {
 """Types of events that the code puts together from what was done."""
 NOT_IN_A_BROWSER = ("agent.", "cli.", "client.", "local.")
 """These are said to agents and to who types commands."""
-SHARED = {"where": {"slot_type", "pool"}, "figures": {"limit", "spent", "unit"}}
+SHARED = {
+    "where": {"slot_type", "pool"},
+    "took": {"ms", "step_ms", "pct"},
+    "figures": {"limit", "spent", "unit"},
+}
 """Parameters that several parts take from one place."""
 
 

@@ -12,7 +12,8 @@ import pytest
 
 import muster
 from muster.testing.jobs import PARTS, Job, Start
-from muster_server.domain.steps import Group, analyse
+from muster_server.domain.step_traffic import Group
+from muster_server.domain.steps import analyse
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from muster.testing.jobs import Job, Start
-from muster_server.domain.steps import Group, StepAnalysis, analyse
+from muster_server.domain.bottleneck import bottleneck
+from muster_server.domain.step_traffic import Group
+from muster_server.domain.steps import StepAnalysis, analyse
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 
@@ -103,6 +105,9 @@ def test_a_slow_worker_is_named_with_its_cause(trained: Path, name: str, phase: 
     assert (culprit.rank, culprit.part) == (1, f"time/{phase}_ms")
     assert culprit.held_up_ms > DELAY_MS / 2
     assert culprit.excess_ms > DELAY_MS / 2
+    bound = bottleneck(found)
+    assert bound is not None
+    assert bound.kind == "straggler"
     # The slow one: the delay is in its own part, and it waits for nobody.
     assert median(job, f"time/{phase}_ms", 1) >= DELAY_MS
     assert median(job, "comm/exposed_ms", 1) < DELAY_MS / 2
@@ -113,6 +118,9 @@ def test_a_slow_worker_is_named_with_its_cause(trained: Path, name: str, phase: 
 
 def test_for_a_delay_that_all_have_nobody_is_blamed(trained: Path) -> None:
     job, found = judged(trained, "equally-slow")
+    bound = bottleneck(found)
+    assert bound is not None
+    assert bound.kind == "data"
     assert found.culprit is None or found.culprit.held_up_ms < DELAY_MS / 2
     assert all(median(job, "time/data_wait_ms", rank) >= DELAY_MS for rank in (0, 1))
 
@@ -126,6 +134,10 @@ def test_the_slow_stage_computes_and_the_other_one_waits(trained: Path) -> None:
     assert found.imbalance > 0.1
     # Waiting for a stage is bubble, and not communication.
     assert median(job, "pipeline/bubble_ms", 0) > DELAY_MS / 2
+    bound = bottleneck(found)
+    assert bound is not None
+    assert bound.kind == "bubble"
+    assert "The slowest stage computes" in bound.reason
     assert median(job, "comm/exposed_ms", 0) < DELAY_MS / 2
 
 

@@ -6,7 +6,9 @@ import random
 
 import pytest
 
-from muster_server.domain.steps import Group, Rows, analyse, bus_factor
+from muster_server.domain.step_rows import Rows
+from muster_server.domain.step_traffic import Group, bus_factor
+from muster_server.domain.steps import analyse
 
 STEPS = range(1, 41)
 WORLD = Group(name="world", ranks=(0, 1))
@@ -221,3 +223,74 @@ def test_gloo_carries_twice_as_much_for_a_reduce_scatter(backend: str, factor: f
     (traffic,) = analyse(dict.fromkeys(range(4), rows), [world]).traffic
     assert traffic.algorithm_bytes_per_s == pytest.approx(1e9)
     assert traffic.bus_bytes_per_s == pytest.approx(1e9 * factor)
+
+
+def sometimes(values: dict[str, float], of: set[int]) -> Rows:
+    """Rows of which only these steps have a collective: elsewhere its series say nothing."""
+    return {name: dict.fromkeys(of, value) for name, value in values.items()}
+
+
+def local_sgd(wait_ms: float = 0.0, steps: range = range(1, 15)) -> dict[int, Rows]:
+    """Two ranks that exchange parameters in every fourth step; the first waits before it."""
+    with_it = {step for step in steps if step % 4 == 0}
+    ranks: dict[int, Rows] = {}
+    for rank, waits in ((0, wait_ms), (1, 0.0)):
+        ms = 30.0 + waits
+        ranks[rank] = {
+            "time/step_ms": {s: 20.0 + (ms if s in with_it else 0.0) for s in steps},
+            "time/forward_ms": dict.fromkeys(steps, 20.0),
+            "comm/exposed_ms": {s: ms if s in with_it else 0.0 for s in steps},
+        } | sometimes(
+            {
+                "comm/world/exposed_ms": ms,
+                "comm/world/all_reduce/count": 4.0,
+                "comm/world/all_reduce/bytes": 1_100_800.0,
+                "comm/world/all_reduce/time_ms": ms,
+            },
+            with_it,
+        )
+    return ranks
+
+
+def test_rare_communication_counts_per_step_of_all_measured_steps() -> None:
+    (traffic,) = analyse(local_sgd(wait_ms=10.0), [WORLD]).traffic
+    assert (traffic.num_rows_with, traffic.num_rows) == (3, 14)
+    assert traffic.num_bytes == pytest.approx(3 * 1_100_800 / 14)
+    assert traffic.count == pytest.approx(12 / 14)
+    assert traffic.time_ms == pytest.approx(3 * 35 / 14)
+    assert traffic.transfer_ms == pytest.approx(3 * 30 / 14)
+    assert traffic.time_ms_with == pytest.approx(35)
+    # What a link carried while something was under way, and not on average.
+    assert traffic.algorithm_bytes_per_s == pytest.approx(1_100_800 / 30e-3)
+
+
+def test_what_happens_once_is_no_cost_of_every_step() -> None:
+    ranks = {rank: rows(comm__exposed_ms=5.0) for rank in (0, 1)}
+    for rank_rows in ranks.values():
+        rank_rows |= sometimes(  # type: ignore[operator]
+            {
+                "comm/world/broadcast/count": 2.0,
+                "comm/world/broadcast/bytes": 16.0,
+                "comm/world/broadcast/time_ms": 19.7,
+            },
+            {2},
+        )
+    (traffic,) = analyse(ranks, [WORLD]).traffic
+    assert (traffic.num_rows_with, traffic.num_rows) == (1, 40)
+    assert traffic.time_ms == pytest.approx(19.7 / 40)
+    assert traffic.time_ms_with == pytest.approx(19.7)
+
+
+def test_what_is_waited_in_some_steps_is_shared_out_over_all() -> None:
+    found = analyse(local_sgd(wait_ms=200.0, steps=range(1, 61)), [WORLD])
+    assert found.ranks[0].wait_ms == pytest.approx(50)
+    assert found.culprit is not None
+    assert found.culprit.held_up_ms == pytest.approx(50)
+    assert 0 < found.culprit.share < 1
+
+
+def test_a_row_counts_as_much_as_it_has_steps() -> None:
+    """Ten fast steps are one row beside a slow one that is a row of its own."""
+    many = {n: v for i in range(20) for n, v in ((11 * i + 10, 5.0), (11 * i + 11, 105.0))}
+    found = analyse({0: {"time/step_ms": many, "time/forward_ms": many}}, [])
+    assert found.ranks[0].step_ms == pytest.approx((10 * 5 + 105) / 11, rel=0.05)

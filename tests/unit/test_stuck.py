@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster_server.domain.steps import Group
+from muster_server.domain.step_traffic import Group
 from muster_server.domain.stuck import MAX_NAMED, STILL_AFTER_S, Count, RankView, Verdict, judge
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { lastWriting, parseAnsi } from "./ansi";
-import { diagnose, rankRanges } from "./perf";
+import { rankRanges } from "./perf";
 import { pickStates } from "./states";
 import { elapsedS, stamp } from "./time";
 import { asCli, asCurl, lineOfPath } from "./yaml";
@@ -25,33 +25,6 @@ describe("log text", () => {
   });
   test("markup stays text", () => {
     expect(text("<b>&amp;</b>")).toBe("<b>&amp;</b>");
-  });
-});
-
-describe("diagnosis", () => {
-  const of = (comm: number, data: number, compute: number) =>
-    diagnose({ "comm/exposed_ms": comm, "time/data_wait_ms": data, "time/forward_ms": compute / 3, "time/backward_ms": (2 * compute) / 3 });
-  test("communication first, with the accumulation that bounds it near 10 %", () => {
-    const result = of(31, 0, 69);
-    expect(result.kind).toBe("comm");
-    expect(result.share).toBeCloseTo(0.31);
-    const { k, share } = result.accumulate ?? { k: 1, share: 1 };
-    expect(share).toBeCloseTo(31 / (31 + k * 69));
-    expect(share).toBeLessThanOrEqual(0.1);
-    expect(31 / (31 + (k - 1) * 69)).toBeGreaterThan(0.1);
-  });
-  test("a pipeline's bubble is not communication", () => {
-    const result = diagnose({ "comm/exposed_ms": 5, "pipeline/bubble_ms": 35, "time/forward_ms": 20, "time/backward_ms": 40 });
-    expect(result).toEqual({ kind: "bubble", share: 0.35 });
-  });
-  test("data, compute, unknown", () => {
-    expect(of(5, 30, 65).kind).toBe("data");
-    // The larger one is named, and an eighth of the step is not "nothing holds it back".
-    expect(of(20, 30, 50).kind).toBe("data");
-    expect(of(13, 2, 85)).toEqual({ kind: "comm", share: 0.13, accumulate: { k: 2, share: 13 / (13 + 2 * 87) } });
-    expect(of(5, 5, 90).kind).toBe("compute");
-    expect(diagnose({}).kind).toBe("unknown");
-    expect(diagnose({ "time/forward_ms": "NaN" }).kind).toBe("unknown");
   });
 });
 

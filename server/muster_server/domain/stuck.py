@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from muster_server.domain.steps import Group
+from muster_server.domain.step_traffic import Group
 
 STILL_AFTER_S = 30.0
 """Nobody is named before nothing has moved for so long. Nodes report every ten seconds."""

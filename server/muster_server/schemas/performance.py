@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .base import Output
+from muster_server.domain.bottleneck import BottleneckKind
+
+from .base import Output, PartOut
 
 
 class RankStepsOut(Output):
@@ -26,7 +28,8 @@ class RankStepsOut(Output):
 
 
 class KindTrafficOut(Output):
-    """One kind of collective of one process group: means over its members."""
+    """One kind of collective of one process group: means over its members, and over all measured
+    steps, those without one included."""
 
     group: str
     kind: str
@@ -36,6 +39,12 @@ class KindTrafficOut(Output):
     """Payload: the tensor reduced, the output of a gather, the input of a scatter."""
     time_ms: float
     """At least one in flight."""
+    num_rows: int
+    """Measured rows behind these figures; each is a step where `bucket_steps` is 1."""
+    num_rows_with: int
+    """Rows with at least one: less than `num_rows` where it does not happen in every step."""
+    time_ms_with: float
+    """`time_ms` of these rows alone."""
     transfer_ms: float | None
     """The same of the member that joined last: nobody was waited for. Null for messages between
     two ranks, and when only one member has measured."""
@@ -65,6 +74,24 @@ class CulpritOut(Output):
     reason: str
 
 
+class BottleneckOut(Output):
+    """What a step is bound by."""
+
+    kind: BottleneckKind
+    """computation: nothing that a step could do without takes a tenth of it."""
+    ms: float
+    """Per step; of computation, forward and backward."""
+    share: float
+    """Of the step, 0 to 1."""
+    step_ms: float
+    """Mean over the ranks, without the one that the others wait for."""
+    num_rows: int
+    """Rows of the rank with the fewest."""
+    reason: str
+    """What it is and what helps."""
+    reason_parts: list[PartOut]
+
+
 class StageOut(Output):
     """One stage of a pipeline: means over the ranks that hold it."""
 
@@ -90,6 +117,8 @@ class PerformanceOut(Output):
     """In order of rank; at most 256, the first ones."""
     traffic: list[KindTrafficOut]
     culprit: CulpritOut | None
+    bottleneck: BottleneckOut | None
+    """null when nothing was measured."""
     stages: list[StageOut]
     imbalance: float | None
     """The slowest stage's computing over the mean of all, less 1; null without a pipeline."""

@@ -35,9 +35,9 @@ from muster_server.services import metrics_summaries
 from muster_server.services.metrics_columns import Column, Part, read_columns, values_of
 from muster_server.settings import get_settings
 
-MEASURED_GROUPS = ("time/", "comm/", "throughput/")
+MEASURED_GROUPS = ("time/", "comm/", "pipeline/", "throughput/")
 """Of these the mean of the newest values is kept: a single step says little about them."""
-WORKER_GROUPS = ("time/", "comm/", "throughput/", "memory/")
+WORKER_GROUPS = (*MEASURED_GROUPS, "memory/")
 """Names of these groups are kept per worker, to compare ranks without reading series."""
 
 _DROPPED_EVENT = "metrics.dropped"

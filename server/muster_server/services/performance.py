@@ -12,8 +12,12 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import ProcessGroupRow
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics import SeriesRecord
-from muster_server.domain.steps import PARTS, Group, Rows, analyse
-from muster_server.schemas.performance import PerformanceOut
+from muster_server.domain.bottleneck import bottleneck
+from muster_server.domain.step_rows import Rows
+from muster_server.domain.step_traffic import Group
+from muster_server.domain.steps import PARTS, StepAnalysis, analyse
+from muster_server.schemas.base import parts_out
+from muster_server.schemas.performance import BottleneckOut, PerformanceOut
 
 from . import metrics_loading
 from .trials import get_trial
@@ -21,7 +25,14 @@ from .trials import get_trial
 RANKS_MAX = 256
 """Ranks that are read for one answer; a trial of more is judged by the first ones."""
 _NAMES = frozenset(
-    {*PARTS, "time/step_ms", "comm/overlapped_ms", "comm/interference_ms", "pipeline/stage"}
+    {
+        *PARTS,
+        "time/step_ms",
+        "comm/overlapped_ms",
+        "comm/interference_ms",
+        "comm/recorded_pct",
+        "pipeline/stage",
+    }
 )
 _ROWS_PER_BUCKET = 5
 """Where a row is several steps, ranks do not end them at the same ones."""
@@ -40,6 +51,7 @@ def trial_performance(
     return PerformanceOut.model_validate(
         {
             **asdict(found),
+            "bottleneck": _bottleneck_out(found),
             "trial_id": trial_id,
             "attempt_no": attempt,
             "first_step": rows.first_step,
@@ -48,6 +60,14 @@ def trial_performance(
             "num_ranks": rows.num_ranks,
         }
     )
+
+
+def _bottleneck_out(found: StepAnalysis) -> BottleneckOut | None:
+    bound = bottleneck(found)
+    if bound is None:
+        return None
+    fields = {name: value for name, value in vars(bound).items() if name != "reason"}
+    return BottleneckOut(**fields, reason=bound.reason, reason_parts=parts_out(bound.reason))
 
 
 @dataclass(frozen=True, kw_only=True)

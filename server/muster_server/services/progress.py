@@ -21,7 +21,7 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
-from muster_server.domain.steps import Group
+from muster_server.domain.step_traffic import Group
 from muster_server.domain.stuck import Count, RankView, Stuck, Verdict, decide_stuck, judge
 from muster_server.errors import Conflict
 from muster_server.schemas.progress import (

@@ -9,7 +9,7 @@ from muster_server.domain.cost_model.collectives import (
     link_bytes,
     num_messages,
 )
-from muster_server.domain.steps import bus_factor
+from muster_server.domain.step_traffic import bus_factor
 
 
 def ring_all_reduce(size, num_bytes):

@@ -22,7 +22,8 @@ from muster_server.domain.diagnosis import (
 )
 from muster_server.domain.diagnosis.advice import accumulated
 from muster_server.domain.diagnosis.estimates import Times, mean_of, pooled_mean, t_975
-from muster_server.domain.steps import Group, Rows
+from muster_server.domain.step_rows import Rows
+from muster_server.domain.step_traffic import Group
 
 DDP = {"kind": "ddp", "accumulate": 1, "bucket_mb": 25.0}
 

@@ -50,17 +50,21 @@ def performance(
         f"Trial {trial}, attempt {found['attempt_no']}, steps {found['first_step']} to "
         f"{found['last_step']}: milliseconds per step."
     )
+    if found["bottleneck"] is not None:
+        say(found["bottleneck"]["reason"])
     out = console()
     out.print(_ranks(found["ranks"]))
     if len(found["ranks"]) < found["num_ranks"]:
         say(f"The first {len(found['ranks'])} of {found['num_ranks']} ranks.")
     if found["traffic"]:
         out.print(_traffic(found["traffic"]))
+        for line in _rare(found["traffic"], is_of_steps=found["bucket_steps"] == 1):
+            say(line)
     if found["stages"]:
         out.print(_stages(found["stages"]))
         if found["imbalance"] is not None:
             say(f"The slowest stage computes {found['imbalance']:.0%} longer than the mean.")
-    if found["culprit"] is not None:
+    if found["culprit"] is not None and found["bottleneck"]["kind"] != "straggler":
         print(found["culprit"]["reason"])
 
 
@@ -97,6 +101,17 @@ def _traffic(traffic: list[dict[str, Any]]) -> Any:
             "-" if bus is None else f"{bus / 1e6:,.1f}",
         )
     return shown
+
+
+def _rare(traffic: list[dict[str, Any]], *, is_of_steps: bool) -> list[str]:
+    """A sentence for each kind that some steps do without: the table has it per step of all."""
+    of = "steps" if is_of_steps else "rows"
+    return [
+        f"{kind['kind']} of {kind['group']} is in {kind['num_rows_with']} of {kind['num_rows']} {of}, "
+        f"{kind['time_ms_with']:.1f} ms in each of them."
+        for kind in traffic
+        if kind["num_rows_with"] < kind["num_rows"]
+    ]
 
 
 def _stages(stages: list[dict[str, Any]]) -> Any:

@@ -14,15 +14,15 @@ import { StackedSteps } from "../../charts/StackedSteps";
 import { Empty, Notice, Section } from "../../components/basics";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
+import { Reason } from "../../components/Said";
 import * as format from "../../lib/format";
-import { diagnose, STEP_PARTS, type StepPart } from "../../lib/perf";
+import { STEP_PARTS, type StepPart } from "../../lib/perf";
 import { isTerminal } from "../../lib/states";
 import { trialSource } from "./Metrics";
 import { Foreseen } from "./Foreseen";
 import { PipelineFigure } from "./PipelineFigure";
 import { Profiles } from "./Profiles";
 import { MemoryTable, RankTable, StageTable, TrafficTable } from "./PerformanceTables";
-import { recentOf } from "./recent";
 import { Staleness } from "./Staleness";
 import { useSeriesStore } from "./useSeriesStore";
 
@@ -52,7 +52,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   const [rank, setRank] = useState("0");
   useEffect(() => bars.configure({}, [Number(rank)]), [bars, rank]);
   const hasParts = "time/step_ms" in trial.summary;
-  const diagnose = (
+  const actions = (
     <span style={{ display: "inline-flex", gap: 8, flexWrap: "wrap" }}>
       <LinkButton to="/trials/$trialId/diagnosis" params={{ trialId: String(trial.id) }} variant="default" size="xs" data-testid="diagnose">
         {t("diagnosis.run")}
@@ -65,7 +65,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   if (!hasParts) {
     return (
       <>
-        <Empty title={t("perf.none")} action={diagnose}>
+        <Empty title={t("perf.none")} action={actions}>
           {t("perf.noneHint")}
         </Empty>
         <Profiles trial={trial} />
@@ -75,9 +75,9 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   const ranks = measured.data?.ranks ?? [];
   return (
     <>
-      <div style={{ marginBottom: 12 }}>{diagnose}</div>
-      <Diagnosis summary={trial.summary} blamed={Boolean(measured.data?.culprit)} />
-      {measured.data?.culprit ? <Culprit culprit={measured.data.culprit} /> : null}
+      <div style={{ marginBottom: 12 }}>{actions}</div>
+      {measured.data?.bottleneck ? <Verdict bound={measured.data.bottleneck} /> : null}
+      {measured.data?.culprit && measured.data.bottleneck?.kind !== "straggler" ? <Culprit culprit={measured.data.culprit} /> : null}
       <Section
         title={t("perf.breakdown")}
         note={
@@ -123,26 +123,19 @@ function Measured({ trial, data, nodes }: { trial: TrialDetail; data: TrialPerfo
         </Section>
       ) : null}
       <Section title={t("perf.traffic")} note={t("perf.trafficNote")}>
-        <TrafficTable traffic={data.traffic} />
+        <TrafficTable traffic={data.traffic} perStep={data.bucket_steps === 1} />
       </Section>
     </>
   );
 }
 
-/** Over the newest steps, as the figures above: single steps jump. Where a rank is blamed, communication
- * is waiting for it, and advice on communication would mislead. */
-function Diagnosis({ summary, blamed }: { summary: TrialDetail["summary"]; blamed: boolean }) {
+/** What the step is bound by, over the rows that the tables below show. */
+function Verdict({ bound }: { bound: NonNullable<TrialPerformance["bottleneck"]> }) {
   const { t } = useTranslation();
-  const recent = STEP_PARTS.map((part) => [part, recentOf(summary[part])] as const);
-  const result = diagnose(Object.fromEntries(recent.map(([part, found]) => [part, found?.mean])));
-  const count = Math.max(0, ...recent.map(([, found]) => found?.count ?? 0));
-  if (result.kind === "unknown" || (blamed && (result.kind === "comm" || result.kind === "compute"))) return null;
-  const { k, share } = result.accumulate ?? { k: 1, share: 0 };
-  const advice = result.kind === "comm" ? t("perf.advice.comm", { k, share: format.pct(share) }) : t(`perf.advice.${result.kind}`);
   return (
-    <div data-testid="diagnosis">
-      <Notice tone={result.kind === "compute" ? "ok" : "warn"} title={t(`perf.diagnosis.${result.kind}`, { share: format.pct(result.share) })}>
-        {advice} {t("perf.ofSteps", { count })}
+    <div data-testid="bottleneck" data-kind={bound.kind}>
+      <Notice tone={bound.kind === "computation" ? "ok" : "warn"} title={t(`perf.bound.${bound.kind}`, { share: format.pct(bound.share) })}>
+        <Reason text={bound.reason} parts={bound.reason_parts} /> {t("perf.ofRows", { count: bound.num_rows })}
       </Notice>
     </div>
   );

@@ -81,7 +81,8 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
   return <DataTable rows={rows} columns={columns} rowKey={(r) => r.rank} label={t("perf.ranks")} testId="perf-ranks" />;
 }
 
-export function TrafficTable({ traffic }: { traffic: TrialPerformance["traffic"] }) {
+/** perStep: every row is a step. */
+export function TrafficTable({ traffic, perStep }: { traffic: TrialPerformance["traffic"]; perStep: boolean }) {
   const { t } = useTranslation();
   if (traffic.length === 0) return <Empty title={t("perf.noTraffic")}>{t("perf.noTrafficHint")}</Empty>;
   type Kind = TrialPerformance["traffic"][number];
@@ -91,6 +92,9 @@ export function TrafficTable({ traffic }: { traffic: TrialPerformance["traffic"]
     { id: "kind", header: t("ranks.kind"), lead: true, cell: (k) => <b className="mono">{k.kind}</b> },
     { id: "group", header: t("ranks.group"), cell: (k) => <span className="mono">{k.group}</span> },
     { id: "ranks", header: t("ranks.members"), cell: (k) => rankRanges(k.ranks) },
+    ...(traffic.some((k) => k.num_rows_with < k.num_rows)
+      ? [{ id: "rows", header: t("perf.seen"), align: "right" as const, cell: (k: Kind) => hinted(t(perStep ? "perf.inSteps" : "perf.inRows", { n: format.count(k.num_rows_with), all: format.count(k.num_rows) }), t("perf.seenHint", { time: format.ms(k.time_ms_with) })) }]
+      : []),
     { id: "count", header: t("perf.count"), align: "right", cell: (k) => format.num(k.count, 3) },
     { id: "bytes", header: t("perf.bytes"), align: "right", cell: (k) => format.bytes(k.num_bytes) },
     { id: "time", header: t("perf.time"), align: "right", cell: (k) => hinted(format.ms(k.time_ms), t("perf.timeHint")) },

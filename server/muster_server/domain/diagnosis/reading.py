@@ -6,7 +6,9 @@ import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 
-from muster_server.domain.steps import Group, RankSteps, Rows, analyse, lateness
+from muster_server.domain.step_rows import Rows
+from muster_server.domain.step_traffic import Group
+from muster_server.domain.steps import RankSteps, analyse, lateness
 
 from .judging import Breakdown
 

@@ -1,0 +1,111 @@
+"""The rows of one rank: how many steps each stands for, and means that count every step once. Pure.
+
+A row is the mean of the steps since the row before. Where steps are fast it is of many and where they
+are slow of one, so a mean over rows would count slow steps too often. And a collective that a row does
+not name did not happen in its steps: there its figures are 0, not unknown.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Mapping
+from functools import cached_property
+
+Rows = Mapping[str, Mapping[int, float]]
+"""Metric → step → value, of one rank."""
+
+_STEP = "time/step_ms"
+_RECORDED = "comm/recorded_pct"
+_MAX_GAP = 10
+"""A row stands for at most so many times the steps of the median one: step numbers that a script
+leaves out are not steps."""
+
+
+class RankRows:
+    """What one rank has measured in a window of steps.
+
+    rows: without NaN. width: rows of different ranks are compared within buckets of so many steps;
+        1 where every step is a row.
+    """
+
+    def __init__(self, rows: Rows, *, width: int) -> None:
+        self._rows = rows
+        self._width = width
+
+    def __contains__(self, name: str) -> bool:
+        return bool(self._rows.get(name))
+
+    @property
+    def names(self) -> list[str]:
+        """Metrics with at least one value."""
+        return [name for name, series in self._rows.items() if series]
+
+    @cached_property
+    def with_parts(self) -> Mapping[int, float]:
+        """Steps of the rows whose parts are known. Empty: none are."""
+        return self._rows.get("time/forward_ms", {})
+
+    @cached_property
+    def with_comm(self) -> Mapping[int, float]:
+        """Steps of the rows in which communication was measured."""
+        return self._rows.get("comm/exposed_ms") or self.with_parts
+
+    @cached_property
+    def num_steps(self) -> dict[int, float]:
+        """Step of a row → how many steps its figures are of. Those of the first row are not known;
+        it is taken to be like the median one."""
+        steps = sorted(self._rows.get(_STEP) or self.with_parts)
+        gaps = [b - a for a, b in itertools.pairwise(steps)]
+        median = statistics.median(gaps) if gaps else 1
+        recorded = self._rows.get(_RECORDED, {})
+        return {
+            step: min(gap, _MAX_GAP * median) * recorded.get(step, 100.0) / 100.0
+            for step, gap in zip(steps, [median, *gaps], strict=True)
+        }
+
+    def series(self, name: str) -> Mapping[int, float]:
+        """Its values; of a process group's collectives with 0 in the rows where there were none.
+        Empty when there is no value at all."""
+        found = self._rows.get(name, {})
+        if not found or not _is_of_a_group(name):
+            return found
+        return {**dict.fromkeys(self.with_comm, 0.0), **found}
+
+    def num_rows_with(self, name: str) -> int:
+        """Rows that have a value of it."""
+        return len(self._rows.get(name, {}))
+
+    def mean(self, name: str, of: Mapping[int, float] | None = None) -> float | None:
+        """Per step, over the rows that are also in `of`. None when there is none."""
+        return self._mean({s: v for s, v in self.series(name).items() if of is None or s in of})
+
+    def mean_with(self, name: str) -> float | None:
+        """The same over the rows alone that have a value of it."""
+        return self._mean(self._rows.get(name, {}))
+
+    def buckets(self, name: str) -> dict[int, float]:
+        """Bucket → mean per step of its rows. {} when there is no value at all."""
+        series = self.series(name)
+        if self._width <= 1:
+            return dict(series)
+        members: dict[int, dict[int, float]] = {}
+        for step, value in series.items():
+            members.setdefault(step // self._width, {})[step] = value
+        return {bucket: self._mean(rows) or 0.0 for bucket, rows in members.items()}
+
+    def buckets_with(self, name: str) -> set[int]:
+        """Buckets with a row that has a value of it."""
+        return {step // max(self._width, 1) for step in self._rows.get(name, {})}
+
+    def _mean(self, series: Mapping[int, float]) -> float | None:
+        if not series:
+            return None
+        weights = [self.num_steps.get(step, 1.0) for step in series]
+        if sum(weights) <= 0:
+            return statistics.fmean(series.values())
+        return statistics.fmean(series.values(), weights)
+
+
+def _is_of_a_group(name: str) -> bool:
+    return name.startswith("comm/") and name.count("/") >= 2
