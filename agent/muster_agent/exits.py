@@ -220,8 +220,8 @@ def _how(ending: Ending, worker: WorkerEnd) -> str:
             "node: give it more memory or a smaller batch"
         )
     return (
-        "was killed by SIGKILL (often the out-of-memory killer, although this node's kernel did "
-        "not count such a kill)"
+        "was killed by SIGKILL, and not by the kernel, which counted no out-of-memory kill: look "
+        "for what ended it in the node's system log (systemd-oomd, earlyoom, a person)"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,8 +25,8 @@ CAUSES: Mapping[str, Termination] = {
     "start_timeout": Termination.START_TIMEOUT,
     "port_in_use": Termination.PORT_IN_USE,
     # Nobody of ours asked for it: somebody on that machine did.
-    "stopped": Termination.KILLED_BY_SIGNAL,
-    "killed": Termination.KILLED_BY_SIGNAL,
+    "stopped": Termination.WORKER_KILLED,
+    "killed": Termination.WORKER_KILLED,
 }
 """wire.ExitInfo.cause → why an attempt ends when that is its root cause."""
 _NODES_DOING = frozenset({"shim_lost", "node_rebooted"})
@@ -172,10 +173,18 @@ def _failure(exit_info: ExitInfo, node_name: str) -> Outcome:
         error_ms=math.inf if exit_info.at_error_ms is None else exit_info.at_error_ms,
         blames_peer=first is not None and first.blames_peer,
         rank=blamed.rank if blamed is not None else None,
-        termination=CAUSES[exit_info.cause],
+        termination=_termination(exit_info),
         sentence=_sentence(exit_info, blamed, node_name),
         log_tail=tuple(exit_info.log_tail),
     )
+
+
+def _termination(exit_info: ExitInfo) -> Termination:
+    """A SIGKILL comes from outside: when the kernel did not send it for want of memory, somebody or
+    something on the node did, and the program has nothing to correct."""
+    if exit_info.cause == "killed_by_signal" and exit_info.signal == signal.SIGKILL:
+        return Termination.WORKER_KILLED
+    return CAUSES[exit_info.cause]
 
 
 def _sentence(exit_info: ExitInfo, first: WorkerExit | None, node_name: str) -> str:

@@ -91,7 +91,7 @@ def decide_restart(failure: Failure, *, policy: RestartPolicy) -> Retry | GiveUp
         )
 
     if retry_class is RetryClass.NONE:
-        return give_up(failure.termination, "this kind of end is never retried")
+        return give_up(failure.termination, "not restarted: it would end the same way again")
     if retry_class is RetryClass.PREEMPTION:
         used, budget, delay_s = 0, 1, 0.0
     elif retry_class is RetryClass.USER:
@@ -102,12 +102,13 @@ def decide_restart(failure: Failure, *, policy: RestartPolicy) -> Retry | GiveUp
         first = used == 1
         delay_s = policy.infra_first_delay_s if first else backoff_s(used - 2, policy=policy)
     if used > budget:
-        allowed = f"restarts.{retry_class.value} allows {count(budget, 'restart')}"
-        return give_up(failure.termination, f"no restart is left ({allowed})")
+        return give_up(failure.termination, f"not restarted: {_used_up(retry_class, budget)}")
     if no_progress >= policy.no_progress_attempts:
         attempts = count(no_progress, "attempt")
         return give_up(
-            Termination.NO_PROGRESS, f"{attempts} in a row ended without a newer checkpoint"
+            Termination.NO_PROGRESS,
+            f"not restarted: {attempts} in a row ended without a newer checkpoint, which ends a "
+            "trial whatever restarts allows; save checkpoints more often (checkpoints.every)",
         )
     left = "" if retry_class is RetryClass.PREEMPTION else f" ({used} of {budget} used)"
     return Retry(
@@ -117,6 +118,15 @@ def decide_restart(failure: Failure, *, policy: RestartPolicy) -> Retry | GiveUp
         no_progress=no_progress,
         reason=f"{retry_class.value} restart{left}, in {delay_s:g} s",
     )
+
+
+def _used_up(retry_class: RetryClass, budget: int) -> str:
+    key = f"restarts.{retry_class.value}"
+    if budget == 0:
+        return f"{key} is 0"
+    if budget == 1:
+        return f"the one restart that {key} allows is used"
+    return f"all {budget} restarts that {key} allows are used"
 
 
 def backoff_s(exponent: int, *, policy: RestartPolicy) -> float:

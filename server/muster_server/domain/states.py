@@ -99,6 +99,8 @@ class Termination(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     DISK_FULL = "disk_full"
     KILLED_BY_SIGNAL = "killed_by_signal"
+    WORKER_KILLED = "worker_killed"
+    """By SIGKILL, which no program sends itself, and not for want of memory."""
     PREPARE_FAILED = "prepare_failed"
     VERSIONS_DIFFER = "versions_differ"
     PREFLIGHT_FAILED = "preflight_failed"
@@ -127,6 +129,7 @@ TERMINATIONS: Mapping[Termination, tuple[TrialState, RetryClass]] = {
     Termination.OUT_OF_MEMORY: (TrialState.FAILED, RetryClass.USER),
     Termination.DISK_FULL: (TrialState.FAILED, RetryClass.INFRA),
     Termination.KILLED_BY_SIGNAL: (TrialState.FAILED, RetryClass.USER),
+    Termination.WORKER_KILLED: (TrialState.FAILED, RetryClass.INFRA),
     Termination.PREPARE_FAILED: (TrialState.FAILED, RetryClass.INFRA),
     Termination.VERSIONS_DIFFER: (TrialState.FAILED, RetryClass.INFRA),
     Termination.PREFLIGHT_FAILED: (TrialState.FAILED, RetryClass.INFRA),

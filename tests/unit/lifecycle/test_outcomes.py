@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from muster.wire import ExitInfo, WorkerExit
 from muster_server.domain.outcomes import member_outcome, on_server_clock, root_cause
+from muster_server.domain.states import TERMINATIONS, RetryClass, Termination
 
 NOW_MS = 1_700_000_000_000
 
@@ -108,3 +109,31 @@ def test_without_an_offset_times_are_left_alone_and_said_to_be_uncertain():
         ),
     ):
         assert left.at_error_ms is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "signal", "termination", "retry_class"),
+    [
+        ("killed_by_signal", 9, Termination.WORKER_KILLED, RetryClass.INFRA),
+        ("out_of_memory", 9, Termination.OUT_OF_MEMORY, RetryClass.USER),
+        ("killed_by_signal", 11, Termination.KILLED_BY_SIGNAL, RetryClass.USER),
+        ("killed_by_signal", 6, Termination.KILLED_BY_SIGNAL, RetryClass.USER),
+        ("killed", 9, Termination.WORKER_KILLED, RetryClass.INFRA),
+        ("stopped", None, Termination.WORKER_KILLED, RetryClass.INFRA),
+    ],
+)
+def test_no_program_kills_itself_by_sigkill(cause, signal, termination, retry_class):
+    info = ExitInfo(cause=cause, message="it ended", signal=signal)
+    outcome = member_outcome("EXITED", "start", info, node_name="n0")
+    assert outcome is not None
+    assert outcome.termination is termination
+    assert TERMINATIONS[termination][1] is retry_class
+
+
+@pytest.mark.parametrize("desired", ["stop", "kill", "forget"])
+def test_what_was_killed_on_request_has_not_failed(desired):
+    info = ExitInfo(cause="killed", message="killed (a user stopped it)", signal=9)
+    outcome = member_outcome("EXITED", desired, info, node_name="n0")
+    assert outcome is not None
+    assert outcome.stopped
+    assert not outcome.failed

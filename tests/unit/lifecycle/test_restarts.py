@@ -52,14 +52,43 @@ def test_without_budget_it_gives_up_and_says_which():
         failures_user=1,
         failures_infra=0,
         no_progress=1,
-        reason="no restart is left (restarts.user allows 0 restarts)",
+        reason="not restarted: restarts.user is 0",
+    )
+    decision = decide(failures_infra=3, has_progressed=True)
+    assert isinstance(decision, GiveUp)
+    assert decision.reason == "not restarted: all 3 restarts that restarts.infra allows are used"
+
+
+@pytest.mark.parametrize("termination", [Termination.USER_ERROR, Termination.WORKER_KILLED])
+def test_three_attempts_without_a_newer_checkpoint_end_it_whatever_budget_is_left(termination):
+    decision = decide(termination, no_progress=2, budget_user=100, budget_infra=100)
+    assert isinstance(decision, GiveUp)
+    assert decision.termination is Termination.NO_PROGRESS
+    assert decision.reason == (
+        "not restarted: 3 attempts in a row ended without a newer checkpoint, which ends a trial "
+        "whatever restarts allows; save checkpoints more often (checkpoints.every)"
     )
 
 
-def test_three_attempts_without_a_newer_checkpoint_end_it():
-    decision = decide(no_progress=2)
-    assert isinstance(decision, GiveUp)
-    assert decision.termination is Termination.NO_PROGRESS
+def test_what_is_killed_for_ever_ends_by_one_rule_or_the_other():
+    """Whether it saves between the kills, or never does."""
+    for has_progressed, ends, num_attempts in (
+        (False, Termination.NO_PROGRESS, 3),
+        (True, Termination.WORKER_KILLED, 4),
+    ):
+        used, no_progress, attempts = 0, 0, 0
+        while True:
+            attempts += 1
+            decision = decide(
+                Termination.WORKER_KILLED,
+                failures_infra=used,
+                no_progress=no_progress,
+                has_progressed=has_progressed,
+            )
+            if isinstance(decision, GiveUp):
+                break
+            used, no_progress = decision.failures_infra, decision.no_progress
+        assert (decision.termination, attempts) == (ends, num_attempts)
 
 
 def test_a_newer_checkpoint_starts_the_count_again():

@@ -25,9 +25,9 @@ FAULTS = [
     Fault(
         name="worker",
         on="agents",
-        what="a worker is killed",
+        what="a worker is killed (`kill -9`)",
         then="all workers start again from the newest checkpoint",
-        what_zh="一个工作进程被杀死",
+        what_zh="一个工作进程被杀死（`kill -9`）",
         then_zh="所有工作进程从最新的检查点重新开始",
     ),
     Fault(

@@ -152,6 +152,7 @@ export const terminations: Readonly<Record<string, string>> = {
   out_of_memory: "内存不足",
   disk_full: "磁盘已满",
   killed_by_signal: "被信号终止",
+  worker_killed: "工作进程被外部杀死",
   prepare_failed: "准备失败",
   versions_differ: "版本不一致",
   preflight_failed: "预检失败",

@@ -95,12 +95,16 @@ class Budget(Section):
 
 
 class Restarts(Section):
-    """How often a trial is started again from its latest checkpoint, by kind of failure."""
+    """How often a trial is started again from its latest checkpoint, by kind of failure. Whatever
+    is left here, a trial ends when three attempts in a row have trained and ended without a newer
+    checkpoint."""
 
     user: Annotated[int, Field(ge=0, le=100)] = 0
-    """After failures of its own code."""
+    """After failures of its own code: an exit code, an exception, out of memory, a crash. Ends early
+    after three attempts in a row without a newer checkpoint."""
     infra: Annotated[int, Field(ge=0, le=1000)] = 3
-    """After failures of machines, network or launcher."""
+    """After failures of machines, network or launcher, and when a worker is killed (SIGKILL) other
+    than for want of memory. Ends early after three attempts in a row without a newer checkpoint."""
     stuck_after_s: Annotated[float, Field(ge=60, le=86_400)] | None = None
     """End an attempt of which nothing has moved for so long, and start it again from its newest
     checkpoint; charged to `restarts.infra`. Longer than anything the training does without a step
