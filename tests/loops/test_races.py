@@ -376,14 +376,6 @@ def test_a_clone_is_refused_while_the_original_lives(agent, connect, join_token)
     node.register(expect=409)
 
 
-def test_a_lost_credential_is_replaced_on_the_same_boot(agent):
-    node = agent()
-    old = node.credential
-    node.credential = None
-    node.register()
-    assert node.credential not in (None, old)
-
-
 def test_a_rebooted_node_ends_what_it_ran(controller, agent, submit, show, database):
     node = agent(slots=1)
     running_allocation(controller, node, submit)

@@ -8,6 +8,9 @@ from sqlalchemy import select, update
 
 from muster_server import clock
 from muster_server.db.models import AllocationRow, EventRow, JoinTokenRow, NodeRow
+from muster_server.errors import Conflict
+from muster_server.security.principal import Principal
+from muster_server.services.registration import Joining, register_many
 from muster_server.testing.agent import FakeAgent
 
 
@@ -69,6 +72,89 @@ def test_a_token_is_used_up_for_good_once_the_credential_was_used(agent, single_
     node.beat()
     node.credential = None
     node.register(expect=401)
+
+
+# ---- a join token does not take a live node over
+
+
+def stranger(connect, join_token, node, **same):
+    """Somebody with a join token who says to be `node`."""
+    other = FakeAgent(lambda secret: connect(token=secret), join_token, node.name, slots=1)
+    other.boot_id, other.join_id = node.boot_id, "a joining of its own"
+    for name, value in same.items():
+        setattr(other, name, value)
+    return other
+
+
+def test_a_join_token_does_not_take_over_a_live_node(agent, connect, join_token, database):
+    node = agent()
+    node.beat()
+    epoch, left = node.epoch, uses_left(database)
+    # Whatever the stranger knows besides: its boot, its process, the joining it once asked for.
+    for known in ({}, {"instance_id": node.instance_id}, {"join_id": node.instance_id}):
+        other = stranger(connect, join_token, node, **known)
+        other.num_registrations = 100
+        other.register(expect=409)
+        assert other.refusal["code"] == "agent.name_in_use"
+        assert "--name" in other.refusal["hint"]
+    node.beat()  # neither its session nor its credential was replaced
+    assert (node.epoch, uses_left(database)) == (epoch, left)
+    with database.read() as session:
+        assert session.scalar(select(NodeRow.session_epoch)) == epoch
+
+
+def test_not_among_others_either(agent, connect, join_token, database, settings):
+    """The same where many registrations share a transaction."""
+    node = agent()
+    node.beat()
+    other = stranger(connect, join_token, node)
+    other.register(expect=409)
+    with database.read() as session:
+        token_id = session.scalar(select(JoinTokenRow.id))
+    caller = Principal(kind="join_token", name="t", role="join", join_token_id=token_id)
+    asked = [Joining(principal=caller, request=other.last_registration)]
+    with pytest.raises(Conflict, match="live"), database.transaction() as session:
+        register_many(session, asked, settings=settings, now=clock.now())
+    node.beat()
+
+
+def test_a_lost_credential_is_replaced_once_the_node_is_lost(
+    agent, connect, join_token, controller
+):
+    node = agent()
+    node.beat()
+    controller.tick()  # it leads from here on: what it did not see is not held against a node
+    again = stranger(connect, join_token, node)
+    again.register(expect=409)
+    with time_machine.travel(clock.now() + dt.timedelta(seconds=20)):
+        again.register(expect=409)  # its lease has ended, which a short silence explains
+        assert again.refusal["code"] == "agent.name_in_use"
+    with time_machine.travel(clock.now() + dt.timedelta(seconds=90)):
+        controller.tick()
+        assert again.register().credential not in (None, node.credential)
+        assert again.node_id == node.node_id  # its history stays
+        again.beat()
+        node.beat(expect=401)
+
+
+def test_a_machine_installed_anew_comes_back_under_its_name(agent, connect, join_token, controller):
+    node = agent()
+    node.beat()
+    controller.tick()
+    anew = stranger(connect, join_token, node, boot_id="boot-2")
+    anew.register(expect=409)
+    with time_machine.travel(clock.now() + dt.timedelta(seconds=90)):
+        controller.tick()
+        anew.register()
+    assert anew.node_id == node.node_id
+
+
+def test_an_agent_with_its_credential_comes_back_at_once(agent):
+    node = agent()
+    node.beat()
+    node.instance_id, node.num_registrations = "the next process", 0
+    assert node.register().credential is None
+    node.beat()
 
 
 # ---- late and repeated requests

@@ -76,10 +76,11 @@ def register(
     """Join the cluster, or come back to it. Starts a new session and ends any older one.
 
     With a join token the node gets a credential, returned this once; the same joining asked again
-    (its answer was lost) uses up nothing. A second machine that uses the name or the credential of
-    a live node is refused with 409, and so is an agent process that a later one has replaced; a
-    restarted agent on the same boot of the same machine is not. A request that arrives after a
-    later one of the same process is answered 410.
+    (its answer was lost) uses up nothing. A join token takes over the name of a node only once that
+    is LOST: until then the node's own credential is what proves who it is, and others are refused
+    with 409. So is a second machine with the credential of a live node, and an agent process that a
+    later one has replaced; a restarted agent on the same boot of the same machine is not. A request
+    that arrives after a later one of the same process is answered 410.
     """
     held = _lock(session, [(principal, request)])
     return _register(session, principal, request, held, settings=settings, now=now)
@@ -104,7 +105,7 @@ def _register(
     node, credential = (
         _come_back(session, principal, request, now)
         if principal.kind == "agent"
-        else _join(session, principal, request, now)
+        else _join(session, principal, request, settings=settings, now=now)
     )
     rebooted = bool(node.boot_id) and node.boot_id != request.boot_id
     is_first = node.session_epoch == 0
@@ -202,7 +203,12 @@ def _come_back(
 
 
 def _join(
-    session: Session, principal: Principal, request: RegisterRequest, now: dt.datetime
+    session: Session,
+    principal: Principal,
+    request: RegisterRequest,
+    *,
+    settings: Settings,
+    now: dt.datetime,
 ) -> tuple[NodeRow, str]:
     if not request.name or len(request.name) > 128:
         raise InvalidRequest("agent.bad_name", "A node's name has 1 to 128 characters.")
@@ -218,7 +224,10 @@ def _join(
         _refuse_late(node, request)
     join_id = (request.join_id or request.instance_id)[:64]
     if node is None or not credentials.is_same_joining(node, join_id, principal.join_token_id):
+        # First, so that a token that is used up learns nothing of the names there are.
         credentials.use_join_token(session, principal.join_token_id, now=now)
+        if node is not None:
+            _refuse_takeover(node, settings, now)
     if node is None:
         node = NodeRow(
             id=f"n{secrets.token_hex(8)}",
@@ -251,6 +260,22 @@ def _refuse_late(node: NodeRow, request: RegisterRequest) -> None:
             f"Registration {request.number} of {node.name} arrived after a later one.",
             hint="Register again.",
         )
+
+
+def _refuse_takeover(node: NodeRow, settings: Settings, now: dt.datetime) -> None:
+    """Anybody with a join token can say a name and a boot id: only the credential tells the agent
+    of a node from others. A machine that has lost it waits until the node is given up."""
+    if node.state == "LOST":
+        return
+    lost_at = node.last_seen_at + dt.timedelta(seconds=settings.node_lost_s)
+    raise Conflict(
+        "agent.name_in_use",
+        f"A live node is named {node.name!r} already, and a join token does not replace it.",
+        hint="Give this machine another name (--name). If it is that machine and has lost its "
+        f"credential, stop its other agent: it is let in once the node is LOST, "
+        f"{settings.node_lost_s:g} s after it was last heard, or once you remove the node.",
+        retry_after_s=max(1, round((lost_at - now).total_seconds())),
+    )
 
 
 def _refuse_clone(node: NodeRow, request: RegisterRequest, now: dt.datetime) -> None:

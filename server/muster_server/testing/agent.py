@@ -80,6 +80,8 @@ class FakeAgent:
         self.client = connect(join_token)
         self.num_registrations = 0
         self.last_registration: RegisterRequest | None = None
+        self.refusal: dict[str, Any] = {}
+        """The latest error that was expected."""
 
     # the protocol, call by call
 
@@ -286,4 +288,7 @@ class FakeAgent:
             f"/agent/v1{path}", content=text, headers={"Content-Type": "application/json"}
         )
         assert reply.status_code == expect, f"{path}: {reply.status_code} {reply.text}"
-        return reply.json() if expect == 200 else None
+        if expect == 200:
+            return reply.json()
+        self.refusal = reply.json()["error"]
+        return None
