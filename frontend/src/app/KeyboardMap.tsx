@@ -51,7 +51,7 @@ export default function KeyboardMap() {
     if (!isOn) return undefined;
     const read = reader();
     const onKey = (event: KeyboardEvent): void => {
-      if (event.defaultPrevented || isTyping(event.target)) return;
+      if (event.defaultPrevented || isTyping(event)) return;
       const pressed = read(event, event.timeStamp);
       if (!pressed) return;
       event.preventDefault();

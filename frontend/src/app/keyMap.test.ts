@@ -24,9 +24,30 @@ test("with a modifier a key belongs to somebody else", () => {
   expect(read(press("/"), 0)).toEqual({ kind: "filter" });
 });
 
+/** What a listener of the window finds of a key pressed in this element. */
+function typingIn(element: Element | null | undefined): boolean {
+  let found: boolean | undefined;
+  const listen = (event: Event): void => {
+    found = isTyping(event);
+  };
+  window.addEventListener("keydown", listen, { once: true });
+  element?.dispatchEvent(new KeyboardEvent("keydown", { key: "g", bubbles: true, composed: true }));
+  window.removeEventListener("keydown", listen);
+  if (found === undefined) throw new Error("The key did not arrive.");
+  return found;
+}
+
 test("keys are text in a field, and a dialog's in a dialog", () => {
   document.body.innerHTML = '<input><div role="dialog"><button></button></div><main><button></button></main>';
-  expect(isTyping(document.querySelector("input"))).toBe(true);
-  expect(isTyping(document.querySelector("[role=dialog] button"))).toBe(true);
-  expect(isTyping(document.querySelector("main button"))).toBe(false);
+  expect(typingIn(document.querySelector("input"))).toBe(true);
+  expect(typingIn(document.querySelector("[role=dialog] button"))).toBe(true);
+  expect(typingIn(document.querySelector("main button"))).toBe(false);
+});
+
+test("keys are text in a field inside a shadow root", () => {
+  document.body.innerHTML = "<div></div>";
+  const root = document.querySelector("div")?.attachShadow({ mode: "open" });
+  if (root) root.innerHTML = "<textarea></textarea><button></button>";
+  expect(typingIn(root?.querySelector("textarea"))).toBe(true);
+  expect(typingIn(root?.querySelector("button"))).toBe(false);
 });

@@ -23,8 +23,13 @@ interface Press {
   isComposing: boolean;
 }
 
-/** Whether keys are text there. */
-export const isTyping = (target: unknown): boolean => target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.closest('[role="dialog"],[role="menu"],[role="listbox"]') !== null);
+const NOT_OURS = 'input,textarea,select,[role="dialog"],[role="menu"],[role="listbox"]';
+
+/**
+ * Whether a key is text where it was pressed, or belongs to a dialog or a menu. Ask while the event
+ * is dispatched. Outside a shadow root the target is its host, so the whole path is looked at.
+ */
+export const isTyping = (event: Event): boolean => event.composedPath().some((node) => node instanceof HTMLElement && (node.isContentEditable || node.matches(NOT_OURS)));
 
 /** Understands one key after the other; "g" begins a word of two, within 1.2 s. */
 export function reader(): (press: Press, atMs: number) => Pressed | null {

@@ -56,6 +56,8 @@ export default function Editor({ value, label, errors, focus, onChange, onSubmit
   const handlers = useRef({ onChange, onSubmit });
   handlers.current = { onChange, onSubmit };
   const initial = useRef({ value, label });
+  /** Texts that the page has been told of and has not given back yet, oldest first. */
+  const told = useRef<string[]>([]);
 
   useEffect(() => {
     const element = host.current;
@@ -95,7 +97,10 @@ export default function Editor({ value, label, errors, focus, onChange, onSubmit
             ...historyKeymap,
           ]),
           EditorView.updateListener.of((update) => {
-            if (update.docChanged) handlers.current.onChange(update.state.doc.toString());
+            if (!update.docChanged) return;
+            const text = update.state.doc.toString();
+            told.current.push(text);
+            handlers.current.onChange(text);
           }),
         ],
       }),
@@ -106,12 +111,14 @@ export default function Editor({ value, label, errors, focus, onChange, onSubmit
     };
   }, []);
 
-  // A template or another experiment's document replaces the text.
+  // A template or another experiment's document replaces the text. The editor's own text may come
+  // back when more has been typed already: replacing by that would take the newer letters away.
   useEffect(() => {
     const editor = view.current;
-    if (editor && editor.state.doc.toString() !== value) {
-      editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: value } });
-    }
+    const at = told.current.indexOf(value);
+    told.current = told.current.slice(at + 1);
+    if (!editor || at >= 0 || editor.state.doc.toString() === value) return;
+    editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: value } });
   }, [value]);
 
   useEffect(() => {
