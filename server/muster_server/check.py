@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from .db.engine import Database
+from .db.engine import Database, sqlite_file
 from .db.migrations import current_revision, head_revision
 from .settings import Settings
 
@@ -25,6 +25,21 @@ def check(settings: Settings, say: Callable[[str], None]) -> bool:
     database_works = _check_database(settings, say)
     redis_works = _check_redis(settings, say)
     return database_works and redis_works
+
+
+def missing_database(url: str) -> str | None:
+    """A sentence about the SQLite file that is not there; None when it is, and for PostgreSQL.
+
+    Raises ArgumentError for what is no URL.
+    """
+    file = sqlite_file(make_url(url))
+    if file is None or file.exists():
+        return None
+    return (
+        f"There is no database at {file.absolute()}. Set MUSTER_DATABASE_URL to the server's "
+        "database (`muster up` keeps it as muster.db in its home folder), or run "
+        "'muster-server migrate' to make a new one."
+    )
 
 
 def masked_url(url: str) -> str:
@@ -48,6 +63,10 @@ def _shown(name: str, value: object) -> str:
 
 def _check_database(settings: Settings, say: Callable[[str], None]) -> bool:
     try:
+        missing = missing_database(settings.resolved_database_url())
+        if missing is not None:
+            say(f"database: FAILED ({missing})")
+            return False
         database = Database(settings.resolved_database_url())
         try:
             revision, wanted = current_revision(database), head_revision()

@@ -107,6 +107,7 @@ def _serve(_: argparse.Namespace) -> int:
     from . import serve
 
     with _explained(settings):
+        _refuse_missing_file(settings)
         try:
             serve.run(settings)
         except serve.NotReady as error:
@@ -144,7 +145,7 @@ def _migrate(_: argparse.Namespace) -> int:
     settings = _settings()
     from .db.migrations import current_revision, head_revision, upgrade
 
-    with _explained(settings), _database(settings) as database:
+    with _explained(settings), _database(settings, makes_it=True) as database:
         before = current_revision(database)
         upgrade(database)
         after = head_revision()
@@ -356,14 +357,26 @@ def _beside(
 
 
 @contextmanager
-def _database(settings: Settings) -> Iterator[Database]:
+def _database(settings: Settings, *, makes_it: bool = False) -> Iterator[Database]:
+    """The database of the settings. Raises CommandError where its file is missing: SQLite would make
+    an empty one there, in whatever folder the command was typed."""
     from .db.engine import Database
 
+    if not makes_it:
+        _refuse_missing_file(settings)
     database = Database(settings.resolved_database_url())
     try:
         yield database
     finally:
         database.dispose()
+
+
+def _refuse_missing_file(settings: Settings) -> None:
+    from .check import missing_database
+
+    missing = missing_database(settings.resolved_database_url())
+    if missing is not None:
+        raise CommandError(missing)
 
 
 @contextmanager

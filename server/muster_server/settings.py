@@ -31,6 +31,9 @@ class Settings(BaseSettings):
     public_url: str | None = None
     """Where browsers reach the dashboard, behind a proxy for example: printed in links, and taken
     as our own by the Origin check. With https, cookies are bound to it."""
+    setup_command: str | None = None
+    """The command the set-up page shows for a new set-up token; unset: one for this machine and
+    database."""
     allowed_hosts: list[str] = ["localhost", "127.0.0.1", "[::1]"]
     """Host header values that are answered, as a JSON list; the name in public_url is added."""
     forwarded_allow_ips: list[str] = []

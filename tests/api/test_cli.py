@@ -87,11 +87,39 @@ def test_a_wrong_setting_stops_every_command(run, name, value):
 
 
 def test_a_database_without_tables_says_what_to_do(run, tmp_path):
+    (tmp_path / "empty.db").touch()
     for command in (["setup-token"], ["serve"]):
         result = run(*command, MUSTER_DATABASE_URL=f"sqlite:///{tmp_path}/empty.db")
         assert result.returncode == 1
         assert "muster-server migrate" in result.stderr
         assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["setup-token", "sign-in-token", "serve", "backup", "check"])
+def test_a_database_that_is_not_there_is_not_made(run, tmp_path, command):
+    arguments = ["copy.db"] if command == "backup" else []
+    result = run(command, *arguments, MUSTER_DATABASE_URL=f"sqlite:///{tmp_path}/absent.db")
+    assert result.returncode == 1
+    assert f"There is no database at {tmp_path}/absent.db." in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "absent.db").exists()
+
+
+def test_the_command_of_the_set_up_page_prints_a_token_that_works(client, database_url):
+    # A shell that knows nothing of the server; a URL that may hold a password is not shown.
+    known = {} if database_url.startswith("sqlite") else {"MUSTER_DATABASE_URL": database_url}
+    command = client.get("/api/v1/auth/state").json()["setup_command"]
+    token = subprocess.run(
+        ["sh", "-c", command],
+        cwd="/",
+        env={"PATH": os.environ["PATH"], **known},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    body = {"token": token, "username": "ada", "password": "a tolerable passphrase"}
+    assert client.post("/api/v1/auth/setup", json=body).status_code == 200
+    assert client.get("/api/v1/auth/state").json()["setup_command"] is None
 
 
 def test_setup_token_from_the_command_line_works_once(run, client):

@@ -2973,6 +2973,8 @@ export interface components {
          * @description Public: what the sign-in page needs to know.
          */
         AuthState: {
+            /** Setup Command */
+            setup_command: string | null;
             /** Setup Required */
             setup_required: boolean;
             /** Version */

@@ -28,6 +28,7 @@ from muster_server.security.rate_limits import SignInLimits
 from muster_server.services import auth
 from muster_server.services.identity import lower_user_role
 from muster_server.settings import Settings
+from muster_server.setup_command import setup_command
 
 from .deps import Config, Db, Me, RemoteAddr
 from .guard import permissions_of
@@ -43,9 +44,14 @@ PASSWORD_QUEUE_MAX = 20
 @router.get(
     "/auth/state", operation_id="get_auth_state", summary="Whether the first set-up is still to do"
 )
-def get_auth_state(db: Db) -> AuthState:
+def get_auth_state(db: Db, config: Config) -> AuthState:
     with db.read() as session:
-        return AuthState(setup_required=auth.setup_required(session), version=__version__)
+        is_required = auth.setup_required(session)
+    return AuthState(
+        setup_required=is_required,
+        setup_command=setup_command(config) if is_required else None,
+        version=__version__,
+    )
 
 
 @router.post("/auth/setup", operation_id="setup", summary="Make the first administrator")

@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -39,6 +40,14 @@ def touch(session: Session, *topics: str) -> None:
     "loops" (wakes the controller).
     """
     session.info.setdefault(_TOPICS, set()).update(topics)
+
+
+def sqlite_file(url: URL) -> Path | None:
+    """The file of a SQLite database; None for one in memory or behind a URI, and for PostgreSQL."""
+    name = url.database
+    if url.get_backend_name() != "sqlite" or not name or name.startswith((":memory:", "file:")):
+        return None
+    return Path(name)
 
 
 class Database:

@@ -24,6 +24,8 @@ class AuthState(Output):
 
     setup_required: bool
     """True until the first administrator exists."""
+    setup_command: str | None
+    """Shell command that prints a new set-up token on this installation; null once it is set up."""
     version: str
 
 

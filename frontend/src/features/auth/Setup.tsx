@@ -1,7 +1,7 @@
 import { Button, PasswordInput, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { ApiError, client, unwrap } from "../../api/client";
@@ -11,21 +11,26 @@ import { ErrorNotice } from "../../components/QueryView";
 import { fieldText } from "../../components/Said";
 import css from "./auth.module.css";
 import { MIN_PASSWORD } from "../../lib/access";
-import { Frame, takeFromHash } from "./Frame";
+import { Frame, useFromHash } from "./Frame";
 
+/** The token alone, also of somebody who pastes the whole link. */
+const tokenOf = (pasted: string): string => pasted.trim().replace(/^.*#token=/, "");
 
 export function Setup() {
   const { t } = useTranslation();
   const router = useRouter();
   const queryClient = useQueryClient();
   const state = useQuery(authState).data;
-  const [fromLink] = useState(() => takeFromHash("token"));
+  const fromLink = useFromHash("token");
   const [token, setToken] = useState(fromLink ?? "");
+  useEffect(() => {
+    if (fromLink !== null) setToken(fromLink);
+  }, [fromLink]);
   const [username, setUsername] = useState("admin");
   const [password, setPassword] = useState("");
   const [again, setAgain] = useState("");
   const setup = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/auth/setup", { body: { token: token.trim(), username, password } })),
+    mutationFn: () => unwrap(client.POST("/api/v1/auth/setup", { body: { token: tokenOf(token), username, password } })),
     onSuccess: async (user) => {
       queryClient.clear();
       queryClient.setQueryData(me.queryKey, user);
@@ -59,7 +64,12 @@ export function Setup() {
         {fromLink ? null : (
           <>
             <PasswordInput label={t("setup.token")} description={t("setup.tokenHint")} value={token} onChange={(e) => setToken(e.currentTarget.value)} required withAsterisk={false} name="token" autoComplete="off" error={fieldError("token")} visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
-            <Code text="muster-server setup-token" />
+            {state?.setup_command ? (
+              <>
+                <p className={css["lead"]}>{t("setup.command")}</p>
+                <Code text={state.setup_command} wrap testId="setup-command" />
+              </>
+            ) : null}
           </>
         )}
         <TextInput size="sm" label={t("auth.username")} value={username} onChange={(e) => setUsername(e.currentTarget.value)} required withAsterisk={false} name="username" autoComplete="username" error={fieldError("username")} autoCapitalize="none" spellCheck={false} />

@@ -9,7 +9,7 @@ import { authState, type Me, me } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
 import { Skeleton } from "../../components/basics";
 import css from "./auth.module.css";
-import { Frame, takeFromHash } from "./Frame";
+import { Frame, useFromHash } from "./Frame";
 
 /** Only addresses of this site: a link must not send somebody away after signing in. */
 export function safeTarget(to: string | undefined): string {
@@ -22,8 +22,8 @@ export function SignIn() {
   const queryClient = useQueryClient();
   const { to } = useSearch({ from: "/sign-in" });
   const state = useQuery(authState).data;
-  const [once] = useState(() => takeFromHash("once"));
-  const tried = useRef(false);
+  const once = useFromHash("once");
+  const tried = useRef<string | null>(null);
   const [username, setUsername] = useState("");
   const [password, setPassword] = useState("");
 
@@ -41,8 +41,8 @@ export function SignIn() {
     onSuccess: done,
   });
   useEffect(() => {
-    if (once && !tried.current) {
-      tried.current = true; // a token works once; effects may run twice
+    if (once && tried.current !== once) {
+      tried.current = once; // a token works once; effects may run twice
       oneTime.mutate(once);
     }
   }, [once, oneTime]);
