@@ -3005,6 +3005,29 @@ export interface components {
             size_bytes: number;
         };
         /**
+         * BottleneckOut
+         * @description What a step is bound by.
+         */
+        BottleneckOut: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "straggler" | "communication" | "bubble" | "data" | "optimizer" | "checkpoint" | "other" | "computation";
+            /** Ms */
+            ms: number;
+            /** Num Rows */
+            num_rows: number;
+            /** Reason */
+            reason: string;
+            /** Reason Parts */
+            reason_parts: components["schemas"]["PartOut"][];
+            /** Share */
+            share: number;
+            /** Step Ms */
+            step_ms: number;
+        };
+        /**
          * Budget
          * @description What an experiment may cost. When one of the limits is reached, its trials save a checkpoint
          *     and end, and the experiment is CANCELED with the reason; more can be given with `muster
@@ -3859,6 +3882,8 @@ export interface components {
             non_finite_metric: string | null;
             /** Notes */
             notes: string;
+            /** Notices */
+            notices: components["schemas"]["NoticeOut"][];
             /** Num Children */
             num_children: number;
             /** Num Continued */
@@ -4535,7 +4560,8 @@ export interface components {
         };
         /**
          * KindTrafficOut
-         * @description One kind of collective of one process group: means over its members.
+         * @description One kind of collective of one process group: means over its members, and over all measured
+         *     steps, those without one included.
          */
         KindTrafficOut: {
             /** Algorithm Bytes Per S */
@@ -4550,10 +4576,16 @@ export interface components {
             kind: string;
             /** Num Bytes */
             num_bytes: number;
+            /** Num Rows */
+            num_rows: number;
+            /** Num Rows With */
+            num_rows_with: number;
             /** Ranks */
             ranks: number[];
             /** Time Ms */
             time_ms: number;
+            /** Time Ms With */
+            time_ms_with: number;
             /** Transfer Ms */
             transfer_ms: number | null;
             /** Wait Ms */
@@ -5141,6 +5173,16 @@ export interface components {
              */
             net_sent_bytes_per_s: number;
         };
+        /**
+         * NoticeOut
+         * @description What has to be known of a search before its results are read.
+         */
+        NoticeOut: {
+            /** Parts */
+            parts: components["schemas"]["PartOut"][];
+            /** Text */
+            text: string;
+        };
         /** NumberedRecord */
         NumberedRecord: {
             /** At Ms */
@@ -5393,6 +5435,7 @@ export interface components {
         PerformanceOut: {
             /** Attempt No */
             attempt_no: number;
+            bottleneck: components["schemas"]["BottleneckOut"] | null;
             /** Bucket Steps */
             bucket_steps: number;
             culprit: components["schemas"]["CulpritOut"] | null;
@@ -7140,6 +7183,11 @@ export interface components {
              * @enum {string}
              */
             decision: "continue" | "pause" | "stop" | "over";
+            /**
+             * Hint
+             * @default
+             */
+            hint: string;
             /** Reason */
             reason: string;
             /** State */
