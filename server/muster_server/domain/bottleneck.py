@@ -182,7 +182,7 @@ def _bubble(of: str, took: dict[str, float], imbalance: float) -> Said:
         + say(
             "bound.imbalance",
             f"The slowest stage computes {pct}% longer than the mean: give it fewer blocks "
-            "(strategy.blocks).",
+            "(strategy.blocks_per_stage).",
             imbalance_pct=pct,
         )
     )

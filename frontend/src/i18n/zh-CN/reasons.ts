@@ -55,7 +55,7 @@ export const parts: Readonly<Record<string, string>> = {
   "budget.project_deadline_passed": "项目 {{project}} 预算的截止时间 {{at}} 已过",
   "bound.communication": "未被掩盖的通信占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%）。把梯度累积到 {{k}} 个微批次（strategy.accumulate）可使其降到 {{left}}%，增大每个 worker 的批次也有帮助",
   "bound.bubble": "等待流水线其他阶段占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%）。增加微批次（strategy.accumulate）可以填充它，interleaved 和 zero_bubble 调度的气泡更少",
-  "bound.imbalance": "最慢的阶段比平均多计算 {{imbalance_pct}}%，可以少给它一些块（strategy.blocks）",
+  "bound.imbalance": "最慢的阶段比平均多计算 {{imbalance_pct}}%，可以少给它一些块（strategy.blocks_per_stage）",
   "bound.data": "等待数据占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%）。worker 比输入更快，增加加载进程或使用缓存会有帮助",
   "bound.checkpoint": "写检查点占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%），可以降低写检查点的频率（checkpoints.every）",
   "bound.optimizer": "优化器占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%）。融合或分片的优化器（策略 zero1、fsdp）以及梯度累积可以降低它",
