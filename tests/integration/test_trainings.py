@@ -183,3 +183,30 @@ def test_a_training_goes_on_when_a_part_is_killed(stack: Stack, client: Client, 
     while client.get("/cluster")["num_nodes_online"] < 2:
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+POPULATION = """
+name: population
+trainer: {model: mlp, data: digits, test: false, options: {rows_per_s: 0}}
+hyperparameters: {lr: {log: [1.0e-3, 1.0e-2]}, width: {choice: [8, 16, 32]}, batch_size: {choice: [64, 128]}}
+search: {method: pbt, metric: val/loss, goal: min, population: 4, quantile: 0.5, resample: 0,
+  max_length: {epochs: 2}, interval: {epochs: 1}, seed: 1}
+"""
+
+
+def test_clones_of_a_population_train_on_with_the_shape_of_their_parents(
+    stack: Stack, client: Client
+) -> None:
+    experiment = client.submit(POPULATION)
+    assert ended(client, experiment["id"], timeout_s=240)["state"] == "COMPLETED"
+    trials = {trial["no"]: trial for trial in client.trials(experiment["id"])}
+    clones = [trial for trial in trials.values() if trial["parent_no"] is not None]
+    assert len(clones) == 2
+    for clone in clones:
+        assert (clone["state"], clone["epoch"]) == ("COMPLETED", 2.0), clone["reason"]
+        parent = trials[clone["parent_no"]]
+        assert clone["hparams"]["lr"] != parent["hparams"]["lr"]
+        for copied in ("width", "batch_size"):
+            assert clone["hparams"][copied] == parent["hparams"][copied]
+    detail = client.experiment(experiment["id"])
+    assert detail["notices"] == []

@@ -4,9 +4,13 @@ import datetime as dt
 
 import time_machine
 
-from muster.wire import CheckpointRecord, StateRecord
+from muster.wire import CheckpointRecord, StateRecord, WorkerRecord
 from muster_server import clock
 from muster_server.loops.runner import Controller
+
+WORKER = WorkerRecord(
+    local_rank=0, rank=0, world_size=1, node_rank=0, pid=1, host="n", master_addr="n", master_port=1
+)
 
 
 def in_(seconds):
@@ -55,6 +59,50 @@ def test_a_trial_runs_from_submission_to_completed(controller, agent, submit, sh
     assert show(f"/experiments/{experiment_id}")["state"] == "COMPLETED"
     assert show("/cluster")["num_slots_used"] == 0
     assert node.poll() == {}
+
+
+def test_a_trial_that_began_and_ended_between_two_passes_ran_as_long_as_it_did(
+    controller, agent, submit, show
+):
+    """It ran from when its first worker was heard of, not from when the controller looked."""
+    node = agent(slots=1)
+    experiment_ids = [submit(slots=1) for _ in range(2)]
+    for experiment_id, cause in zip(experiment_ids, ("success", "user_error"), strict=True):
+        controller.tick()
+        allocation_id = node.only().spec.allocation_id
+        node.get_ready(allocation_id)
+        controller.tick()
+        node.run(allocation_id)
+        node.send(allocation_id, WORKER)
+        node.exit(allocation_id, cause=cause)
+        controller.tick(in_(20))
+        trial = trial_of(show, experiment_id)
+        assert trial["state"] == ("COMPLETED" if cause == "success" else "FAILED")
+        times = [trial[name] for name in ("started_at", "ended_at")]
+        started, ended = (dt.datetime.fromisoformat(at) for at in times)
+        assert 15 < (ended - started).total_seconds() < 25
+
+
+def test_slots_that_are_held_are_told_apart_from_those_that_are_asked_for(
+    controller, agent, submit, show
+):
+    node = agent(slots=1)
+    experiment_id = submit(slots=4, min_slots=1)
+
+    def held():
+        trial = trial_of(show, experiment_id)
+        experiment = show(f"/experiments/{experiment_id}")
+        (listed,) = show("/experiments")["items"]
+        assert experiment["num_slots_held"] == listed["num_slots_held"] == trial["num_slots_held"]
+        assert (experiment["slots_per_trial"], trial["num_slots"]) == (4, 4)
+        return trial["num_slots_held"]
+
+    assert held() == 0
+    controller.tick()
+    assert held() == 1
+    node.exit(start(controller, node))
+    controller.tick()
+    assert held() == 0
 
 
 def test_a_gang_starts_only_when_every_node_is_ready(controller, agent, submit):

@@ -131,6 +131,28 @@ def test_a_trial_behind_at_its_rung_is_stopped_with_the_reason(database, submit,
     assert view.rungs[1].trials == []
 
 
+def test_trials_that_outran_their_stop_are_counted_apart_from_those_it_reached(
+    database, submit, report, end
+):
+    submit()
+    for no, value in enumerate([0.4, 0.5, 0.6], start=1):
+        report(no, Update(value, epoch=3))
+    search_pass(database, NOW)
+    rows = trials(database)
+    assert [rows[no].desired for no in (1, 2, 3)] == ["run", "early", "early"]
+    end(2, "STOPPED_EARLY")
+    end(3, "COMPLETED")
+    with database.read() as session:
+        view = experiment_views.search_out(session, rows[1].experiment_id)
+    rung = view.rungs[0]
+    assert (rung.num_trials, rung.num_promoted, rung.num_outran) == (3, 1, 1)
+    assert [(t.promoted, t.stopped, t.outran) for t in rung.trials] == [
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+    ]
+
+
 def test_nothing_is_decided_twice(database, submit, report, end):
     submit()
     for _ in range(3):

@@ -132,6 +132,9 @@ class ExperimentOut(Output):
     num_trials_by_state: dict[str, int]
     num_trials_planned: int | None
     slots_per_trial: int
+    """Asked for; an elastic trial may run on fewer."""
+    num_slots_held: int
+    """By all of its trials, now."""
     slot_type: str
     pool: str
     priority: int
@@ -250,6 +253,9 @@ class TrialOut(Output):
     pending_parts: list[PartOut]
     """The same for other languages."""
     num_slots: int
+    """Asked for."""
+    num_slots_held: int
+    """Now; fewer than asked for while an elastic trial runs on fewer, 0 while it waits."""
     parent_no: int | None = None
     """The trial of the same experiment it is a clone of, by number (method pbt)."""
     generation: int = 0
@@ -370,6 +376,9 @@ class RungTrial(Output):
     promoted: bool
     """Went on past this rung."""
     stopped: bool
+    """Behind at this rung, and ended for it."""
+    outran: bool
+    """Behind at this rung, and at its end before the stop reached it: it is COMPLETED."""
 
 
 class RungOut(Output):
@@ -385,6 +394,8 @@ class RungOut(Output):
     num_trials: int
     """All that have come to it, failed ones included."""
     num_promoted: int
+    num_outran: int
+    """Behind here, and COMPLETED all the same."""
     trials: list[RungTrial]
     """Best first; of more than 300 the best 150, and others evenly by rank to the last."""
 

@@ -28,7 +28,15 @@ from muster_server.schemas.experiments import (
     SearchOut,
 )
 
-from . import budgets, experiment_columns, experiment_order, forks, search_notices, spending
+from . import (
+    budgets,
+    experiment_columns,
+    experiment_order,
+    forks,
+    held_slots,
+    search_notices,
+    spending,
+)
 from .experiment_filters import ExperimentFilter, conditions
 from .experiments import get_experiment
 
@@ -125,9 +133,19 @@ def search_out(session: Session, experiment_id: int) -> SearchOut:
     searcher = Searcher.from_state(experiment.search_state)
     spec = searcher.spec
     ids: dict[int, int] = {}
+    completed: set[int] = set()
     if searcher.rungs:
-        numbers = select(TrialRow.no, TrialRow.id).where(TrialRow.experiment_id == experiment_id)
-        ids = {row.no: row.id for row in session.execute(numbers)}
+        rows = session.execute(
+            select(TrialRow.no, TrialRow.id, TrialRow.state).where(
+                TrialRow.experiment_id == experiment_id
+            )
+        ).all()
+        ids = {row.no: row.id for row in rows}
+        completed = {row.no for row in rows if row.state == TrialState.COMPLETED}
+
+    def outran(entry: RungEntry) -> bool:
+        return entry.goes_on is False and entry.trial_no in completed
+
     return SearchOut(
         method=spec.method,
         rule=spec.rule,
@@ -148,13 +166,15 @@ def search_out(session: Session, experiment_id: int) -> SearchOut:
                 cutoff=searcher.cutoff(index),
                 num_trials=len(searcher.rungs[index]),
                 num_promoted=sum(entry.goes_on is True for entry in searcher.rungs[index]),
+                num_outran=sum(map(outran, searcher.rungs[index])),
                 trials=[
                     RungTrial(
                         trial_id=ids[entry.trial_no],
                         trial_no=entry.trial_no,
                         metric=entry.value,
                         promoted=entry.goes_on is True,
-                        stopped=entry.goes_on is False,
+                        stopped=entry.goes_on is False and not outran(entry),
+                        outran=outran(entry),
                     )
                     for entry in thinned(searcher.standings.ranking(index))
                     if entry.trial_no in ids
@@ -211,8 +231,13 @@ def _fields(session: Session, rows: Sequence[Found]) -> list[dict[str, Any]]:
     trials = _count_trials(session, [row[0].id for row in rows])
     alone = [row[0].id for row in rows if row[0].config["search"]["trials"] == 1]
     diverged = _non_finite_metrics(session, alone)
+    held = held_slots.of_experiments(session, [row[0].id for row in rows])
     return [
-        _experiment(*row, trials.get(row[0].id, _Trials()), diverged.get(row[0].id)) for row in rows
+        {
+            **_experiment(*row, trials.get(row[0].id, _Trials()), diverged.get(row[0].id)),
+            "num_slots_held": held.get(row[0].id, 0),
+        }
+        for row in rows
     ]
 
 

@@ -36,7 +36,7 @@ from muster_server.schemas.experiments import (
 )
 from muster_server.security.principal import Principal
 
-from . import checkpoints
+from . import checkpoints, held_slots
 from .events import add_event
 from .experiments import get_experiment
 from .ownership import require_charge
@@ -276,8 +276,16 @@ def _one(session: Session, trial_id: int) -> Found:
 def _trials(session: Session, rows: Sequence[Found], *, headline: bool = False) -> list[TrialOut]:
     ids = [trial.id for trial, _ in rows]
     reported, restarted = _last_reports(session, ids), _num_restarts(session, ids)
+    held = held_slots.of_trials(session, ids)
     return [
-        _trial(trial, experiment, reported.get(trial.id), restarted.get(trial.id, 0), headline)
+        _trial(
+            trial,
+            experiment,
+            reported.get(trial.id),
+            restarted.get(trial.id, 0),
+            held.get(trial.id, 0),
+            headline,
+        )
         for trial, experiment in rows
     ]
 
@@ -319,6 +327,7 @@ def _trial(
     experiment: ExperimentRow,
     reported: dt.datetime | None,
     num_restarts: int,
+    num_slots_held: int,
     headline: bool,
 ) -> TrialOut:
     return TrialOut(
@@ -334,6 +343,7 @@ def _trial(
         pending_reason=trial.pending_reason,
         pending_parts=parts_out(loaded(trial.pending_reason, trial.pending_parts)),
         num_slots=experiment.slots_per_trial,
+        num_slots_held=num_slots_held,
         parent_no=trial.parent_no,
         generation=trial.generation,
         attempt_no=trial.attempt_no,

@@ -156,9 +156,9 @@ def list_(
         shown.add_row(
             str(experiment["id"]),
             escape(experiment["name"]),
-            styled_state(experiment["state"]),
+            styled_state(shown_state(experiment)),
             str(experiment["num_trials"]),
-            str(experiment["slots_per_trial"]),
+            slots_text(experiment),
             experiment["searcher"],
             number(experiment["best_metric"]),
             age(experiment["created_at"]),
@@ -178,7 +178,8 @@ def show(experiment: ExperimentArgument, as_json: JsonOption = False) -> None:
 
     out = console()
     out.print(
-        f"[bold]{detail['id']} {escape(detail['name'])}[/bold]  {styled_state(detail['state'])}"
+        f"[bold]{detail['id']} {escape(detail['name'])}[/bold]  "
+        f"{styled_state(shown_state(detail))}  {slots_text(detail)} {detail['slot_type']} slots"
     )
     if detail["reason"]:
         out.print(escape(detail["reason"]))
@@ -210,6 +211,20 @@ def show(experiment: ExperimentArgument, as_json: JsonOption = False) -> None:
 
 
 # ---------------------------------------------------------------- helpers
+
+
+def shown_state(experiment: dict[str, Any]) -> str:
+    """Its state; WAITING while none of its trials runs, although some have."""
+    runs = {"STARTING", "RUNNING", "STOPPING"} & experiment["num_trials_by_state"].keys()
+    return "WAITING" if experiment["state"] == "RUNNING" and not runs else experiment["state"]
+
+
+def slots_text(experiment: dict[str, Any]) -> str:
+    """Slots of a trial; while it goes on those it holds, "1 of 4", and of a search all of its trials'."""
+    asked, held = experiment["slots_per_trial"], experiment["num_slots_held"]
+    if experiment["state"] not in ("RUNNING", "STOPPING") or held == asked:
+        return str(asked)
+    return f"{held} of {asked}" if experiment["only_trial_id"] else f"{held} ({asked} each)"
 
 
 def _client() -> Client:

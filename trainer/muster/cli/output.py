@@ -20,6 +20,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 STATE_STYLES = {
     "QUEUED": "dim",
+    "WAITING": "dim",
     "STARTING": "cyan",
     "RUNNING": "green",
     "RETRY_WAIT": "yellow",

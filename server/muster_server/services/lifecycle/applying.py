@@ -62,6 +62,9 @@ _ATTEMPT = (
     .join(_T, _T.c.id == _AT.c.trial_id)
     .where(_AT.c.id == bindparam("of"))
 )
+_FIRST_WORKER = select(func.min(WorkerRow.started_at)).where(
+    WorkerRow.trial_id == bindparam("of"), WorkerRow.attempt_no == bindparam("attempt")
+)
 _TRIAL = select(
     _T.c.id,
     _T.c.no,
@@ -268,7 +271,8 @@ def _set_attempt(session: Session, action: SetAttempt, now: dt.datetime) -> None
     values: dict[str, Any] = {"state": action.after, "reason": action.reason}
     is_new_end = action.after in TERMINAL_ATTEMPT and action.before != action.after
     if action.after == "RUNNING" or (action.after == "WINDING_DOWN" and not attempt.started_at):
-        values["started_at"] = now
+        first_at = _first_worker_at(session, attempt.trial_id, attempt.no, now)
+        values["started_at"] = first_at or now
     if is_new_end:
         values["ended_at"] = now
     if action.termination is not None:
@@ -318,8 +322,11 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
     if action.after == "QUEUED":
         values["waiting_since"] = now
     is_over = action.after in TERMINAL_TRIAL
-    if action.after == "RUNNING" or (action.after == "COMPLETED"):
-        values["first_started_at"] = now
+    if is_over or action.after == "RUNNING":
+        current: Any = session.connection().execute(_TRIAL, {"of": action.trial_id}).one()
+        started_at = _first_worker_at(session, action.trial_id, current.attempt_no, now)
+        if started_at is not None or action.after in ("RUNNING", "COMPLETED"):
+            values["first_started_at"] = started_at or now
     if is_over:
         values |= {
             "ended_at": now,
@@ -360,6 +367,16 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
         f"experiment:{trial.experiment_id}",
         f"trial:{trial.id}",
     )
+
+
+def _first_worker_at(
+    session: Session, trial_id: int, attempt_no: int, now: dt.datetime
+) -> dt.datetime | None:
+    """When the first worker of an attempt was heard of, which may be passes ago; None: none was."""
+    at: dt.datetime | None = session.connection().scalar(
+        _FIRST_WORKER, {"of": trial_id, "attempt": attempt_no}
+    )
+    return None if at is None else min(at, now)
 
 
 def _set_flags(session: Session, action: SetFlags, now: dt.datetime) -> None:
