@@ -58,3 +58,29 @@ def test_threads_that_wait_to_write_to_sqlite_hold_no_connection(sqlite_url):
         list(threads.map(write, range(6)))
     assert held == [1] * 24
     database.dispose()
+
+
+def test_a_request_that_no_present_node_can_hold_is_told_apart_from_a_wait(
+    controller, agent, submit, show, member_client
+):
+    agent(slots=2)
+    submit(slots=2)
+    waits, never = submit(slots=1), submit(slots=6)
+    controller.tick()
+    cluster = show("/cluster")
+    assert cluster["num_impossible"] == 1
+    (found,) = cluster["impossible"]
+    assert found["experiment_id"] == never
+    assert "it has 2" in found["pending_reason"]
+    assert found["pending_parts"]
+    queue = {item["experiment_id"]: item["is_impossible"] for item in show("/queue")["items"]}
+    assert queue == {waits: False, never: True}
+    trials = [show(f"/experiments/{no}/trials")["items"][0] for no in (waits, never)]
+    assert [trial["is_impossible"] for trial in trials] == [False, True]
+    document = "name: x\nentrypoint: t.py\ncode: {installed: /srv}\nresources: {slots: 6}"
+    preview = member_client.post("/api/v1/experiments:preview", json={"document": document}).json()
+    assert (preview["valid"], preview["fits_now"], preview["is_impossible"]) == (True, False, True)
+    # A node that joins is all that it takes.
+    agent("node-2", slots=6)
+    controller.tick()
+    assert show("/cluster")["num_impossible"] == 0

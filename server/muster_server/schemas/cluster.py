@@ -96,6 +96,19 @@ class NodePatch(Input):
     scheduling: Literal["open", "cordoned", "draining"]
 
 
+class ImpossibleOut(Output):
+    """A waiting trial whose request the present nodes can never satisfy."""
+
+    trial_id: int
+    trial_no: int
+    experiment_id: int
+    experiment_name: str
+    waiting_since: dt.datetime
+    pending_reason: str
+    pending_parts: list[PartOut]
+    """The same for other languages."""
+
+
 class ClusterOut(Output):
     num_nodes: int
     num_nodes_online: int
@@ -117,6 +130,11 @@ class ClusterOut(Output):
     """How many trials that mean is over."""
     num_values_comm: int
     """How many values of theirs it is over, all trials together."""
+    impossible: list[ImpossibleOut]
+    """Waiting trials that the present nodes can never hold, the first of each experiment; of more
+    than 20 experiments the newest."""
+    num_impossible: int
+    """Experiments that have such trials."""
     server_version: str
     now: dt.datetime
 
@@ -149,6 +167,8 @@ class QueueItem(Output):
     pending_reason: str
     pending_parts: list[PartOut]
     """The same for other languages; [] where it is text of no known kind."""
+    is_impossible: bool
+    """The present nodes can never satisfy it: waiting alone does not help."""
 
 
 class QueueRef(Input):

@@ -95,6 +95,8 @@ class PreviewOut(Output):
     """Where it would run, or what it would wait for."""
     fit_parts: list[PartOut]
     """The same for other languages."""
+    is_impossible: bool
+    """The present nodes can never hold one trial: it would wait for ever."""
     position: int | None
     """Its place among those who wait for slots of the same type in the same pool; null when it
     would start at once."""
@@ -252,6 +254,8 @@ class TrialOut(Output):
     pending_reason: str
     pending_parts: list[PartOut]
     """The same for other languages."""
+    is_impossible: bool
+    """It waits, and the present nodes can never satisfy what it asks for."""
     num_slots: int
     """Asked for."""
     num_slots_held: int

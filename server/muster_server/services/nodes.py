@@ -34,6 +34,7 @@ from muster_server.schemas.cluster import (
 
 from . import audit, node_health
 from .events import add_event
+from .impossible import find_impossible
 
 
 def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
@@ -58,7 +59,10 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
     summaries = session.scalars(select(TrialRow.summary).where(TrialRow.state == "RUNNING")).all()
     rates = _last_values(summaries, "throughput/samples_per_s")
     ratios = _recent_means(summaries, "comm/overhead_ratio")
+    impossible, num_impossible = find_impossible(session)
     return ClusterOut(
+        impossible=impossible,
+        num_impossible=num_impossible,
         num_nodes=sum(nodes.values()),
         num_nodes_online=nodes.get("ONLINE", 0),
         num_slots=num_slots,

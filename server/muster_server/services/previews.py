@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from muster_server.domain.impossible import is_impossible
 from muster_server.domain.resources import count, request_from_config
-from muster_server.domain.saying import say
+from muster_server.domain.saying import parts_of, say
 from muster_server.domain.search import Searcher, SearchSpec, sampling
 from muster_server.schemas.base import field_error, parts_out
 from muster_server.schemas.experiments import (
@@ -53,6 +54,7 @@ def preview_experiment(
             fits_now=False,
             fit_reason="",
             fit_parts=[],
+            is_impossible=False,
             position=None,
             estimated_start_at=None,
             preempts=[],
@@ -90,6 +92,7 @@ def preview_experiment(
         fits_now=bool(planned.nodes) if planned else True,
         fit_reason=reason,
         fit_parts=parts_out(reason),
+        is_impossible=is_impossible(parts_of(reason)),
         position=planned.position if planned else None,
         estimated_start_at=planned.estimated_start_at if planned else None,
         preempts=list(planned.preempts) if planned else [],

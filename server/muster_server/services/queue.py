@@ -12,8 +12,9 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
+from muster_server.domain.impossible import is_impossible
 from muster_server.domain.resources import request_from_config
-from muster_server.domain.saying import Said, loaded, say
+from muster_server.domain.saying import Said, loaded, parts_of, say
 from muster_server.domain.scheduler import (
     Decided,
     NodeShare,
@@ -167,6 +168,7 @@ def _item(
         estimated_start_at=estimate,
         pending_reason=reason,
         pending_parts=parts_out(reason),
+        is_impossible=is_impossible(parts_of(reason)),
     )
 
 

@@ -20,6 +20,7 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
+from muster_server.domain.impossible import is_impossible
 from muster_server.domain.metrics import is_headline
 from muster_server.domain.saying import loaded
 from muster_server.domain.states import TERMINAL_TRIAL, TERMINATIONS, RetryClass
@@ -342,6 +343,7 @@ def _trial(
         termination=trial.termination,
         pending_reason=trial.pending_reason,
         pending_parts=parts_out(loaded(trial.pending_reason, trial.pending_parts)),
+        is_impossible=trial.state == "QUEUED" and is_impossible(trial.pending_parts),
         num_slots=experiment.slots_per_trial,
         num_slots_held=num_slots_held,
         parent_no=trial.parent_no,

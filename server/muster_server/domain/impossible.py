@@ -1,0 +1,22 @@
+"""Requests that the present nodes can never satisfy, told apart from an ordinary wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+NEVER = frozenset(
+    {
+        "pending.no_such_slots",
+        "pending.none_allowed",
+        "pending.too_few",
+        "pending.indivisible",
+        "pending.no_domain",
+    }
+)
+"""Codes of reasons that stay true while nothing but other nodes' coming or another request helps."""
+
+
+def is_impossible(parts: Iterable[Mapping[str, Any]] | None) -> bool:
+    """Whether a reason, by its parts, says that waiting alone does not help."""
+    return any(part["code"] in NEVER for part in parts or ())
