@@ -13,7 +13,7 @@ from muster.collectives import Collective, FastestTransfers, Segment
 from muster.comm_use import CommUse, KindUse, comm_use
 from muster.env import RankInfo, Surroundings, TrialConfig
 from muster.intervals import intersect, length, merge
-from muster.metrics import Row, Window, clean_name
+from muster.metrics import clean_name
 from muster.peaks import peak_flops_of
 from muster.run import Run
 from muster.sinks import FileSink
@@ -235,19 +235,6 @@ def test_names_are_made_storable(name: str, cleaned: str) -> None:
     assert clean_name(name) == cleaned
 
 
-def test_a_window_averages_what_was_given_and_keeps_nan() -> None:
-    window = Window()
-    assert window.take() is None
-    window.add(Row(1, 10, {"a": 1.0, "b": 5.0}))
-    window.add(Row(2, 20, {"a": 3.0, "c": math.nan}, 0.5, 7))
-    row = window.take()
-    assert row is not None
-    assert (row.step, row.time_ms, row.epoch, row.num_steps_planned) == (2, 20, 0.5, 7)
-    assert (row.values["a"], row.values["b"]) == (2.0, 5.0)
-    assert math.isnan(row.values["c"])
-    assert window.take() is None
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     sink = FileSink(str(tmp_path / "reports.jsonl"), rank=0, local_rank=0)
@@ -311,17 +298,25 @@ def test_switched_off_in_the_document_nothing_is_measured_and_what_is_logged_sta
     assert rows(tmp_path) == [{"step": 1, "train/loss": 0.5}]
 
 
-def test_fast_steps_are_averaged_into_few_rows(run: Run, tmp_path: Path) -> None:
+def test_of_fast_steps_times_are_averaged_and_what_the_script_reports_is_not(
+    run: Run, tmp_path: Path
+) -> None:
     began_ns = collectives.now_ns()
     timer = StepTimer(run=run, max_rows_per_s=20)
-    for step in range(1, 201):
+    losses = {step: 1 / step for step in range(1, 201)} | {77: math.nan}
+    for step, loss in losses.items():
         busy(0.5)
-        timer.end_step(step, metrics={"train/loss": float(step)})
+        timer.end_step(step, metrics={"train/loss": loss}, epoch=step / 100)
     timer.flush()
     took_s = (collectives.now_ns() - began_ns) / 1e9
     written = rows(tmp_path)
-    assert len(written) <= 20 * took_s + 2
-    assert written[-1]["step"] == 200
+    measured = [row for row in written if "time/step_ms" in row]
+    assert len(measured) <= 20 * took_s + 2
+    assert measured[-1]["step"] == 200
+    reported = [(row["step"], row["train/loss"]) for row in written if "train/loss" in row]
+    assert [step for step, _ in reported] == list(losses)
+    assert {s: v for s, v in reported if s != 77} == {s: v for s, v in losses.items() if s != 77}
+    assert dict(reported)[77] == "NaN"
 
 
 def test_a_loader_s_time_is_data_wait(run: Run, tmp_path: Path) -> None:

@@ -321,6 +321,34 @@ def test_an_uncaught_exception_is_reported(shim: Any, until: Until) -> None:
     assert shim.of("message")[0]["text"] == "rank 0: ValueError: bad batch"
 
 
+HANGING = """
+import threading, muster
+timer = muster.StepTimer(max_rows_per_s=0.001)
+for step in range(1, 41):
+    with timer.forward():
+        pass
+    timer.end_step(step)
+with timer.forward():
+    threading.Event().wait()
+"""
+
+
+def test_a_script_that_hangs_has_told_its_last_step(shim: Any, until: Until) -> None:
+    """Its rows are of many steps, and nobody on the training thread ends the one under way."""
+    shim.start()
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
+    hanging = subprocess.Popen(
+        [sys.executable, "-c", HANGING], env={**clean, "MUSTER_REPORT_SOCKET": shim.path}
+    )
+    try:
+        until(lambda: any(p["step"] == 40 for p in shim.of("progress")), timeout_s=30.0)
+        until(lambda: 40 in [step for step, _ in shim.points("time/step_ms")])
+        assert shim.of("progress")[-1]["phase"] == "forward"
+    finally:
+        hanging.kill()
+        hanging.wait()
+
+
 def test_a_forked_child_stays_silent(shim: Any) -> None:
     shim.start()
     code = (

@@ -34,6 +34,9 @@ DOCUMENTS = {
     "late-data": slowed(1),
     "slow-forward": slowed(1, phase="forward"),
     "equally-slow": slowed(0, 1),
+    # As a document says without options: steps of a millisecond or two.
+    "fast": {"trainer": {"model": "mlp", "steps": 120, "width": 8}},
+    "fast-again": {"trainer": {"model": "mlp", "steps": 120, "width": 8}},
     "unbalanced": {
         "trainer": {
             "model": "gpt",
@@ -161,3 +164,13 @@ def test_the_plain_script_runs_without_anything_of_ours(start: Start) -> None:
     job = start("plain", workers=2, script=script)
     job.wait()
     assert not (job.folder / "reports.jsonl").exists()
+
+
+def test_equal_trainings_of_fast_steps_have_equal_losses_at_every_step(trained: Path) -> None:
+    once, again = (Job(trained / name / "whole", []) for name in ("fast", "fast-again"))
+    for rank in (0, 1):
+        for name in ("train/loss", "train/accuracy"):
+            assert sorted(once.series(name, rank)) == list(range(1, 121))
+            assert once.series(name, rank) == again.series(name, rank)
+        # What is measured is of fewer rows, each over the steps since the one before.
+        assert max(once.series("time/step_ms", rank)) == 120

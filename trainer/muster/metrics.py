@@ -1,4 +1,4 @@
-"""Metric names, values and the averaging of several steps into one row. Pure."""
+"""Metric names and values. Pure."""
 
 from __future__ import annotations
 
@@ -49,34 +49,6 @@ def to_float(value: Any) -> float:
     detach = getattr(value, "detach", None)
     # float() of a tensor that requires grad makes torch warn.
     return float(detach() if detach is not None else value)
-
-
-class Window:
-    """Averages the rows of consecutive steps, so that fast steps do not flood the dashboard.
-
-    A value is the mean of those steps of the window that gave one (NaN if any of them was NaN);
-    step, time and epoch are the last one's.
-    """
-
-    def __init__(self) -> None:
-        self._sums: dict[str, float] = {}
-        self._counts: dict[str, int] = {}
-        self._last: Row | None = None
-
-    def add(self, row: Row) -> None:
-        for name, value in row.values.items():
-            self._sums[name] = self._sums.get(name, 0.0) + value
-            self._counts[name] = self._counts.get(name, 0) + 1
-        self._last = row
-
-    def take(self) -> Row | None:
-        """The averaged row, and start over. None when nothing was added."""
-        last = self._last
-        if last is None:
-            return None
-        means = {name: total / self._counts[name] for name, total in self._sums.items()}
-        self._sums, self._counts, self._last = {}, {}, None
-        return last._replace(values=means)
 
 
 def clean_values(values: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:

@@ -88,6 +88,9 @@ class Phased(Protocol):
     def where(self) -> tuple[str, int]:
         """The phase the training thread is in, and since when in perf_counter nanoseconds."""
 
+    def flush_stale(self) -> None:
+        """Report the row under way where no step has ended for a while."""
+
 
 class Wait(NamedTuple):
     """For a message of one rank: nobody else can end it."""
@@ -104,9 +107,9 @@ class Watch:
         self._timer: weakref.ref[Phased] | None = None
         self._wait: Wait | None = None
         self.num_reports = 0
-        """Rows logged."""
+        """Times that something was logged."""
         self.step: int | None = None
-        """Of the last row logged."""
+        """The last one that was logged or has ended."""
         self._unix_less_perf_ns = time.time_ns() - time.perf_counter_ns()
 
     def add_group(self, name: str) -> GroupCount:

@@ -176,11 +176,13 @@ class Run:
         step: int | None = None,
         epoch: float | None = None,
         num_steps_planned: int | None = None,
+        is_late: bool = False,
     ) -> None:
         """Report values at a step. Numbers, numpy scalars and one-element tensors are accepted;
         NaN and infinities are kept.
 
         step: optimizer step; without it, one more than that of the last call.
+        is_late: the step is over: it has no say in which one comes next.
         """
         if os.getpid() != self._pid:
             warn_once("log() in a forked process is ignored: only the worker itself reports")
@@ -188,7 +190,8 @@ class Run:
         if step is None:
             step = self._next_step
         step = int(step)
-        self._next_step = step + 1
+        if not is_late:
+            self._next_step = step + 1
         values, problems = clean_values(metrics)
         for problem in problems:
             warn_once(problem)
@@ -196,7 +199,8 @@ class Run:
         watch.step, watch.num_reports = step, watch.num_reports + 1
         if values:
             self._sink.row(Row(step, _now_ms(), values, epoch, num_steps_planned))
-        window.logged(step)
+        if not is_late:
+            window.logged(step)
 
     @_never_raises
     def report_group(
@@ -462,6 +466,8 @@ def _make_sink(around: Surroundings) -> Sink:
 def _look() -> dict[str, Any]:
     """By the reporting thread, once a second."""
     window.look()
+    if watch.timer is not None:
+        watch.timer.flush_stale()
     return watch.look()
 
 

@@ -26,7 +26,7 @@ from muster.metrics import Row
 FLUSH_INTERVAL_S = 0.2
 MAX_QUEUED_VALUES = 100_000
 """Values (not rows) kept while the shim does not read: about 10 MB, or 4 minutes of 20 series at
-20 rows per second. Later ones are dropped and counted."""
+20 rows per second, or 30 s of 3 values of each of 1,000 steps per second. Later ones are dropped and counted."""
 MAX_QUEUED_RECORDS = 10_000
 """Other records (checkpoints, groups, messages) kept likewise."""
 MAX_VALUES_PER_RECORD = 5_000

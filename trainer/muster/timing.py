@@ -17,13 +17,12 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from muster import collectives
 from muster.collectives import Collective, FastestTransfers, Segment, cpu_ns, now_ns
 from muster.comm_use import CommUse, comm_use
 from muster.device_time import NO_PHASE, DeviceTimer, device_timer
-from muster.metrics import Row, Window, clean_values
 from muster.peaks import device_peak_flops
 from muster.pipelining import Computing, OperationLog, is_noted
 from muster.profiling import window
@@ -35,12 +34,25 @@ from muster.step_sums import Facts, StepSums
 T = TypeVar("T")
 
 MAX_ROWS_PER_S = 20.0
-"""Faster steps are averaged: a chart shows no more, and 200 steps per second of 20 metrics from 64
-ranks would be a quarter of a million values per second."""
+"""What is measured of faster steps is averaged: a chart shows no more, and 200 steps per second of 20
+metrics from 64 ranks would be a quarter of a million values per second. What the script reports itself
+is few values, and kept of every step: the mean of some losses is the loss of no step."""
+STALE_NS = 1_000_000_000
+"""A row waits for more steps at most so long after its last one: where none comes, it is reported."""
+
+
+class _Pending(NamedTuple):
+    """The newest step of the row under way."""
+
+    step: int
+    epoch: float | None
+    num_steps_planned: int | None
+    ended_at: int
 
 
 class StepTimer:
-    """Measures steps and reports one row per step (or per 50 ms, averaged, when steps are faster).
+    """Measures steps and reports one row per step (or per 50 ms, averaged, when steps are faster; your
+    own values are reported of every step).
 
     Use it from the training thread only. Either mark the phases yourself::
 
@@ -67,13 +79,16 @@ class StepTimer:
     ) -> None:
         """enabled: False measures nothing and reports only what `end_step` is given; default is
         what the experiment document says (measure.steps), else True.
-        max_rows_per_s: 0 reports every step by itself however fast it is.
+        max_rows_per_s: of what is measured; 0 reports every step by itself however fast it is.
         """
         self._run = run if run is not None else init()
         enabled = self._run.measures_steps if enabled is None else enabled
         self._enabled = enabled
         self._row_interval_ns = int(1e9 / max_rows_per_s) if max_rows_per_s > 0 else 0
-        self._window = Window()
+        self._lock = threading.RLock()
+        """Between the training thread and the reporting one, which reports a row that is stale."""
+        # Below: guarded by the lock.
+        self._pending: _Pending | None = None
         self._last_row_at = 0
         self._thread = threading.get_ident()
 
@@ -269,16 +284,21 @@ class StepTimer:
         if self._device is not None:
             self._device.end_step()
         began, began_cpu = now_ns(), cpu_ns()
-        self._add_metrics(step, metrics or {}, epoch, num_steps_planned)
-        if self._enabled:
-            try:
-                self._measure(step, samples, samples_of_all)
-            except Exception as error:
-                # Never the user's problem. Measuring goes on with the next step.
-                warn_once(f"measuring a step failed: {type(error).__name__}: {error}")
-        self._segments = []
-        if began - self._last_row_at >= self._row_interval_ns:
-            self.flush()
+        with self._lock:
+            if self._enabled:
+                try:
+                    self._measure(step, samples, samples_of_all)
+                except Exception as error:
+                    # Never the user's problem. Measuring goes on with the next step.
+                    warn_once(f"measuring a step failed: {type(error).__name__}: {error}")
+            self._segments = []
+            self._pending = _Pending(step, epoch, num_steps_planned, began)
+            if began - self._last_row_at >= self._row_interval_ns:
+                self._report(metrics or {})
+            else:
+                self._run.log(
+                    metrics or {}, step=step, epoch=epoch, num_steps_planned=num_steps_planned
+                )
         self._num_steps += 1
         if self._enabled:
             self._begin_device_step()
@@ -289,8 +309,24 @@ class StepTimer:
 
     def flush(self) -> None:
         """Report what was averaged since the last row."""
-        row = self._window.take()
-        if row is None:
+        with self._lock:
+            self._report({})
+
+    def flush_stale(self) -> None:
+        """The same when no step has ended for a while. By the reporting thread, which must not wait:
+        a training thread that hangs is why there is something to report."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._pending is not None and now_ns() - self._pending.ended_at >= STALE_NS:
+                self._report({}, is_late=True)
+        finally:
+            self._lock.release()
+
+    def _report(self, metrics: Mapping[str, Any], *, is_late: bool = False) -> None:
+        """The row under way, with the script's own values of its last step. The lock is held."""
+        pending, self._pending = self._pending, None
+        if pending is None:
             return
         self._last_row_at = now_ns()
         if self._enabled:
@@ -299,23 +335,12 @@ class StepTimer:
             )
             self._sums = StepSums()
         self._run.log(
-            {**row.values, **self.last},
-            step=row.step,
-            epoch=row.epoch,
-            num_steps_planned=row.num_steps_planned,
+            {**metrics, **self.last},
+            step=pending.step,
+            epoch=pending.epoch,
+            num_steps_planned=pending.num_steps_planned,
+            is_late=is_late,
         )
-
-    def _add_metrics(
-        self,
-        step: int,
-        metrics: Mapping[str, Any],
-        epoch: float | None,
-        num_steps_planned: int | None,
-    ) -> None:
-        values, problems = clean_values(metrics)
-        for problem in problems:
-            warn_once(problem)
-        self._window.add(Row(step, 0, values, epoch, num_steps_planned))
 
     def _measure(
         self, step: int, samples: int | None, samples_of_all: int | Literal["unknown"] | None
