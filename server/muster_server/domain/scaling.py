@@ -7,12 +7,11 @@ shared. World sizes alternate, up and down in turn, so that what drifts meanwhil
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .cost_model.fitting import Estimate, mean_of
+from .cost_model.fitting import Estimate, mean_of, quotient
 from .cost_model.steps import Run
 from .states import TERMINAL_EXPERIMENT
 
@@ -243,7 +242,7 @@ def sizes(measured: Sequence[Point]) -> list[Size]:
         assert step is not None
         base = base or (slots, rate)
         speedup = (
-            ratio(rate, base[1]).scaled(base[0]) if slots != base[0] else _exactly(slots, rate.n)
+            quotient(rate, base[1]).scaled(base[0]) if slots != base[0] else _exactly(slots, rate.n)
         )
         found.append(
             Size(
@@ -260,16 +259,6 @@ def sizes(measured: Sequence[Point]) -> list[Size]:
             )
         )
     return found
-
-
-def ratio(a: Estimate, b: Estimate) -> Estimate:
-    """Of two independent positive figures; relative half widths are added in squares."""
-    value = a.value / b.value
-    down = math.hypot(1 - a.low / a.value, b.high / b.value - 1)
-    up = math.hypot(a.high / a.value - 1, 1 - b.low / b.value)
-    return Estimate(
-        value=value, low=max(value * (1 - down), 0.0), high=value * (1 + up), n=min(a.n, b.n)
-    )
 
 
 def _exactly(value: float, n: int) -> Estimate:

@@ -140,3 +140,36 @@ def test_what_makes_no_sense_is_refused():
         fit_steps([])
     with pytest.raises(ValueError, match="at least one worker"):
         predict(fit_steps([run(1)]), size=0, samples=32)
+
+
+def grown(size, wait_s):
+    """A run whose workers wait longer for each other the more there are."""
+    at = run(size)
+    more = wait_s - at.wait_s
+    return Run(
+        **{
+            **vars(at),
+            "wait_s": wait_s,
+            "exposed_s": at.exposed_s + more,
+            "step_s": at.step_s + more,
+        }
+    )
+
+
+def test_more_workers_are_not_predicted_to_wait_less_than_fewer():
+    """Waiting grows from 0 over 0.1 to 0.4 s: its mean would make 8 faster than 4 were measured."""
+    waits = {1: 0.0, 2: 0.1, 4: 0.4}
+    model = fit_steps([grown(size, wait) for size, wait in waits.items() for _ in range(2)])
+    assert model.error < 0.01
+    measured = grown(4, 0.4).step_s
+    assert predict(model, size=4, samples=32).step_s.value == pytest.approx(measured, rel=0.01)
+    for size in (8, 16, 64):
+        assert predict(model, size=size, samples=32).step_s.value > measured
+
+
+def test_what_the_model_does_not_explain_widens_its_predictions():
+    runs = [run(size) for size in (1, 2, 4) for _ in range(3)]
+    slow = [Run(**{**vars(r), "step_s": 1.1 * r.step_s}) for r in runs]
+    exact, off = (predict(fit_steps(rs), size=8, samples=32).step_s for rs in (runs, slow))
+    assert (off.high - off.low) / off.value > 0.15
+    assert (exact.high - exact.low) / exact.value < 0.05

@@ -1,6 +1,7 @@
 """Latency and bandwidth from measured transfers, computing from measured steps. Pure.
 
-Ordinary linear least squares; what is uncertain about a figure is Student's t at 95 %.
+Ordinary linear least squares; what is uncertain about a figure is Student's t at 95 %. Times and
+their ratios are positive, so their intervals are symmetric on a logarithmic scale: none is below zero.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from .collectives import link_bytes, num_messages
 
 CONFIDENCE = 0.95
 """Of every interval."""
+MAX_EXPONENT = 100.0
+"""An interval wider than e to this power is none."""
 MAX_CONDITION = 1e6
 """Of the scaled design: beyond it the measurements differ in one direction only, and two parameters
 cannot be told from each other."""
@@ -26,13 +29,23 @@ cannot be told from each other."""
 class Estimate:
     """A figure with its interval at CONFIDENCE; `n`: measurements behind it.
 
-    low and high are -inf and inf where so few measurements say nothing about the spread.
+    low and high are -inf or 0 and inf where so few measurements say nothing about the spread.
     """
 
     value: float
     low: float
     high: float
     n: int
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it has an interval."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def is_determined(self) -> bool:
+        """Whether its interval is no wider than the figure itself."""
+        return self.is_bounded and self.high - self.low <= abs(self.value)
 
     def __add__(self, other: Estimate) -> Estimate:
         """Of two independent figures: half widths add up in squares."""
@@ -97,21 +110,55 @@ class NetworkFit:
             return None
         latency = self.latency_s.value if self.latency_s is not None else 0.0
         value = messages * latency + num_bytes / self.bandwidth_bytes_per_s.value
-        half = _half_width(self.covariance, messages, num_bytes)
-        return Estimate(
-            value=value, low=max(value - half, 0.0), high=value + half, n=self.num_transfers
-        )
+        return around(value, _half_width(self.covariance, messages, num_bytes), self.num_transfers)
 
 
 def mean_of(values: Sequence[float]) -> Estimate | None:
-    """The mean of repeats with the interval of Student's t; None without any. One value: its
-    interval is unbounded. NaN and infinities are not expected."""
+    """The mean of repeats, each ≥ 0, with the interval of Student's t; None without any. One value:
+    its interval is unbounded. NaN and infinities are not expected."""
     n = len(values)
     if n == 0:
         return None
     value = float(np.mean(values))
     half = math.inf if n == 1 else t_quantile(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n)
-    return Estimate(value=value, low=value - half, high=value + half, n=n)
+    return around(value, half, n)
+
+
+def around(value: float, half: float, n: int) -> Estimate:
+    """A figure ≥ 0 with the interval that is `half` wide to each side on a logarithmic scale: where
+    that is little of the figure it is value ± half, and where it is much, no bound is below 0."""
+    if value <= 0:
+        return Estimate(value=value, low=0.0, high=half, n=n)
+    return _on_log_scale(value, half / value, half / value, n)
+
+
+def product(a: Estimate, b: Estimate) -> Estimate:
+    """Of two independent positive figures; half widths on a logarithmic scale add up in squares."""
+    down, up = math.hypot(_down(a), _down(b)), math.hypot(_up(a), _up(b))
+    return _on_log_scale(a.value * b.value, down, up, min(a.n, b.n))
+
+
+def quotient(a: Estimate, b: Estimate) -> Estimate:
+    """a / b, of two independent positive figures."""
+    down, up = math.hypot(_down(a), _up(b)), math.hypot(_up(a), _down(b))
+    return _on_log_scale(a.value / b.value, down, up, min(a.n, b.n))
+
+
+def _on_log_scale(value: float, down: float, up: float, n: int) -> Estimate:
+    return Estimate(
+        value=value,
+        low=value * math.exp(-down),
+        high=value * math.exp(up) if up < MAX_EXPONENT else math.inf,
+        n=n,
+    )
+
+
+def _down(of: Estimate) -> float:
+    return math.log(of.value / of.low) if of.low > 0 else math.inf
+
+
+def _up(of: Estimate) -> float:
+    return math.log(of.high / of.value)
 
 
 def t_quantile(freedom: int) -> float:
@@ -281,10 +328,7 @@ class ComputeFit:
     def seconds(self, samples: float) -> Estimate:
         """Of a step of one worker with so many samples."""
         value = self.fixed_s.value + samples * self.per_sample_s.value
-        half = _half_width(self.covariance, 1.0, samples)
-        return Estimate(
-            value=value, low=max(value - half, 0.0), high=value + half, n=self.per_sample_s.n
-        )
+        return around(value, _half_width(self.covariance, 1.0, samples), self.per_sample_s.n)
 
 
 Array = NDArray[np.float64]
@@ -315,16 +359,11 @@ def _network(
     (latency, slowness), covariance = solved
     n = len(seconds)
     spread = _spread(covariance, n, 1 if reason else 2)
-    half = math.sqrt(spread[1])
-    low, high = slowness - half, slowness + half
     fitted = messages * latency + sizes * slowness
     return NetworkFit(
         latency_s=None if reason else _estimate(latency, spread[0], n),
-        bandwidth_bytes_per_s=Estimate(
-            value=float(1 / slowness),
-            low=float(1 / high),
-            high=float(1 / low) if low > 0 else math.inf,
-            n=n,
+        bandwidth_bytes_per_s=around(
+            float(1 / slowness), math.sqrt(spread[1]) / float(slowness) ** 2, n
         ),
         num_transfers=n,
         reason=reason,
@@ -349,6 +388,7 @@ def _half_width(spread: Spread, x: float, y: float) -> float:
 
 
 def _estimate(value: float, squared: float, n: int) -> Estimate:
+    """Of a parameter that may as well be 0, such as a latency: its interval is value ± half."""
     half = math.sqrt(squared)
     return Estimate(
         value=float(value), low=max(float(value) - half, 0.0), high=float(value) + half, n=n

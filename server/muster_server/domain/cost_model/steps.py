@@ -4,7 +4,9 @@
 
 Computing comes from one worker and grows with its samples. *Contention* is how much longer it takes
 beside other workers: they share processors, memory and caches, and communication takes cycles from
-it. *Other* is data, copies, optimizer, checkpoint and waiting for late workers. *Hidden* is the
+it. *Other* is data, copies, optimizer, checkpoint and waiting for late workers. Both are those of the
+measured size that is nearest: they grow with it, and a mean of all sizes would have a larger cluster
+wait less than a smaller one. *Hidden* is the
 communication that goes on while the worker computes: the share of it that was hidden in the best
 run, and where that share fell as communication grew, no more than was hidden in any run.
 """
@@ -13,11 +15,21 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .collectives import Network, link_bytes, num_messages
-from .fitting import ComputeFit, Estimate, NetworkFit, Transfer, fit_compute, fit_network, mean_of
+from .fitting import (
+    ComputeFit,
+    Estimate,
+    NetworkFit,
+    Transfer,
+    around,
+    fit_compute,
+    fit_network,
+    mean_of,
+    product,
+)
 
 SATURATED_BELOW = 0.8
 """Of the largest share that was hidden: less of the longest communication means that there was no
@@ -54,6 +66,14 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Besides:
+    """What a step of one size takes besides computing alone and communication."""
+
+    contention: Estimate
+    other: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepModel:
     compute: ComputeFit
     contention: Estimate
@@ -64,6 +84,8 @@ class StepModel:
     with more than one worker, where there are any."""
     other_alone: Estimate | None
     """The same of one worker; None: it was not measured."""
+    by_size: Mapping[int, Besides]
+    """Contention and other of each measured size above one."""
     network: NetworkFit
     hidden_share: float
     """Of communication, at most."""
@@ -121,8 +143,7 @@ def fit_steps(runs: Sequence[Run]) -> StepModel:
         compute = fit_compute([r.samples for r in runs], [r.compute_s for r in runs])
     if compute.reason:
         reasons.append(compute.reason)
-    ratios = [r.compute_s / compute.seconds(r.samples).value for r in several] if alone else []
-    contention = mean_of(ratios) or Estimate(value=1.0, low=1.0, high=1.0, n=0)
+    known = compute if alone else None
     network = fit_network(
         [t for r in several for t in r.transfers], [t for r in several for t in r.timed]
     )
@@ -137,9 +158,10 @@ def fit_steps(runs: Sequence[Run]) -> StepModel:
     assert rest is not None
     model = StepModel(
         compute=compute,
-        contention=contention,
+        contention=_contention(several, known),
         other=rest,
         other_alone=_rest(alone),
+        by_size=_by_size(several, known),
         network=network,
         hidden_share=min(hidden_share, 1.0),
         hidden_s=hidden_s,
@@ -170,8 +192,9 @@ def predict(
         compute, other = alone, model.other_alone or model.other
         communication: Estimate | None = Estimate(value=0.0, low=0.0, high=0.0, n=alone.n)
     else:
-        compute = _product(alone, model.contention)
-        other = model.other
+        besides = _nearest(model, size)
+        compute = product(alone, besides.contention) if besides.contention.n else alone
+        other = besides.other
         communication = _communication(model, size, network)
     if communication is None:
         return None
@@ -181,17 +204,17 @@ def predict(
     # Whether more can be hidden than any run has shown is not known: the interval holds both.
     at_least, at_most = communication.value - possible, communication.value - seen
     middle = compute + other
+    value = middle.value + exposed
+    # What the model does not explain of the measured steps it will not explain of others.
+    off = (model.error or 0.0) * value
+    down = exposed - at_least
+    down += math.hypot(middle.value - middle.low, communication.value - communication.low, off)
+    up = at_most - exposed
+    up += math.hypot(middle.high - middle.value, communication.high - communication.value, off)
     step = Estimate(
-        value=middle.value + exposed,
-        low=max(
-            middle.value
-            + at_least
-            - math.hypot(middle.value - middle.low, communication.value - communication.low),
-            0.0,
-        ),
-        high=middle.value
-        + at_most
-        + math.hypot(middle.high - middle.value, communication.high - communication.value),
+        value=value,
+        low=around(value, down, 1).low,
+        high=around(value, up, 1).high,
         n=model.num_runs,
     )
     total = size * samples
@@ -225,10 +248,7 @@ def _communication(model: StepModel, size: int, network: Network | None) -> Esti
     if network is not None:
         seconds = messages * network.latency_s + num_bytes / network.bandwidth_bytes_per_s
         error = (model.network.error or 0.0) * seconds
-        return Estimate(
-            value=seconds, low=max(seconds - error, 0.0), high=seconds + error,
-            n=model.network.num_transfers,
-        )  # fmt: skip
+        return around(seconds, error, model.network.num_transfers)
     if not model.pattern:
         if model.largest > 1:
             return Estimate(value=0.0, low=0.0, high=0.0, n=model.num_runs)
@@ -246,18 +266,33 @@ def _is_saturated(totals: Sequence[tuple[float, float]]) -> bool:
     return most[0] / most[1] < SATURATED_BELOW * best
 
 
+def _contention(runs: Sequence[Run], compute: ComputeFit | None) -> Estimate:
+    """compute: of one worker; None: that was not measured."""
+    ratios = [r.compute_s / compute.seconds(r.samples).value for r in runs] if compute else []
+    return mean_of(ratios) or Estimate(value=1.0, low=1.0, high=1.0, n=0)
+
+
+def _by_size(several: Sequence[Run], compute: ComputeFit | None) -> dict[int, Besides]:
+    found: dict[int, Besides] = {}
+    for size in sorted({r.size for r in several}):
+        runs = [r for r in several if r.size == size]
+        rest = _rest(runs)
+        assert rest is not None
+        found[size] = Besides(contention=_contention(runs, compute), other=rest)
+    return found
+
+
+def _nearest(model: StepModel, size: int) -> Besides:
+    """Of the measured size that is nearest in doublings, the larger one of two."""
+    if not model.by_size:
+        return Besides(contention=model.contention, other=model.other)
+    return model.by_size[
+        min(model.by_size, key=lambda measured: (abs(math.log2(measured / size)), -measured))
+    ]
+
+
 def _rest(runs: Sequence[Run]) -> Estimate | None:
     return mean_of([r.data_s + r.optimizer_s + r.other_s + r.wait_s for r in runs])
-
-
-def _product(a: Estimate, b: Estimate) -> Estimate:
-    """Of two independent positive figures, their relative half widths added in squares."""
-    value = a.value * b.value
-    if b.n == 0:
-        return a
-    down = math.hypot((a.value - a.low) / a.value, (b.value - b.low) / b.value) * value
-    up = math.hypot((a.high - a.value) / a.value, (b.high - b.value) / b.value) * value
-    return Estimate(value=value, low=max(value - down, 0.0), high=value + up, n=min(a.n, b.n))
 
 
 def _with_error(model: StepModel, runs: Sequence[Run]) -> StepModel:
