@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import structlog
@@ -26,7 +28,6 @@ from muster_agent.plan import TERMINAL, Local
 from muster_agent.process import (
     OWNER_VARIABLE,
     SHIM_VARIABLE,
-    TOKEN_VARIABLE,
     Cgroup,
     Identity,
     boot_id,
@@ -47,9 +48,17 @@ _SHIM_START_TIMEOUT_S = 120.0
 class Allocation:
     """An allocation on disk, with or without a living shim."""
 
-    def __init__(self, folder: AllocationFolder, spec: wire.AllocationSpec) -> None:
+    def __init__(
+        self,
+        folder: AllocationFolder,
+        spec: wire.AllocationSpec,
+        *,
+        inherited: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """inherited: what of our environment its shim and its workers see."""
         self.folder = folder
         self.spec = spec
+        self._inherited = inherited
         self.reader = RecordReader(folder.records)
         self.acked_seq = 0
         self.log_offsets: dict[tuple[int, str], int] = {}
@@ -131,12 +140,14 @@ class Allocation:
     def start_shim(self, options: ShimOptions) -> None:
         """Start the process that does everything else. It does not end with us."""
         self.folder.write_options(options)
+        # Hardly more than its workers see: where both are one user's, they can read it.
         environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith("MUSTER_AGENT_") and name != TOKEN_VARIABLE
+            **self._inherited,
+            SHIM_VARIABLE: self.allocation_id,
+            OWNER_VARIABLE: self.folder.owner,
         }
-        environment |= {SHIM_VARIABLE: self.allocation_id, OWNER_VARIABLE: self.folder.owner}
+        if lifeline.VARIABLE in os.environ:
+            environment[lifeline.VARIABLE] = os.environ[lifeline.VARIABLE]
         fd = lifeline.lifeline_fd()
         with self.folder.shim_log.open("ab") as words:
             self._shim = subprocess.Popen(
@@ -255,7 +266,7 @@ class Allocation:
         return self._state
 
 
-def recover(home: Path) -> list[Allocation]:
+def recover(home: Path, *, inherited: Mapping[str, str]) -> list[Allocation]:
     """The allocations an earlier agent left in `home`. Half-made folders are deleted."""
     found = []
     parent = home / "allocations"
@@ -270,7 +281,7 @@ def recover(home: Path) -> list[Allocation]:
         if not folder.has_options() and last_state(folder.records) is None:
             folder.delete()  # the agent died before anything was started
             continue
-        found.append(Allocation(folder, spec))
+        found.append(Allocation(folder, spec, inherited=inherited))
     return found
 
 

@@ -82,13 +82,19 @@ async def _run(settings: AgentSettings) -> int:
 
 
 def _check(settings: AgentSettings) -> int:
-    """Print the settings (secrets masked) and what this node would offer."""
+    """Print the settings (secrets masked), what this node would offer, and the names of the
+    variables that its jobs would see of this environment."""
     from muster import wire
+    from muster_agent.environment import passed, withheld
     from muster_agent.inventory import take_inventory
 
     shown: dict[str, Any] = {
         "settings": json.loads(settings.model_dump_json()),
         "inventory": json.loads(wire.dump(take_inventory(settings))),
+        "environment": {
+            "passed": sorted(passed(os.environ, settings.pass_environment)),
+            "withheld": withheld(os.environ, settings.pass_environment),
+        },
     }
     sys.stdout.write(json.dumps(shown, indent=2) + "\n")
     return 0
@@ -104,7 +110,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, text in (
         ("run", "join and run"),
-        ("check", "print settings and inventory, then end"),
+        ("check", "print settings, inventory and what jobs see of the environment, then end"),
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("--server", dest="server_url", help="address of the server")

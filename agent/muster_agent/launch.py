@@ -48,7 +48,7 @@ class Place:
     """Folder whose sitecustomize measures scripts that do not measure themselves; see muster.attach."""
     loopback_interface: str = "lo"
     inherited: Mapping[str, str] = field(default_factory=dict)
-    """The agent's own environment, see `inheritable`."""
+    """What is passed on of the agent's environment, see `inheritable`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +74,10 @@ class WarmCommand:
 
 
 def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of the agent's environment that workers may see.
+    """What workers are given of the environment that their shim was started with.
 
-    Left out: everything of ours (join tokens, the lifeline) and another launcher's variables.
+    Left out: everything of ours (the lifeline) and another launcher's variables. What the shim has
+    of the agent's environment is decided in muster_agent.environment.
     """
     return {
         name: value

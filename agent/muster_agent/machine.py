@@ -13,7 +13,7 @@ from pathlib import Path
 import muster
 from muster import object_store, shards, wire
 from muster.checkpoints import CheckpointDamaged, verify_checkpoint
-from muster_agent import clock, health, inventory, process
+from muster_agent import clock, environment, health, inventory, process
 from muster_agent.allocations import Allocation, recover
 from muster_agent.exports import Model
 from muster_agent.folder import AllocationFolder, ShimOptions
@@ -45,6 +45,8 @@ class Machine:
         self._address = inventory.node_address(settings)
         self._sdk_path = _make_sdk_folder(self._home)
         self._offered: list[wire.SlotInfo] = []
+        self._inherited = environment.passed(os.environ, settings.pass_environment)
+        """What of our environment jobs see."""
 
     def boot_id(self) -> str:
         """Changes with every boot."""
@@ -122,13 +124,13 @@ class Machine:
 
     def recover(self) -> list[Allocation]:
         """The allocations an earlier agent left here."""
-        return recover(self._home)
+        return recover(self._home, inherited=self._inherited)
 
     def create(self, spec: wire.AllocationSpec) -> Allocation:
         """A new allocation, on disk, with nothing started. Raises OSError and ValueError."""
         folder = AllocationFolder(self._home, spec.allocation_id)
         folder.create(spec)
-        return Allocation(folder, spec)
+        return Allocation(folder, spec, inherited=self._inherited)
 
     def delete_files(self, wanted: wire.Deletion) -> int:
         """Delete a folder of the storage, or of an object store; the bytes freed. Raises
@@ -174,6 +176,7 @@ class Machine:
             sdk_path="" if is_our_own(python) else self._sdk_path,
             folder=self._home,
             words=self._home / "preflight.log",
+            inherited=self._inherited,
         )
 
     def shim_options(
@@ -202,13 +205,13 @@ class Machine:
         if why_cold(spec):
             return ""
         python = spec.python or self._settings.python
-        environment = shared_environment(
+        shared = shared_environment(
             spec,
-            inherited=inheritable(os.environ),
+            inherited=inheritable(self._inherited),
             sdk_path="" if is_our_own(python) else self._sdk_path,
             loopback_interface=LOOPBACK_INTERFACE,
         )
-        return self._warm.want(python, environment, spec.slot_type)
+        return self._warm.want(python, shared, spec.slot_type)
 
 
 def _model(folder: Path) -> Model:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,9 +41,11 @@ class Probe:
     folder: Path
     words: Path
     """Where its standard error goes."""
+    inherited: Mapping[str, str]
+    """What of the agent's environment jobs see."""
 
-    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        found = inheritable(inherited)
+    def environment(self) -> dict[str, str]:
+        found = inheritable(self.inherited)
         if self.sdk_path:
             found["PYTHONPATH"] = self.sdk_path
         if self.interface:
@@ -159,7 +160,7 @@ class Participation:
                     stdout=PIPE,
                     stderr=words,
                     cwd=probe.folder,
-                    env=probe.environment(os.environ),
+                    env=probe.environment(),
                     limit=MAX_ANSWER_BYTES,
                 )
         except OSError as error:

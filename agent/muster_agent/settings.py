@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 from pathlib import Path
@@ -58,6 +59,10 @@ class AgentSettings(BaseSettings):
     """sklearn.datasets,pandas: further modules that those processes import, installed ones that scripts
     take long to import. What reads a variable when it is imported reads the agent's environment and
     `environment.variables`, and not what a script sets before."""
+    pass_environment: Annotated[tuple[str, ...], NoDecode] = ()
+    """WANDB_API_KEY,AWS_*: variables of the agent's own environment that its jobs see besides
+    those in docs/guides/agents.md; `*` stands for any characters. Every job on this machine can read
+    them. `muster-agent check` lists what is passed and what is not."""
     stop_allocations: bool = False
     """On SIGTERM, stop what runs as well. Otherwise training goes on without the agent."""
 
@@ -92,6 +97,19 @@ class AgentSettings(BaseSettings):
             if not all(part.isidentifier() for part in name.split(".")):
                 raise ValueError(
                     f"must be modules such as sklearn.datasets,pandas; {name!r} is none"
+                )
+        return names
+
+    @field_validator("pass_environment", mode="before")
+    @classmethod
+    def _split_names(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        names = tuple(filter(None, (part.strip() for part in value.split(","))))
+        for name in names:
+            if not re.fullmatch(r"[A-Za-z0-9_*]+", name):
+                raise ValueError(
+                    f"must be names or patterns such as WANDB_API_KEY,AWS_*; {name!r} is neither"
                 )
         return names
 

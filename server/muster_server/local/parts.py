@@ -51,6 +51,11 @@ def url_of(port: int, address: str | None = None) -> str:
     return f"http://{address or HOST}:{port}"
 
 
+_PASSED_ON = "MUSTER_AGENT_PASS_ENVIRONMENT"
+"""The setting of agents that is taken from the environment of `muster up`: it is about what else is
+in there."""
+
+
 def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
     """Ours without MUSTER_… settings that would point the parts elsewhere, plus lifeline and mark."""
     elsewhere = (
@@ -61,7 +66,7 @@ def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
     kept = {
         key: value
         for key, value in os.environ.items()
-        if key not in names and not key.startswith("MUSTER_AGENT_")
+        if key not in names and (not key.startswith("MUSTER_AGENT_") or key == _PASSED_ON)
     }
     return {
         **kept,

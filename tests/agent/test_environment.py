@@ -1,0 +1,115 @@
+"""What a job sees of the environment of its agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster_agent.cli import main
+from muster_agent.environment import PASSED, passed, withheld
+from muster_agent.settings import AgentSettings
+
+SECRETS = {
+    "AWS_SECRET_ACCESS_KEY": "canary-1",
+    "GITHUB_TOKEN": "canary-2",
+    "WANDB_API_KEY": "canary-3",
+    "DATABASE_URL": "postgresql://muster:canary-4@db/muster",
+    "HTTPS_PROXY": "http://ada:canary-5@proxy:3128",
+    "NCCL_NET_AUTH_TOKEN": "canary-6",
+    "MUSTER_ADMIN_PASSWORD": "canary-7",
+}
+GIVEN = {"NCCL_DEBUG": "WARN", "LC_TIME": "C", "no_proxy": "localhost", "SSL_CERT_FILE": "/ca.pem"}
+
+LOOK = """
+import json, os, time
+def read(pid):
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return file.read().decode(errors="replace")
+# Its own, and those of all that run under the same user between it and the agent.
+around, pid = [], os.getppid()
+while pid > 1:
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        command = file.read().decode(errors="replace")
+    if "muster_agent.cli" in command:
+        break
+    around.append([command, read(pid)])
+    with open(f"/proc/{pid}/stat") as file:
+        pid = int(file.read().rpartition(")")[2].split()[1])
+with open("seen.new", "w") as file:
+    json.dump({"own": dict(os.environ), "around": around}, file)
+os.replace("seen.new", "seen")
+"""
+
+
+@pytest.mark.parametrize("kind", ["new interpreter", "warm parent"])
+def test_a_job_sees_what_is_listed_and_nothing_else(
+    plane: Any, agent: Any, make_spec: Any, code: Any, tmp_path: Path, kind: str
+) -> None:
+    agent.kill()
+    agent.environment = {
+        **SECRETS,
+        **GIVEN,
+        "MUSTER_AGENT_PASS_ENVIRONMENT": "SITE_*",
+        "SITE_SCRATCH": "/scratch",
+        "MUSTER_AGENT_WARM_WORKERS": "all",
+    }
+    agent.start()
+    how = {"launcher": "direct"} if kind == "new interpreter" else {"launcher": "torchrun"}
+    plane.want(make_spec(code=code(LOOK), **how))
+    assert agent.wait_exit("a1").exit_code == 0
+    seen = json.loads((tmp_path / "code" / "seen").read_text())
+    assert GIVEN.items() <= seen["own"].items()
+    assert seen["own"]["SITE_SCRATCH"] == "/scratch"
+    assert seen["own"]["PATH"] == os.environ["PATH"]
+    assert not SECRETS.keys() & seen["own"].keys()
+    assert seen["around"]  # its shim at least
+    assert re.findall("canary-[0-9]", json.dumps(seen)) == []
+    log = agent.words()
+    assert ("warm_parent_started" in log) == (kind == "warm parent")
+
+
+def test_the_list_and_what_is_left_out_of_it() -> None:
+    everything = {**SECRETS, **GIVEN, "PATH": "/bin", "HTTP_PROXY": "http://proxy:3128"}
+    given = passed(everything)
+    assert given == {**GIVEN, "PATH": "/bin", "HTTP_PROXY": "http://proxy:3128"}
+    assert withheld(everything) == sorted(set(SECRETS) - {"MUSTER_ADMIN_PASSWORD"})
+    assert passed(everything, ["AWS_*"])["AWS_SECRET_ACCESS_KEY"] == "canary-1"
+    # As it was before there was a list; the agent's own settings are never passed.
+    assert passed(everything, ["*"]).keys() == everything.keys() - {"MUSTER_ADMIN_PASSWORD"}
+    assert passed({"HTTP_PROXY": "ada:canary@proxy"}) == {}
+    assert passed({"HTTP_PROXY": "http://[proxy"}) == {}  # unreadable, so perhaps with a password
+
+
+def test_the_setting_takes_names_and_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_AGENT_SERVER_URL", "http://h:1")
+    monkeypatch.setenv("MUSTER_AGENT_PASS_ENVIRONMENT", "WANDB_API_KEY, AWS_*,")
+    assert AgentSettings().pass_environment == ("WANDB_API_KEY", "AWS_*")  # type: ignore[call-arg]
+    monkeypatch.setenv("MUSTER_AGENT_PASS_ENVIRONMENT", "A;B")
+    with pytest.raises(ValueError, match="'A;B' is neither"):
+        AgentSettings()  # type: ignore[call-arg]
+
+
+def test_check_lists_names_and_no_values(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for name, value in {**SECRETS, **GIVEN}.items():
+        monkeypatch.setenv(name, value)
+    home = ["--home", str(tmp_path), "--slots", "1", "--slot-type", "cpu"]
+    assert main(["check", "--server", "http://127.0.0.1:1", *home]) == 0
+    text = capsys.readouterr().out
+    said = json.loads(text)["environment"]
+    assert GIVEN.keys() <= set(said["passed"])
+    assert {"AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"} <= set(said["withheld"])
+    assert "canary" not in text
+
+
+def test_the_guide_shows_the_whole_list() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "agents.md").read_text()
+    for group in PASSED:
+        names = ", ".join(f"`{name}`" for name in group.names)
+        assert f"| {group.what} | {names} |" in guide
