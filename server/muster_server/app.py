@@ -49,6 +49,7 @@ from muster_server.db.engine import Database
 from muster_server.db.together import Together
 from muster_server.live.hub import Hub
 from muster_server.live.polls import PollWatch
+from muster_server.live.watch import ListenerWatch
 from muster_server.middleware.browser import BrowserGuard
 from muster_server.middleware.context import RequestContext
 from muster_server.middleware.headers import SecurityHeaders
@@ -140,6 +141,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.hub = hub
         app.state.live_sockets = {}
         app.state.polls = polls = PollWatch(database, hub)
+        app.state.listeners = listeners = ListenerWatch(database)
         app.state.writes = writes = Together(database, name="agents-write", writes=True)
         app.state.reads = reads = Together(database, name="agents-read", writes=False)
         app.state.renew_many = agents.renewer(settings)
@@ -149,11 +151,13 @@ def create_app(settings: Settings) -> FastAPI:
         _watch(app, settings)
         await hub.start()
         polls.start()
+        listeners.start()
         app.state.password_limiter = anyio.CapacityLimiter(CONCURRENT_VERIFIES)
         try:
             yield
         finally:
             await polls.stop()
+            await listeners.stop()
             await run_in_threadpool(writes.stop)
             await run_in_threadpool(reads.stop)
             await hub.stop()

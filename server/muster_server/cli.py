@@ -282,7 +282,7 @@ def _create_join_token(args: argparse.Namespace) -> int:
             session,
             pool=wanted.pool,
             uses=wanted.uses,
-            lifetime=dt.timedelta(seconds=wanted.expires_in_s),
+            lifetime=dt.timedelta(seconds=args.expires_in_s),
             created_by=None,
             actor="system",
             now=now,

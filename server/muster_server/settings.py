@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -139,6 +140,16 @@ class Settings(BaseSettings):
             return self.public_url.rstrip("/")
         host = "localhost" if self.host in ("0.0.0.0", "::", "127.0.0.1") else self.host  # noqa: S104
         return f"http://{host}:{self.port}"
+
+    def is_for_this_machine_alone(self) -> bool:
+        """Whether the address above leads every other machine to itself."""
+        host = urlsplit(self.browser_url()).hostname or ""
+        if host == "localhost" or host.endswith(".localhost"):
+            return True
+        try:
+            return ip_address(host).is_loopback
+        except ValueError:
+            return False
 
     def resolved_database_url(self) -> str:
         return _from_file(self.database_url_file) or self.database_url

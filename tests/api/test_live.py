@@ -12,8 +12,9 @@ from muster_server import clock
 from muster_server.api import live
 from muster_server.app import create_app
 from muster_server.db.engine import touch
-from muster_server.db.models import SessionRow, UserRow
+from muster_server.db.models import ApiTokenRow, UserRow
 from muster_server.live import hub
+from muster_server.security.tokens import hash_secret
 from muster_server.services import auth
 from muster_server.testing.live import LiveClient, serving, until
 
@@ -234,20 +235,44 @@ def test_pings_are_numbered_and_now_and_then_everything_is_hinted_at(open_live, 
     client.expect("topic", "cluster", timeout_s=1.0)
 
 
-@pytest.mark.parametrize("end", ["session", "user"])
-def test_the_channel_closes_when_the_session_ends(
-    port, cookie, open_live, database, monkeypatch, end
+@pytest.mark.parametrize("end", ["signed out", "deactivated", "revoked"])
+def test_the_channel_closes_within_two_seconds_of_what_opened_it(
+    settings, port, cookie, token, make_ticket, open_live, database, end
 ):
-    monkeypatch.setattr(live, "PING_EVERY_S", 0.1)
-    monkeypatch.setattr(live, "RECHECK_EVERY_S", 0.1)
-    client = open_live(cookie=cookie, origin=f"http://127.0.0.1:{port}")
-    client.expect("ping", 3)
-    with database.transaction() as session:
-        if end == "session":
-            session.query(SessionRow).delete()
-        else:
-            session.query(UserRow).update({"is_active": False})
-    assert code_of(client) == 4401
+    """At every API server, here two without Redis, wherever it was ended."""
+    bystander = open_live(token=token) if end == "signed out" else None
+    with serving(create_app(settings)) as second:
+        clients = {
+            "signed out": lambda: [
+                open_live(cookie=cookie, origin=f"http://127.0.0.1:{port}"),
+                LiveClient(second, cookie=cookie, origin=f"http://127.0.0.1:{second}"),
+            ],
+            "deactivated": lambda: [
+                open_live(token=token),
+                LiveClient(second, token=token),
+                open_live(ticket=make_ticket()),
+            ],
+            "revoked": lambda: [
+                open_live(token=token),
+                LiveClient(second, token=token),
+                open_live(ticket=make_ticket()),
+            ],
+        }[end]()
+        with database.transaction() as session:
+            if end == "signed out":
+                auth.end_session(session, hash_secret(cookie))
+            elif end == "deactivated":
+                session.query(UserRow).update({"is_active": False})
+            else:
+                session.query(ApiTokenRow).update({"revoked_at": clock.now()})
+        ended_at = time.monotonic()
+        for client in clients:
+            assert code_of(client) == 4401
+        assert time.monotonic() - ended_at < 2.0
+        for client in clients:
+            client.close()
+    if bystander is not None:  # the token of the same user
+        bystander.subscribe("cluster")  # which is answered
 
 
 def test_unknown_topics_are_refused_and_the_others_kept(open_live, token, commit):

@@ -175,13 +175,17 @@ async def change_password(
     me: Me,
     addr: RemoteAddr,
 ) -> None:
-    """Ends every session of yours; the one that asked gets a new cookie."""
+    """Ends every session of yours; the one that asked gets a new cookie. Also revokes your API
+    tokens, unless `revoke_tokens` is false. With a token, the present password is needed: a token
+    cannot give its user the first one."""
     _limits(request).count(addr, me.name)
 
     def work() -> str | None:
         with db.read() as session:
             user = _own_row(session.get(UserRow, me.user_id))
             user_id, known_hash, username = user.id, user.password_hash, user.username
+        if known_hash is None and me.session_hash is None:
+            raise auth.needs_session()
         if known_hash is not None and not passwords.verify_password(
             known_hash, body.current_password or ""
         ):
@@ -195,6 +199,7 @@ async def change_password(
                 user_id=user_id,
                 verified_hash=known_hash,
                 new_hash=new_hash,
+                revoke_tokens=body.revoke_tokens,
                 actor=me.actor,
                 remote_addr=addr,
                 now=now,

@@ -12,7 +12,8 @@ One socket per browser tab, many topics. Messages, each a JSON object with one k
 A subscription is answered with a hint at once, so that nothing falls between a page's first look
 and its subscription. Hints are coalesced to at most two per second and topic: the first is sent
 at once, the last is never left out. So a slow or greedy client costs a bounded amount, however
-fast the training runs. Close codes: 4401 signed out, 1013 too slow or too many sockets, 1008 and
+fast the training runs. A channel ends within two seconds of the session or token that opened it,
+and of its user's deactivation. Close codes: 4401 signed out, 1013 too slow or too many sockets, 1008 and
 1003 not this protocol.
 """
 
@@ -26,16 +27,14 @@ from typing import Any
 
 import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
-from sqlalchemy.exc import SQLAlchemyError
-from starlette.concurrency import run_in_threadpool
 
 from muster import __version__
 from muster_server import clock
-from muster_server.db.engine import Database
 from muster_server.live.hub import STATE, Hub, Listener
+from muster_server.live.watch import ListenerWatch
 from muster_server.schemas.auth import LiveTicket
 from muster_server.security.principal import Principal
-from muster_server.services import auth, identity
+from muster_server.services import auth
 from muster_server.settings import Settings
 
 from .deps import Db, Me
@@ -54,8 +53,6 @@ HINT_ANYWAY_EVERY_PINGS = 2
 SEND_TIMEOUT_S = 10.0
 """A client that takes nothing for this long is disconnected; it reconnects and refetches."""
 CLOSE_TIMEOUT_S = 10.0
-RECHECK_EVERY_S = 60.0
-"""A revoked token or ended session closes its sockets within this, and one ping."""
 TICKET_LIFETIME_S = 3600.0
 """A socket opened with a ticket ends after this: what its owner may is asked anew."""
 
@@ -79,11 +76,8 @@ _TOPIC = re.compile(
 def create_live_ticket(db: Db, me: Me) -> LiveTicket:
     """For callers with an API token: browsers cannot send headers with a WebSocket, and a token
     does not belong in an address. Works once, within a minute."""
-    assert me.user_id is not None
     with db.transaction() as session:
-        return LiveTicket(
-            ticket=auth.create_live_ticket(session, user_id=me.user_id, now=clock.now())
-        )
+        return LiveTicket(ticket=auth.create_live_ticket(session, principal=me, now=clock.now()))
 
 
 @router.websocket("/live", name="live")
@@ -139,10 +133,13 @@ class _Connection:
                     }
                 }
             )
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._read())
-                tasks.create_task(self._hint())
-                tasks.create_task(self._ping())
+            watch: ListenerWatch = self._socket.app.state.listeners
+            with watch.watch(self._principal) as ended:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._end_with(ended))
+                    tasks.create_task(self._read())
+                    tasks.create_task(self._hint())
+                    tasks.create_task(self._ping())
         except* (WebSocketDisconnect, RuntimeError, OSError):
             pass  # gone, or as good as gone
         except* _Refused as group:
@@ -245,7 +242,7 @@ class _Connection:
             await self._send({"state": "ok" if is_connected else "degraded"})
 
     async def _ping(self) -> None:
-        started_at = rechecked_at = time.monotonic()
+        started_at = time.monotonic()
         number = 0
         while True:
             await asyncio.sleep(PING_EVERY_S)
@@ -254,24 +251,13 @@ class _Connection:
             if number % HINT_ANYWAY_EVERY_PINGS == 0:
                 for topic in self._topics:
                     self._hub.tell(self._listener, topic)
-            now = time.monotonic()
-            if self._is_by_ticket() and now - started_at >= TICKET_LIFETIME_S:
+            age_s = time.monotonic() - started_at
+            if self._principal.by_ticket and age_s >= TICKET_LIFETIME_S:
                 raise _Refused(SIGNED_OUT, "ask for a new ticket")
-            if now - rechecked_at >= RECHECK_EVERY_S:
-                rechecked_at = now
-                if not await run_in_threadpool(self._is_still_allowed):
-                    raise _Refused(SIGNED_OUT, "signed out")
 
-    def _is_by_ticket(self) -> bool:
-        return self._principal.session_hash is None and self._principal.token_id is None
-
-    def _is_still_allowed(self) -> bool:
-        database: Database = self._socket.app.state.database
-        try:
-            with database.read() as session:
-                return identity.is_still_valid(session, self._principal, now=clock.now())
-        except SQLAlchemyError:
-            return True  # a database that is away tells nobody anything; it is asked again
+    async def _end_with(self, ended: asyncio.Event) -> None:
+        await ended.wait()
+        raise _Refused(SIGNED_OUT, "signed out")
 
     async def _send(self, message: dict[str, Any]) -> None:
         try:

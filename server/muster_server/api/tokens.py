@@ -44,7 +44,8 @@ def list_tokens(db: Db, me: Me, cursor: Cursor = None, limit: Limit = 50) -> Pag
     status_code=status.HTTP_201_CREATED,
 )
 def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreated:
-    """The secret is in this answer and nowhere else."""
+    """The secret is in this answer and nowhere else. With a token you can make one that ranks no
+    higher and lasts no longer; it ends when that one ends or is revoked."""
     with db.transaction() as session:
         user = session.get(UserRow, me.user_id)
         if user is None:
@@ -55,7 +56,8 @@ def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreate
             name=body.name,
             role=body.role,
             own_role=lower_role(me.role, user.role),
-            lifetime=dt.timedelta(days=body.expires_in_days),
+            lifetime=_lifetime(body.expires_in_days, "days"),
+            parent_id=me.token_id,
             actor=me.actor,
             remote_addr=addr,
             now=clock.now(),
@@ -70,12 +72,14 @@ def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreate
     status_code=status.HTTP_204_NO_CONTENT,
 )
 def revoke_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
-    """Your own, or anybody's for an administrator. It stops working at once."""
+    """Your own, or anybody's for an administrator. It stops working at once, and so does all that
+    was made with it. A token revokes none that ranks above it."""
     with db.transaction() as session:
         tokens.revoke_api_token(
             session,
             token_id,
             user_id=None if me.role == "admin" else me.user_id,
+            own_role="admin" if me.token_id is None else lower_role(me.role, me.role),
             actor=me.actor,
             remote_addr=addr,
             now=clock.now(),
@@ -102,20 +106,25 @@ def list_join_tokens(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[J
 def create_join_token(
     body: JoinTokenIn, db: Db, me: Me, config: Config, addr: RemoteAddr
 ) -> JoinTokenCreated:
-    """An agent exchanges it for a credential of its own at its first start."""
+    """An agent exchanges it for a credential of its own at its first start. Made with an API token,
+    it ends with that one, and agents that joined with it stay."""
     with db.transaction() as session:
         row, secret = tokens.create_join_token(
             session,
             pool=body.pool,
             uses=body.uses,
-            lifetime=dt.timedelta(seconds=body.expires_in_s),
+            lifetime=_lifetime(body.expires_in_s, "seconds"),
             created_by=me.user_id,
+            parent_id=me.token_id,
             actor=me.actor,
             remote_addr=addr,
             now=clock.now(),
         )
         return JoinTokenCreated(
-            **_join_token_out(row).model_dump(), secret=secret, command=_command(config, secret)
+            **_join_token_out(row).model_dump(),
+            secret=secret,
+            command=_command(config, secret),
+            this_machine_only=config.is_for_this_machine_alone(),
         )
 
 
@@ -131,6 +140,10 @@ def revoke_join_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
         tokens.revoke_join_token(
             session, token_id, actor=me.actor, remote_addr=addr, now=clock.now()
         )
+
+
+def _lifetime(amount: int | None, unit: str) -> dt.timedelta | None:
+    return None if amount is None else dt.timedelta(**{unit: amount})
 
 
 def _command(config: Settings, secret: str) -> str:
@@ -150,6 +163,7 @@ def _token_out(row: ApiTokenRow) -> TokenOut:
         created_at=row.created_at,
         expires_at=row.expires_at,
         last_used_at=row.last_used_at,
+        parent_id=row.parent_id,
     )
 
 

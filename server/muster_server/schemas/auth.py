@@ -48,6 +48,9 @@ class PasswordIn(Input):
     current_password: Annotated[SafeStr, Field(max_length=256)] | None = None
     """May be left out by a user that has no password yet."""
     new_password: Password
+    revoke_tokens: bool = True
+    """Whether to revoke every API token of yours, with all that they made. Whoever knew the old
+    password may have made some."""
 
 
 class MeOut(Output):
@@ -82,7 +85,9 @@ class TokenIn(Input):
     name: Annotated[SafeStr, Field(min_length=1, max_length=128)]
     role: TokenRole | None = None
     """Not above your own; yours when left out."""
-    expires_in_days: Annotated[int, Field(ge=1, le=3650)] = 90
+    expires_in_days: Annotated[int, Field(ge=1, le=3650)] | None = None
+    """90 when left out. A token made with a token ends with that one at the latest: with less left
+    than 90 days, that is the default, and more is refused."""
 
 
 class TokenOut(Output):
@@ -93,6 +98,8 @@ class TokenOut(Output):
     created_at: dt.datetime
     expires_at: dt.datetime | None
     last_used_at: dt.datetime | None
+    parent_id: int | None
+    """The token that made this one, and with which it ends; null when you did."""
 
 
 class TokenCreated(TokenOut):
@@ -103,7 +110,8 @@ class TokenCreated(TokenOut):
 class JoinTokenIn(Input):
     pool: Identifier = "default"
     uses: Annotated[int, Field(ge=1, le=10_000)] = 1
-    expires_in_s: Annotated[int, Field(ge=60, le=7 * 86_400)] = 600
+    expires_in_s: Annotated[int, Field(ge=60, le=7 * 86_400)] | None = None
+    """600 when left out. Made with an API token, it ends with that one at the latest."""
 
 
 class JoinTokenOut(Output):
@@ -119,6 +127,9 @@ class JoinTokenCreated(JoinTokenOut):
     secret: str
     command: str
     """A command to paste on the new node."""
+    this_machine_only: bool
+    """True when the address in the command is a loopback one, with which no other machine reaches the
+    server: set MUSTER_PUBLIC_URL (`muster up --address`) and make another token."""
 
 
 class LiveTicket(Output):

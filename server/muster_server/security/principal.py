@@ -18,6 +18,8 @@ class Principal:
     token_id: int | None = None
     session_hash: str | None = None
     """Of a browser session: the key of its row."""
+    by_ticket: bool = False
+    """Let in with a ticket that the session or token above asked for."""
     node_id: str | None = None
     uses_next_credential: bool = False
     """Of an agent: it has taken up the credential that replaces its former one."""

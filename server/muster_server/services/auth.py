@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.models import OneTimeTokenRow, SessionRow, UserRow
 from muster_server.errors import Conflict, Forbidden, InvalidRequest, NotFound, NotSignedIn
+from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret, mint, mint_session_secret
 
-from . import audit
+from . import audit, tokens
 
 SETUP_TOKEN_LIFETIME = dt.timedelta(minutes=30)
 SIGN_IN_TOKEN_LIFETIME = dt.timedelta(minutes=30)
@@ -198,14 +199,30 @@ def use_sign_in_token(
     return user
 
 
-def create_live_ticket(session: Session, *, user_id: int, now: dt.datetime) -> str:
-    """A secret that opens the live channel once, for callers whose WebSockets carry no headers."""
+def create_live_ticket(session: Session, *, principal: Principal, now: dt.datetime) -> str:
+    """A secret that opens the live channel once, for callers whose WebSockets carry no headers.
+
+    The channel ends with the session or the token that asked for it.
+    """
+    assert principal.user_id is not None
     session.execute(
         delete(OneTimeTokenRow).where(
             OneTimeTokenRow.kind == "live", OneTimeTokenRow.expires_at <= now
         )
     )
-    return _one_time_token(session, "live", user_id, LIVE_TICKET_LIFETIME, now)
+    secret = mint("once")
+    session.add(
+        OneTimeTokenRow(
+            kind="live",
+            user_id=principal.user_id,
+            secret_hash=hash_secret(secret),
+            created_at=now,
+            expires_at=now + LIVE_TICKET_LIFETIME,
+            session_hash=principal.session_hash,
+            api_token_id=principal.token_id,
+        )
+    )
+    return secret
 
 
 def start_session(
@@ -250,11 +267,15 @@ def change_password(
     user_id: int,
     verified_hash: str | None,
     new_hash: str,
+    revoke_tokens: bool,
     actor: str,
     remote_addr: str,
     now: dt.datetime,
 ) -> UserRow:
-    """Set a new password and end every session of the user. Raises Conflict when it changed meanwhile."""
+    """Set a new password, and end every session of the user and, if wanted, every API token.
+
+    Raises Conflict when the password was changed meanwhile.
+    """
     user = session.scalar(
         select(UserRow).where(UserRow.id == user_id).with_for_update(key_share=True)
     )
@@ -262,6 +283,8 @@ def change_password(
         raise Conflict("auth.password_changed", "The password was changed by somebody else.")
     user.password_hash = new_hash
     end_all_sessions(session, user_id)
+    if revoke_tokens:
+        tokens.revoke_all_of_user(session, user_id, actor=actor, remote_addr=remote_addr, now=now)
     audit.record(
         session,
         actor=actor,
@@ -281,6 +304,15 @@ def wrong_credentials() -> NotSignedIn:
 def wrong_password() -> Forbidden:
     """Of somebody who is signed in: 403, so that a dashboard does not take them for signed out."""
     return Forbidden("auth.wrong_password", "The current password is wrong.")
+
+
+def needs_session() -> Forbidden:
+    """A password lets its user in for ever, which is more than the token that would set it."""
+    return Forbidden(
+        "auth.session_needed",
+        "A token cannot set the first password of its user.",
+        hint="Sign in with a link of 'muster-server sign-in-token', then set it under Settings.",
+    )
 
 
 def weak_password(problem: str) -> InvalidRequest:

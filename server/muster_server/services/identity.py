@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hmac
+from collections.abc import Collection
 
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
@@ -75,22 +76,44 @@ def principal_of_session(
     )
 
 
-def is_still_valid(session: Session, principal: Principal, *, now: dt.datetime) -> bool:
-    """Whether a caller that was let in a while ago would be let in now. Ignores idleness."""
-    user = session.get(UserRow, principal.user_id)
-    if user is None or not user.is_active:
-        return False
-    if principal.session_hash is not None:
-        row = session.get(SessionRow, principal.session_hash)
-        return row is not None and row.expires_at > now
-    if principal.token_id is not None:
-        token = session.get(ApiTokenRow, principal.token_id)
-        return (
-            token is not None
-            and token.revoked_at is None
-            and (token.expires_at is None or token.expires_at > now)
+def still_valid(
+    session: Session, principals: Collection[Principal], *, now: dt.datetime
+) -> set[Principal]:
+    """Those callers of a while ago who would be let in now. Ignores idleness.
+
+    Three lookups, however many they are.
+    """
+    users = set(
+        session.scalars(
+            select(UserRow.id).where(
+                UserRow.id.in_({one.user_id for one in principals}), UserRow.is_active
+            )
         )
-    return True
+    )
+    sessions = set(
+        session.scalars(
+            select(SessionRow.secret_hash).where(
+                SessionRow.secret_hash.in_({one.session_hash for one in principals} - {None}),
+                SessionRow.expires_at > now,
+            )
+        )
+    )
+    tokens = set(
+        session.scalars(
+            select(ApiTokenRow.id).where(
+                ApiTokenRow.id.in_({one.token_id for one in principals} - {None}),
+                ApiTokenRow.revoked_at.is_(None),
+                or_(ApiTokenRow.expires_at.is_(None), ApiTokenRow.expires_at > now),
+            )
+        )
+    )
+    return {
+        one
+        for one in principals
+        if one.user_id in users
+        and (one.session_hash is None or one.session_hash in sessions)
+        and (one.token_id is None or one.token_id in tokens)
+    }
 
 
 def use_is_stale(session: Session, principal: Principal, *, now: dt.datetime) -> bool:
@@ -143,7 +166,16 @@ def principal_of_live_ticket(
     if used.rowcount != 1 or ticket.expires_at <= now or not user.is_active:  # type: ignore[attr-defined]
         return None
     # The channel only says that something changed; the data is fetched with the caller's own role.
-    return Principal(kind="user", name=user.username, role="viewer", user_id=user.id)
+    principal = Principal(
+        kind="user",
+        name=user.username,
+        role="viewer",
+        user_id=user.id,
+        token_id=ticket.api_token_id,
+        session_hash=ticket.session_hash,
+        by_ticket=True,
+    )
+    return principal if still_valid(session, [principal], now=now) else None
 
 
 def _of_api_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:

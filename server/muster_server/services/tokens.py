@@ -1,20 +1,33 @@
-"""API tokens of users, and join tokens for agents."""
+"""API tokens of users, and join tokens for agents.
+
+A token makes nothing that outranks or outlives it: what it made ends with it, expired or revoked.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import ApiTokenRow, JoinTokenRow, UserRow
-from muster_server.errors import Forbidden, NotFound, NotSignedIn
+from muster_server.errors import (
+    FieldProblem,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    NotSignedIn,
+)
 from muster_server.schemas.auth import TokenRole
 from muster_server.security.tokens import hash_secret, mint, visible_prefix
 
 from . import audit
 from .identity import lower_role
 from .paging import decode_cursor, encode_cursor
+
+DEFAULT_LIFETIME = dt.timedelta(days=90)
+JOIN_LIFETIME = dt.timedelta(minutes=10)
 
 
 def list_api_tokens(
@@ -46,12 +59,15 @@ def create_api_token(
     lifetime: dt.timedelta | None,
     actor: str,
     now: dt.datetime,
+    parent_id: int | None = None,
     remote_addr: str = "",
 ) -> tuple[ApiTokenRow, str]:
     """A new token and its secret, which nobody can ask for again.
 
-    own_role: what the creator acts with; a token made with a token does not rise above it.
-    Raises Forbidden for a role above that.
+    own_role: what the creator acts with. parent_id: the token it acts with, which the new one neither
+    outranks nor outlives. lifetime: None for DEFAULT_LIFETIME, or what is left of the parent's when
+    that is less. Raises Forbidden for a role above the creator's, InvalidRequest for a lifetime
+    beyond the parent's, NotSignedIn when the parent was revoked meanwhile.
     """
     role = role or own_role
     if lower_role(role, own_role) != role:
@@ -66,7 +82,8 @@ def create_api_token(
         prefix=visible_prefix(secret),
         role=role,
         created_at=now,
-        expires_at=now + lifetime if lifetime is not None else None,
+        expires_at=_end(session, lifetime, DEFAULT_LIFETIME, parent_id, now, "expires_in_days"),
+        parent_id=parent_id,
     )
     session.add(token)
     session.flush()
@@ -82,6 +99,36 @@ def create_api_token(
     return token, secret
 
 
+def _end(
+    session: Session,
+    lifetime: dt.timedelta | None,
+    default: dt.timedelta,
+    parent_id: int | None,
+    now: dt.datetime,
+    field: str,
+) -> dt.datetime:
+    """When what is made now with the token `parent_id` ends."""
+    wanted = now + (lifetime or default)
+    if parent_id is None:
+        return wanted
+    # Locked, so that what it makes is either there when it is revoked, or not made.
+    parent = session.get(ApiTokenRow, parent_id, with_for_update=True, populate_existing=True)
+    if parent is None or parent.revoked_at is not None:
+        raise NotSignedIn("auth.not_signed_in", "This token was revoked.")
+    if parent.expires_at is None or wanted <= parent.expires_at:
+        return wanted
+    if lifetime is not None:
+        until = parent.expires_at.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+        hint = "Ask for less, leave the time out to end with it, or sign in and make it yourself."
+        raise InvalidRequest(
+            "tokens.outlives_parent",
+            f"A token cannot make one that outlives it, and yours ends {until}.",
+            hint=hint,
+            fields=[FieldProblem(field, f"must end before {until}", hint)],
+        )
+    return parent.expires_at
+
+
 def revoke_api_token(
     session: Session,
     token_id: int,
@@ -89,27 +136,73 @@ def revoke_api_token(
     user_id: int | None,
     actor: str,
     now: dt.datetime,
+    own_role: TokenRole = "admin",
     remote_addr: str = "",
 ) -> None:
-    """End a token now. `user_id` limits it to that user's. Raises NotFound."""
-    query = (
-        update(ApiTokenRow)
-        .where(ApiTokenRow.id == token_id, ApiTokenRow.revoked_at.is_(None))
-        .values(revoked_at=now)
-        .returning(ApiTokenRow.id)
-    )
-    if user_id is not None:
-        query = query.where(ApiTokenRow.user_id == user_id)
-    if not session.execute(query).all():
+    """End a token now, and all that it made.
+
+    user_id: only a token of that user. own_role: only one that does not rank above this. Raises
+    NotFound, and Forbidden for one that ranks above.
+    """
+    token = session.get(ApiTokenRow, token_id)
+    if (
+        token is None
+        or token.revoked_at is not None
+        or (user_id is not None and token.user_id != user_id)
+    ):
         raise NotFound("tokens.not_found", f"There is no token {token_id} of yours.")
-    audit.record(
-        session,
-        actor=actor,
-        action="tokens.revoked",
-        subject=f"token:{token_id}",
-        remote_addr=remote_addr,
-        now=now,
-    )
+    if lower_role(token.role, own_role) != token.role:
+        raise Forbidden(
+            "tokens.role_too_high",
+            f"A {own_role} cannot revoke a token with the role {token.role!r}.",
+            hint="Sign in to revoke it.",
+        )
+    _revoke(session, [token_id], actor=actor, remote_addr=remote_addr, now=now)
+
+
+def revoke_all_of_user(
+    session: Session, user_id: int, *, actor: str, now: dt.datetime, remote_addr: str = ""
+) -> int:
+    """End every API token of a user, and all that they made; how many there were."""
+    ids = session.scalars(
+        select(ApiTokenRow.id).where(
+            ApiTokenRow.user_id == user_id, ApiTokenRow.revoked_at.is_(None)
+        )
+    ).all()
+    _revoke(session, ids, actor=actor, remote_addr=remote_addr, now=now)
+    return len(ids)
+
+
+def _revoke(
+    session: Session, ids: Sequence[int], *, actor: str, remote_addr: str, now: dt.datetime
+) -> None:
+    # One generation after the other: each update waits for whoever is making a child just now, and
+    # the next one sees that child.
+    wanted = ApiTokenRow.id.in_(ids)
+    while ids:
+        query = update(ApiTokenRow).where(wanted, ApiTokenRow.revoked_at.is_(None))
+        ids = session.scalars(query.values(revoked_at=now).returning(ApiTokenRow.id)).all()
+        for id in ids:
+            audit.record(
+                session,
+                actor=actor,
+                action="tokens.revoked",
+                subject=f"token:{id}",
+                remote_addr=remote_addr,
+                now=now,
+            )
+        _revoke_join_tokens(session, JoinTokenRow.api_token_id.in_(ids), now)
+        wanted = ApiTokenRow.parent_id.in_(ids)
+
+
+def revoke_join_tokens_by(session: Session, user_id: int, *, now: dt.datetime) -> None:
+    """End the join tokens that a user made, who may not make any more."""
+    _revoke_join_tokens(session, JoinTokenRow.created_by == user_id, now)
+
+
+def _revoke_join_tokens(session: Session, which: ColumnElement[bool], now: dt.datetime) -> None:
+    query = update(JoinTokenRow).where(which, JoinTokenRow.revoked_at.is_(None))
+    session.execute(query.values(revoked_at=now))
 
 
 def list_join_tokens(
@@ -140,13 +233,14 @@ def create_join_token(
     *,
     pool: str,
     uses: int,
-    lifetime: dt.timedelta,
+    lifetime: dt.timedelta | None,
     created_by: int | None,
     actor: str,
     now: dt.datetime,
+    parent_id: int | None = None,
     remote_addr: str = "",
 ) -> tuple[JoinTokenRow, str]:
-    """A new join token and its secret."""
+    """A new join token and its secret. parent_id, lifetime and errors: as for an API token."""
     secret = mint("join")
     token = JoinTokenRow(
         secret_hash=hash_secret(secret),
@@ -155,7 +249,8 @@ def create_join_token(
         uses_left=uses,
         created_by=created_by,
         created_at=now,
-        expires_at=now + lifetime,
+        expires_at=_end(session, lifetime, JOIN_LIFETIME, parent_id, now, "expires_in_s"),
+        api_token_id=parent_id,
     )
     session.add(token)
     session.flush()
@@ -169,25 +264,6 @@ def create_join_token(
         now=now,
     )
     return token, secret
-
-
-def use_join_token(session: Session, token_id: int, *, now: dt.datetime) -> str:
-    """Count one use and return the pool it is for. Raises NotSignedIn when nothing is left of it."""
-    row = session.execute(
-        update(JoinTokenRow)
-        .where(
-            JoinTokenRow.id == token_id,
-            JoinTokenRow.uses_left > 0,
-            JoinTokenRow.revoked_at.is_(None),
-            JoinTokenRow.expires_at > now,
-        )
-        .values(uses_left=JoinTokenRow.uses_left - 1)
-        .returning(JoinTokenRow.pool)
-    ).one_or_none()
-    if row is None:
-        raise NotSignedIn("join_tokens.used_up", "This join token is used up, expired or revoked.")
-    pool: str = row[0]
-    return pool
 
 
 def revoke_join_token(

@@ -11,7 +11,7 @@ from muster_server.db.models import UserRow
 from muster_server.errors import Conflict, NotFound
 from muster_server.schemas.auth import Role
 
-from . import audit, auth
+from . import audit, auth, tokens
 from .paging import decode_cursor, encode_cursor
 
 
@@ -71,6 +71,9 @@ def update_user(
 ) -> UserRow:
     """Change a role or (de)activate. Ends the user's sessions: they sign in with the new rights.
 
+    API tokens act with the new rights from now on, those of a deactivated user with none. The join
+    tokens of somebody who is no administrator any more are revoked.
+
     Raises NotFound; Conflict when no active administrator would be left.
     """
     # All administrators are locked, not only this one: two who demote each other at the same
@@ -96,6 +99,8 @@ def update_user(
         user.is_active = changes["is_active"] = is_active
     if changes:
         auth.end_all_sessions(session, user_id)
+        if not (user.is_active and user.role == "admin"):
+            tokens.revoke_join_tokens_by(session, user_id, now=now)
         audit.record(
             session,
             actor=actor,

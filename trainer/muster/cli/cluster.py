@@ -63,6 +63,13 @@ def agent_token(
     else:
         say(f"Run this on the new machine within {expires_in_s} s:")
         print(created["command"])
+        if created.get("this_machine_only"):
+            say(
+                "Warning: this works only on the server's own machine, because the address in it is "
+                "a loopback one. For another machine, start the server with MUSTER_PUBLIC_URL set to "
+                "an address that machine reaches (muster up --address ADDRESS does), then run this "
+                "command again."
+            )
 
 
 @token_app.command("create")
@@ -72,11 +79,20 @@ def token_create(
         Role | None,
         typer.Option(help="What it may do; your role by default. metrics: only read /metrics."),
     ] = None,
-    days: Annotated[int, typer.Option(min=1, max=3650, help="Days until it expires.")] = 90,
+    days: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=3650,
+            help="Days until it expires: 90, and never longer than the token you make it with.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create a token; it is shown this once."""
-    body: dict[str, Any] = {"name": name, "expires_in_days": days}
+    body: dict[str, Any] = {"name": name}
+    if days is not None:
+        body["expires_in_days"] = days
     if role is not None:
         body["role"] = role
     with _client() as client:

@@ -52,6 +52,7 @@ export function JoinTokens() {
           <div style={{ marginTop: 12 }} data-testid="join-command">
             <Notice tone="ok" title={t("join.once")} />
             <Code text={create.data.command} wrap />
+            {create.data.this_machine_only ? <Notice tone="warn" title={t("join.thisMachineOnly")}>{t("join.thisMachineOnlyHint")}</Notice> : null}
           </div>
         ) : null}
       </Section>

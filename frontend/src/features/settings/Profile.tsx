@@ -1,7 +1,7 @@
 import "../../i18n/en/settings";
 
-import { Button, PasswordInput, SegmentedControl, useMantineColorScheme } from "@mantine/core";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { Button, Checkbox, PasswordInput, SegmentedControl, useMantineColorScheme } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -48,9 +48,12 @@ export function Password() {
   const [current, setCurrent] = useState("");
   const [next, setNext] = useState("");
   const [again, setAgain] = useState("");
+  const [revoke, setRevoke] = useState(true);
+  const queryClient = useQueryClient();
   const change = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/auth/password", { body: { current_password: user?.has_password ? current : undefined, new_password: next } })),
-    onSuccess: () => {
+    mutationFn: (revokeTokens: boolean) => unwrap(client.POST("/api/v1/auth/password", { body: { current_password: user?.has_password ? current : undefined, new_password: next, revoke_tokens: revokeTokens } })),
+    onSuccess: async () => {
+      await queryClient.invalidateQueries({ queryKey: ["tokens"] });
       setCurrent("");
       setNext("");
       setAgain("");
@@ -58,16 +61,17 @@ export function Password() {
   });
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    change.mutate();
+    change.mutate(revoke);
   };
   const eye = { visibilityToggleButtonProps: { "aria-label": t("auth.showPassword") } };
   return (
     <form onSubmit={submit} style={{ display: "grid", gap: 12, maxWidth: 340 }} data-testid="password-form">
       {user && !user.has_password ? <Notice title={t("settings.noPassword")} /> : null}
-      {change.isSuccess ? <Notice tone="ok" title={t("settings.passwordChanged")} /> : null}
+      {change.isSuccess ? <Notice tone="ok" title={t("settings.passwordChanged")}>{change.variables ? t("settings.tokensRevoked") : null}</Notice> : null}
       {user?.has_password ? <PasswordInput {...eye} label={t("settings.currentPassword")} autoComplete="current-password" value={current} onChange={(e) => setCurrent(e.currentTarget.value)} required withAsterisk={false} /> : null}
       <PasswordInput {...eye} label={t("settings.newPassword")} description={t("setup.passwordRule", { n: MIN_PASSWORD })} autoComplete="new-password" value={next} onChange={(e) => setNext(e.currentTarget.value)} required withAsterisk={false} error={next !== "" && next.length < MIN_PASSWORD ? t("setup.tooShort", { n: MIN_PASSWORD }) : undefined} />
       <PasswordInput {...eye} label={t("setup.again")} autoComplete="new-password" value={again} onChange={(e) => setAgain(e.currentTarget.value)} required withAsterisk={false} error={again !== "" && again !== next ? t("setup.differs") : undefined} />
+      <Checkbox label={t("settings.revokeTokens")} description={t("settings.revokeTokensHint")} checked={revoke} onChange={(e) => setRevoke(e.currentTarget.checked)} />
       {change.error ? <ErrorNotice error={change.error} /> : null}
       <Button type="submit" loading={change.isPending} disabled={next.length < MIN_PASSWORD || next !== again} style={{ justifySelf: "start" }}>
         {t("settings.changePassword")}

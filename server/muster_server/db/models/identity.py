@@ -52,10 +52,13 @@ class ApiTokenRow(Base):
     expires_at: Mapped[dt.datetime | None]
     last_used_at: Mapped[dt.datetime | None]
     revoked_at: Mapped[dt.datetime | None]
+    parent_id: Mapped[int | None] = mapped_column(BigId, index=True)
+    """The token that made it, which it neither outlives nor outranks; NULL when a person did."""
 
 
 class OneTimeTokenRow(Base):
-    """A secret that works once: `setup` makes the first administrator, `sign_in` signs a user in."""
+    """A secret that works once: `setup` makes the first administrator, `sign_in` signs a user in,
+    `live` opens the live channel."""
 
     __tablename__ = "one_time_tokens"
 
@@ -66,6 +69,9 @@ class OneTimeTokenRow(Base):
     created_at: Mapped[dt.datetime]
     expires_at: Mapped[dt.datetime]
     used_at: Mapped[dt.datetime | None]
+    session_hash: Mapped[str | None] = mapped_column(String(64))
+    """Of `live`: the session that asked for it, or below, the token."""
+    api_token_id: Mapped[int | None] = mapped_column(BigId)
 
 
 class JoinTokenRow(Base):
@@ -82,6 +88,8 @@ class JoinTokenRow(Base):
     created_at: Mapped[dt.datetime]
     expires_at: Mapped[dt.datetime]
     revoked_at: Mapped[dt.datetime | None]
+    api_token_id: Mapped[int | None] = mapped_column(BigId, index=True)
+    """The API token that made it; NULL when a person or the server did."""
 
 
 class AuditRow(Base):
