@@ -42,11 +42,22 @@ def run(settings: Settings) -> None:
         server.should_exit = True
 
     lifeline.watch(end)
-    with listen_on(settings.host, settings.port, "MUSTER_PORT") as listening:
+    with _listening(settings) as listening:
         address, port = listening.getsockname()[:2]
         longlived.settle()
         log.info("serving", address=address, port=port, url=settings.browser_url())
         server.run(sockets=[listening])
+
+
+def _listening(settings: Settings) -> socket.socket:
+    if settings.listen_fd is None:
+        return listen_on(settings.host, settings.port, "MUSTER_PORT")
+    try:
+        return socket.socket(fileno=settings.listen_fd)
+    except OSError as error:
+        raise NotReady(
+            f"MUSTER_LISTEN_FD={settings.listen_fd} is no open socket ({error.strerror})."
+        ) from None
 
 
 def server_config(app: FastAPI, settings: Settings, port: int) -> uvicorn.Config:

@@ -29,6 +29,12 @@ class Settings(BaseSettings):
     """Address the API server listens on; 0.0.0.0 for all of them."""
     port: int = Field(default=8470, ge=0, le=65535)
     """Port the API server listens on; 0 takes any free one."""
+    listen_fd: int | None = Field(default=None, ge=3)
+    """Number of an open socket the API server inherits and answers on, instead of opening one on
+    host and port itself. Whoever started it keeps the port while it is started again."""
+    instance: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    """Name of this API server, given in X-Muster-Instance by /readyz: tells it from another one
+    that answers at the same address. No secret."""
     public_url: str | None = None
     """Where browsers reach the dashboard, behind a proxy for example: printed in links, and taken
     as our own by the Origin check. With https, cookies are bound to it."""

@@ -32,6 +32,8 @@ async def healthz() -> Healthy:
 def readyz(request: Request, response: Response, db: Db, config: Config) -> Ready:
     """503 unless the database answers, has this version's tables and room to write. The other
     parts are reported, not required."""
+    if config.instance is not None:
+        response.headers["X-Muster-Instance"] = config.instance
     database = state_of(db)
     hub: Hub = request.app.state.hub
     redis: RedisState = "not_configured"

@@ -22,6 +22,8 @@ import psutil
 
 DISK_FREE_MIN_BYTES = 200_000_000
 """Less than this and a database soon fails in the middle of something."""
+BACKLOG = 2048
+"""Connections that wait for the API server."""
 SOCKET_PATH_MAX = 100
 """The kernel's limit for the path of a Unix socket is 108 bytes on Linux, 104 on macOS."""
 
@@ -204,26 +206,37 @@ def check_address(address: str | None) -> str | None:
     return address
 
 
-def choose_port(host: str, port: int) -> int:
-    """`port` if it is free, any free one for 0. Raises LocalError that says who has it."""
+def hold_port(host: str, port: int) -> socket.socket:
+    """A socket that listens on `port`, on any free one for 0. Raises LocalError that says who has it.
+
+    Nobody else can take the port from now on. Who connects before there is a server, or while one
+    is started again, waits for it.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise LocalError(
-                    f"Port {port} is taken{_holder(port)}.",
-                    "stop that program, or choose another port: --port 8471 (0 takes any free one)",
-                ) from None
-            if error.errno == errno.EACCES:
-                raise LocalError(
-                    f"No permission to listen on port {port}.",
-                    "ports below 1024 are for root; choose another: --port 8470",
-                ) from None
-            raise LocalError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
-        return int(probe.getsockname()[1])
+    held = socket.socket(family)
+    try:
+        if port:
+            # Connections of an earlier run may linger. Only listening makes the port ours then: two
+            # that have this option may both be bound.
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((host, port))
+        held.listen(BACKLOG)
+        # Ours must not be in the way of the next run either.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    except OSError as error:
+        held.close()
+        if error.errno == errno.EADDRINUSE:
+            raise LocalError(
+                f"Port {port} is taken{_holder(port)}.",
+                "stop that program, or choose another port: --port 8471 (0 takes any free one)",
+            ) from None
+        if error.errno == errno.EACCES:
+            raise LocalError(
+                f"No permission to listen on port {port}.",
+                "ports below 1024 are for root; choose another: --port 8470",
+            ) from None
+        raise LocalError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
+    return held
 
 
 def _holder(port: int) -> str:

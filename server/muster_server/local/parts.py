@@ -45,6 +45,8 @@ class Part:
     environment: Mapping[str, str] = field(default_factory=dict)
     stop_s: float = 10.0
     """How long it may take to end when asked."""
+    descriptors: Sequence[int] = ()
+    """Open files it inherits, besides the lifeline."""
 
 
 def url_of(port: int, address: str | None = None) -> str:
@@ -60,7 +62,7 @@ def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
     """Ours without MUSTER_… settings that would point the parts elsewhere, plus lifeline and mark."""
     elsewhere = (
         "DATABASE_URL", "REDIS_URL", "HOST", "PORT", "PUBLIC_URL", "ALLOWED_HOSTS", "DATA_DIR",
-        "URL", "TOKEN", "HOME", "VENV",
+        "URL", "TOKEN", "HOME", "VENV", "LISTEN_FD", "INSTANCE", "SETUP_COMMAND",
     )  # fmt: skip
     names = {f"MUSTER_{n}{suffix}" for n in elsewhere for suffix in ("", "_FILE")}
     kept = {
@@ -112,14 +114,20 @@ def valkey_part(home: Home, socket: Path, lifeline_fd: int) -> Part:
     )  # fmt: skip
 
 
-def server_parts(environment: Mapping[str, str]) -> list[Part]:
+def server_parts(environment: Mapping[str, str], listen_fd: int, instance: str) -> list[Part]:
+    """listen_fd: the socket the API server answers on; instance: by which it is told from others."""
     command = [sys.executable, "-m", "muster_server.cli"]
     return [
         Part(
             name="server",
             title="API server",
             command=[*command, "serve"],
-            environment=environment,
+            environment={
+                **environment,
+                "MUSTER_LISTEN_FD": str(listen_fd),
+                "MUSTER_INSTANCE": instance,
+            },
+            descriptors=(listen_fd,),
             stop_s=15.0,  # it lets requests that run finish, for up to ten seconds
         ),
         Part(

@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -22,9 +23,9 @@ from .home import (
     Home,
     LocalError,
     check_address,
-    choose_port,
     explain_os_error,
     held,
+    hold_port,
     make_home,
     runtime_folder,
     write_private,
@@ -50,6 +51,7 @@ SETTLED_S = 30.0
 """A part that ran this long counts as well again: the waits start over."""
 START_FAILURES_MAX = 3
 """Ends of one part before Muster has ever been ready, after which it gives up."""
+INSTANCE_HEADER = "X-Muster-Instance"
 LOG_MAX_BYTES = 10_000_000
 LOG_LOOK_S = 15.0
 LEFTOVER_GRACE_S = 12.0
@@ -87,9 +89,13 @@ class Supervisor:
         self.home = home
         self.options = options
         self.say = say
-        self.port = choose_port(options.listen_on, options.port)
+        check_address(options.address)
+        self._socket = runtime_folder(home) / "valkey.sock"
+        self._listening = hold_port(options.listen_on, options.port)
+        self.port: int = self._listening.getsockname()[1]
         self.url = url_of(self.port)
-        self.public_url = url_of(self.port, check_address(options.address))
+        self.public_url = url_of(self.port, options.address)
+        self._instance = secrets.token_hex(8)
         self.running: dict[str, Running] = {}
         self.stop_requested = False
         self.force = False
@@ -98,7 +104,6 @@ class Supervisor:
         self._logs_looked_at = time.monotonic()
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._environment = base_environment(home, self._lifeline_read)
-        self._socket = runtime_folder(home) / "valkey.sock"
 
     # ------------------------------------------------------------ start
 
@@ -117,7 +122,7 @@ class Supervisor:
         write_private(
             self.home.cli, json.dumps({"url": self.url, "token": access.cli_token}, indent=1)
         )
-        for part in server_parts(environment):
+        for part in server_parts(environment, self._listening.fileno(), self._instance):
             self._start_part(part)
         for part in agent_parts(self.home, self.port, self.options):
             self._start_part(part)
@@ -179,10 +184,12 @@ class Supervisor:
         )
 
     def _is_ready(self) -> bool:
+        """Whether our own API server is ready: one of another `muster up` does not count."""
         connection = http.client.HTTPConnection(HOST, self.port, timeout=2)
         try:
             connection.request("GET", "/readyz")
-            return connection.getresponse().status == 200
+            reply = connection.getresponse()
+            return reply.status == 200 and reply.getheader(INSTANCE_HEADER) == self._instance
         except (OSError, http.client.HTTPException):
             return False
         finally:
@@ -253,7 +260,7 @@ class Supervisor:
                     **self.options.environment.get(part.name, {}),
                 },
                 cwd=self.home.root,
-                pass_fds=(self._lifeline_read,),
+                pass_fds=(self._lifeline_read, *part.descriptors),
                 # Ctrl-C is for us alone: we stop the parts in order.
                 start_new_session=True,
             )
@@ -303,6 +310,7 @@ class Supervisor:
         agents = [n for n in self.running if n.startswith("agent-")]
         for group in (agents, ["worker", "controller"], ["server"], ["valkey"]):
             self._stop_group([self.running[n] for n in group if n in self.running])
+        self._listening.close()
         # Training processes outlive their agent on purpose; without the lifeline they end too.
         os.close(self._lifeline_write)
         killed = sweep(self.home.root, grace_s=0.5 if self.force else LEFTOVER_GRACE_S)

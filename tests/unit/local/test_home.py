@@ -17,8 +17,8 @@ from muster_server.local.home import (
     Home,
     LocalError,
     check_address,
-    choose_port,
     held,
+    hold_port,
     make_home,
     runtime_folder,
 )
@@ -88,11 +88,21 @@ def test_a_taken_port_is_said_with_its_holder() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(LocalError) as caught:
-            choose_port("127.0.0.1", port)
+            hold_port("127.0.0.1", port)
     assert f"Port {port} is taken by process {os.getpid()} (" in caught.value.message
     assert "--port" in (caught.value.hint or "")
-    assert choose_port("127.0.0.1", port) == port
-    assert choose_port("127.0.0.1", 0) > 0
+    with hold_port("127.0.0.1", port) as held_one:
+        assert held_one.getsockname()[1] == port
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_port_is_held_from_the_moment_it_is_chosen(host: str) -> None:
+    with hold_port(host, 0) as ours:
+        port = ours.getsockname()[1]
+        assert not os.get_inheritable(ours.fileno())
+        for other in ("127.0.0.1", "0.0.0.0"):
+            with pytest.raises(LocalError, match=f"Port {port} is taken"):
+                hold_port(other, port)
 
 
 def test_sockets_have_a_short_private_place_however_deep_the_home_is(tmp_path: Path) -> None:

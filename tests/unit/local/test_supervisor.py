@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from muster_server.local import supervisor as module
-from muster_server.local.home import LocalError
+from muster_server.local.home import LocalError, hold_port, make_home
 from muster_server.local.parts import LocalOptions, Part
 from muster_server.local.processes import marked, sweep, usage
 from muster_server.local.supervisor import Supervisor, supervise
 
 ANSWERS = """
-import http.server, os
+import http.server, os, socket
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200); self.end_headers()
+        self.send_response(200)
+        self.send_header("X-Muster-Instance", os.environ["MUSTER_INSTANCE"])
+        self.end_headers()
     def log_message(self, *a): pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+server.socket.close()
+server.socket = socket.socket(fileno=int(os.environ["MUSTER_LISTEN_FD"]))
 print("listening", flush=True)
-http.server.HTTPServer(("127.0.0.1", int(os.environ["MUSTER_PORT"])), Handler).serve_forever()
+server.serve_forever()
 """
+ANOTHER = ANSWERS.replace('os.environ["MUSTER_INSTANCE"]', '"another"')
 SLEEPS = "import time; time.sleep(600)"
 DEAF = """
 import pathlib, signal, sys, time
@@ -40,13 +48,15 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Part name → Python program; change it before starting."""
     programs = {"server": ANSWERS, "controller": SLEEPS}
 
-    def parts(environment: Mapping[str, str]) -> list[Part]:
+    def parts(environment: Mapping[str, str], listen_fd: int, instance: str) -> list[Part]:
+        given = {"MUSTER_LISTEN_FD": str(listen_fd), "MUSTER_INSTANCE": instance}
         return [
             Part(
                 name=name,
                 title=name.title(),
                 command=[sys.executable, "-c", code],
-                environment=environment,
+                environment={**environment, **given},
+                descriptors=(listen_fd,),
                 stop_s=0.5,
             )
             for name, code in programs.items()
@@ -98,6 +108,54 @@ def test_it_starts_says_where_and_leaves_nothing(tmp_path: Path, programs: dict[
 
     with supervise(options(tmp_path), said.append) as supervisor:
         assert supervisor.start().cli_token == access.cli_token
+
+
+def test_several_at_once_have_a_port_each_and_only_their_own_server_counts(
+    tmp_path: Path, programs: dict[str, str]
+) -> None:
+    with ExitStack() as stack:
+        homes = [make_home(tmp_path / name) for name in ("a", "b", "c")]
+        several = [Supervisor(home, options(home.root), lambda _text: None) for home in homes]
+        for supervisor in several:
+            stack.callback(supervisor.close)
+            stack.callback(supervisor.stop)
+        ports = [supervisor.port for supervisor in several]
+        assert len(set(ports)) == 3
+        for port in ports:  # taken before there is any server
+            with pytest.raises(LocalError, match=f"Port {port} is taken"):
+                hold_port("127.0.0.1", port)
+        assert [s.start().url for s in several] == [f"http://127.0.0.1:{p}" for p in ports]
+
+
+def test_a_server_of_somebody_else_is_not_taken_for_ours(
+    tmp_path: Path, programs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "READY_TIMEOUT_S", 2.0)
+    programs["server"] = ANOTHER
+    with (
+        pytest.raises(LocalError, match="The API server does not answer within 2 s"),
+        supervise(options(tmp_path), lambda _text: None) as supervisor,
+    ):
+        supervisor.start()
+
+
+def test_the_port_stays_ours_while_the_server_is_started_again(
+    tmp_path: Path, programs: dict[str, str]
+) -> None:
+    with supervise(options(tmp_path), lambda _text: None) as supervisor:
+        supervisor.start()
+        first = supervisor.running["server"].process
+        first.kill()
+        first.wait()
+        with pytest.raises(LocalError, match=f"Port {supervisor.port} is taken"):
+            hold_port("127.0.0.1", supervisor.port)
+        # Who asks meanwhile waits, and is answered.
+        with socket.create_connection(("127.0.0.1", supervisor.port), timeout=20) as asking:
+            asking.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            until(supervisor, lambda: supervisor.running["server"].process is not first)
+            assert asking.recv(100).startswith(b"HTTP/1.0 200")
+    with hold_port("127.0.0.1", supervisor.port):
+        pass  # given back
 
 
 def test_a_part_that_crashes_is_started_again_and_said(
