@@ -17,6 +17,10 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 class BundleUnavailable(Exception):
     """The code could not be had; the message is one sentence for people."""
 
+    def __init__(self, message: str, *, is_permanent: bool = False) -> None:
+        super().__init__(message)
+        self.is_permanent = is_permanent
+
 
 class BundleCache:
     def __init__(self, folder: Path, *, limit_bytes: int) -> None:
@@ -27,7 +31,9 @@ class BundleCache:
     async def get(self, sha256: str, plane: ControlPlane) -> Path:
         """Path of the bundle, downloaded when it is not there yet. Raises BundleUnavailable."""
         if not _SHA256.fullmatch(sha256):
-            raise BundleUnavailable(f"the code bundle has no valid name: {sha256[:80]!r}")
+            raise BundleUnavailable(
+                f"the code bundle has no valid name: {sha256[:80]!r}", is_permanent=True
+            )
         path = self._folder / f"{sha256}.tar.gz"
         async with self._locks.setdefault(sha256, asyncio.Lock()):
             if path.exists():
@@ -43,7 +49,8 @@ class BundleCache:
                 ) from error
             except (Refused, Unreachable, OSError) as error:
                 raise BundleUnavailable(
-                    f"the code bundle could not be downloaded: {error}"
+                    f"the code bundle could not be downloaded: {error}",
+                    is_permanent=isinstance(error, Refused) and error.status in (404, 413),
                 ) from error
         self._trim(keep=path)
         return path

@@ -7,12 +7,14 @@ which takes tens of milliseconds instead of seconds.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -39,6 +41,28 @@ print(json.dumps({
 }))
 """
 _PROBE_TIMEOUT_S = 60.0
+_FIND = """
+import importlib.machinery, importlib.util, sys
+name = ""
+found = None
+for part in sys.argv[1].split("."):
+    name = name + "." + part if name else part
+    if found is None:
+        found = importlib.util.find_spec(name)
+    elif not found.has_location:
+        break
+    else:
+        with open(found.origin) as source:
+            if "__path__" in source.read():
+                break
+        places = found.submodule_search_locations
+        found = importlib.machinery.PathFinder.find_spec(name, places) if places else None
+    if found is None:
+        print("lacks", name)
+        break
+"""
+"""Imports no package on the way, for that runs its code; so what a package does to its own path is
+not judged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +76,11 @@ class Interpreter:
 
 class InterpreterError(Exception):
     """The interpreter cannot be used; the message is one sentence for people."""
+
+    def __init__(self, message: str, *, passes: bool = False) -> None:
+        """passes: it may be another time, on this node as it is."""
+        super().__init__(message)
+        self.passes = passes
 
 
 def describe(python: str, *, cache: Path) -> Interpreter:
@@ -75,7 +104,8 @@ def describe(python: str, *, cache: Path) -> Interpreter:
         if done.returncode != 0:
             reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
             raise InterpreterError(
-                f"the interpreter {python} does not run: {' '.join(reason) or done.returncode}"
+                f"the interpreter {python} does not run: {' '.join(reason) or done.returncode}",
+                passes=done.returncode < 0,
             )
         answer = json.loads(done.stdout)
         found = Interpreter(
@@ -84,13 +114,36 @@ def describe(python: str, *, cache: Path) -> Interpreter:
             cuda_version=str(answer["cuda_version"]),
         )
     except (OSError, subprocess.TimeoutExpired, ValueError, KeyError) as error:
-        raise InterpreterError(f"the interpreter {python} does not run: {error}") from error
+        is_no_program = isinstance(error, OSError) and error.errno in (errno.ENOEXEC, errno.EACCES)
+        raise InterpreterError(
+            f"the interpreter {python} does not run: {error}",
+            passes=not is_no_program and isinstance(error, OSError | subprocess.TimeoutExpired),
+        ) from error
     with contextlib.suppress(OSError):
         cache.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_text(json.dumps(asdict(found)))
         temporary.replace(path)
     return found
+
+
+def find_missing(module: str, python: str, *, folder: Path, environment: Mapping[str, str]) -> str:
+    """The first part of `module` that `python -m` would not find in `folder`: "pkg.train" of
+    "pkg.train.main"; "" when it is there, or cannot be told without running code."""
+    try:
+        done = subprocess.run(
+            [python, "-c", _FIND, module],
+            capture_output=True,
+            timeout=_PROBE_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            cwd=folder,
+            env=dict(environment),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    said = done.stdout.decode("utf-8", "replace").strip()
+    return said.removeprefix("lacks ") if said.startswith("lacks ") else ""
 
 
 def is_our_own(python: str) -> bool:

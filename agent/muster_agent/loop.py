@@ -400,7 +400,11 @@ class Agent:
                 bundle = str(await self._bundles.get(allocation.spec.code.sha256, self._plane))
             except BundleUnavailable as error:
                 allocation.end_by_ourselves(
-                    wire.StateRecord(observed="PREPARE_FAILED", message=str(error))
+                    wire.StateRecord(
+                        observed="PREPARE_FAILED",
+                        message=str(error),
+                        blames="document" if error.is_permanent else "",
+                    )
                 )
                 return
         try:

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import stat
+import sys
 import tarfile
 import time
 from collections.abc import Callable
@@ -305,25 +306,63 @@ def test_bundle_is_downloaded_once_checked_and_unpacked(
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "blames", "message"),
     [
-        ({"entrypoint": ["other.py"]}, "the entry point other.py does not exist in the code folder (it holds main.py)"),
-        ({"entrypoint": ["-c", "print()"]}, "the entry point begins with '-c'; it must be a script, or -m and a module"),
-        ({"python": "/nowhere/python"}, "the interpreter /nowhere/python does not exist on this node"),
-        ({"checkpoint_dir": "/proc/nope"}, "the checkpoint folder /proc/nope cannot be made: No such file or directory"),
-        ({"code": wire.CodeSpec(kind="installed", path="/nowhere")}, "the code folder /nowhere does not exist on this node"),
-        ({"code": wire.CodeSpec(kind="bundle", sha256="ab" * 32)}, "the code bundle could not be downloaded: 404 blobs.not_found: no such blob"),
-        ({"resume_from": "step-5"}, "the checkpoint step-5 to continue from is not on this node; nodes that share trials need a shared storage folder (MUSTER_AGENT_STORAGE_DIR)"),
+        ({"entrypoint": ["other.py"]}, "placement", "the entry point other.py does not exist in the code folder (it holds main.py)"),
+        ({"entrypoint": ["-c", "print()"]}, "document", "the entry point begins with '-c'; it must be a script, or -m and a module"),
+        ({"entrypoint": ["-m"]}, "document", "the entry point '-m' names no module"),
+        ({"entrypoint": ["-m", "nosuch.train"]}, "placement", f"the module nosuch of the entry point nosuch.train does not exist, neither in the code folder (it holds main.py) nor for the interpreter {sys.executable}"),
+        ({"entrypoint": ["-m", "json.nosuch"]}, "placement", f"the module json.nosuch does not exist, neither in the code folder (it holds main.py) nor for the interpreter {sys.executable}"),
+        ({"entrypoint": ["-m", "main.nosuch"]}, "placement", f"the module main.nosuch does not exist, neither in the code folder (it holds main.py) nor for the interpreter {sys.executable}"),
+        ({"python": "/nowhere/python"}, "placement", "the interpreter /nowhere/python does not exist on this node"),
+        ({"python": "/bin/false"}, "placement", "the interpreter /bin/false does not run: 1"),
+        ({"checkpoint_dir": "/proc/nope"}, "node", "the checkpoint folder /proc/nope cannot be made: No such file or directory"),
+        ({"code": wire.CodeSpec(kind="installed", path="/nowhere")}, "placement", "the code folder /nowhere does not exist on this node"),
+        ({"code": wire.CodeSpec(kind="installed", path="nowhere")}, "document", "code.installed must be an absolute path, not 'nowhere'"),
+        ({"code": wire.CodeSpec(kind="bundle", sha256="ab" * 32)}, "document", "the code bundle could not be downloaded: 404 blobs.not_found: no such blob"),
+        ({"resume_from": "step-5"}, "", "the checkpoint step-5 to continue from is not on this node; nodes that share trials need a shared storage folder (MUSTER_AGENT_STORAGE_DIR)"),
     ],
 )  # fmt: skip
 def test_what_cannot_run_fails_in_prepare_with_one_sentence(
-    agent: Any, plane: Any, make_spec: Any, code: Code, changes: dict[str, Any], message: str
+    agent: Any,
+    plane: Any,
+    make_spec: Any,
+    code: Code,
+    changes: dict[str, Any],
+    blames: str,
+    message: str,
 ) -> None:
     plane.want(make_spec(**{"code": code("pass"), **changes}))
     agent.wait_state("a1", "PREPARE_FAILED")
     record = plane.of("a1").records[-1].record
     assert isinstance(record, wire.StateRecord)
-    assert record.message == message
+    assert (record.message, record.blames) == (message, blames)
+
+
+@pytest.mark.parametrize(
+    ("files", "entrypoint", "message"),
+    [
+        ({"main.py": b""}, ["train.py"], "the entry point train.py does not exist in the code folder (it holds main.py)"),
+        (None, ["main.py"], "the code bundle was refused: 'up': it links to something outside the bundle"),
+    ],
+)  # fmt: skip
+def test_what_uploaded_code_lacks_no_node_has(
+    agent: Any,
+    plane: Any,
+    make_spec: Any,
+    files: dict[str, bytes] | None,
+    entrypoint: list[str],
+    message: str,
+) -> None:
+    data = make_bundle(files) if files is not None else make_bundle({}, links={"up": "../x"})
+    sha256 = hashlib.sha256(data).hexdigest()
+    plane.blobs[sha256] = data
+    code = wire.CodeSpec(kind="bundle", sha256=sha256)
+    plane.want(make_spec(**one_worker(code=code, entrypoint=entrypoint)))
+    agent.wait_state("a1", "PREPARE_FAILED")
+    record = plane.of("a1").records[-1].record
+    assert isinstance(record, wire.StateRecord)
+    assert (record.message, record.blames) == (message, "document")
 
 
 def test_second_agent_on_the_same_home_is_refused(agent: Any, wait_for: Any) -> None:
@@ -344,9 +383,13 @@ def test_agent_without_credential_says_what_to_do(agent: Any) -> None:
     assert "make a join token" in agent.words()
 
 
-def make_bundle(files: dict[str, bytes]) -> bytes:
+def make_bundle(files: dict[str, bytes], *, links: dict[str, str] | None = None) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, target in (links or {}).items():
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            tar.addfile(info)
         for name, data in files.items():
             info = tarfile.TarInfo(name)
             info.size = len(data)

@@ -73,10 +73,10 @@ def test_symlink_is_not_followed_to_write_elsewhere(tmp_path: Path) -> None:
 
 def test_bombs_are_refused_by_their_headers(tmp_path: Path) -> None:
     bundle = archive(tmp_path / "b.tar.gz", *((f"f{i}", {"size": 10}) for i in range(5)))
-    with pytest.raises(BundleError, match="more than 4 entries"):
+    with pytest.raises(BundleError, match="more than 4 files"):
         extract_bundle(bundle, tmp_path / "many", max_members=4)
     with pytest.raises(BundleError, match="more than 49 bytes"):
-        extract_bundle(bundle, tmp_path / "large", max_total_bytes=49)
+        extract_bundle(bundle, tmp_path / "large", max_bytes=49)
 
 
 @pytest.mark.parametrize(

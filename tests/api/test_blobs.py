@@ -11,6 +11,7 @@ import tarfile
 import pytest
 from sqlalchemy import func, select
 
+from muster import archive
 from muster_server.db.models import BlobChunkRow
 from muster_server.services import blobs
 
@@ -111,7 +112,7 @@ def test_a_bundle_that_unpacks_too_large_is_refused(member_client):
 
 
 def test_too_many_files_are_refused(member_client, monkeypatch):
-    monkeypatch.setattr(blobs, "MEMBERS_MAX", 3)
+    monkeypatch.setattr(archive, "MEMBERS_MAX", 3)
     answer = put(member_client, bundle(files={f"f{i}": b"" for i in range(4)}))
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "blobs.too_many_files")
 

@@ -10,13 +10,18 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import muster
 from muster import __version__, wire
 from muster_agent.folder import AllocationFolder, ShimOptions
-from muster_agent.interpreters import Interpreter, InterpreterError, describe, is_our_own
-from muster_agent.launch import Place, inheritable
+from muster_agent.interpreters import (
+    Interpreter,
+    InterpreterError,
+    describe,
+    find_missing,
+    is_our_own,
+)
+from muster_agent.launch import Place, inheritable, is_built_in_trainer, shared_environment
 from muster_agent.shim.bundle import BundleError, extract_bundle
 from muster_agent.shim.code_hash import hash_code
 from muster_agent.storage import RefusedPath, Storage
@@ -27,15 +32,15 @@ LOOPBACK_INTERFACE = "lo" if sys.platform == "linux" else "lo0"
 class PrepareFailed(Exception):
     """This node cannot run the allocation; the message is one clear sentence.
 
-    blames: "node" only for what another node would have managed, passes: what the node's health
-    checks find as well; see wire.StateRecord.
+    blames: "placement" unless said otherwise: what was looked for is not here. passes: of a node,
+    what its health checks find as well; see wire.StateRecord.
     """
 
     def __init__(
         self,
         message: str,
         *,
-        blames: Literal["node", "request"] = "request",
+        blames: wire.Blame = "placement",
         passes: bool = False,
     ) -> None:
         super().__init__(message)
@@ -66,7 +71,14 @@ def prepare(
     work_dir = _make_work_dir(spec, options, folder)
     python = spec.python or options.default_python
     interpreter = _check_interpreter(spec, python, cache=Path(options.interpreter_cache))
-    _check_entrypoint(spec.entrypoint, work_dir)
+    inherited = inheritable(environment)
+    sdk_path = "" if is_our_own(python) else options.sdk_path
+    _check_entrypoint(spec, work_dir)
+    if spec.entrypoint[0] == "-m" and not is_built_in_trainer(spec):
+        shared = shared_environment(
+            spec, inherited=inherited, sdk_path=sdk_path, loopback_interface=LOOPBACK_INTERFACE
+        )
+        _check_module(spec.entrypoint[1], python, work_dir, environment=shared)
     checkpoint_dir = _make_checkpoint_dir(spec, options, folder)
     folder.logs.mkdir(exist_ok=True)
     (folder.logs / "launcher").mkdir(exist_ok=True)
@@ -91,10 +103,10 @@ def prepare(
             cache_dir=str(folder.cache),
             node_address=options.node_address,
             network_interface=options.network_interface,
-            sdk_path="" if is_our_own(python) else options.sdk_path,
+            sdk_path=sdk_path,
             attach_path=str(Path(muster.__file__).with_name("attach_site")),
             loopback_interface=LOOPBACK_INTERFACE,
-            inherited=inheritable(environment),
+            inherited=inherited,
         ),
     )
 
@@ -116,7 +128,10 @@ def _make_work_dir(
     if spec.code.kind == "installed":
         path = Path(spec.code.path)
         if not path.is_absolute():
-            raise PrepareFailed(f"code.installed must be an absolute path, not {spec.code.path!r}")
+            raise PrepareFailed(
+                f"code.installed must be an absolute path, not {spec.code.path!r}",
+                blames="document",
+            )
         if not path.is_dir():
             raise PrepareFailed(f"the code folder {path} does not exist on this node")
         return path
@@ -127,7 +142,11 @@ def _make_work_dir(
         shutil.rmtree(folder.code, ignore_errors=True)
         extract_bundle(Path(options.bundle), folder.code)
     except BundleError as error:
-        raise PrepareFailed(str(error)) from error
+        raise PrepareFailed(
+            str(error),
+            blames="document" if error.is_permanent else "node" if error.is_disk_full else "",
+            passes=error.is_disk_full,
+        ) from error
     return folder.code
 
 
@@ -135,9 +154,8 @@ def _check_interpreter(spec: wire.AllocationSpec, python: str, *, cache: Path) -
     try:
         interpreter = describe(python, cache=cache)
     except InterpreterError as error:
-        raise PrepareFailed(
-            str(error), blames="request" if spec.python is not None else "node"
-        ) from error
+        lasts = spec.python is not None and not error.passes
+        raise PrepareFailed(str(error), blames="placement" if lasts else "node") from error
     if spec.launcher == "torchrun" and not interpreter.torch_version:
         raise PrepareFailed(
             f"torch is not installed for {python} on this node, and launcher 'torchrun' needs it"
@@ -155,21 +173,37 @@ def _facts(spec: wire.AllocationSpec, interpreter: Interpreter, work_dir: Path) 
     )
 
 
-def _check_entrypoint(entrypoint: list[str], work_dir: Path) -> None:
+def _check_entrypoint(spec: wire.AllocationSpec, work_dir: Path) -> None:
+    entrypoint = spec.entrypoint
     if not entrypoint:
-        raise PrepareFailed("the entry point is empty")
+        raise PrepareFailed("the entry point is empty", blames="document")
     first = entrypoint[0]
     if first == "-m":
         if len(entrypoint) < 2 or entrypoint[1].startswith("-"):
-            raise PrepareFailed("the entry point '-m' names no module")
+            raise PrepareFailed("the entry point '-m' names no module", blames="document")
         return
     if first.startswith("-"):
         raise PrepareFailed(
-            f"the entry point begins with {first!r}; it must be a script, or -m and a module"
+            f"the entry point begins with {first!r}; it must be a script, or -m and a module",
+            blames="document",
         )
     if not (work_dir / first).is_file():
+        is_everywhere = spec.code.kind == "bundle" and not Path(first).is_absolute()
         raise PrepareFailed(
-            f"the entry point {first} does not exist in the code folder ({_listing(work_dir)})"
+            f"the entry point {first} does not exist in the code folder ({_listing(work_dir)})",
+            blames="document" if is_everywhere else "placement",
+        )
+
+
+def _check_module(
+    module: str, python: str, work_dir: Path, *, environment: Mapping[str, str]
+) -> None:
+    missing = find_missing(module, python, folder=work_dir, environment=environment)
+    if missing:
+        of = "" if missing == module else f" of the entry point {module}"
+        raise PrepareFailed(
+            f"the module {missing}{of} does not exist, neither in the code folder "
+            f"({_listing(work_dir)}) nor for the interpreter {python}"
         )
 
 
@@ -218,5 +252,6 @@ def _find(wanted: str | None, options: ShimOptions, checkpoint_dir: Path) -> str
             return str(base / wanted)
     raise PrepareFailed(
         f"the checkpoint {wanted} to continue from is not on this node; nodes that share "
-        "trials need a shared storage folder (MUSTER_AGENT_STORAGE_DIR)"
+        "trials need a shared storage folder (MUSTER_AGENT_STORAGE_DIR)",
+        blames="",  # a node that has it may be away for a while
     )

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 from pathlib import Path
-from typing import Literal
 
 from muster import wire
 from muster_agent.folder import AllocationFolder, ShimState, with_changes
@@ -60,7 +59,7 @@ class Standing:
         rendezvous: wire.Rendezvous | None = None,
         exit: wire.ExitInfo | None = None,
         facts: wire.NodeFacts | None = None,
-        blames: Literal["node", "request"] = "request",
+        blames: wire.Blame = "",
         passes: bool = False,
     ) -> None:
         """Record a state, durably, then show it to the agent."""

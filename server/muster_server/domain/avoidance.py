@@ -30,14 +30,22 @@ class Avoided:
     until: dt.datetime
     times: int
     reason: str
+    is_lacking: bool = False
+    """It lacks what the trial needs, which does not pass by itself."""
 
 
 def avoid(
-    known: Sequence[Avoided], nodes: Iterable[str], reason: str, *, now: dt.datetime
+    known: Sequence[Avoided],
+    nodes: Iterable[str],
+    reason: str,
+    *,
+    now: dt.datetime,
+    are_lacking: bool = False,
 ) -> tuple[tuple[Avoided, ...], bool]:
     """What the trial avoids once `nodes` did not fit, and whether one of them is new to it.
 
-    nodes: their names. reason: why, in one sentence. Nothing is new when MAX_AVOIDED are known.
+    nodes: their names. reason: why, in one sentence. are_lacking: they lack what it needs, so they
+    are avoided for AVOID_MAX_S at once. Nothing is new when MAX_AVOIDED are known.
     """
     found = {a.node: a for a in known}
     is_new = False
@@ -46,12 +54,15 @@ def avoid(
         if times == 1 and len(found) >= MAX_AVOIDED:
             continue
         is_new = is_new or times == 1
-        for_s = min(AVOID_MAX_S, AVOID_S * 2.0 ** min(times - 1, 16))
+        for_s = (
+            AVOID_MAX_S if are_lacking else min(AVOID_MAX_S, AVOID_S * 2.0 ** min(times - 1, 16))
+        )
         found[node] = Avoided(
             node=node,
             until=now + dt.timedelta(seconds=for_s),
             times=times,
             reason=reason[:MAX_REASON_CHARS],
+            is_lacking=are_lacking,
         )
     return tuple(found.values()), is_new
 
@@ -73,7 +84,13 @@ def avoiding(
 
 def to_plain(avoided: Iterable[Avoided]) -> list[dict[str, Any]]:
     return [
-        {"node": a.node, "until": a.until.isoformat(), "times": a.times, "reason": a.reason}
+        {
+            "node": a.node,
+            "until": a.until.isoformat(),
+            "times": a.times,
+            "reason": a.reason,
+            "is_lacking": a.is_lacking,
+        }
         for a in avoided
     ]
 
@@ -85,6 +102,7 @@ def from_plain(values: Iterable[Mapping[str, Any]]) -> tuple[Avoided, ...]:
             until=dt.datetime.fromisoformat(value["until"]),
             times=value["times"],
             reason=value["reason"],
+            is_lacking=value.get("is_lacking", False),
         )
         for value in values
     )

@@ -15,6 +15,8 @@ from .states import Termination
 CAUSES: Mapping[str, Termination] = {
     "user_error": Termination.USER_ERROR,
     "invalid_hparams": Termination.INVALID_HPARAMS,
+    "not_on_node": Termination.NOT_ON_NODE,
+    "cannot_run": Termination.CANNOT_RUN,
     "killed_by_signal": Termination.KILLED_BY_SIGNAL,
     "out_of_memory": Termination.OUT_OF_MEMORY,
     "disk_full": Termination.DISK_FULL,
@@ -91,7 +93,7 @@ def member_outcome(
         return Outcome(
             node_name=node_name,
             failed=True,
-            termination=Termination.PREPARE_FAILED,
+            termination=CAUSES[exit_info.cause] if exit_info else Termination.PREPARE_FAILED,
             sentence=f"{node_name} could not prepare: {message or 'no reason given'}",
         )
     if exit_info is None:

@@ -34,8 +34,8 @@ class Failure:
     budget_user: int
     budget_infra: int
     leaves_out: str = ""
-    """The nodes that kept it from starting and are left out from now on for the first time (their
-    names); "" when there are none."""
+    """Names of the nodes that kept it from starting and are left out from now on: for the first
+    time, or because they lack what it needs; "" when there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,6 +102,10 @@ class Termination(StrEnum):
     WORKER_KILLED = "worker_killed"
     """By SIGKILL, which no program sends itself, and not for want of memory."""
     PREPARE_FAILED = "prepare_failed"
+    NOT_ON_NODE = "not_on_node"
+    """What it needs is missing on a node, and may be on another one."""
+    CANNOT_RUN = "cannot_run"
+    """What it needs is nowhere: no restart brings it."""
     VERSIONS_DIFFER = "versions_differ"
     PREFLIGHT_FAILED = "preflight_failed"
     START_TIMEOUT = "start_timeout"
@@ -131,6 +135,8 @@ TERMINATIONS: Mapping[Termination, tuple[TrialState, RetryClass]] = {
     Termination.KILLED_BY_SIGNAL: (TrialState.FAILED, RetryClass.USER),
     Termination.WORKER_KILLED: (TrialState.FAILED, RetryClass.INFRA),
     Termination.PREPARE_FAILED: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.NOT_ON_NODE: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.CANNOT_RUN: (TrialState.FAILED, RetryClass.NONE),
     Termination.VERSIONS_DIFFER: (TrialState.FAILED, RetryClass.INFRA),
     Termination.PREFLIGHT_FAILED: (TrialState.FAILED, RetryClass.INFRA),
     Termination.START_TIMEOUT: (TrialState.FAILED, RetryClass.INFRA),

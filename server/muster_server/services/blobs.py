@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
 import hashlib
 import io
-import posixpath
-import tarfile
-import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, cast
 
 from sqlalchemy import delete, exists, select
 from sqlalchemy.orm import Session
 
+from muster.archive import Member, RefusedArchive, check_archive
 from muster_server.db.engine import Database
 from muster_server.db.models import BlobChunkRow, BlobRow, ExperimentRow
 from muster_server.db.queries.metrics import insert_or_ignore
-from muster_server.errors import InvalidRequest, NotFound, TooLarge
+from muster_server.errors import InvalidRequest, MusterError, NotFound, TooLarge
 
 from . import chunks
 
 CHUNK_BYTES = 1 << 20
-MEMBERS_MAX = 20_000
-PATH_MAX_CHARS = 1_000
-NAME_MAX_BYTES = 255
-"""Of one part of a path: what file systems take."""
-UNPACKED_MAX_BYTES = 2 << 30
-_READ_MAX_BYTES = 4 << 20
-"""One read while checking; a longer one would be a header that claims to be that long."""
 UNUSED_DAYS = 7
 """A bundle that no experiment refers to is deleted when it is this old."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """A regular file of a bundle."""
-
-    name: str
-    size_bytes: int
 
 
 def put(
@@ -89,42 +70,12 @@ def list_members(session: Session, sha256: str) -> list[Member]:
 
 
 def check_bundle(body: IO[bytes]) -> list[Member]:
-    """The regular files of a tar.gz that is safe to unpack anywhere.
-
-    Refused, with InvalidRequest or TooLarge: what is no tar.gz, absolute paths and .., links that
-    lead outside, devices, paths that no file system takes or that are there twice, more than
-    MEMBERS_MAX members, more than UNPACKED_MAX_BYTES unpacked.
-    Reads the archive once, in bounded memory, whatever its headers claim.
-    """
-    members: list[Member] = []
-    seen = _Paths()
-    total = 0
+    """The regular files of a tar.gz that every agent can unpack (muster.archive). Raises
+    InvalidRequest or TooLarge."""
     try:
-        with (
-            gzip.GzipFile(fileobj=body, mode="rb") as unpacked,
-            tarfile.open(fileobj=cast("IO[bytes]", _Bounded(unpacked)), mode="r:") as archive,
-        ):
-            for count, member in enumerate(archive, 1):
-                if count > MEMBERS_MAX:
-                    raise TooLarge(
-                        "blobs.too_many_files",
-                        f"The bundle holds more than {MEMBERS_MAX:,} files.",
-                        hint="Leave out data and environments with .musterignore.",
-                    )
-                problem = _problem(member) or seen.add(member)
-                if problem:
-                    raise _unsafe(member, problem)
-                total += member.size
-                if total > UNPACKED_MAX_BYTES:
-                    raise _too_large()
-                if member.isreg():
-                    members.append(Member(posixpath.normpath(member.name), member.size))
-                archive.members = []  # type: ignore[attr-defined]  # it would keep every header
-    except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
-        raise InvalidRequest(
-            "blobs.not_a_bundle", f"The bundle is not a readable tar.gz ({type(error).__name__})."
-        ) from None
-    return members
+        return check_archive(body)
+    except RefusedArchive as error:
+        raise _REFUSALS[error.kind](error) from None
 
 
 def delete_unused(session: Session, now: dt.datetime, *, limit: int = 20) -> int:
@@ -171,108 +122,32 @@ class Upload:
             )
 
 
-class _Paths:
-    """What a bundle holds so far: no path twice, and nothing inside of a file."""
-
-    def __init__(self) -> None:
-        self._files: set[str] = set()
-        self._folders: set[str] = set()
-
-    def add(self, member: tarfile.TarInfo) -> str | None:
-        """What is wrong with adding this one, if anything."""
-        path = posixpath.normpath(member.name)
-        folders = []
-        parent = posixpath.dirname(path)
-        while parent and parent not in self._folders:
-            folders.append(parent)
-            parent = posixpath.dirname(parent)
-        if any(folder in self._files for folder in folders):
-            return "it is inside of something that is a file"
-        self._folders.update(folders)
-        if member.isdir():
-            if path in self._files:
-                return "it is there twice"
-            self._folders.add(path)
-            return None
-        if path in self._folders:
-            return "something else is inside of it, which is a file"
-        if path in self._files:
-            return "it is there twice"
-        self._files.add(path)
-        return None
+def _unsafe(error: RefusedArchive) -> MusterError:
+    return InvalidRequest("blobs.unsafe_member", f"The bundle is refused: {error}.")
 
 
-def _problem(member: tarfile.TarInfo) -> str | None:
-    if _leads_outside(member.name):
-        return "its path leads outside the bundle"
-    if len(member.name) > PATH_MAX_CHARS:
-        return f"its path is longer than {PATH_MAX_CHARS:,} characters"
-    if any(len(part.encode(errors="replace")) > NAME_MAX_BYTES for part in member.name.split("/")):
-        return f"a name in its path is longer than {NAME_MAX_BYTES} bytes"
-    if (
-        member.issym()
-        and _leads_outside(
-            posixpath.join(posixpath.dirname(member.name), member.linkname)
-            if not member.linkname.startswith("/")
-            else member.linkname
-        )
-    ) or (member.islnk() and _leads_outside(member.linkname)):
-        return "it links to something outside the bundle"
-    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        return "it is neither a file, a folder nor a link"
-    return None
+def _unreadable(error: RefusedArchive) -> MusterError:
+    return InvalidRequest("blobs.not_a_bundle", f"The bundle is refused: {error}.")
 
 
-def _unsafe(member: tarfile.TarInfo, problem: str) -> InvalidRequest:
-    shown = "".join(c if c.isprintable() else "?" for c in member.name[:120])
-    return InvalidRequest("blobs.unsafe_member", f"The bundle is refused: {shown!r}: {problem}.")
-
-
-def _leads_outside(path: str) -> bool:
-    normal = posixpath.normpath(path.replace("\\", "/"))
-    is_absolute = normal.startswith("/") or normal[1:2] == ":"
-    return is_absolute or normal == ".." or normal.startswith("../") or "\x00" in path
-
-
-def _too_large() -> TooLarge:
+def _too_many(error: RefusedArchive) -> MusterError:
     return TooLarge(
-        "blobs.unpacks_too_large",
-        f"Unpacked, the bundle has more than {UNPACKED_MAX_BYTES >> 20:,} MiB.",
+        "blobs.too_many_files",
+        f"The bundle is refused: {error}.",
+        hint="Leave out data and environments with .musterignore.",
     )
 
 
-class _Bounded(io.RawIOBase):
-    """What tarfile reads from: no long reads, no more than the limit, skipping in small pieces."""
+def _unpacks_too_large(error: RefusedArchive) -> MusterError:
+    return TooLarge("blobs.unpacks_too_large", f"The bundle is refused: {error}.")
 
-    def __init__(self, inner: gzip.GzipFile) -> None:
-        self._inner = inner
-        self._position = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= _READ_MAX_BYTES:
-            raise ValueError("a header claims to be very long")
-        data = self._inner.read(size)
-        self._position += len(data)
-        if self._position > UNPACKED_MAX_BYTES + MEMBERS_MAX * 2048:
-            raise _too_large()
-        return data
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        if whence != 0 or offset < self._position:
-            raise ValueError("a bundle is read forwards")
-        while self._position < offset:
-            if not self.read(min(1 << 16, offset - self._position)):
-                break
-        return self._position
+_REFUSALS: Mapping[str, Callable[[RefusedArchive], MusterError]] = {
+    "unsafe": _unsafe,
+    "unreadable": _unreadable,
+    "too_many": _too_many,
+    "too_large": _unpacks_too_large,
+}
 
 
 class _StoredBlob(io.RawIOBase):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
@@ -409,6 +409,12 @@ def _note_ready(session: Session, allocation: AllocationRow, record: StateRecord
         )
 
 
+_CAUSES_OF_BLAME: Mapping[str, Literal["not_on_node", "cannot_run"]] = {
+    "placement": "not_on_node",
+    "document": "cannot_run",
+}
+
+
 def _note_not_prepared(
     session: Session, allocation: AllocationRow, record: StateRecord, now: dt.datetime
 ) -> None:
@@ -423,6 +429,9 @@ def _note_not_prepared(
         node_id=allocation.node_id,
     )
     allocation.is_node_at_fault = record.blames == "node"
+    cause = _CAUSES_OF_BLAME.get(record.blames)
+    if cause is not None:
+        allocation.exit = dataclasses.asdict(ExitInfo(cause=cause, message=allocation.message))
     if record.blames == "node" and not record.passes:
         reason = record.message or "of something it did not name"
         node_health.note_strike(session, allocation.node_id, reason, now=now)

@@ -65,6 +65,15 @@ _SLOTS = (
     .order_by(NodeSlotRow.node_id, NodeSlotRow.idx)
 )  # fmt: skip
 
+
+def load_nodes(session: Session) -> list[NodeView]:
+    """Every node with its slots, by name."""
+    slots: dict[str, list[Any]] = defaultdict(list)
+    for slot in session.connection().execute(_SLOTS):
+        slots[slot.node_id].append(slot)
+    return [node_view(node, slots[node.id]) for node in session.connection().execute(NODES)]
+
+
 _MAY_RUN = and_(
     ExperimentRow.desired == "run",
     ExperimentRow.exhausted_reason == "",

@@ -60,6 +60,7 @@ from .numbers import (
 )
 from .records import (
     LAUNCHER_LOCAL_RANK,
+    Blame,
     CheckpointRecord,
     EvaluationRecord,
     ExitInfo,
@@ -112,6 +113,7 @@ __all__ = [
     "AllocationSpec",
     "Assignment",
     "AssignmentsReply",
+    "Blame",
     "CheckpointRecord",
     "ClockReading",
     "CodeSpec",

@@ -218,6 +218,14 @@ class ProfileRecord:
     """Why there is no trace; one clause."""
 
 
+Blame = Literal["", "node", "placement", "document", "request"]
+"""Why an allocation could not be prepared. node: this one could not do what it should (a full disk);
+when that happens again and again it is quarantined. placement: what is wanted is not here, and may be
+on another node (an interpreter, a package). document: no node could (an entry point that its code
+does not have). "" is none of these: it is tried again. request: what agents of before said for all
+but the first; taken as ""."""
+
+
 Observed = Literal[
     "ASSIGNED", "PREPARING", "READY", "PREPARE_FAILED", "STARTING", "RUNNING", "STOPPING", "EXITED"
 ]
@@ -255,7 +263,11 @@ class ExitInfo:
         "start_timeout",
         "port_in_use",
         "invalid_hparams",
+        "not_on_node",
+        "cannot_run",
     ]
+    """The last two are set by the server for what could not be prepared: blames "placement", and
+    "document"."""
     message: str
     exit_code: int | None = None
     signal: int | None = None
@@ -300,9 +312,8 @@ class StateRecord:
     exit: ExitInfo | None = None
     facts: NodeFacts | None = None
     """With READY, of a gang that spans nodes."""
-    blames: Literal["node", "request"] = "request"
-    """With PREPARE_FAILED: the node, when it could not do what another one can; a node that fails
-    so again and again is quarantined. Else what was asked for: an entry point that does not exist."""
+    blames: Blame = ""
+    """With PREPARE_FAILED."""
     passes: bool = False
     """With PREPARE_FAILED that blames the node: its health checks find the same, and when it is
     over (a full disk). They keep new work away meanwhile, so it is no reason to quarantine it."""

@@ -155,6 +155,8 @@ export const terminations: Readonly<Record<string, string>> = {
   killed_by_signal: "被信号终止",
   worker_killed: "工作进程被外部杀死",
   prepare_failed: "准备失败",
+  not_on_node: "节点上缺少所需内容",
+  cannot_run: "无法运行",
   versions_differ: "版本不一致",
   preflight_failed: "预检失败",
   start_timeout: "启动超时",

@@ -14,6 +14,8 @@ def find_misfits(case: TrialCase, termination: Termination) -> Sequence[str]:
     match termination:
         case Termination.PREPARE_FAILED:
             return [m.node_name for m in case.members if m.is_node_at_fault]
+        case Termination.NOT_ON_NODE:
+            return [m.node_name for m in case.members if m.lacks]
         case Termination.VERSIONS_DIFFER:
             facts = {m.node_name: m.facts for m in case.members if m.facts is not None}
             return minority(find_mismatches(facts))

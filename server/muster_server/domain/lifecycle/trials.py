@@ -19,6 +19,8 @@ from .views import AllocationView, LifecyclePolicy, NodeLease, TrialView
 _OWN_DECISIONS = frozenset(
     {
         Termination.PREPARE_FAILED,
+        Termination.NOT_ON_NODE,
+        Termination.CANNOT_RUN,
         Termination.VERSIONS_DIFFER,
         Termination.PREFLIGHT_FAILED,
         Termination.START_TIMEOUT,
@@ -248,8 +250,13 @@ def _restart(
     case: TrialCase, termination: Termination, reason: str, *, logs_complete: bool
 ) -> None:
     trial, attempt = case.trial, case.attempt
+    is_lacking = termination is Termination.NOT_ON_NODE
+    if is_lacking and not trial.has_elsewhere:
+        termination = Termination.CANNOT_RUN
+        reason = f"{reason}; no other node that is there could hold it"
     misfits = find_misfits(case, termination)
-    avoided, is_new = avoid(trial.avoided, misfits, reason, now=case.now)
+    avoided, is_new = avoid(trial.avoided, misfits, reason, now=case.now, are_lacking=is_lacking)
+    is_remembered = set(misfits) <= {a.node for a in avoided}
     budget = decide_restart(
         Failure(
             termination=termination,
@@ -261,7 +268,7 @@ def _restart(
             has_progressed=(trial.checkpoint_step or 0) > attempt.resume_step,
             budget_user=trial.budget_user,
             budget_infra=trial.budget_infra,
-            leaves_out=", ".join(misfits) if is_new else "",
+            leaves_out=", ".join(misfits) if is_new or (is_lacking and is_remembered) else "",
         ),
         policy=case.policy.restarts,
     )

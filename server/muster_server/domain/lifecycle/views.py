@@ -64,6 +64,11 @@ class AllocationView:
     is_node_at_fault: bool = False
     """Of a PREPARE_FAILED one: another node would have managed."""
 
+    @property
+    def lacks(self) -> bool:
+        """Of a PREPARE_FAILED one: what is missing on its node may be on another one."""
+        return self.exit is not None and self.exit.cause == "not_on_node"
+
 
 @dataclass(frozen=True, kw_only=True)
 class GangPreflight:
@@ -124,6 +129,9 @@ class TrialView:
     no_progress: int = 0
     avoided: tuple[Avoided, ...] = ()
     """Nodes that did not fit into its gang before."""
+    has_elsewhere: bool = True
+    """The nodes that are there could hold it without those known to lack what it needs, its present
+    attempt's among them."""
     budget_user: int = 0
     budget_infra: int = 3
     stop_grace_s: float = 30.0

@@ -234,6 +234,14 @@ def may_use(request: Request, node: Node | NodeView) -> bool:
     return all(node.labels.get(key) == value for key, value in request.labels.items())
 
 
+def could_hold(request: Request, nodes: Iterable[NodeView]) -> bool:
+    """Whether a gang of `request` would fit on the nodes, were all of them idle and open."""
+    there = (Node.of(view, request.slot_type) for view in nodes if view.pool == request.pool)
+    group = GroupNodes(replace(node, shut=None) for node in there if node.total)
+    least = request.least_slots
+    return fit_in(group, request, lambda section: section.room, at_most=least) is not None
+
+
 def places_for(request: Request, nodes: GroupNodes) -> Iterator[tuple[Section, Request]]:
     """Where a whole gang may be, the best kind of place first, each with the request to fit there.
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session, load_only
@@ -29,8 +32,11 @@ from muster_server.domain.lifecycle import (
     NodeLease,
     TrialView,
 )
+from muster_server.domain.resources import request_from_config
+from muster_server.domain.scheduler.nodes import could_hold
 from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL, YieldKind
 from muster_server.services import preflights, search_notices
+from muster_server.services.scheduling import load_nodes
 
 _OF_TRIAL = load_only(
     TrialRow.no,
@@ -214,10 +220,22 @@ def load_lifecycle_snapshot(
 def _load_trials(session: Session, now: dt.datetime) -> list[TrialView]:
     attempts = _load_attempts(session)
     rows = session.execute(_TRIALS, {"now": now})
-    return [
-        _trial_view(trial, experiment, checkpoint_step, attempts.get(trial.id))
+    views = [
+        (_trial_view(trial, experiment, checkpoint_step, attempts.get(trial.id)), experiment.config)
         for trial, experiment, checkpoint_step in rows
     ]
+    return [_with_elsewhere(session, view, config) for view, config in views]
+
+
+def _with_elsewhere(session: Session, view: TrialView, config: Mapping[str, Any]) -> TrialView:
+    """Looks at the nodes' slots only where a node of its attempt lacks what it needs."""
+    here = {m.node_name for m in (view.attempt.allocations if view.attempt else ()) if m.lacks}
+    if not here:
+        return view
+    lacking = here | {a.node for a in view.avoided if a.is_lacking}
+    others = [node for node in load_nodes(session) if node.name not in lacking]
+    there = [node for node in others if node.state not in ("LOST", "REMOVED")]
+    return replace(view, has_elsewhere=could_hold(request_from_config(config), there))
 
 
 def _trial_view(

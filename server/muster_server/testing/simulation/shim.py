@@ -135,7 +135,7 @@ class SimulatedShim(Shim):
         if self.commands.must_end():
             return None
         if mishap is not None:
-            raise PrepareFailed("the simulated environment is broken")
+            raise PrepareFailed("the simulated environment is broken", blames="")
         version = self.computer.plan.torch_version
         return SimpleNamespace(facts=wire.NodeFacts(torch_version=version) if version else None)
 
