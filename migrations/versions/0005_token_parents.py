@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0015"
-down_revision = "0002"
+revision = "0005"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 
