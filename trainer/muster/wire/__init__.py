@@ -31,11 +31,25 @@ from .chores import (
     PreflightStage,
     PreflightStore,
 )
+from .code import CodeSpec
 from .codec import (
     RECORD_TYPES,
     dump,
     load,
     loads,
+)
+from .layers import (
+    DESCRIBES,
+    DESCRIPTION_TIMEOUT_S,
+    MAX_TABLE_BYTES,
+    Activations,
+    Description,
+    DescriptionReply,
+    DescriptionRequest,
+    DescriptionResult,
+    Layer,
+    LayerTable,
+    Parameter,
 )
 from .nodes import (
     AckState,
@@ -91,7 +105,6 @@ from .work import (
     AllocationSpec,
     Assignment,
     AssignmentsReply,
-    CodeSpec,
     Desired,
     ProfileOrder,
     Rendezvous,
@@ -104,12 +117,16 @@ from .workers import (
 PROTOCOL_VERSION = 1
 
 __all__ = [
+    "DESCRIBES",
+    "DESCRIPTION_TIMEOUT_S",
     "EXPORT_PIECE_BYTES",
     "LAUNCHER_LOCAL_RANK",
+    "MAX_TABLE_BYTES",
     "PROTOCOL_VERSION",
     "RECORD_TYPES",
     "STOP_KINDS",
     "AckState",
+    "Activations",
     "AllocationSpec",
     "Assignment",
     "AssignmentsReply",
@@ -122,6 +139,10 @@ __all__ = [
     "DeletionResult",
     "DeletionsReply",
     "DeletionsRequest",
+    "Description",
+    "DescriptionReply",
+    "DescriptionRequest",
+    "DescriptionResult",
     "Desired",
     "EvaluationRecord",
     "ExitInfo",
@@ -134,6 +155,8 @@ __all__ = [
     "GroupRecord",
     "InterfaceUsage",
     "Inventory",
+    "Layer",
+    "LayerTable",
     "LeaseReply",
     "LeaseRequest",
     "LogOffset",
@@ -146,6 +169,7 @@ __all__ = [
     "Number",
     "NumberedRecord",
     "Observed",
+    "Parameter",
     "Preflight",
     "PreflightLink",
     "PreflightPeer",

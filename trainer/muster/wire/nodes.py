@@ -38,6 +38,8 @@ class Inventory:
     driver_version: str = ""
     storage_id: str = ""
     """Of the storage folder; nodes that share one say the same. Empty: nothing can be kept there."""
+    chores: list[str] = field(default_factory=list)
+    """Short jobs that the agent carries out besides those that every agent does: DESCRIBES."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,18 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .chores import Deletion, Export, Preflight
-
-
-@dataclass(frozen=True, kw_only=True)
-class CodeSpec:
-    """Where the code of a trial comes from."""
-
-    kind: Literal["bundle", "installed", "none"]
-    """bundle: `GET /agent/v1/blobs/{sha256}`, a tar.gz extracted into the work folder.
-    installed: `path` on the node is the work folder's content, used in place.
-    none: an empty work folder (built-in trainer, or an entry point that is installed)."""
-    sha256: str = ""
-    path: str = ""
+from .code import CodeSpec
+from .layers import Description
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,3 +133,5 @@ class AssignmentsReply:
     """All preflights this node takes part in now."""
     exports: list[Export] = field(default_factory=list)
     """All models this node should make into one file; each stays here until it is reported."""
+    descriptions: list[Description] = field(default_factory=list)
+    """All models whose layers this node should list; each stays here until it is reported."""

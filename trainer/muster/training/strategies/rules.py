@@ -21,6 +21,10 @@ SHARDED: frozenset[str] = frozenset({"fsdp", "hsdp", "mesh"})
 """Kinds that can have parameters fully sharded."""
 SPLIT_MODELS = ("gpt", "vit")
 """Models of blocks with matrices of their own, which tensor and pipeline parallel can cut."""
+TP_COLUMNS = ("attention.query", "attention.key", "attention.value", "mlp.up")
+"""Matrices of a block that tensor parallel splits by columns, …"""
+TP_ROWS = ("attention.out", "mlp.down")
+"""… and those by rows, which take what the ones before make."""
 STAGES_PER_WORKER: dict[Schedule, int] = {
     "naive": 1,
     "gpipe": 1,

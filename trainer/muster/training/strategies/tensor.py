@@ -29,6 +29,7 @@ from muster.training.strategies import fully_sharded
 from muster.training.strategies.base import Strategy
 from muster.training.strategies.layers import layers
 from muster.training.strategies.mesh import data_mesh, make_mesh
+from muster.training.strategies.rules import TP_COLUMNS, TP_ROWS
 
 SEQUENCE_AXIS = 1
 
@@ -84,14 +85,8 @@ def split(model: nn.Module, mesh: DeviceMesh, *, sequence: bool) -> None:
 
 
 def _plain() -> dict[str, ParallelStyle]:
-    return {
-        "attention.query": ColwiseParallel(),
-        "attention.key": ColwiseParallel(),
-        "attention.value": ColwiseParallel(),
-        "attention.out": RowwiseParallel(),
-        "mlp.up": ColwiseParallel(),
-        "mlp.down": RowwiseParallel(),
-    }
+    columns: dict[str, ParallelStyle] = {name: ColwiseParallel() for name in TP_COLUMNS}
+    return columns | {name: RowwiseParallel() for name in TP_ROWS}
 
 
 def _with_sequence() -> dict[str, ParallelStyle]:
