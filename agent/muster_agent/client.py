@@ -136,6 +136,13 @@ class ControlPlane:
         )
         await self._call("POST", "/exports", body=wire.dump(request))
 
+    async def description(self, session: Session, result: wire.DescriptionResult) -> None:
+        """Report the layers of a model, or why there are none."""
+        request = wire.DescriptionRequest(
+            node_id=session.node_id, session_epoch=session.epoch, result=result
+        )
+        await self._call("POST", "/descriptions", body=wire.dump(request))
+
     async def preflight(self, session: Session, report: wire.PreflightReport) -> None:
         """Say how a stage of a preflight went here."""
         request = wire.PreflightRequest(

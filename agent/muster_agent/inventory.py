@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from muster import __version__
-from muster.wire import InterfaceUsage, Inventory, NodeUsage, SlotInfo
+from muster.wire import DESCRIBES, InterfaceUsage, Inventory, NodeUsage, SlotInfo
 from muster_agent.gpus import GpuMeter
 from muster_agent.interpreters import Interpreter, InterpreterError, describe
 from muster_agent.settings import AgentSettings
@@ -40,6 +40,7 @@ def take_inventory(settings: AgentSettings) -> Inventory:
     except InterpreterError:
         interpreter = Interpreter(python_version="", torch_version="", cuda_version="")
     return Inventory(
+        chores=[DESCRIBES],
         hostname=socket.gethostname(),
         address=node_address(settings),
         platform=platform.platform(),

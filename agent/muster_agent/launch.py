@@ -154,8 +154,25 @@ def shared_environment(
 ) -> dict[str, str]:
     """The part of the workers' environment that is the same for every allocation like `spec` on one
     node: a warm parent is started with it. Only where `why_cold` says nothing."""
-    defaults = _defaults(loopback_interface, spec.num_nodes)
-    merged = _with_path({**inherited, **defaults, **_of_user(spec)}, sdk_path)
+    return parent_environment(
+        spec.environment,
+        inherited=inherited,
+        sdk_path=sdk_path,
+        loopback_interface=loopback_interface,
+    )
+
+
+def parent_environment(
+    variables: Mapping[str, str],
+    *,
+    inherited: Mapping[str, str],
+    sdk_path: str,
+    loopback_interface: str,
+) -> dict[str, str]:
+    """The environment of a warm parent on one node for documents with these variables."""
+    defaults = _defaults(loopback_interface, 1)
+    of_user = {k: v for k, v in variables.items() if not _belongs_to_launcher(k)}
+    merged = _with_path({**inherited, **defaults, **of_user}, sdk_path)
     return {k: v for k, v in merged.items() if k not in _OWN_VARIABLES}
 
 

@@ -20,6 +20,7 @@ import structlog
 from muster import lifeline, wire
 from muster_agent.allocations import Allocation
 from muster_agent.bundles import BundleCache, BundleUnavailable
+from muster_agent.chores import Chores
 from muster_agent.client import (
     ControlPlane,
     Refused,
@@ -28,8 +29,6 @@ from muster_agent.client import (
     Unreachable,
     persistently,
 )
-from muster_agent.deletions import Deleter
-from muster_agent.exports import Exporter
 from muster_agent.housekeeping import Housekeeping
 from muster_agent.joining import CannotJoin, introduce, take_credential
 from muster_agent.machine import Machine
@@ -46,7 +45,6 @@ from muster_agent.plan import (
     TakeStacks,
     plan,
 )
-from muster_agent.preflights import Preflights
 from muster_agent.settings import AgentSettings
 from muster_agent.storage import is_within
 from muster_agent.uploads import Uploader
@@ -127,25 +125,17 @@ class Agent:
         while True:
             session = await self._register()
             try:
-                deleter = Deleter(
+                chores = Chores(
                     self._plane,
                     session,
-                    delete=self._machine.delete_files,
+                    machine=self._machine,
+                    bundles=self._bundles,
                     in_use=self._is_in_use,
                 )
-                preflights = Preflights(
-                    self._plane,
-                    session,
-                    probe=self._machine.probe,
-                    problems=self._machine.problems,
-                )
-                exporter = Exporter(self._plane, session, open_=self._machine.exported)
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._heartbeats(session))
-                    group.create_task(self._follow(session, deleter, preflights, exporter))
-                    group.create_task(deleter.run())
-                    group.create_task(exporter.run())
-                    group.create_task(preflights.run())
+                    group.create_task(self._follow(session, chores))
+                    chores.start(group)
                     group.create_task(self._reconcile(session, group))
             except* Superseded:
                 log.warning("session_superseded", epoch=session.epoch)
@@ -252,9 +242,7 @@ class Agent:
             if allocation.spec.on_disconnect == "stop" and allocation.liveness() == "alive":
                 await allocation.command("renew", deadline_boot_s=self._deadline_boot_s)
 
-    async def _follow(
-        self, session: Session, deleter: Deleter, preflights: Preflights, exporter: Exporter
-    ) -> None:
+    async def _follow(self, session: Session, chores: Chores) -> None:
         """Keep `_desired` what the server wants."""
         index: int | None = None
         while True:
@@ -268,9 +256,7 @@ class Agent:
             self._desired = {a.spec.allocation_id: a for a in reply.assignments}
             self._forget.clear()
             self._wake.set()
-            deleter.want(reply.deletions)
-            preflights.want(reply.preflights)
-            exporter.want(reply.exports)
+            chores.want(reply)
             if index is not None and reply.index != index:
                 await asyncio.sleep(0.02)  # a burst of changes becomes one answer
             index = reply.index

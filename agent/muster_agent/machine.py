@@ -13,7 +13,7 @@ from pathlib import Path
 import muster
 from muster import object_store, shards, wire
 from muster.checkpoints import CheckpointDamaged, verify_checkpoint
-from muster_agent import clock, environment, health, inventory, process
+from muster_agent import clock, descriptions, environment, health, inventory, process
 from muster_agent.allocations import Allocation, recover
 from muster_agent.exports import Model
 from muster_agent.folder import AllocationFolder, ShimOptions
@@ -22,6 +22,7 @@ from muster_agent.interpreters import is_our_own
 from muster_agent.launch import (
     inheritable,
     is_built_in_trainer,
+    parent_environment,
     shared_environment,
     why_cold,
 )
@@ -47,6 +48,9 @@ class Machine:
         self._offered: list[wire.SlotInfo] = []
         self._inherited = environment.passed(os.environ, settings.pass_environment)
         """What of our environment jobs see."""
+        self._describing = ""
+        """Mark of the processes that list the layers of a model now."""
+        self._num_described = 0
 
     def boot_id(self) -> str:
         """Changes with every boot."""
@@ -107,7 +111,8 @@ class Machine:
     def end_orphans(self, is_kept: Callable[[str], bool]) -> tuple[list[str], int]:
         """Kill what runs here in our name without being kept; see muster_agent.orphans."""
         return end_orphans(
-            process.owner_of(self._home), lambda id: self._warm.has(id) or is_kept(id)
+            process.owner_of(self._home),
+            lambda id: id == self._describing or self._warm.has(id) or is_kept(id),
         )
 
     @cached_property
@@ -178,6 +183,32 @@ class Machine:
             words=self._home / "preflight.log",
             inherited=self._inherited,
         )
+
+    async def describe(self, wanted: wire.Description, *, bundle: str) -> wire.DescriptionResult:
+        """List the layers of a model. bundle: path of the downloaded code, or ""."""
+        self._num_described += 1
+        self._describing = f"describe-{os.getpid()}-{self._num_described}"
+        python = wanted.python or self._settings.python
+        variables = parent_environment(
+            wanted.environment,
+            inherited=inheritable(self._inherited),
+            sdk_path="" if is_our_own(python) else self._sdk_path,
+            loopback_interface=LOOPBACK_INTERFACE,
+        )
+        job = descriptions.Job(
+            name=self._describing,
+            owner=process.owner_of(self._home),
+            python=python,
+            environment=variables,
+            warm_socket=self._warm.find(python, variables),
+            folder=self._home / "describe",
+            code=Path(wanted.code.path) if wanted.code.kind == "installed" else None,
+            bundle=Path(bundle) if bundle else None,
+        )
+        try:
+            return await descriptions.describe(wanted, job)
+        finally:
+            self._describing = ""
 
     def shim_options(
         self, spec: wire.AllocationSpec, *, bundle: str, deadline_boot_s: float

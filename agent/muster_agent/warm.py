@@ -90,13 +90,7 @@ class WarmParents:
         executable = shutil.which(python)
         if executable is None or sys.platform != "linux" or _has_relative_path(environment):
             return ""
-        text = json.dumps(sorted(environment.items()))
-        key = _Key(
-            python,
-            fingerprint(executable),
-            slot_type,
-            hashlib.sha256(text.encode()).hexdigest(),
-        )
+        key = _Key(python, fingerprint(executable), slot_type, _digest(environment))
         if key not in self._parents:
             if time.monotonic() < self._failed_at.get(key, -RETRY_S) + RETRY_S:
                 return ""
@@ -109,6 +103,18 @@ class WarmParents:
                 return ""
         parent = self._parents[key] = self._parents.pop(key)
         return str(parent.socket_path)
+
+    def find(self, python: str, environment: Mapping[str, str]) -> str:
+        """The socket of a parent that is there, for workers of any slot type; "" for none."""
+        self._collect()
+        executable = shutil.which(python)
+        if executable is None or not self._parents:
+            return ""
+        wanted = (python, fingerprint(executable), _digest(environment))
+        for key, parent in self._parents.items():
+            if (key.python, key.fingerprint, key.environment) == wanted:
+                return str(parent.socket_path)
+        return ""
 
     def has(self, id: str) -> bool:
         """Whether this is the mark of one of ours that lives."""
@@ -171,6 +177,10 @@ class WarmParents:
                 os.close(lifeline_read)
         log.info("warm_parent_started", python=python, pid=process.pid)
         return _Parent(id, process, path, lifeline_write)
+
+
+def _digest(environment: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(sorted(environment.items())).encode()).hexdigest()
 
 
 def _has_relative_path(environment: Mapping[str, str]) -> bool:

@@ -56,6 +56,8 @@ class TestControlPlane:
         self.exported: dict[int, dict[int, bytes]] = {}
         """Export → its pieces by number."""
         self.export_results: list[wire.ExportResult] = []
+        self.descriptions: dict[int, wire.Description] = {}
+        self.description_results: list[wire.DescriptionResult] = []
         self.blobs: dict[str, bytes] = {}
         self.registrations: list[dict[str, Any]] = []
         self.log_bytes_at_exit: dict[str, dict[tuple[int, str], int]] = {}
@@ -122,6 +124,20 @@ class TestControlPlane:
             self.exports[export.id] = export
             self.index += 1
             self.changed.notify_all()
+
+    def want_described(self, description: wire.Description) -> None:
+        with self.changed:
+            self.descriptions[description.id] = description
+            self.index += 1
+            self.changed.notify_all()
+
+    def take_description(self, body: dict[str, Any]) -> wire.DescriptionReply:
+        result = wire.load(wire.DescriptionRequest, body).result
+        with self.changed:
+            self.description_results.append(result)
+            self.index += 1
+            self.changed.notify_all()
+            return wire.DescriptionReply(taken=self.descriptions.pop(result.id, None) is not None)
 
     def take_piece(self, export_id: int, idx: int, data: bytes) -> wire.ExportReply:
         with self.lock:
@@ -224,6 +240,7 @@ class TestControlPlane:
                 deletions=list(self.deletions.values()),
                 preflights=list(self.preflights.values()),
                 exports=list(self.exports.values()),
+                descriptions=list(self.descriptions.values()),
             )
 
     def take_deletions(self, body: dict[str, Any]) -> wire.DeletionsReply:
@@ -341,6 +358,8 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
                 return 200, plane.take_preflight(content)
             if parts == ["deletions"]:
                 return 200, plane.take_deletions(content)
+            if parts == ["descriptions"]:
+                return 200, plane.take_description(content)
             if parts == ["exports"]:
                 return 200, plane.take_export(content)
             if parts[0] == "exports":

@@ -1,0 +1,60 @@
+"""What the server asks of a node besides allocations, in one session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from muster import wire
+from muster_agent.bundles import BundleCache, BundleUnavailable
+from muster_agent.client import ControlPlane, Session
+from muster_agent.deletions import Deleter
+from muster_agent.descriptions import Describer
+from muster_agent.exports import Exporter
+from muster_agent.machine import Machine
+from muster_agent.preflights import Preflights
+
+
+class Chores:
+    """Files to delete, models to put together or to describe, and preflights."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        session: Session,
+        *,
+        machine: Machine,
+        bundles: BundleCache,
+        in_use: Callable[[str], bool],
+    ) -> None:
+        """in_use: whether an allocation here works with a path of the storage."""
+        self._plane = plane
+        self._machine = machine
+        self._bundles = bundles
+        self._deleter = Deleter(plane, session, delete=machine.delete_files, in_use=in_use)
+        self._preflights = Preflights(
+            plane, session, probe=machine.probe, problems=machine.problems
+        )
+        self._exporter = Exporter(plane, session, open_=machine.exported)
+        self._describer = Describer(plane, session, describe=self._describe)
+
+    def start(self, group: asyncio.TaskGroup) -> None:
+        """Carry them out for as long as the group lasts. Superseded ends it."""
+        for chore in (self._deleter, self._exporter, self._preflights, self._describer):
+            group.create_task(chore.run())
+
+    def want(self, reply: wire.AssignmentsReply) -> None:
+        """Take the complete sets."""
+        self._deleter.want(reply.deletions)
+        self._preflights.want(reply.preflights)
+        self._exporter.want(reply.exports)
+        self._describer.want(reply.descriptions)
+
+    async def _describe(self, wanted: wire.Description) -> wire.DescriptionResult:
+        bundle = ""
+        if wanted.code.kind == "bundle":
+            try:
+                bundle = str(await self._bundles.get(wanted.code.sha256, self._plane))
+            except BundleUnavailable as error:
+                return wire.DescriptionResult(id=wanted.id, outcome="failed", message=str(error))
+        return await self._machine.describe(wanted, bundle=bundle)

@@ -1,0 +1,224 @@
+"""Listing the layers of models when the server asks for it, each in a short process of its own.
+
+The process is forked from a warm parent where there is one that fits, else started. It holds no slot;
+what it may take is bounded by itself (muster.training.describe), how long by us, and all that is left
+of it is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from muster import wire
+from muster_agent.client import ControlPlane, Refused, Session, persistently
+from muster_agent.process import OWNER_VARIABLE, TOKEN_VARIABLE, kill_all, tagged
+from muster_agent.shim.bundle import BundleError, extract_bundle
+from muster_agent.shim.warm import NoWarmWorkers, start_keeper
+
+log = structlog.get_logger("muster.agent")
+
+MODULE = ("-m", "muster.training.describe")
+WARM_TIMEOUT_S = 10.0
+"""A warm parent that has not answered by then is not waited for."""
+KILL_TIMEOUT_S = 5.0
+MAX_WORDS = 300
+
+Describe = Callable[[wire.Description], Awaitable[wire.DescriptionResult]]
+
+
+class Describer:
+    """The descriptions of one session, one after another. `want` takes the complete set as often as it
+    comes."""
+
+    def __init__(self, plane: ControlPlane, session: Session, *, describe: Describe) -> None:
+        self._plane = plane
+        self._session = session
+        self._describe = describe
+        self._wanted: dict[int, wire.Description] = {}
+        self._reported: set[int] = set()
+        self._wake = asyncio.Event()
+
+    def want(self, descriptions: Sequence[wire.Description]) -> None:
+        self._wanted = {d.id: d for d in descriptions}
+        self._reported &= self._wanted.keys()
+        if self._wanted.keys() - self._reported:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """For as long as the session lasts. Raises Superseded."""
+        while True:
+            while (wanted := self._next()) is not None:
+                self._reported.add(wanted.id)
+                result = await self._describe(wanted)
+                log.info(
+                    "description", id=result.id, outcome=result.outcome, message=result.message
+                )
+                try:
+                    await persistently(
+                        lambda result=result: self._plane.description(self._session, result),  # type: ignore[misc]
+                        what="descriptions",
+                    )
+                except Refused as error:
+                    log.warning("description_not_taken", id=result.id, error=str(error))
+            await self._wake.wait()
+            self._wake.clear()
+
+    def _next(self) -> wire.Description | None:
+        return next((d for d in self._wanted.values() if d.id not in self._reported), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """How to describe a model on this node."""
+
+    name: str
+    """Mark of its processes, unique on this node."""
+    owner: str
+    """See process.owner_of."""
+    python: str
+    environment: Mapping[str, str]
+    """Of a warm parent, and of a process that is started in its place."""
+    warm_socket: str
+    """Of a warm parent with this environment; "" when there is none."""
+    folder: Path
+    """Made anew, and deleted in the end."""
+    code: Path | None
+    """Folder of code that is installed here."""
+    bundle: Path | None
+    """Archive of the code, in place of it."""
+
+
+async def describe(wanted: wire.Description, job: Job) -> wire.DescriptionResult:
+    """What became of it. Takes as long as wire.DESCRIPTION_TIMEOUT_S, and a moment to end it."""
+    try:
+        await asyncio.to_thread(_make_folder, wanted, job)
+    except (BundleError, OSError) as error:
+        return _without(wanted, "refused", str(error))
+    try:
+        async with asyncio.timeout(wire.DESCRIPTION_TIMEOUT_S):
+            status = await _run(job)
+    except TimeoutError:
+        limit = f"{wire.DESCRIPTION_TIMEOUT_S:g} s"
+        return _without(wanted, "refused", f"building it takes longer than {limit}")
+    except OSError as error:
+        return _without(wanted, "failed", f"{job.python} could not be started: {error}")
+    else:
+        return await asyncio.to_thread(_read, wanted, job, status)
+    finally:
+        await asyncio.shield(asyncio.to_thread(_clean_up, job))
+
+
+def _make_folder(wanted: wire.Description, job: Job) -> None:
+    shutil.rmtree(job.folder, ignore_errors=True)
+    job.folder.mkdir(parents=True)
+    if job.bundle is not None:
+        extract_bundle(job.bundle, job.folder / "code")
+    elif job.code is None:
+        (job.folder / "code").mkdir()
+    elif not job.code.is_dir():
+        raise OSError(f"the code folder {job.code} does not exist on this node")
+    (job.folder / "request.json").write_text(json.dumps({"settings": wanted.settings}))
+
+
+async def _run(job: Job) -> int:
+    """Exit code, or minus the signal. Raises OSError when it could not be started."""
+    own = {TOKEN_VARIABLE: job.name, OWNER_VARIABLE: job.owner, "CUDA_VISIBLE_DEVICES": ""}
+    entrypoint = [*MODULE, str(job.folder / "request.json"), str(job.folder / "result.json")]
+    if job.warm_socket:
+        try:
+            return await _run_warm(job, own, entrypoint)
+        except NoWarmWorkers as error:
+            log.info("description_cold", reason=str(error))
+    with _words(job).open("wb") as words:
+        process = await asyncio.create_subprocess_exec(
+            job.python,
+            *entrypoint,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=words,
+            cwd=_code(job),
+            env={**job.environment, **own},
+            start_new_session=True,
+        )
+    try:
+        return await process.wait()
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await asyncio.shield(process.wait())
+
+
+async def _run_warm(job: Job, own: Mapping[str, str], entrypoint: Sequence[str]) -> int:
+    """Raises NoWarmWorkers."""
+    ended = asyncio.Event()
+    keeper = await start_keeper(
+        job.warm_socket,
+        {
+            "shared": dict(job.environment),
+            "own": dict(own),
+            "workers": [{"variables": {}, "stdout": "/dev/null", "stderr": str(_words(job))}],
+            "folder": str(_code(job)),
+            "entrypoint": list(entrypoint),
+            "cgroup": "",
+        },
+        timeout_s=WARM_TIMEOUT_S,
+        on_end=ended.set,
+    )
+    try:
+        while not keeper.workers[0].has_ended and not keeper.child.has_ended:
+            await ended.wait()
+            ended.clear()
+        return keeper.workers[0].status or 0
+    finally:
+        keeper.close()
+
+
+def _read(wanted: wire.Description, job: Job, status: int) -> wire.DescriptionResult:
+    path = job.folder / "result.json"
+    try:
+        if path.stat().st_size > wire.MAX_TABLE_BYTES:
+            return _without(wanted, "refused", "the model has too many layers to list")
+        answer = json.loads(path.read_bytes())
+        return wire.load(wire.DescriptionResult, {**answer, "id": wanted.id})
+    except (OSError, ValueError) as error:
+        how = f"ended with code {status}" if status >= 0 else f"was killed by signal {-status}"
+        words = _last_line(_words(job)) or str(error)
+        return _without(wanted, "refused", f"the process that builds it {how}: {words}")
+
+
+def _clean_up(job: Job) -> None:
+    left = kill_all(lambda: tagged(job.name, job.owner), timeout_s=KILL_TIMEOUT_S)
+    if left:
+        log.warning("unkillable", description=job.name, num_processes=len(left))
+    shutil.rmtree(job.folder, ignore_errors=True)
+
+
+def _code(job: Job) -> Path:
+    return job.code if job.code is not None and job.bundle is None else job.folder / "code"
+
+
+def _words(job: Job) -> Path:
+    return job.folder / "stderr"
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1][:MAX_WORDS] if lines else ""
+
+
+def _without(wanted: wire.Description, outcome: str, message: str) -> wire.DescriptionResult:
+    return wire.load(
+        wire.DescriptionResult, {"id": wanted.id, "outcome": outcome, "message": message}
+    )
