@@ -144,8 +144,7 @@ def measure(workers: int, document: dict[str, Any]) -> tuple[int, dict[str, floa
 
 
 def predict(workers: int, trainer: dict[str, Any], strategy: dict[str, Any]) -> tuple[Any, Any]:
-    settings = {"data": "synthetic", "heads": 4, "context": 64, "patch": 2, **trainer}
-    model = describe(settings.pop("model"), settings.pop("data"), **settings)
+    model = layer_table(TrainConfig(**{"data": "synthetic", **trainer}))
     job = PlannedJob(model=model, options=Options(**strategy), slots=workers, batch_size=BATCH_SIZE)
     return memory(job), traffic(job)
 
@@ -208,10 +207,11 @@ if args.work is not None:
     work(args.work)
 else:
     from muster.testing.jobs import Job
+    from muster.training.config import TrainConfig
+    from muster.training.layer_table import layer_table
     from muster.training.strategies.rules import Options
     from muster_server.domain.planner.memory import Job as PlannedJob
     from muster_server.domain.planner.memory import memory
-    from muster_server.domain.planner.models import describe
     from muster_server.domain.planner.traffic import traffic
 
     main()

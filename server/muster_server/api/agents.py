@@ -15,6 +15,8 @@ from muster.wire import (
     AssignmentsReply,
     DeletionsReply,
     DeletionsRequest,
+    DescriptionReply,
+    DescriptionRequest,
     LeaseReply,
     LeaseRequest,
     LogsReply,
@@ -267,6 +269,14 @@ def agent_deletions(database: Db, agent: Agent, request: DeletionsRequest) -> De
     require_self(agent, request.node_id)
     with database.transaction() as session:
         return agents.take_deletions(session, request, now=clock.now())
+
+
+@router.post("/descriptions", operation_id="agent_descriptions")
+def agent_descriptions(database: Db, agent: Agent, request: DescriptionRequest) -> DescriptionReply:
+    """The layers of a model that the node was asked for."""
+    require_self(agent, request.node_id)
+    with database.transaction() as session:
+        return agents.take_description(session, request, now=clock.now())
 
 
 def _writes(http: Request) -> Together:

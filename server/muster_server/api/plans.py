@@ -6,24 +6,36 @@ from fastapi import APIRouter
 
 from muster_server import clock
 from muster_server.api.deps import Db, Id
+from muster_server.db.engine import Database
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.plans import PlanIn, PlanOut, TrialPlanOut
-from muster_server.services import plans
+from muster_server.services import layer_tables, plans
 
 router = APIRouter(tags=["experiments"])
 
 
 @router.post("/plans", operation_id="create_plan")
 def create_plan(body: PlanIn, db: Db) -> PlanOut:
-    """What the training of a document will take: memory, bytes and time. Nothing is stored."""
+    """What the training of a document will take: memory, bytes and time. A node lists the layers of
+    the model for that, which may run your own code; ask again while `is_pending` is true."""
     with db.read() as session:
-        return plans.plan(session, body, now=clock.now())
+        found, wanted = plans.plan(session, body, now=clock.now())
+    _ask(db, wanted)
+    return found
 
 
 @router.get("/trials/{trial_id}/plan", operation_id="get_trial_plan", tags=["trials"])
 def get_trial_plan(trial_id: Id, db: Db) -> TrialPlanOut:
     """What was to be expected of a trial, memory, bytes and time of a step, beside what it has
-    measured."""
+    measured. Ask again while `is_pending` is true."""
     with db.read() as session:
         begin_snapshot(session)
-        return plans.of_trial(session, trial_id)
+        found, wanted = plans.of_trial(session, trial_id, now=clock.now())
+    _ask(db, wanted)
+    return found
+
+
+def _ask(db: Database, wanted: layer_tables.Question | None) -> None:
+    if wanted is not None:
+        with db.transaction() as session:
+            layer_tables.ask(session, wanted, now=clock.now())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Input, Output, SafeStr
+from .base import Input, Output, PartOut, SafeStr
 from .scaling import EstimateOut
 
 
@@ -17,6 +17,9 @@ class PlanIn(Input):
     ] = []
     slot_memory_bytes: Annotated[int, Field(ge=1, le=2**60)] | None = None
     """null: the least of the pool's nodes, as they said when they joined."""
+
+    blob_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Code bundle uploaded before with PUT /api/v1/blobs/{sha256}, for a model of your own."""
 
 
 class MemoryOut(Output):
@@ -61,13 +64,27 @@ class PlannedStrategyOut(Output):
     """null: nothing was measured that it could be said from; see `time_source`."""
 
 
+class PlanRemarkOut(Output):
+    """Where expected and measured are far apart."""
+
+    about: Literal["memory", "bytes", "step"]
+    ratio: float
+    """Expected over measured; outside 0.7 to 1.4."""
+    text: str
+    """What explains it, or that nothing known does."""
+    parts: list[PartOut] = []
+
+
 class TrialPlanOut(Output):
     """What was to be expected of a trial, beside what it has measured."""
 
     trial_id: int
     known: bool
     """false: `reason` says why nothing can be said beforehand; what was measured is there."""
+    is_pending: bool
+    """A node is listing the layers of the model: ask again in a second."""
     reason: str
+    reason_parts: list[PartOut] = []
     strategy: str
     """Of the document; "" without one."""
     memory: MemoryOut | None
@@ -86,13 +103,19 @@ class TrialPlanOut(Output):
     num_rows: int
     """Behind the measured figures, of the rank with fewest."""
     time_source: str
+    remarks: list[PlanRemarkOut]
 
 
 class PlanOut(Output):
     known: bool
-    """false: the model is the user's own; `reason` says what can be done."""
+    """false: `reason` says why, and what can be done."""
+    is_pending: bool
+    """A node is listing the layers of the model: ask again in a second."""
     reason: str
+    reason_parts: list[PartOut] = []
     num_params: int | None
+    flops_per_sample: float | None
+    """Floating-point operations of a forward of one sample: matrix products and convolutions."""
     slots: int
     global_batch: int | None
     slot_memory_bytes: int | None

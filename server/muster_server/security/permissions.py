@@ -182,6 +182,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "agent_get_blob": "agent",
     "agent_deletions": "agent",
     "agent_export_piece": "agent",
+    "agent_descriptions": "agent",
     "agent_exports": "agent",
     "agent_preflights": "agent",
     # description of the API

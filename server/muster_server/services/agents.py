@@ -21,6 +21,8 @@ from muster.wire import (
     AssignmentsReply,
     DeletionsReply,
     DeletionsRequest,
+    DescriptionReply,
+    DescriptionRequest,
     ExportReply,
     ExportRequest,
     LeaseReply,
@@ -44,6 +46,7 @@ from . import (
     credentials,
     file_deletions,
     identity,
+    layer_tables,
     node_health,
     preflights,
     system_metrics,
@@ -317,6 +320,7 @@ def _assignments_of(
         deletions=file_deletions.wanted_of(session, name=node.name, storage_id=node.storage_id),
         preflights=preflights.wanted_of(session, fence.node_id),
         exports=checkpoint_exports.wanted_of(session, name=node.name, storage_id=node.storage_id),
+        descriptions=layer_tables.wanted_of(session, fence.node_id),
     )
 
 
@@ -341,6 +345,14 @@ def take_export(session: Session, request: ExportRequest, *, now: dt.datetime) -
     """How the export of a model went that this node was asked for. Raises Superseded."""
     node = require_session(session, request.node_id, request.session_epoch)
     return checkpoint_exports.take_result(session, node, request.result, now=now)
+
+
+def take_description(
+    session: Session, request: DescriptionRequest, *, now: dt.datetime
+) -> DescriptionReply:
+    """The layers of a model that this node was asked for. Raises Superseded."""
+    require_session(session, request.node_id, request.session_epoch)
+    return layer_tables.take_result(session, request.node_id, request.result, now=now)
 
 
 def _assignment(row: Any) -> Assignment:

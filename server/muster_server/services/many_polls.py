@@ -20,7 +20,7 @@ from muster_server.db.raw import AnyRow
 from muster_server.db.together import ALONE, Alone
 from muster_server.security.principal import Principal
 
-from . import checkpoint_exports, identity, preflights
+from . import checkpoint_exports, identity, layer_tables, preflights
 from .agents import Fence, rendezvous_of
 from .checkpoints import OBJECT_STORE
 
@@ -78,7 +78,8 @@ _DELETING = (
 
 def answer(session: Session, polls: Sequence[Poll]) -> list[bytes | Alone | None]:
     """`agents.answer_poll` of every one as JSON, or ALONE where that may come to anything but the
-    allocations of a session that is the present one: refused, files to delete, a preflight, an export."""
+    allocations of a session that is the present one: refused, files to delete, a preflight, an export,
+    a model to be described."""
     connection = session.connection()
     ids = sorted({poll.fence.node_id for poll in polls})
     # The numbers are read first: should a set change in between, the next poll returns at once.
@@ -95,7 +96,11 @@ def answer(session: Session, polls: Sequence[Poll]) -> list[bytes | Alone | None
             asked[place] = node
     if not asked:
         return answers
-    if preflights.are_under_way(session) or checkpoint_exports.are_wanted(session):
+    if (
+        preflights.are_under_way(session)
+        or checkpoint_exports.are_wanted(session)
+        or layer_tables.are_wanted(session)
+    ):
         return [ALONE if place in asked else one for place, one in enumerate(answers)]
     storages = sorted({node.storage_id for node in asked.values() if node.storage_id})
     deleting = set(connection.scalars(_DELETING, {"ids": [*storages, OBJECT_STORE]}))
@@ -114,6 +119,7 @@ def answer(session: Session, polls: Sequence[Poll]) -> list[bytes | Alone | None
                     "deletions": (),
                     "preflights": (),
                     "exports": (),
+                    "descriptions": (),
                 }
             )
         )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from muster.training.strategies.rules import Mesh, Options, Shape
+from muster.training.config import TrainConfig
+from muster.training.strategies.rules import Shape
+from muster.wire import LayerTable
 from muster_server.db.models import (
     ExperimentRow,
     NodeRow,
@@ -25,20 +27,25 @@ from muster_server.domain.cost_model.fitting import Transfer
 from muster_server.domain.cost_model.steps import StepModel, fit_steps, predict
 from muster_server.domain.planner.choice import Candidate, advise, alternatives, candidate
 from muster_server.domain.planner.memory import Job
-from muster_server.domain.planner.models import Unknown, describe
+from muster_server.domain.planner.remarks import About, remarks_on
 from muster_server.domain.planner.traffic import bubble_share
+from muster_server.domain.saying import NOTHING, Said, say
+from muster_server.schemas.base import parts_out
 from muster_server.schemas.plans import (
     MemoryOut,
     PlanIn,
     PlannedStrategyOut,
     PlannedTrafficOut,
     PlanOut,
+    PlanRemarkOut,
     TrialPlanOut,
 )
 from muster_server.schemas.scaling import EstimateOut
 
+from . import layer_tables
 from .documents import resolve
 from .experiments import get_experiment, invalid_document
+from .layer_tables import Answer, Question, Unknown
 from .performance import trial_performance
 from .scaling import stored_points
 from .trials import get_trial
@@ -46,12 +53,20 @@ from .trials import get_trial
 MEASURED_ROWS = 200
 REPORTS_MAX = 50
 """Finished scaling reports that are looked through, newest first."""
-SHAPE = ("model", "data", "width", "depth", "heads", "context", "patch")
-"""Settings of the trainer that a model's size follows from."""
 
 
-def plan(session: Session, body: PlanIn, *, now: dt.datetime) -> PlanOut:
-    """What the training of a document will take. Raises InvalidRequest for one that cannot work."""
+@dataclass(frozen=True, kw_only=True)
+class _Subject:
+    """What is planned: what the built-in trainer makes of a document, and the layers of its model."""
+
+    training: TrainConfig
+    question: Question
+    answer: Answer
+
+
+def plan(session: Session, body: PlanIn, *, now: dt.datetime) -> tuple[PlanOut, Question | None]:
+    """What the training of a document will take, and what is to be asked of a node for that. Raises
+    InvalidRequest for a document that cannot work."""
     resolved = resolve(body.document, body.overrides)
     if resolved.config is None:
         raise invalid_document(resolved.problems)
@@ -60,25 +75,32 @@ def plan(session: Session, body: PlanIn, *, now: dt.datetime) -> PlanOut:
     if body.slot_memory_bytes is not None:
         slot_bytes, source = body.slot_memory_bytes, "as given"
     try:
-        job = job_of(config, _constants(config))
+        subject = _subject(session, config, _constants(config), body.blob_sha256, now=now)
     except Unknown as error:
-        return _unknown(config, str(error), slot_bytes, source)
-    trainer = _settings(config, _constants(config))
-    shape = Shape(model=trainer["model"], depth=trainer["depth"], heads=trainer["heads"])
+        return _unknown(config, Answer(table=None, reason=error.reason), slot_bytes, source), None
+    answer, training = subject.answer, subject.training
+    if answer.table is None:
+        out = _unknown(config, answer, slot_bytes, source)
+        return out, subject.question if answer.is_to_be_asked else None
+    job = job_of(training, answer.table, slots=config["resources"]["slots"])
     jobs = alternatives(job)
     slot_type = config["resources"]["slot_type"]
+    shape = _shape_of(training)
     found = [candidate(j, slot_bytes=slot_bytes, shape=shape, slot_type=slot_type) for j in jobs]
-    figures = _Figures(session, config, trainer)
+    figures = _Figures(session, config, training)
     steps = [_step(figures.of(j.options.kind), j, c) for j, c in zip(jobs, found, strict=True)]
     timed = [
         replace(c, step_s=s.value / 1e3 if s is not None else None)
         for c, s in zip(found, steps, strict=True)
     ]
     advice = advise(timed, job, slot_bytes=slot_bytes)
-    return PlanOut(
+    out = PlanOut(
         known=True,
+        is_pending=False,
         reason="",
+        reason_parts=[],
         num_params=job.model.num_params,
+        flops_per_sample=job.model.flops,
         slots=job.slots,
         global_batch=job.batch_size * job.slots * job.options.accumulate,
         slot_memory_bytes=slot_bytes,
@@ -92,44 +114,76 @@ def plan(session: Session, body: PlanIn, *, now: dt.datetime) -> PlanOut:
         recommendation=advice.reason,
         time_source=figures.source(job.options.kind),
     )
+    return out, None
 
 
-def of_trial(session: Session, trial_id: int) -> TrialPlanOut:
+def of_trial(
+    session: Session, trial_id: int, *, now: dt.datetime
+) -> tuple[TrialPlanOut, Question | None]:
     """What its document and hyperparameters let expect, beside what its ranks have measured over the
-    newest rows of the current attempt. Raises NotFound."""
+    newest rows of the current attempt, and what is to be asked of a node for that. Raises NotFound."""
     trial = get_trial(session, trial_id)
     experiment = get_experiment(session, trial.experiment_id)
     config = experiment.config
     expected: dict[str, Any] = dict.fromkeys(("memory", "bytes_per_step", "step_ms"))
-    reason, time_source = "", ""
+    reason, is_pending, time_source = NOTHING, False, ""
+    wanted, job = None, None
     try:
-        job = job_of(config, trial.hparams)
+        subject = _subject(session, config, trial.hparams, experiment.blob_sha256, now=now)
     except Unknown as error:
-        reason = f"Unknown beforehand: {error}."
+        reason = error.reason
     else:
-        trainer = _settings(config, trial.hparams)
-        shape = Shape(model=trainer["model"], depth=trainer["depth"], heads=trainer["heads"])
-        slot_type = config["resources"]["slot_type"]
-        found = candidate(job, slot_bytes=None, shape=shape, slot_type=slot_type)
-        figures = _Figures(session, config, trainer)
-        time_source = figures.source(job.options.kind)
-        step = _step(figures.of(job.options.kind), job, found)
-        planned = _strategy_out(found, step, is_chosen=True)
-        expected = {
-            "memory": planned.memory,
-            "bytes_per_step": sum(t.num_bytes for t in planned.traffic),
-            "step_ms": planned.step_ms,
-        }
-        reason = found.problem
-    return TrialPlanOut(
+        answer, training = subject.answer, subject.training
+        reason, is_pending = answer.reason, answer.is_pending
+        wanted = subject.question if answer.is_to_be_asked else None
+        if answer.table is not None:
+            job = job_of(training, answer.table, slots=config["resources"]["slots"])
+            slot_type = config["resources"]["slot_type"]
+            shape = _shape_of(training)
+            found = candidate(job, slot_bytes=None, shape=shape, slot_type=slot_type)
+            figures = _Figures(session, config, training)
+            time_source = figures.source(job.options.kind)
+            step = _step(figures.of(job.options.kind), job, found)
+            planned = _strategy_out(found, step, is_chosen=True)
+            expected = {
+                "memory": planned.memory,
+                "bytes_per_step": sum(t.num_bytes for t in planned.traffic),
+                "step_ms": planned.step_ms,
+            }
+            reason = Said(found.problem)
+    measured = _measured(session, trial)
+    remarks = (
+        () if job is None else remarks_on(_pairs(expected, measured), job, measured["num_rows"])
+    )
+    out = TrialPlanOut(
         trial_id=trial_id,
         known=not reason,
+        is_pending=is_pending,
         reason=reason,
+        reason_parts=parts_out(reason),
         strategy=config["strategy"]["kind"] if config["trainer"] is not None else "",
         time_source=time_source,
+        remarks=[
+            PlanRemarkOut(about=r.about, ratio=r.ratio, text=r.text, parts=parts_out(r.text))
+            for r in remarks
+        ],
         **expected,
-        **_measured(session, trial),
+        **measured,
     )
+    return out, wanted
+
+
+def _pairs(
+    expected: Mapping[str, Any], measured: Mapping[str, Any]
+) -> dict[About, tuple[float, float]]:
+    """(expected, measured) of what has both."""
+    memory, step = expected["memory"], expected["step_ms"]
+    both: dict[About, tuple[float | None, float | None]] = {
+        "memory": (memory.total if memory else None, measured["measured_memory_bytes"]),
+        "bytes": (expected["bytes_per_step"], measured["measured_bytes_per_step"]),
+        "step": (step.value if step else None, measured["measured_step_ms"]),
+    }
+    return {k: (e, m) for k, (e, m) in both.items() if e is not None and m}
 
 
 def _measured(session: Session, trial: TrialRow) -> dict[str, Any]:
@@ -157,31 +211,43 @@ def _measured(session: Session, trial: TrialRow) -> dict[str, Any]:
     }
 
 
-def job_of(config: Mapping[str, Any], hparams: Mapping[str, Any]) -> Job:
-    """Of a resolved document and the hyperparameters of a trial. Raises Unknown."""
-    if config["trainer"] is None:
-        raise Unknown("the entry point is a script of your own, which is known when it runs")
-    trainer = _settings(config, hparams)
-    if trainer["batch_size"] == "auto":
-        raise Unknown("trainer.batch_size is auto, and is found when the training starts")
-    mesh = Mesh(**config["strategy"]["mesh"])
+def _subject(
+    session: Session,
+    config: Mapping[str, Any],
+    hparams: Mapping[str, Any],
+    blob_sha256: str | None,
+    *,
+    now: dt.datetime,
+) -> _Subject:
+    """Raises Unknown."""
+    training = layer_tables.training_of(config, hparams)
+    if training.finds_batch_size:
+        raise Unknown(
+            say(
+                "plan.batch_auto",
+                "trainer.batch_size is auto and is found when the training starts: give a number to "
+                "plan with.",
+            )
+        )
+    question = layer_tables.question_of(config, training, blob_sha256=blob_sha256)
+    answer = layer_tables.look_up(session, question, now=now)
+    return _Subject(training=training, question=question, answer=answer)
+
+
+def job_of(training: TrainConfig, table: LayerTable, *, slots: int) -> Job:
+    """What the arithmetic of strategies needs to know."""
     return Job(
-        model=describe(
-            trainer["model"], trainer["data"],
-            **{k: trainer[k] for k in ("width", "depth", "heads", "context", "patch")},
-        ),
-        options=Options(**{**config["strategy"], "mesh": mesh}),
-        slots=config["resources"]["slots"],
-        batch_size=trainer["batch_size"],
-        optimizer=trainer["optimizer"],
-        momentum=trainer["momentum"],
-    )  # fmt: skip
+        model=table,
+        options=training.strategy,
+        slots=slots,
+        batch_size=training.batch_size,
+        optimizer=training.optimizer,
+        momentum=training.momentum,
+    )
 
 
-def _settings(config: Mapping[str, Any], hparams: Mapping[str, Any]) -> dict[str, Any]:
-    """A hyperparameter wins over the same key of `trainer`."""
-    trainer = dict(config["trainer"])
-    return {**trainer, **{k: v for k, v in hparams.items() if k in trainer}}
+def _shape_of(training: TrainConfig) -> Shape:
+    return Shape(model=training.model, depth=training.depth, heads=training.heads)
 
 
 def _constants(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,9 +293,7 @@ class _Figures:
     """Cost models from scaling reports of the same model on the same kind of slots: the newest of a
     strategy, which knows what its collectives cost besides their bytes, else the newest of any."""
 
-    def __init__(
-        self, session: Session, config: Mapping[str, Any], trainer: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, session: Session, config: Mapping[str, Any], training: TrainConfig) -> None:
         self._newest: dict[str, tuple[ScalingReportRow, ExperimentRow]] = {}
         """Strategy → report; "": of any."""
         self._fitted: dict[int, StepModel] = {}
@@ -241,7 +305,7 @@ class _Figures:
             .limit(REPORTS_MAX)
         )
         for report, experiment in rows:
-            if _is_alike(experiment.config, config, trainer):
+            if _is_alike(experiment.config, config, training):
                 self._newest.setdefault(experiment.config["strategy"]["kind"], (report, experiment))
                 self._newest.setdefault("", (report, experiment))
 
@@ -272,17 +336,16 @@ class _Figures:
         )
 
 
-def _is_alike(
-    theirs: Mapping[str, Any], config: Mapping[str, Any], trainer: Mapping[str, Any]
-) -> bool:
+def _is_alike(theirs: Mapping[str, Any], config: Mapping[str, Any], training: TrainConfig) -> bool:
     """Whether what another experiment measured of computing and network holds for this document."""
-    if theirs["trainer"] is None:
+    try:
+        other = layer_tables.training_of(theirs, _constants(theirs))
+    except Unknown:
         return False
-    settings = _settings(theirs, _constants(theirs))
     return (
         all(theirs["resources"][k] == config["resources"][k] for k in ("pool", "slot_type"))
         and all(theirs["strategy"][k] == config["strategy"][k] for k in ("precision", "recompute"))
-        and all(settings[k] == trainer[k] for k in SHAPE)
+        and all(getattr(other, k) == getattr(training, k) for k in layer_tables.MODEL_SETTINGS)
     )
 
 
@@ -339,12 +402,16 @@ def _strategy_out(
     )
 
 
-def _unknown(config: Mapping[str, Any], why: str, slot_bytes: int | None, source: str) -> PlanOut:
+def _unknown(
+    config: Mapping[str, Any], answer: Answer, slot_bytes: int | None, source: str
+) -> PlanOut:
     return PlanOut(
         known=False,
-        reason=f"Unknown: {why}. A run of a few steps shows it: memory and bytes are on the trial's "
-        "performance page.",
+        is_pending=answer.is_pending,
+        reason=answer.reason,
+        reason_parts=parts_out(answer.reason),
         num_params=None,
+        flops_per_sample=None,
         slots=config["resources"]["slots"],
         global_batch=None,
         slot_memory_bytes=slot_bytes,

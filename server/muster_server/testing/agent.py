@@ -18,6 +18,10 @@ from muster.wire import (
     DeletionResult,
     DeletionsReply,
     DeletionsRequest,
+    Description,
+    DescriptionReply,
+    DescriptionRequest,
+    DescriptionResult,
     ExitInfo,
     Export,
     ExportReply,
@@ -79,6 +83,8 @@ class FakeAgent:
         self.specs: dict[str, Assignment] = {}
         self.client = connect(join_token)
         self.num_registrations = 0
+        self.chores: list[str] = []
+        """What it says that it can do; [DESCRIBES] for a present agent."""
         self.last_registration: RegisterRequest | None = None
         self.refusal: dict[str, Any] = {}
         """The latest error that was expected."""
@@ -110,6 +116,7 @@ class FakeAgent:
                 python_version="3",
                 agent_version="0",
                 storage_id=self.storage_id,
+                chores=self.chores,
             ),
             running=running or [],
         )
@@ -216,6 +223,19 @@ class FakeAgent:
     def report_export(self, result: ExportResult) -> bool:
         request = ExportRequest(node_id=self.node_id, session_epoch=self.epoch, result=result)
         return load(ExportReply, self._post("/exports", request, 200)).taken
+
+    def descriptions(self) -> list[Description]:
+        """The models whose layers it is asked to list now."""
+        reply = self.client.get(
+            "/agent/v1/assignments",
+            params={"node_id": self.node_id, "session_epoch": self.epoch, "wait": 0},
+        )
+        assert reply.status_code == 200, reply.text
+        return load(AssignmentsReply, reply.json()).descriptions
+
+    def report_description(self, result: DescriptionResult) -> bool:
+        request = DescriptionRequest(node_id=self.node_id, session_epoch=self.epoch, result=result)
+        return load(DescriptionReply, self._post("/descriptions", request, 200)).taken
 
     def preflights(self) -> list[Preflight]:
         """Those it is asked to take part in now."""

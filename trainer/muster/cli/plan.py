@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .experiments import read_document
+from ..client import Client
+from .experiments import CodeOption, read_document, send_code
 from .operations import client_of_environment
 from .output import JsonOption, console, escape, print_json, say, table
 
+PATIENCE_S = 120.0
+"""How long the command waits while a node lists the layers of the model."""
+POLL_S = 0.5
+ABOUT = {"memory": "Tensors in a slot", "bytes": "Bytes per step", "step": "Time of a step"}
 PARTS = ("parameters", "gradients", "optimizer", "activations", "buffers", "total")
 
 
 def plan(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="The experiment document, - for stdin.")
-    ],
+        str | None, typer.Argument(metavar="FILE", help="The experiment document, - for stdin.")
+    ] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Override a value of the document."),
@@ -25,22 +33,67 @@ def plan(
         float | None,
         typer.Option(min=0.001, help="Memory of a slot. Default: what the pool's nodes say."),
     ] = None,
+    code: CodeOption = None,
+    trial: Annotated[
+        int | None,
+        typer.Option(
+            metavar="TRIAL", help="Compare what was expected of this trial with what it measured."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what a document's training takes: memory of a slot, bytes on the network, time of a step."""
-    asked = {
-        "document": read_document(file),
-        "overrides": overrides or [],
-        "slot_memory_bytes": None if slot_memory_gb is None else round(slot_memory_gb * 1e9),
-    }
+    if (file is None) == (trial is None):
+        raise typer.BadParameter("give either a document or --trial")
     with client_of_environment() as client:
-        found = client.post("/plans", asked, repeatable=True)
+        if trial is not None:
+            path = f"/trials/{trial}/plan"
+            found = _settled(lambda: client.get(path))
+        else:
+            assert file is not None
+            found = _plan(client, file, list(overrides or []), slot_memory_gb, code)
     if as_json:
         print_json(found)
-        return
-    if not found["known"]:
+    elif not found["known"] and trial is None:
         say(found["reason"])
-        return
+    elif trial is not None:
+        _print_trial(found)
+    else:
+        _print_plan(found)
+
+
+def _plan(
+    client: Client,
+    file: str,
+    overrides: list[str],
+    slot_memory_gb: float | None,
+    code: Path | None,
+) -> dict[str, Any]:
+    document = read_document(file)
+    asked = {
+        "document": document,
+        "overrides": overrides,
+        "slot_memory_bytes": None if slot_memory_gb is None else round(slot_memory_gb * 1e9),
+    }
+    found = client.post("/plans", asked, repeatable=True)
+    needs_code = any(part["code"] == "plan.no_code" for part in found["reason_parts"])
+    if needs_code or code is not None:  # `send_code` adds to the overrides
+        asked["blob_sha256"] = send_code(client, file, document, overrides, code)
+    return _settled(lambda: client.post("/plans", asked, repeatable=True))
+
+
+def _settled(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The answer once no node is listing the layers of the model any more, or what is known after
+    PATIENCE_S."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = ask()
+        if not found["is_pending"] or time.monotonic() > deadline:
+            return found
+        time.sleep(POLL_S)
+
+
+def _print_plan(found: dict[str, Any]) -> None:
     slot = found["slot_memory_bytes"]
     say(
         f"{found['num_params']:,} parameters on {found['slots']} slot(s), global batch "
@@ -63,6 +116,30 @@ def plan(
         + f". {found['recommendation']}"
     )
     say(found["time_source"])
+
+
+def _print_trial(found: dict[str, Any]) -> None:
+    memory, step = found["memory"], found["step_ms"]
+    rows = (
+        ("tensors in a slot MB", memory and memory["total"], found["measured_memory_bytes"], 1e6),
+        ("sent per step MB", found["bytes_per_step"], found["measured_bytes_per_step"], 1e6),
+        ("step ms", step and step["value"], found["measured_step_ms"], 1.0),
+    )
+    numbers = ("EXPECTED", "MEASURED", "RATIO")
+    shown = table("FIGURE", *numbers, right=numbers)
+    for name, expected, measured, unit in rows:
+        shown.add_row(
+            name,
+            "-" if expected is None else f"{expected / unit:,.3f}",
+            "-" if measured is None else f"{measured / unit:,.3f}",
+            f"{expected / measured:.2f}" if expected is not None and measured else "-",
+        )
+    if found["reason"]:
+        say(found["reason"])
+    say(f"Measured over {found['num_rows']} steps.")
+    console().print(shown)
+    for remark in found["remarks"]:
+        say(f"{ABOUT[remark['about']]}, {remark['ratio']:.2f} of the measured: {remark['text']}")
 
 
 def _memory(strategies: list[dict[str, Any]]) -> Any:

@@ -39,6 +39,7 @@ from .identity import (
     SessionRow,
     UserRow,
 )
+from .layer_tables import LayerTableRow
 from .profiles import ProfilePieceRow, ProfileRow
 from .scaling import ScalingReportRow
 from .storage import ClusterIdentityRow, FileDeletionRow
@@ -66,6 +67,7 @@ __all__ = [
     "IdempotencyRow",
     "JoinTokenRow",
     "Json",
+    "LayerTableRow",
     "LogChunkRow",
     "LogStreamRow",
     "MetricBatchRow",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from muster import wire
 from muster.training.strategies.rules import (
     STAGES_PER_WORKER,
     V_SCHEDULES,
@@ -18,17 +19,16 @@ from muster.training.strategies.rules import (
     axes,
 )
 
-from .models import BYTES, Layer, Model
-
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 STATES = {"adamw": 2, "radam": 2, "lamb": 2, "lars": 1, "sgd": 1}
-"""Tensors of fp32 that an optimizer keeps of each parameter."""
+"""Tensors that an optimizer keeps of each parameter."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """What is trained, and on how many slots."""
 
-    model: Model
+    model: wire.LayerTable
     options: Options
     slots: int
     batch_size: int
@@ -94,25 +94,25 @@ def memory(job: Job) -> Memory:
 def _copy(job: Job, *, sends: float) -> Memory:
     """sends: times the parameters, flat, that are alive while they are exchanged."""
     model, kind = job.model, job.kind
-    params = 4.0 * model.num_params
+    params, trained = float(model.param_bytes), float(model.trained_bytes)
     states = _states(job)
-    optimizer = states * params
-    buffers = 0.0
+    optimizer = states * trained
+    buffers = _fixed(model.layers)
     if kind in ("ddp", "zero1"):
-        buffers = params
+        buffers += trained
         if kind == "zero1":
-            optimizer = 4.0 * states * largest_share(model.tensors, job.slots)
+            optimizer = states * largest_share(_trained(model.layers), job.slots)
     elif kind == "diloco":
         # What all began from, its gradient and its momentum.
-        buffers = params * (3.0 if job.options.outer_momentum > 0 else 2.0)
+        buffers += params * (3.0 if job.options.outer_momentum > 0 else 2.0)
     elif kind == "ps":
         optimizer = 0.0
     height = _height(job, model.layers, job.micro_batch, kept=1.0)
     # Exchanges come when gradients are all there and activations are gone, or with local copies
     # after the gradients are gone as well.
-    sending = sends * 2.0 * params + (params if kind == "ps" else 0.0)
-    peak = max(height, params + _update(job, model.tensors), sending)
-    gradients = min(params, peak)
+    sending = sends * 2.0 * params + (trained if kind == "ps" else 0.0)
+    peak = max(height, trained + _update(job, _trained(model.layers)), sending)
+    gradients = min(trained, peak)
     return Memory(
         parameters=params,
         gradients=gradients,
@@ -124,15 +124,16 @@ def _copy(job: Job, *, sends: float) -> Memory:
 
 def _server(job: Job) -> Memory:
     """Rank 0 of a parameter server: the messages of all workers at once, and their sum."""
-    params = 4.0 * job.model.num_params
+    params, trained = float(job.model.param_bytes), float(job.model.trained_bytes)
     workers = job.slots - 1
+    # Messages; stacked; their sum and what goes to the gradients.
+    messages = 2.0 * workers + 2.0 if job.options.staleness == 0 else workers + 2.0
     return Memory(
         parameters=params,
-        gradients=params,
-        optimizer=_states(job) * params,
+        gradients=trained,
+        optimizer=_states(job) * trained,
         activations=0.0,
-        # Messages; stacked; their sum and what goes to the gradients.
-        buffers=(2.0 * workers + 2.0 if job.options.staleness == 0 else workers + 2.0) * params,
+        buffers=messages * trained + _fixed(job.model.layers),
     )
 
 
@@ -144,73 +145,70 @@ def _divided(job: Job) -> Memory:
     return max((_stage(job, stage, i) for i, stage in enumerate(stages)), key=lambda m: m.total)
 
 
-def _stages(job: Job) -> list[list[tuple[Layer, bool]]]:
-    """Layers of each worker of the pipeline, with whether they are blocks; one without one. Where
-    the cut is measured, blocks are taken to be shared out evenly."""
-    model = job.model
-    labelled = [(layer, i in model.blocks) for i, layer in enumerate(model.layers)]
+def _stages(job: Job) -> list[list[wire.Layer]]:
+    """Layers of each worker of the pipeline; one without one. Where the cut is measured, blocks are
+    taken to be shared out evenly."""
+    layers = job.model.layers
     workers = job.sizes["pp"]
     if workers == 1:
-        return [labelled]
+        return [list(layers)]
     num = workers * STAGES_PER_WORKER[job.options.schedule]
-    depth = len(model.blocks)
-    share, more = divmod(depth, num)
+    at_blocks = [i for i, layer in enumerate(layers) if layer.is_block]
+    share, more = divmod(len(at_blocks), num)
     counts = list(job.options.blocks_per_stage) or [share + (i < more) for i in range(num)]
-    found: list[list[tuple[Layer, bool]]] = [[] for _ in range(workers)]
-    at = model.blocks.start
+    found: list[list[wire.Layer]] = [[] for _ in range(workers)]
+    at = at_blocks[0]
     for stage, count in enumerate(counts):
         first = 0 if stage == 0 else at
         at += count
-        last = len(labelled) if stage == num - 1 else at
+        last = len(layers) if stage == num - 1 else at
         goes_back = stage >= workers and job.options.schedule in V_SCHEDULES
-        found[num - 1 - stage if goes_back else stage % workers] += labelled[first:last]
+        found[num - 1 - stage if goes_back else stage % workers] += layers[first:last]
     return found
 
 
-def _stage(job: Job, layers: Sequence[tuple[Layer, bool]], index: int) -> Memory:
+def _stage(job: Job, layers: Sequence[wire.Layer], index: int) -> Memory:
     sizes, options = job.sizes, job.options
     tp, shard = sizes["tp"], sizes["shard"]
-    held = [_of_tp(layer, tp) if is_block else layer for layer, is_block in layers]
-    whole = 4.0 * sum(layer.num_params for layer in held)
-    params = whole / shard
-    buffers = 0.0
+    held = [_of_tp(layer, tp) if layer.is_block else layer for layer in layers]
+    whole = float(sum(layer.param_bytes for layer in held))
+    params, trained = whole / shard, sum(layer.trained_bytes for layer in held) / shard
+    buffers = _fixed(held)
     if shard > 1 or sizes["replicate"] > 1:
-        largest = max(
-            (x.num_params for x, (_, b) in zip(held, layers, strict=True) if b), default=0
-        )
-        rest = sum(x.num_params for x, (_, b) in zip(held, layers, strict=True) if not b)
+        largest = max((layer.num_params for layer in held if layer.is_block), default=0)
+        rest = sum(layer.num_params for layer in held if not layer.is_block)
         computes = BYTES[options.precision]
         # The rest stays gathered during a step; of the blocks one is at work and one on its way;
         # the gradients of one are whole, and once more while they are reduced.
         gathered = (rest + 2.0 * largest) if options.reshard else whole / 4.0
-        buffers = computes * gathered + (computes + 4.0) * max(largest, rest)
+        buffers += computes * gathered + (computes + 4.0) * max(largest, rest)
     in_flight = _in_flight(job, index)
-    height = _height(job, held, job.micro_batch, kept=in_flight, gradients=params)
-    tensors = [t / shard for layer in held for t in layer.tensors]
-    peak = max(height, params + _update(job, tensors))
+    height = _height(job, held, job.micro_batch, kept=in_flight, gradients=trained)
+    peak = max(height, trained + _update(job, [size / shard for size in _trained(held)]))
     return Memory(
         parameters=params,
-        gradients=min(params, peak),
-        optimizer=_states(job) * params,
-        activations=peak - min(params, peak),
+        gradients=min(trained, peak),
+        optimizer=_states(job) * trained,
+        activations=peak - min(trained, peak),
         buffers=buffers,
     )
 
 
-def _of_tp(layer: Layer, tp: int) -> Layer:
+def _of_tp(layer: wire.Layer, tp: int) -> wire.Layer:
     """A block with 1/tp of its matrices; norms and the biases of the rows stay whole."""
     if tp == 1:
         return layer
-    large = max(layer.tensors)
-    small = {t for t in layer.tensors if t * 16 < large}
-    return Layer(
-        name=layer.name,
-        tensors=tuple(t if t in small else t // tp for t in layer.tensors),
-        cast=layer.cast // tp,
-        narrow=layer.narrow - layer.split + layer.split / tp,
-        wide=layer.wide,
-        num_bytes=layer.num_bytes,
-        work=layer.work,
+    return replace(
+        layer,
+        parameters=[replace(p, shape=[p.numel // tp]) if p.split else p for p in layer.parameters],
+        activations={
+            precision: replace(
+                kept,
+                per_sample=kept.per_sample - kept.split_per_sample * (1.0 - 1.0 / tp),
+                once=kept.once / tp,
+            )
+            for precision, kept in layer.activations.items()
+        },
     )
 
 
@@ -231,7 +229,7 @@ def _in_flight(job: Job, index: int) -> float:
 
 def _height(
     job: Job,
-    layers: Sequence[Layer],
+    layers: Sequence[wire.Layer],
     samples: int,
     *,
     kept: float,
@@ -242,40 +240,58 @@ def _height(
     kept: micro-batches whose activations are alive. gradients: bytes at their end; None: of all
     parameters of `layers`.
     """
-    options, precision = job.options, job.options.precision
-    whole = 4.0 * sum(layer.num_params for layer in layers)
+    whole = float(sum(layer.trained_bytes for layer in layers))
     final = whole if gradients is None else gradients
     share = final / whole if whole else 0.0
     per_layer = [_saved(job, layer) * samples for layer in layers]
-    casts = [0.0 if precision == "fp32" else 2.0 * layer.cast for layer in layers]
-    outputs = 4.0 * job.model.outputs * samples
+    once = [_kept(job, layer).once for layer in layers]
+    outputs = job.model.output_bytes * samples
     batch = job.model.sample_bytes * samples * job.num_micro
-    alive = kept * sum(per_layer) + sum(casts) + outputs + batch
+    alive = kept * sum(per_layer) + sum(once) + outputs + batch
     there = final if job.num_micro > 1 else 0.0
     height = alive + there
-    for layer, saved, cast in zip(
-        reversed(layers), reversed(per_layer), reversed(casts), strict=True
+    for layer, saved, copies in zip(
+        reversed(layers), reversed(per_layer), reversed(once), strict=True
     ):
-        work = BYTES[precision] * layer.work * samples
-        if options.recompute and layer.name.startswith("blocks"):
-            work += layer.saved_bytes(precision) * samples
-        grads = there if job.num_micro > 1 else there + share * 4.0 * layer.num_params
+        work = _kept(job, layer).work_per_sample * samples
+        if _is_computed_again(job, layer):
+            work += _kept(job, layer).per_sample * samples
+        grads = there if job.num_micro > 1 else there + share * layer.trained_bytes
         height = max(height, alive + max(grads, there) + work)
         there = grads
-        alive -= saved + cast
+        alive -= saved + copies
     return height
 
 
-def _saved(job: Job, layer: Layer) -> float:
+def _kept(job: Job, layer: wire.Layer) -> wire.Activations:
+    return layer.activations["fp32" if job.options.precision == "fp32" else "bf16"]
+
+
+def _saved(job: Job, layer: wire.Layer) -> float:
     """Per sample; of a block that is computed again, its input alone."""
-    if job.options.recompute and layer.name.startswith("blocks") and job.model.hidden:
-        return 4.0 * job.model.hidden
-    return layer.saved_bytes(job.options.precision)
+    if _is_computed_again(job, layer):
+        return layer.input_bytes
+    return _kept(job, layer).per_sample
 
 
-def _update(job: Job, tensors: Sequence[float]) -> float:
-    """What the optimizer needs for a moment, tensor by tensor, as on a CPU: two of the largest."""
-    return 8.0 * max(tensors, default=0) if _states(job) == 2.0 else 0.0
+def _is_computed_again(job: Job, layer: wire.Layer) -> bool:
+    return job.options.recompute and layer.is_block and layer.input_bytes > 0
+
+
+def _fixed(layers: Sequence[wire.Layer]) -> float:
+    """Bytes of the tensors of a model that are no parameters."""
+    return sum(layer.buffer_bytes for layer in layers)
+
+
+def _trained(layers: Sequence[wire.Layer]) -> list[int]:
+    """Bytes of each tensor that is trained, in order."""
+    return [p.num_bytes for layer in layers for p in layer.parameters if p.trainable]
+
+
+def _update(job: Job, sizes: Sequence[float]) -> float:
+    """Bytes that the optimizer needs for a moment, tensor by tensor, as on a CPU: two of the
+    largest."""
+    return 2.0 * max(sizes, default=0) if _states(job) == 2.0 else 0.0
 
 
 def _states(job: Job) -> float:
@@ -285,7 +301,7 @@ def _states(job: Job) -> float:
 
 
 def largest_share(tensors: Sequence[int], shares: int) -> int:
-    """Elements of the fullest of so many shares of whole tensors, as torch's
+    """Size of the fullest of so many shares of whole tensors, as torch's
     ZeroRedundancyOptimizer deals them out: the largest first, each to whom has least."""
     heap = [(0, i) for i in range(shares)]
     for size in sorted(tensors, reverse=True):

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from muster.training.strategies.rules import STAGES_PER_WORKER, V_SCHEDULES
 
 from ..cost_model.collectives import moved_as
-from .memory import Job
-from .models import BYTES
+from .memory import BYTES, Job
 
 MB = 1024 * 1024
 
@@ -49,15 +48,19 @@ def traffic(job: Job, *, backend: str = "gloo") -> list[Traffic]:
 
 
 def _traffics(job: Job) -> list[Traffic]:
-    kind, params, world = job.kind, 4.0 * job.model.num_params, job.slots
+    kind, params, world = job.kind, float(job.model.param_bytes), job.slots
     if kind == "single":
         return []
     if kind in ("ddp", "zero1"):
         found = [_gradients(job)]
+        fixed = sum(layer.buffer_bytes for layer in job.model.layers)
+        if fixed:  # DDP sends those of rank 0 to all before the first forward of a step
+            found.append(_traffic("world", "broadcast", world, 1.0, fixed, hidden=False))
         if kind == "zero1":
             # Each worker sends what it has updated. In part at once, but measured over gloo it takes
             # 1.7 times what that would (2 workers), nearer to one after the other: twice.
-            found.append(_traffic("world", "broadcast", world, float(world), params, hidden=False))
+            updated = float(job.model.trained_bytes)
+            found.append(_traffic("world", "broadcast", world, float(world), updated, hidden=False))
         return found
     if kind in ("local_sgd", "diloco"):
         every = job.options.sync_every
@@ -72,13 +75,14 @@ def _traffics(job: Job) -> list[Traffic]:
 
 def _gradients(job: Job) -> Traffic:
     options = job.options
-    num_bytes = 4.0 * job.model.num_params
+    whole = float(job.model.trained_bytes)
+    num_bytes = whole
     if options.compression in ("fp16", "bf16"):
         num_bytes /= 2
     elif options.compression == "powersgd":
         num_bytes = _powersgd_bytes(job)
     # DDP's own first bucket is smaller only where no size is given; the trainer gives one.
-    count = math.ceil(4.0 * job.model.num_params / (options.bucket_mb * MB))
+    count = math.ceil(whole / (options.bucket_mb * MB))
     return _traffic("world", "all_reduce", job.slots, float(count), num_bytes, hidden=True)
 
 
@@ -102,12 +106,15 @@ def bubble_share(job: Job) -> float:
 def _powersgd_bytes(job: Job) -> float:
     """Two factors of each matrix where they are smaller than it, and the rest as it is."""
     rank = job.options.powersgd_rank
-    matrices = [m for layer in job.model.layers for m in layer.matrices]
-    sent = 4.0 * job.model.num_params
-    for rows, columns in matrices:
+    sent = float(job.model.trained_bytes)
+    for parameter in job.model.parameters:
+        if not parameter.trainable or len(parameter.shape) < 2:
+            continue
+        rows = parameter.shape[0]
+        columns = parameter.numel // max(rows, 1)
         factors = (rows + columns) * min(rank, rows, columns)
         if factors * 2 < rows * columns:
-            sent += 4.0 * (factors - rows * columns)
+            sent += parameter.bytes_per_value * (factors - rows * columns)
     return sent
 
 
@@ -118,7 +125,7 @@ def _sharded(job: Job) -> list[Traffic]:
     if shard * replicate == 1:
         return []
     share = 1.0 / sizes["pp"] / sizes["tp"]
-    blocks = sum(job.model.layers[i].num_params for i in job.model.blocks) * share
+    blocks = sum(layer.num_params for layer in job.model.blocks) * share
     rest = job.model.num_params * share - blocks
     computes = BYTES[options.precision]
     times = job.num_micro
@@ -148,7 +155,7 @@ def _tensor(job: Job) -> list[Traffic]:
     if tp == 1:
         return []
     blocks = math.ceil(len(job.model.blocks) / job.sizes["pp"])
-    whole = BYTES[job.options.precision] * job.model.hidden * job.micro_batch
+    whole = BYTES[job.options.precision] * _hidden(job) * job.micro_batch
     times = blocks * job.num_micro
     forward = 4.0 if job.options.recompute else 2.0
     if job.options.sequence_parallel:
@@ -168,7 +175,7 @@ def _pipeline(job: Job) -> list[Traffic]:
     if pp == 1:
         return []
     neighbours = 1 if pp == 2 else 2
-    per_message = 4.0 * job.model.hidden * job.micro_batch
+    per_message = 4.0 * _hidden(job) * job.micro_batch
     count = float(neighbours * job.num_micro)
     if job.options.schedule in V_SCHEDULES:
         count *= 1 if pp == 2 else 2  # at the turn both stages are on one worker
@@ -178,6 +185,11 @@ def _pipeline(job: Job) -> list[Traffic]:
         _traffic("pp", kind, 2, count, count * per_message, hidden=False)
         for kind in ("send", "recv")
     ]
+
+
+def _hidden(job: Job) -> float:
+    """Values per sample that go from block to block; 0 without blocks."""
+    return max((layer.input_bytes for layer in job.model.blocks), default=0.0) / 4.0
 
 
 def _traffic(
