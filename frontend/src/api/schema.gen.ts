@@ -101,6 +101,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/agent/v1/descriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Agent Descriptions
+         * @description The layers of a model that the node was asked for.
+         */
+        post: operations["agent_descriptions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/agent/v1/exports": {
         parameters: {
             query?: never;
@@ -306,7 +326,9 @@ export interface paths {
         put?: never;
         /**
          * Change your password
-         * @description Ends every session of yours; the one that asked gets a new cookie.
+         * @description Ends every session of yours; the one that asked gets a new cookie. Also revokes your API
+         *     tokens, unless `revoke_tokens` is false. With a token, the present password is needed: a token
+         *     cannot give its user the first one.
          */
         post: operations["change_password"];
         delete?: never;
@@ -1355,7 +1377,8 @@ export interface paths {
         put?: never;
         /**
          * Make a token with which agents join
-         * @description An agent exchanges it for a credential of its own at its first start.
+         * @description An agent exchanges it for a credential of its own at its first start. Made with an API token,
+         *     it ends with that one, and agents that joined with it stay.
          */
         post: operations["create_join_token"];
         delete?: never;
@@ -1545,7 +1568,8 @@ export interface paths {
         put?: never;
         /**
          * Create Plan
-         * @description What the training of a document will take: memory, bytes and time. Nothing is stored.
+         * @description What the training of a document will take: memory, bytes and time. A node lists the layers of
+         *     the model for that, which may run your own code; ask again while `is_pending` is true.
          */
         post: operations["create_plan"];
         delete?: never;
@@ -1869,7 +1893,8 @@ export interface paths {
         put?: never;
         /**
          * Make an API token
-         * @description The secret is in this answer and nowhere else.
+         * @description The secret is in this answer and nowhere else. With a token you can make one that ranks no
+         *     higher and lasts no longer; it ends when that one ends or is revoked.
          */
         post: operations["create_token"];
         delete?: never;
@@ -1890,7 +1915,8 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API token
-         * @description Your own, or anybody's for an administrator. It stops working at once.
+         * @description Your own, or anybody's for an administrator. It stops working at once, and so does all that
+         *     was made with it. A token revokes none that ranks above it.
          */
         delete: operations["revoke_token"];
         options?: never;
@@ -2201,7 +2227,7 @@ export interface paths {
         /**
          * Get Trial Plan
          * @description What was to be expected of a trial, memory, bytes and time of a step, beside what it has
-         *     measured.
+         *     measured. Ask again while `is_pending` is true.
          */
         get: operations["get_trial_plan"];
         put?: never;
@@ -2698,6 +2724,20 @@ export interface components {
             /** Logs */
             logs: components["schemas"]["LogOffset"][];
         };
+        /**
+         * Activations
+         * @description Bytes between a layer's forward and its backward, parameters and buffers left out.
+         */
+        Activations: {
+            /** Once */
+            once: number;
+            /** Per Sample */
+            per_sample: number;
+            /** Split Per Sample */
+            split_per_sample: number;
+            /** Work Per Sample */
+            work_per_sample: number;
+        };
         /** AdviceOut */
         AdviceOut: {
             /** Applied */
@@ -2903,6 +2943,8 @@ export interface components {
             assignments: components["schemas"]["Assignment"][];
             /** Deletions */
             deletions?: components["schemas"]["Deletion"][];
+            /** Descriptions */
+            descriptions?: components["schemas"]["Description"][];
             /** Exports */
             exports?: components["schemas"]["Export"][];
             /** Index */
@@ -3416,6 +3458,8 @@ export interface components {
         ClusterOut: {
             /** Comm Overhead Ratio */
             comm_overhead_ratio: number | null;
+            /** Impossible */
+            impossible: components["schemas"]["ImpossibleOut"][];
             /**
              * Now
              * Format: date-time
@@ -3423,6 +3467,8 @@ export interface components {
             now: string;
             /** Num Experiments Running */
             num_experiments_running: number;
+            /** Num Impossible */
+            num_impossible: number;
             /** Num Nodes */
             num_nodes: number;
             /** Num Nodes Online */
@@ -3634,6 +3680,58 @@ export interface components {
             session_epoch: number;
         };
         /**
+         * Description
+         * @description A model whose layers a node should list, in a short process that holds no slot. Asked of one
+         *     node until it says how that went; doing it twice is harmless.
+         */
+        Description: {
+            code: components["schemas"]["CodeSpec"];
+            /** Environment */
+            environment: {
+                [key: string]: string;
+            };
+            /** Id */
+            id: number;
+            /** Python */
+            python: string | null;
+            /** Settings */
+            settings: {
+                [key: string]: unknown;
+            };
+        };
+        /** DescriptionReply */
+        DescriptionReply: {
+            /** Taken */
+            taken: boolean;
+        };
+        /**
+         * DescriptionRequest
+         * @description `POST /agent/v1/descriptions`.
+         */
+        DescriptionRequest: {
+            /** Node Id */
+            node_id: string;
+            result: components["schemas"]["DescriptionResult"];
+            /** Session Epoch */
+            session_epoch: number;
+        };
+        /** DescriptionResult */
+        DescriptionResult: {
+            /** Id */
+            id: number;
+            /**
+             * Message
+             * @default
+             */
+            message: string;
+            /**
+             * Outcome
+             * @enum {string}
+             */
+            outcome: "done" | "refused" | "failed";
+            table?: components["schemas"]["LayerTable"] | null;
+        };
+        /**
          * DiagnoseIn
          * @description How thoroughly. Empty: as the server's settings say.
          */
@@ -3803,7 +3901,7 @@ export interface components {
              * Cause
              * @enum {string}
              */
-            cause: "success" | "user_error" | "killed_by_signal" | "out_of_memory" | "disk_full" | "stopped" | "killed" | "launcher_failed" | "node_rebooted" | "shim_lost" | "unkillable" | "start_timeout" | "port_in_use" | "invalid_hparams";
+            cause: "success" | "user_error" | "killed_by_signal" | "out_of_memory" | "disk_full" | "stopped" | "killed" | "launcher_failed" | "node_rebooted" | "shim_lost" | "unkillable" | "start_timeout" | "port_in_use" | "invalid_hparams" | "not_on_node" | "cannot_run";
             /** Exit Code */
             exit_code?: number | null;
             first_failure?: components["schemas"]["WorkerExit"] | null;
@@ -3888,6 +3986,8 @@ export interface components {
             num_children: number;
             /** Num Continued */
             num_continued: number;
+            /** Num Slots Held */
+            num_slots_held: number;
             /** Num Trials */
             num_trials: number;
             /** Num Trials By State */
@@ -3984,6 +4084,8 @@ export interface components {
             non_finite_metric: string | null;
             /** Notes */
             notes: string;
+            /** Num Slots Held */
+            num_slots_held: number;
             /** Num Trials */
             num_trials: number;
             /** Num Trials By State */
@@ -4418,6 +4520,29 @@ export interface components {
             } | null;
         };
         /**
+         * ImpossibleOut
+         * @description A waiting trial whose request the present nodes can never satisfy.
+         */
+        ImpossibleOut: {
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /** Pending Parts */
+            pending_parts: components["schemas"]["PartOut"][];
+            /** Pending Reason */
+            pending_reason: string;
+            /** Trial Id */
+            trial_id: number;
+            /** Trial No */
+            trial_no: number;
+            /**
+             * Waiting Since
+             * Format: date-time
+             */
+            waiting_since: string;
+        };
+        /**
          * InterfaceUsage
          * @description A network interface. The loopback is one of them.
          */
@@ -4438,6 +4563,8 @@ export interface components {
             address: string;
             /** Agent Version */
             agent_version: string;
+            /** Chores */
+            chores?: string[];
             /**
              * Cuda Version
              * @default
@@ -4495,16 +4622,15 @@ export interface components {
             prefix: string;
             /** Secret */
             secret: string;
+            /** This Machine Only */
+            this_machine_only: boolean;
             /** Uses Left */
             uses_left: number;
         };
         /** JoinTokenIn */
         JoinTokenIn: {
-            /**
-             * Expires In S
-             * @default 600
-             */
-            expires_in_s: number;
+            /** Expires In S */
+            expires_in_s?: number | null;
             /**
              * Pool
              * @default default
@@ -4590,6 +4716,40 @@ export interface components {
             transfer_ms: number | null;
             /** Wait Ms */
             wait_ms: number | null;
+        };
+        /**
+         * Layer
+         * @description A part of a model that strategies treat as one.
+         */
+        Layer: {
+            /** Activations */
+            activations: {
+                [key: string]: components["schemas"]["Activations"];
+            };
+            /** Buffer Bytes */
+            buffer_bytes: number;
+            /** Flops */
+            flops: number;
+            /** Input Bytes */
+            input_bytes: number;
+            /** Is Block */
+            is_block: boolean;
+            /** Name */
+            name: string;
+            /** Parameters */
+            parameters: components["schemas"]["Parameter"][];
+        };
+        /**
+         * LayerTable
+         * @description A model for one shape of samples.
+         */
+        LayerTable: {
+            /** Layers */
+            layers: components["schemas"]["Layer"][];
+            /** Output Bytes */
+            output_bytes: number;
+            /** Sample Bytes */
+            sample_bytes: number;
         };
         /** LeaseReply */
         LeaseReply: {
@@ -5374,6 +5534,26 @@ export interface components {
             /** Next */
             next: string | null;
         };
+        /**
+         * Parameter
+         * @description A tensor that a model owns. One that several layers share belongs to the first of them.
+         */
+        Parameter: {
+            /** Bytes Per Value */
+            bytes_per_value: number;
+            /** Shape */
+            shape: number[];
+            /**
+             * Split
+             * @default false
+             */
+            split: boolean;
+            /**
+             * Trainable
+             * @default true
+             */
+            trainable: boolean;
+        };
         /** ParameterOut */
         ParameterOut: {
             /** Choices */
@@ -5430,6 +5610,11 @@ export interface components {
             current_password?: string | null;
             /** New Password */
             new_password: string;
+            /**
+             * Revoke Tokens
+             * @default true
+             */
+            revoke_tokens: boolean;
         };
         /** PerformanceOut */
         PerformanceOut: {
@@ -5506,6 +5691,8 @@ export interface components {
         };
         /** PlanIn */
         PlanIn: {
+            /** Blob Sha256 */
+            blob_sha256?: string | null;
             /** Document */
             document: string;
             /**
@@ -5518,14 +5705,23 @@ export interface components {
         };
         /** PlanOut */
         PlanOut: {
+            /** Flops Per Sample */
+            flops_per_sample: number | null;
             /** Global Batch */
             global_batch: number | null;
+            /** Is Pending */
+            is_pending: boolean;
             /** Known */
             known: boolean;
             /** Num Params */
             num_params: number | null;
             /** Reason */
             reason: string;
+            /**
+             * Reason Parts
+             * @default []
+             */
+            reason_parts: components["schemas"]["PartOut"][];
             /** Recommendation */
             recommendation: string;
             /** Recommended */
@@ -5542,6 +5738,26 @@ export interface components {
             strategies: components["schemas"]["PlannedStrategyOut"][];
             /** Time Source */
             time_source: string;
+        };
+        /**
+         * PlanRemarkOut
+         * @description Where expected and measured are far apart.
+         */
+        PlanRemarkOut: {
+            /**
+             * About
+             * @enum {string}
+             */
+            about: "memory" | "bytes" | "step";
+            /**
+             * Parts
+             * @default []
+             */
+            parts: components["schemas"]["PartOut"][];
+            /** Ratio */
+            ratio: number;
+            /** Text */
+            text: string;
         };
         /** PlannedNode */
         PlannedNode: {
@@ -5861,6 +6077,8 @@ export interface components {
             fit_reason: string;
             /** Fits Now */
             fits_now: boolean;
+            /** Is Impossible */
+            is_impossible: boolean;
             /** Num Trials */
             num_trials: number | null;
             /** Num Trials Is Upper Bound */
@@ -6161,6 +6379,8 @@ export interface components {
             experiment_id: number;
             /** Experiment Name */
             experiment_name: string;
+            /** Is Impossible */
+            is_impossible: boolean;
             /** Min Slots */
             min_slots: number;
             /** Num Slots */
@@ -6453,6 +6673,8 @@ export interface components {
             cutoff: number | null;
             /** Index */
             index: number;
+            /** Num Outran */
+            num_outran: number;
             /** Num Promoted */
             num_promoted: number;
             /** Num Trials */
@@ -6466,6 +6688,8 @@ export interface components {
         RungTrial: {
             /** Metric */
             metric: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Outran */
+            outran: boolean;
             /** Promoted */
             promoted: boolean;
             /** Stopped */
@@ -7080,10 +7304,10 @@ export interface components {
         StateRecord: {
             /**
              * Blames
-             * @default request
+             * @default
              * @enum {string}
              */
-            blames: "node" | "request";
+            blames: "" | "node" | "placement" | "document" | "request";
             exit?: components["schemas"]["ExitInfo"] | null;
             facts?: components["schemas"]["NodeFacts"] | null;
             /**
@@ -7208,6 +7432,8 @@ export interface components {
             last_used_at: string | null;
             /** Name */
             name: string;
+            /** Parent Id */
+            parent_id: number | null;
             /** Prefix */
             prefix: string;
             /**
@@ -7220,11 +7446,8 @@ export interface components {
         };
         /** TokenIn */
         TokenIn: {
-            /**
-             * Expires In Days
-             * @default 90
-             */
-            expires_in_days: number;
+            /** Expires In Days */
+            expires_in_days?: number | null;
             /** Name */
             name: string;
             /** Role */
@@ -7245,6 +7468,8 @@ export interface components {
             last_used_at: string | null;
             /** Name */
             name: string;
+            /** Parent Id */
+            parent_id: number | null;
             /** Prefix */
             prefix: string;
             /**
@@ -7286,6 +7511,8 @@ export interface components {
             };
             /** Id */
             id: number;
+            /** Is Impossible */
+            is_impossible: boolean;
             /** Last Report At */
             last_report_at: string | null;
             /** Logs Complete */
@@ -7302,6 +7529,8 @@ export interface components {
             num_restarts: number;
             /** Num Slots */
             num_slots: number;
+            /** Num Slots Held */
+            num_slots_held: number;
             /** Num Steps Planned */
             num_steps_planned: number | null;
             /** Parent No */
@@ -7359,6 +7588,8 @@ export interface components {
             };
             /** Id */
             id: number;
+            /** Is Impossible */
+            is_impossible: boolean;
             /** Last Report At */
             last_report_at: string | null;
             /** Logs Complete */
@@ -7371,6 +7602,8 @@ export interface components {
             num_restarts: number;
             /** Num Slots */
             num_slots: number;
+            /** Num Slots Held */
+            num_slots_held: number;
             /** Num Steps Planned */
             num_steps_planned: number | null;
             /** Parent No */
@@ -7406,6 +7639,8 @@ export interface components {
         TrialPlanOut: {
             /** Bytes Per Step */
             bytes_per_step: number | null;
+            /** Is Pending */
+            is_pending: boolean;
             /** Known */
             known: boolean;
             /** Measured Bytes Per Step */
@@ -7421,6 +7656,13 @@ export interface components {
             num_rows: number;
             /** Reason */
             reason: string;
+            /**
+             * Reason Parts
+             * @default []
+             */
+            reason_parts: components["schemas"]["PartOut"][];
+            /** Remarks */
+            remarks: components["schemas"]["PlanRemarkOut"][];
             step_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"] | null;
             /** Strategy */
             strategy: string;
@@ -8031,6 +8273,84 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DeletionsReply"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    agent_descriptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DescriptionRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DescriptionReply"];
                 };
             };
             /** @description Not signed in */

@@ -18,8 +18,9 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from muster import __version__
-from muster.training.config import OWN_FUNCTION, ConfigError, TrainConfig
+from muster.training.config import ConfigError, TrainConfig
 from muster.training.config import resolve as resolve_training
+from muster.training.settings import OWN_FUNCTION
 from muster.wire import (
     DESCRIBES,
     DESCRIPTION_TIMEOUT_S,
