@@ -93,12 +93,12 @@ const experimentOf = (patch: Partial<Experiment>): Experiment => ({ id: 1, name:
 test("attention: worst first, and nothing when all is well", () => {
   expect(attention(undefined, [nodeOf({})], [experimentOf({})], NOW)).toEqual([]);
   const items = attention(
-    { oldest_queued_at: "2026-01-01T23:00:00Z" } as Cluster,
+    { oldest_queued_at: "2026-01-01T23:00:00Z", impossible: [{ trial_id: 9, experiment_name: "large", pending_reason: "needs 6", pending_parts: [], waiting_since: "2026-01-01T23:59:00Z" }], num_impossible: 3 } as unknown as Cluster,
     [nodeOf({ state: "SUSPECT" }), nodeOf({ id: "n2", state: "LOST" })],
     [experimentOf({ state: "FAILED", ended_at: "2026-01-01T20:00:00Z" }), experimentOf({ id: 2, state: "FAILED", ended_at: "2025-12-01T00:00:00Z" }), experimentOf({ id: 3, non_finite_metric: "train/loss" })],
     NOW,
   );
-  expect(items.map((item) => `${item.tone}:${item.kind}`)).toEqual(["bad:node", "bad:failed", "bad:diverged", "warn:node", "warn:wait"]);
+  expect(items.map((item) => `${item.tone}:${item.kind}`)).toEqual(["bad:node", "bad:failed", "bad:diverged", "warn:node", "warn:impossible", "warn:moreImpossible", "warn:wait"]);
 });
 
 test("attention: what two lists hold is said once", () => {
@@ -115,8 +115,8 @@ test("what ended last stands first, whatever was submitted last", () => {
 const search = (metrics: (number | "NaN" | null)[]): Search => ({
   method: "asha", rule: "stopping", sampler: "random", finish_reason: "", metric_name: "val/loss", metric_goal: "min", unit: "epochs", num_trials_planned: 4, num_trials_created: 4, concurrent: 4, finished: false,
   rungs: [
-    { bracket: 0, index: 0, units: 1, cutoff: 0.5, num_trials: metrics.length, num_promoted: Math.min(metrics.length, 1), trials: metrics.map((metric, i) => ({ trial_id: i + 1, trial_no: i + 1, metric, promoted: i === 0, stopped: i === 1 })) },
-    { bracket: 0, index: 1, units: 3, cutoff: null, num_trials: 1, num_promoted: 0, trials: [{ trial_id: 1, trial_no: 1, metric: 0.2, promoted: false, stopped: false }] },
+    { bracket: 0, index: 0, units: 1, cutoff: 0.5, num_trials: metrics.length, num_promoted: Math.min(metrics.length, 1), num_outran: 0, trials: metrics.map((metric, i) => ({ trial_id: i + 1, trial_no: i + 1, metric, promoted: i === 0, stopped: i === 1, outran: false })) },
+    { bracket: 0, index: 1, units: 3, cutoff: null, num_trials: 1, num_promoted: 0, num_outran: 0, trials: [{ trial_id: 1, trial_no: 1, metric: 0.2, promoted: false, stopped: false, outran: false }] },
   ],
 });
 
@@ -141,8 +141,8 @@ test("rungs: NaN has no place on the axis and is counted; wide ranges get a log 
 });
 
 test("rungs: of more lines than can be told apart those that lead furthest are drawn, and how many there are is known", () => {
-  const trials = Array.from({ length: LINKS_MAX + 100 }, (_, i) => ({ trial_id: i + 1, trial_no: i + 1, metric: i, promoted: true, stopped: false }));
-  const rung = (index: number, here: typeof trials) => ({ bracket: 0, index, units: 3 ** index, cutoff: null, num_trials: here.length, num_promoted: 0, trials: here });
+  const trials = Array.from({ length: LINKS_MAX + 100 }, (_, i) => ({ trial_id: i + 1, trial_no: i + 1, metric: i, promoted: true, stopped: false, outran: false }));
+  const rung = (index: number, here: typeof trials) => ({ bracket: 0, index, units: 3 ** index, cutoff: null, num_trials: here.length, num_promoted: 0, num_outran: 0, trials: here });
   const layout = layoutRungs({ ...search([]), rungs: [rung(0, trials), rung(1, trials), rung(2, trials.slice(0, 30))] });
   expect(layout.links).toHaveLength(LINKS_MAX);
   expect(layout.numLinks).toBe(LINKS_MAX + 130);

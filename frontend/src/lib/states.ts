@@ -13,6 +13,7 @@ const LOOKS: Record<string, Look> = {
   DRAFT: { tone: "idle", glyph: "clock" },
   QUEUED: { tone: "idle", glyph: "clock" },
   PLANNED: { tone: "idle", glyph: "clock" },
+  WAITING: { tone: "idle", glyph: "clock" },
   PREPARING: { tone: "run", glyph: "loader" },
   STARTING: { tone: "run", glyph: "loader" },
   RUNNING: { tone: "run", glyph: "play" },

@@ -154,6 +154,14 @@ export const experimentTrials = (id: number, filter: TrialFilter, limit = PAGE) 
     placeholderData: keepPreviousData,
   });
 
+/** The first trial that waits for slots; null: none does. */
+export const firstWaiting = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "waits"],
+    queryFn: async ({ signal }) =>
+      (await unwrap(client.GET("/api/v1/experiments/{experiment_id}/trials", { params: { path: { experiment_id: id }, query: { state: ["QUEUED"], sort: "no", limit: 1 } }, signal }))).items[0] ?? null,
+  });
+
 export const experimentEvents = (id: number) =>
   infiniteQueryOptions({
     queryKey: ["experiment", id, "events"],

@@ -15,10 +15,12 @@ import { ExperimentLink } from "../../components/ExperimentLink";
 import { LinkButton } from "../../components/LinkButton";
 import { SubmitLink } from "../../components/SubmitLink";
 import { QueryView } from "../../components/QueryView";
+import { Reason } from "../../components/Said";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
 import { useNow } from "../../components/useNow";
 import * as format from "../../lib/format";
+import { shownState, slotsText } from "../../lib/held";
 import { elapsedS } from "../../lib/time";
 import { attention } from "./attention";
 import css from "./cluster.module.css";
@@ -114,7 +116,7 @@ function AttentionList(props: { cluster: Cluster | undefined; nodes: Node[]; exp
           {item.tone === "bad" ? <IconCircleX size={15} aria-hidden /> : <IconAlertTriangle size={15} aria-hidden />}
           <div>
             <Link to={item.to}>{t(`attention.${item.kind}`, { name: item.name })}</Link>
-            {item.detail ? <span className="dim"> {item.detail}</span> : null}
+            {item.detail ? <span className="dim"> {item.parts ? <Reason text={item.detail} parts={item.parts} /> : item.detail}</span> : null}
           </div>
           {item.at ? <Ago at={item.at} /> : <span />}
         </li>
@@ -134,7 +136,7 @@ function RunningTable({ items }: { items: Experiment[] }) {
   const now = useNow();
   const eta = (item: Experiment): string => {
     const ran = elapsedS(item.started_at, null, now);
-    if (ran === null || !item.progress || item.progress < 0.02 || item.progress >= 1) return format.MISSING;
+    if (shownState(item) === "WAITING" || ran === null || !item.progress || item.progress < 0.02 || item.progress >= 1) return format.MISSING;
     return `≈ ${format.duration((ran / item.progress) * (1 - item.progress))}`;
   };
   return (
@@ -145,11 +147,11 @@ function RunningTable({ items }: { items: Experiment[] }) {
       testId="running"
       columns={[
         { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
-        { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
+        { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={shownState(item)} plain /> },
         { id: "progress", header: t("experiments.progress"), width: 190, cell: (item) => <Meter value={item.progress} label={t("experiments.progress")} /> },
         { id: "trials", header: t("experiments.trials"), phone: false, width: 120, cell: (item) => (item.only_trial_id ? "1" : <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />) },
         { id: "best", header: t("experiments.best"), align: "right", cell: (item) => (item.metric_name ? <span title={item.metric_name}>{format.num(item.best_metric)}</span> : format.MISSING) },
-        { id: "slots", header: t("experiments.slots"), phone: false, align: "right", cell: (item) => `${item.slots_per_trial} ${item.slot_type}` },
+        { id: "slots", header: t("experiments.slots"), phone: false, align: "right", cell: (item) => slotsText(t, item) },
         { id: "for", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
         { id: "eta", header: t("experiments.eta"), align: "right", cell: eta },
       ]}

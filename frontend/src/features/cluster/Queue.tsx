@@ -21,6 +21,7 @@ import { Ago, Until } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import { Reason } from "../../components/Said";
 import { mayChange } from "../../lib/access";
+import css from "./cluster.module.css";
 import { QueueMoves } from "./QueueMoves";
 import { lanesOf, moved as movedTo, placesOf } from "./queueOrder";
 
@@ -112,7 +113,7 @@ function Lanes({ items: known, onProject }: { items: QueueItem[]; onProject: (pr
         </>
       ),
     },
-    { id: "reason", header: t("queue.reason"), width: 380, cell: (item) => <span data-testid="pending-reason">{item.pending_reason ? <Reason text={item.pending_reason} parts={item.pending_parts} /> : t("queue.noReason")}</span> },
+    { id: "reason", header: t("queue.reason"), width: 380, cell: (item) => <span data-testid="pending-reason" className={item.is_impossible ? css["impossible"] : undefined}>{item.is_impossible ? <b>{t("trial.impossible")}: </b> : null}{item.pending_reason ? <Reason text={item.pending_reason} parts={item.pending_parts} /> : t("queue.noReason")}</span> },
     { id: "starts", header: t("queue.starts"), align: "right", cell: (item) => (item.estimated_start_at ? <Until at={item.estimated_start_at} /> : <span className="dim" title={t("queue.noEstimateHint")}>{t("queue.noEstimate")}</span>) },
     { id: "slots", header: t("queue.asks"), cell: (item) => <span className={uiCss["tight"]}>{t(item.min_slots < item.num_slots ? "queue.elastic" : "queue.slots", { min: item.min_slots, count: item.num_slots, type: item.slot_type, pool: item.pool })}</span> },
     {

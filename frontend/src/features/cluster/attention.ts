@@ -1,14 +1,17 @@
 /** What needs a person, from what the overview already knows. Pure. */
 import type { Cluster, Experiment, Node } from "../../api/queries";
+import type { Part } from "../../i18n/server";
 import { parseAt } from "../../lib/time";
 
 export interface Attention {
   key: string;
-  kind: "failed" | "node" | "health" | "version" | "wait" | "diverged";
+  kind: "failed" | "node" | "health" | "version" | "wait" | "diverged" | "impossible" | "moreImpossible";
   tone: "bad" | "warn";
   to: string;
   name: string;
   detail: string;
+  /** Of the detail, for other languages. */
+  parts?: readonly Part[];
   at: string | null;
 }
 
@@ -35,6 +38,11 @@ export function attention(cluster: Cluster | undefined, nodes: readonly Node[], 
       out.push({ key: `d${experiment.id}`, kind: "diverged", tone: "bad", to, name: experiment.name, detail: experiment.non_finite_metric, at: null });
     }
   }
+  for (const trial of cluster?.impossible ?? []) {
+    out.push({ key: `i${trial.trial_id}`, kind: "impossible", tone: "warn", to: `/trials/${trial.trial_id}`, name: trial.experiment_name, detail: trial.pending_reason, parts: trial.pending_parts, at: trial.waiting_since });
+  }
+  const more = (cluster?.num_impossible ?? 0) - (cluster?.impossible.length ?? 0);
+  if (more > 0) out.push({ key: "impossible", kind: "moreImpossible", tone: "warn", to: "/queue", name: String(more), detail: "", at: null });
   const oldest = parseAt(cluster?.oldest_queued_at);
   if (oldest !== null && now - oldest > LONG_WAIT_MS) {
     out.push({ key: "queue", kind: "wait", tone: "warn", to: "/queue", name: "", detail: "", at: cluster?.oldest_queued_at ?? null });

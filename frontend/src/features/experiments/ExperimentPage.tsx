@@ -10,18 +10,19 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import { useLiveQueries } from "../../api/liveHooks";
-import { experiment, type ExperimentDetail, experimentEvents, me } from "../../api/queries";
+import { experiment, type ExperimentDetail, experimentEvents, firstWaiting, me } from "../../api/queries";
 import { Code, KeyValues, Meter, Notice, PageHead, Section, Stats } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { Events } from "../../components/Events";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
-import { Said } from "../../components/Said";
+import { Reason, Said } from "../../components/Said";
 import { StateBadge, stateWord } from "../../components/StateBadge";
 import { Tabs } from "../../components/Tabs";
 import { Ago, Elapsed, Stamp } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import { mayChange } from "../../lib/access";
 import * as format from "../../lib/format";
+import { shownState, slotsText } from "../../lib/held";
 import { ScalingSection } from "../scaling/ScalingSection";
 import { BudgetSection } from "./BudgetSection";
 import { CheckpointsTab } from "./CheckpointsPage";
@@ -51,7 +52,7 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
     <>
       <PageHead
         title={data.name}
-        badge={<StateBadge state={data.state} />}
+        badge={<StateBadge state={shownState(data)} />}
         actions={<ExperimentActions experiment={data} />}
         sub={
           <>
@@ -72,6 +73,12 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
         }
       />
       {data.state === "FAILED" ? <Notice tone="bad" title={<Said kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} />} /> : data.reason && (data.state !== "RUNNING" || data.desired !== "run") && data.state !== "COMPLETED" ? <Notice><Said kind="terminations" code={data.termination} text={data.reason} /></Notice> : null}
+      {data.notices.map((notice) => (
+        <Notice key={notice.text} tone="warn">
+          <span data-testid="notice"><Reason text={notice.text} parts={notice.parts} /></span>
+        </Notice>
+      ))}
+      <Waits experiment={data} />
       <Tabs active={tab} label={data.name} tabs={tabs.map((name) => ({ id: name, label: t(`experiment.tab.${name}`) }))} />
       <ErrorBoundary resetKey={tab}>
         {tab === "overview" ? <OverviewTab experiment={data} /> : null}
@@ -86,6 +93,19 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
   );
 }
 
+/** Why nothing of it runs: the reason of the first trial that waits for slots. */
+function Waits({ experiment: data }: { experiment: ExperimentDetail }) {
+  const { t } = useTranslation();
+  const waits = (data.state === "QUEUED" || shownState(data) === "WAITING") && (data.num_trials_by_state["QUEUED"] ?? 0) > 0;
+  const first = useQuery({ ...firstWaiting(data.id), enabled: waits }).data;
+  if (!waits || !first?.pending_reason) return null;
+  return (
+    <Notice tone={first.is_impossible ? "warn" : "run"} title={t(first.is_impossible ? "trial.impossible" : "trial.pending")}>
+      <span data-testid="waits"><Reason text={first.pending_reason} parts={first.pending_parts} /></span>
+    </Notice>
+  );
+}
+
 function OverviewTab({ experiment: data }: { experiment: ExperimentDetail }) {
   const { t } = useTranslation();
   const byState = Object.entries(data.num_trials_by_state).filter(([, n]) => n > 0);
@@ -96,7 +116,7 @@ function OverviewTab({ experiment: data }: { experiment: ExperimentDetail }) {
           { testId: "stat-progress", label: t("experiments.progress"), value: format.pct(data.progress), note: <Meter value={data.progress} text=" " label={t("experiments.progress")} tone={data.state === "COMPLETED" ? "ok" : data.state === "FAILED" ? "bad" : "run"} /> },
           { testId: "stat-trials", label: t("experiments.trials"), value: <>{data.num_trials}{data.num_trials_planned === null ? null : <small> / {data.num_trials_planned}</small>}</>, note: byState.map(([state, n]) => `${n} ${stateWord(t, state)}`).join(" · ") },
           { testId: "stat-best", label: data.metric_name ? t("experiment.best", { metric: data.metric_name }) : t("experiments.best"), value: format.num(data.best_metric), note: data.best_trial_id === null ? "" : <Link to="/trials/$trialId" params={{ trialId: String(data.best_trial_id) }}>{t("experiment.bestTrial")}</Link> },
-          { testId: "stat-elapsed", label: t("experiments.elapsed"), value: <Elapsed start={data.started_at ?? data.created_at} end={data.ended_at} />, note: data.started_at ? null : t("trial.waiting") },
+          { testId: "stat-elapsed", label: t(data.started_at ? "experiments.elapsed" : data.ended_at ? "experiment.neverRan" : "experiment.waitingFor"), value: <Elapsed start={data.started_at ?? data.created_at} end={data.ended_at} /> },
         ]}
       />
       <div className={uiCss["cols"]}>
@@ -116,7 +136,7 @@ function OverviewTab({ experiment: data }: { experiment: ExperimentDetail }) {
           <Section title={t("experiment.resources")}>
             <KeyValues
               items={[
-                [t("experiments.slots"), `${data.slots_per_trial} × ${data.slot_type}`],
+                [t("experiments.slots"), slotsText(t, data)],
                 [t("nodes.pool"), data.pool],
                 [t("queue.priority"), String(data.priority)],
                 [t("experiments.searcher"), t(`searcher.${data.searcher}` as "searcher.asha", { defaultValue: data.searcher })],

@@ -18,6 +18,7 @@ import { Ago, Elapsed } from "../../components/Time";
 import { LinkButton } from "../../components/LinkButton";
 import { mayChange } from "../../lib/access";
 import * as format from "../../lib/format";
+import { shownState, slotsText } from "../../lib/held";
 import { parseLabels } from "./bulk";
 import css from "./table.module.css";
 import { labelText } from "./tableColumns";
@@ -69,7 +70,7 @@ function PeekBody({ data, onClose }: { data: ExperimentDetail; onClose: () => vo
       ) : (
         <>
           <Group gap={8} mb={10}>
-            <StateBadge state={data.state} />
+            <StateBadge state={shownState(data)} />
             <span className="dim num">#{data.id}</span>
             {data.only_trial_id ? (
               <LinkButton to="/trials/$trialId" params={{ trialId: String(data.only_trial_id) }} size="compact-xs" variant="default">
@@ -86,7 +87,7 @@ function PeekBody({ data, onClose }: { data: ExperimentDetail; onClose: () => vo
             items={[
               [t("experiments.progress"), <Meter key="p" value={data.progress} label={t("experiments.progress")} tone={data.state === "COMPLETED" ? "ok" : data.state === "FAILED" ? "bad" : "run"} />],
               [t("experiments.best"), data.best_metric === null ? format.MISSING : `${format.num(data.best_metric)} ${data.metric_name ?? ""}`],
-              [t("experiments.slots"), `${data.slots_per_trial} ${data.slot_type}`],
+              [t("experiments.slots"), slotsText(t, data)],
               [t("experiments.project"), data.project],
               [t("experiments.owner"), data.owner ?? format.MISSING],
               [t("experiments.elapsed"), <Elapsed key="e" start={data.started_at} end={data.ended_at} />],

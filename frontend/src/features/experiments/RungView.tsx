@@ -14,7 +14,7 @@ import { Notice } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import * as format from "../../lib/format";
 import { lengthText } from "../../lib/lengthText";
-import { layoutRungs, type RungDot } from "./rungs";
+import { fateOf, layoutRungs, type RungDot } from "./rungs";
 import css from "./search.module.css";
 
 /** Successive halving made visible: who went on at each rung, who stopped, and where the line was. */
@@ -31,6 +31,7 @@ export function RungView({ search: all }: { search: Search }) {
   const unit = search.unit ?? "";
   const go = (id: number): void => void navigate({ to: "/trials/$trialId", params: { trialId: String(id) } });
   const nonFinite = layout.columns.reduce((sum, column) => sum + column.nonFinite, 0);
+  const outran = search.rungs.reduce((sum, rung) => sum + rung.num_outran, 0);
   const fullest = Math.max(0, ...search.rungs.map((rung) => rung.num_trials));
   const shown = Math.max(0, ...search.rungs.map((rung) => rung.trials.length));
   return (
@@ -47,6 +48,7 @@ export function RungView({ search: all }: { search: Search }) {
           data={brackets.map((no) => ({ value: String(no), label: t("search.bracketNo", { no: no + 1, count: all.rungs.filter((rung) => rung.bracket === no).length }) }))}
         />
       ) : null}
+      {outran > 0 ? <p className="dim" data-testid="outran">{t("search.outranAll", { count: outran })}</p> : null}
       <Switch label={t("chart.asTable")} checked={table} onChange={(e) => setTable(e.currentTarget.checked)} mb="xs" />
       {nonFinite > 0 ? <Notice tone="warn" title={t("search.nonFinite", { count: nonFinite })} /> : null}
       {table ? (
@@ -61,7 +63,7 @@ export function RungView({ search: all }: { search: Search }) {
             { id: "trial", header: t("trials.trial"), align: "right", cell: (row) => row.trial.trial_no },
             { id: "metric", header: search.metric_name ?? t("experiment.metric"), align: "right", cell: (row) => format.num(row.trial.metric) },
             { id: "cutoff", header: t("search.cutoff"), align: "right", cell: (row) => format.num(row.rung.cutoff) },
-            { id: "fate", header: t("search.fate"), cell: (row) => t(row.trial.promoted ? "search.promoted" : row.trial.stopped ? "search.stopped" : row.rung === search.rungs.at(-1) ? "search.finished" : "search.waiting") },
+            { id: "fate", header: t("search.fate"), cell: (row) => t(`search.${fateOf(row.trial, row.rung === search.rungs.at(-1))}`) },
           ]}
         />
       ) : (
@@ -122,7 +124,7 @@ export function RungView({ search: all }: { search: Search }) {
         </div>
       )}
       <div className={css["key"]}>
-        {(["promoted", "stopped", "waiting", "finished"] as const).map((fate) => (
+        {(["promoted", "stopped", ...(outran > 0 ? (["outran"] as const) : []), "waiting", "finished"] as const).map((fate) => (
           <span key={fate}>
             <svg width="14" height="14" aria-hidden>
               <Mark fate={fate} x={7} y={7} on={false} />
@@ -147,6 +149,7 @@ function Mark({ fate, x, y, on }: { fate: RungDot["fate"]; x: number; y: number;
   const r = on ? 6 : 4.5;
   if (fate === "promoted") return <circle cx={x} cy={y} r={r} fill="var(--series-0)" stroke="var(--bg)" strokeWidth={1} />;
   if (fate === "stopped") return <circle cx={x} cy={y} r={r - 0.5} fill="var(--bg)" stroke="var(--text-3)" strokeWidth={1.5} />;
+  if (fate === "outran") return <path d={`M${x - r} ${y + r - 1}h${2 * r}L${x} ${y - r}z`} fill="var(--bg)" stroke="var(--warn)" strokeWidth={1.5} />;
   if (fate === "finished") return <rect x={x - r + 0.5} y={y - r + 0.5} width={2 * r - 1} height={2 * r - 1} fill="var(--ok)" stroke="var(--bg)" strokeWidth={1} />;
   return <rect x={x - r + 1} y={y - r + 1} width={2 * r - 2} height={2 * r - 2} transform={`rotate(45 ${x} ${y})`} fill="var(--series-1)" stroke="var(--bg)" strokeWidth={1} />;
 }

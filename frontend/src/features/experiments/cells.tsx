@@ -10,6 +10,7 @@ import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import * as format from "../../lib/format";
+import { shownState, slotsText } from "../../lib/held";
 import css from "./table.module.css";
 import { isBuiltIn, labelText, valueLabel } from "./tableColumns";
 
@@ -46,7 +47,7 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
     case "name":
       return item.name;
     case "state":
-      return <span title={item.reason}><StateBadge state={item.state} /></span>;
+      return <span title={item.reason}><StateBadge state={shownState(item)} /></span>;
     case "labels":
       return (
         <span className={css["tags"]}>
@@ -82,7 +83,7 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
     case "progress":
       return <Meter value={item.progress} tone={item.state === "COMPLETED" ? "ok" : item.state === "FAILED" ? "bad" : "run"} label={t("experiments.progress")} />;
     case "slots":
-      return `${item.slots_per_trial} ${item.slot_type}`;
+      return slotsText(t, item);
     case "project":
       return (
         <button type="button" className={uiCss["sort"]} onClick={() => narrow.onProject(item.project)} title={t("experiments.onlyProject", { project: item.project })}>

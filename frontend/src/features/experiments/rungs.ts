@@ -2,12 +2,18 @@
 import type { Search } from "../../api/queries";
 import { fromWire } from "../../lib/format";
 
+export type Fate = "promoted" | "stopped" | "outran" | "waiting" | "finished";
+
+/** What became of a trial at a rung. */
+export const fateOf = (trial: Search["rungs"][number]["trials"][number], isLast: boolean): Fate =>
+  trial.promoted ? "promoted" : trial.outran ? "outran" : trial.stopped ? "stopped" : isLast ? "finished" : "waiting";
+
 export interface RungDot {
   trialId: number;
   trialNo: number;
   rung: number;
   value: number;
-  fate: "promoted" | "stopped" | "waiting" | "finished";
+  fate: Fate;
   x: number;
   y: number;
 }
@@ -115,7 +121,7 @@ export function layoutRungs(search: Search, minWidth = 640, height = 320): RungL
           trialNo: trial.trial_no,
           rung: i,
           value: v,
-          fate: trial.promoted ? "promoted" : trial.stopped ? "stopped" : i === search.rungs.length - 1 ? "finished" : "waiting",
+          fate: fateOf(trial, i === search.rungs.length - 1),
           x: x + step / 2 + lane * Math.min(70, step * 0.5),
           y: y(v),
         });

@@ -255,7 +255,7 @@ function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; er
             </Section>
           ) : null}
           <div data-testid="fits">
-            <Notice tone={preview.fits_now ? "ok" : "warn"} title={t(preview.fits_now ? "submit.fits" : "submit.waits")}>
+            <Notice tone={preview.fits_now ? "ok" : preview.is_impossible ? "warn" : "run"} title={t(preview.fits_now ? "submit.fits" : preview.is_impossible ? "submit.impossible" : "submit.waits")}>
               <Reason text={preview.fit_reason} parts={preview.fit_parts} />
             </Notice>
           </div>
@@ -267,6 +267,8 @@ function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; er
                 ...(preview.rungs.length > 0
                   ? ([[t("search.rungs"), <RungPlan key="rungs" rungs={preview.rungs} unit={rungUnit(preview.config)} />]] as [string, React.ReactNode][])
                   : []),
+                ...(preview.perturbed.length > 0 ? ([[t("submit.perturbed"), preview.perturbed.join(", ")]] as [string, React.ReactNode][]) : []),
+                ...(preview.copied.length > 0 ? ([[t("submit.copied"), preview.copied.join(", ")]] as [string, React.ReactNode][]) : []),
                 ...(preview.search_cost ? costRows(t, preview.search_cost) : []),
               ]}
             />

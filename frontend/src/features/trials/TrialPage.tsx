@@ -61,6 +61,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
   const [sending, setSending] = useState(false);
   const tab = TABS.find((name) => name === search.tab) ?? "metrics";
   const done = isTerminal(data.state);
+  const held = data.num_slots_held;
   const alone = data.searcher === "single";
   // Paused by its search, not by somebody with the whole experiment: it waits at a rung.
   const mayWait = data.state === "PAUSED" && data.desired === "pause" && WITH_RUNGS.has(data.searcher) && whole.data?.desired === "run";
@@ -103,7 +104,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
               </Link>
             </span>
             {alone && whole.data ? <Origin experiment={whole.data} /> : null}
-            <span>{t("trial.slots", { count: data.num_slots })}</span>
+            <span>{held > 0 && held !== data.num_slots ? t("trial.slotsHeld", { held, count: data.num_slots }) : t("trial.slots", { count: data.num_slots })}</span>
             <span>
               {data.started_at ? (
                 <>
@@ -181,7 +182,7 @@ function Why({ trial: data }: { trial: TrialDetail }) {
       </Notice>
     );
   }
-  if (data.state === "QUEUED" && data.pending_reason) return <Notice title={t("trial.pending")}><Reason text={data.pending_reason} parts={data.pending_parts} /></Notice>;
+  if (data.state === "QUEUED" && data.pending_reason) return <Notice tone={data.is_impossible ? "warn" : "run"} title={t(data.is_impossible ? "trial.impossible" : "trial.pending")}><Reason text={data.pending_reason} parts={data.pending_parts} /></Notice>;
   const diverged = Object.entries(data.summary).find(([name, entry]) => name.endsWith("loss") && typeof entry.last === "string");
   if ((data.state === "RUNNING" || data.state === "COMPLETED") && diverged) {
     const [name, entry] = diverged;

@@ -31,6 +31,8 @@ export const experiments = {
     ref: "Experiment #{{id}}",
     tab: { overview: "Overview", trials: "Trials", search: "Search", logs: "Logs", checkpoints: "Checkpoints", config: "Config", events: "Events" },
     best: "Best {{metric}}",
+    waitingFor: "Waiting for",
+    neverRan: "Never ran, ended after",
     bestTrial: "Best trial",
     theTrial: "Trial",
     metric: "Metric",

@@ -34,6 +34,8 @@ export const overview = {
     node: "Node {{name}} is not heard.",
     health: "Node {{name}} is not healthy.",
     version: "Node {{name}} runs another version.",
+    impossible: "{{name}} cannot start on the present nodes:",
+    moreImpossible: "{{name}} more experiments cannot start on the present nodes.",
     wait: "A trial has been queued for more than 30 minutes.",
     diverged: "{{name}} reports a value that is not finite:",
   },

@@ -4,6 +4,7 @@ export const states = {
     DRAFT: "Draft",
     QUEUED: "Queued",
     PLANNED: "Planned",
+    WAITING: "Waiting",
     PREPARING: "Preparing",
     STARTING: "Starting",
     RUNNING: "Running",
@@ -25,6 +26,7 @@ export const states = {
     RECONCILING: "Reconciling",
     REMOVED: "Removed",
   },
+  held: { of: "{{held}} of {{asked}} {{type}}", ofSearch: "{{held}} {{type}} ({{asked}} each)" },
   flag: { STALLED: "Stalled", DEGRADED: "Degraded", UNREACHABLE: "Unreachable" },
   searcher: { single: "Single trial", grid: "Grid", random: "Random", asha: "ASHA", hyperband: "Hyperband", median: "Median stopping", pbt: "Population" },
 } as const;

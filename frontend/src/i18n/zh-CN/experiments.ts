@@ -31,6 +31,8 @@ export const experiments: Same<typeof english> = {
     ref: "实验 #{{id}}",
     tab: { overview: "概览", trials: "试验", search: "搜索", logs: "日志", checkpoints: "检查点", config: "配置", events: "事件" },
     best: "最佳 {{metric}}",
+    waitingFor: "已等待",
+    neverRan: "未运行，结束于提交后",
     bestTrial: "最佳试验",
     theTrial: "试验",
     metric: "指标",

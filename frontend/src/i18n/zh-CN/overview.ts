@@ -34,6 +34,8 @@ export const overview: Same<typeof english> = {
     node: "收不到节点 {{name}} 的心跳。",
     health: "节点 {{name}} 不健康。",
     version: "节点 {{name}} 的版本不同。",
+    impossible: "{{name}} 在现有节点上无法启动：",
+    moreImpossible: "另有 {{name}} 个实验在现有节点上无法启动。",
     wait: "有试验已排队超过 30 分钟。",
     diverged: "{{name}} 上报了非有限的值：",
   },

@@ -6,6 +6,7 @@ export const states: Same<typeof english> = {
     DRAFT: "草稿",
     QUEUED: "排队中",
     PLANNED: "已计划",
+    WAITING: "等待中",
     PREPARING: "准备中",
     STARTING: "启动中",
     RUNNING: "运行中",
@@ -27,6 +28,7 @@ export const states: Same<typeof english> = {
     RECONCILING: "核对中",
     REMOVED: "已移除",
   },
+  held: { of: "{{held}} / {{asked}} {{type}}", ofSearch: "{{held}} {{type}}（每个 {{asked}}）" },
   flag: { STALLED: "停滞", DEGRADED: "降级", UNREACHABLE: "不可达" },
   searcher: { single: "单个试验", grid: "网格搜索", random: "随机搜索", asha: "ASHA 搜索", hyperband: "Hyperband 搜索", median: "中位数停止", pbt: "种群训练" },
 };
