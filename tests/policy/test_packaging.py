@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -13,6 +17,7 @@ import pytest
 import muster
 
 ROOT = Path(__file__).resolve().parents[2]
+DASHBOARD = "muster_server/static/index.html"
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +32,66 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     )
     (path,) = folder.glob("*.whl")
     return zipfile.ZipFile(path)
+
+
+def build(tree: Path, target: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)],
+        cwd=tree,
+        env={**os.environ, **env},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+
+
+@pytest.fixture
+def unbuilt(tmp_path: Path) -> Path:
+    """A checkout without a dashboard, whose packages are there."""
+    tree = tmp_path / "tree"
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\0")  # fmt: skip
+    for name in filter(None, tracked):
+        if (ROOT / name).is_file() and not name.startswith(("docs/", "tests/", "bench/")):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+    (tree / "frontend/node_modules").symlink_to(ROOT / "frontend/node_modules")
+    return tree
+
+
+def test_without_node_it_fails_in_a_sentence_and_an_editable_install_does_not(
+    unbuilt: Path, tmp_path: Path
+) -> None:
+    for target in ("wheel", "sdist"):
+        failed = build(unbuilt, target, tmp_path, PATH="/nowhere")
+        assert failed.returncode == 1
+        assert "The dashboard is not built" in failed.stderr
+        assert "npm run build" in failed.stderr
+        assert "Traceback" not in failed.stderr
+    assert build(unbuilt, "wheel:editable", tmp_path, PATH="/nowhere").returncode == 0
+    (path,) = tmp_path.glob("*.whl")
+    assert DASHBOARD not in zipfile.ZipFile(path).namelist()
+
+
+def test_an_sdist_builds_the_dashboard_and_a_wheel_is_made_from_it_without_node(
+    unbuilt: Path, tmp_path: Path
+) -> None:
+    made = build(unbuilt, "sdist", tmp_path)
+    assert made.returncode == 0, made.stderr
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        file.extractall(tmp_path, filter="data")
+    tree = archive.with_name(archive.name.removesuffix(".tar.gz"))
+    assert not (tree / "frontend/node_modules").exists()
+    made = build(tree, "wheel", tmp_path, PATH="/nowhere")
+    assert made.returncode == 0, made.stderr
+    (path,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(path).namelist()
+    assert DASHBOARD in names
+    assert any(re.fullmatch(r"muster_server/static/assets/.*\.js", name) for name in names)
 
 
 def test_its_top_level_is_our_three_packages(wheel: zipfile.ZipFile) -> None:
@@ -63,9 +128,8 @@ def test_the_migrations_are_in_it(wheel: zipfile.ZipFile) -> None:
     )
 
 
-def test_the_dashboard_is_in_it_when_it_was_built(wheel: zipfile.ZipFile) -> None:
-    built = (ROOT / "server/muster_server/static/index.html").exists()
-    assert ("muster_server/static/index.html" in wheel.namelist()) == built
+def test_the_dashboard_is_in_it(wheel: zipfile.ZipFile) -> None:
+    assert DASHBOARD in wheel.namelist()
 
 
 def test_no_tests_caches_or_local_files_are_in_it(wheel: zipfile.ZipFile) -> None:

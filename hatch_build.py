@@ -1,0 +1,55 @@
+"""Builds the dashboard into a wheel or an sdist when it is not there yet.
+
+Hatch runs this hook. An editable install needs no dashboard: `scripts/bootstrap.py`, or
+`npm run build`, makes it in place later.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+INDEX = Path("server/muster_server/static/index.html")
+BUILD_IT = "cd frontend && npm ci && npm run build"
+
+
+class DashboardHook(BuildHookInterface):  # type: ignore[type-arg]
+    PLUGIN_NAME = "dashboard"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Ends the build with a sentence where the dashboard is missing and cannot be built."""
+        root = Path(self.root)
+        if version == "editable" or (root / INDEX).exists():
+            return
+        npm = shutil.which("npm")
+        frontend = root / "frontend"
+        if npm is None or not (frontend / "package-lock.json").exists():
+            self.app.abort(
+                f"The dashboard is not built: there is no {INDEX}, and no npm to build it with. "
+                f"Install Node.js 22.22 or later and build again, or run `{BUILD_IT}` first. "
+                "HATCH_BUILD_NO_HOOKS=true leaves the dashboard out on purpose."
+            )
+        steps = [["run", "build"]]
+        if not (frontend / "node_modules").is_dir():
+            steps.insert(0, ["ci", "--no-audit", "--no-fund"])
+        for step in steps:
+            done = subprocess.run(
+                [str(npm), *step],
+                cwd=frontend,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            if done.returncode != 0:
+                last = "\n".join(done.stdout.splitlines()[-20:])
+                self.app.abort(
+                    f"The dashboard cannot be built: `npm {' '.join(step)}` ended with "
+                    f"{done.returncode}.\n{last}"
+                )
+        if not (root / INDEX).exists():
+            self.app.abort(f"`npm run build` has not written {INDEX}.")
