@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from muster_agent.settings import AgentSettings
+from muster_server.app import create_app
 from muster_server.security.stack_secrets import init_stack_secrets
 from muster_server.settings import Settings
 
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 DOCKERFILES = [ROOT / "server/Dockerfile", ROOT / "agent/Dockerfile"]
+PROXY = (ROOT / "server/haproxy.cfg").read_text()
 OURS = sorted(name for name, service in SERVICES.items() if "build" in service)
 
 
@@ -63,12 +65,14 @@ def test_every_variable_is_a_setting(name: str) -> None:
 
 def test_published_port_is_the_one_the_server_listens_on() -> None:
     port = Settings.model_fields["port"].default
-    (published,) = SERVICES["server"]["ports"]
+    (published,) = SERVICES["proxy"]["ports"]
     assert published.endswith(f":{port}")
     assert published.startswith("${MUSTER_BIND:-127.0.0.1}:")
     dockerfile = (ROOT / "server/Dockerfile").read_text()
     assert f"EXPOSE {port}" in dockerfile
     assert f"MUSTER_PORT={port}" in dockerfile
+    assert f"bind :{port}\n" in PROXY
+    assert f" server:{port} " in PROXY
     for name in ("agent-1", "agent-2"):
         url = SERVICES[name]["environment"]["MUSTER_AGENT_SERVER_URL"]
         assert url == f"http://server:{port}"
@@ -100,7 +104,48 @@ def test_training_code_cannot_reach_the_database_or_redis() -> None:
     data_stores = {n for s in ("postgres", "redis") for n in SERVICES[s]["networks"]}
     for name in ("agent-1", "agent-2"):
         assert not data_stores & set(SERVICES[name]["networks"])
-    assert all("ports" not in SERVICES[name] for name in SERVICES if name != "server")
+    assert not data_stores & set(SERVICES["proxy"]["networks"])
+    assert all("ports" not in SERVICES[name] for name in SERVICES if name != "proxy")
+
+
+@pytest.mark.parametrize("name", ["server", "controller", "worker"])
+def test_what_may_be_scaled_has_nothing_there_is_only_one_of(name: str) -> None:
+    """Neither a port of the host nor a name: `--scale` would fail with the second."""
+    assert not {"ports", "container_name", "hostname"} & set(SERVICES[name])
+    assert set(SERVICES["proxy"]["networks"]) & set(SERVICES["server"]["networks"])
+
+
+def test_the_proxy_asks_the_servers_docker_knows() -> None:
+    (config,) = SERVICES["proxy"]["configs"]
+    assert COMPOSE["configs"][config["source"]]["file"] == "server/haproxy.cfg"
+    assert re.search(r"server-template \S+ \d+ server:\d+ .*check .*resolvers docker", PROXY)
+    assert "nameserver dns 127.0.0.11:53" in PROXY
+    (path,) = re.findall(r"^ +http-check send .* uri (\S+)", PROXY, re.MULTILINE)
+    assert any(o.path == path for o in create_app(Settings(_env_file=None)).state.operations)
+
+
+def test_everything_gets_the_same_patience_and_writes_bounded_logs() -> None:
+    checks = {
+        n: dict(SERVICES[n]["healthcheck"]) for n in ("server", "controller", "worker", "proxy")
+    }
+    patience = [{k: v for k, v in check.items() if k != "test"} for check in checks.values()]
+    assert all(p == patience[0] for p in patience)
+    assert patience[0]["retries"] >= 30
+    for name, service in SERVICES.items():
+        assert service["logging"]["options"] == {"max-size": "10m", "max-file": "5"}, name
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda p: p.parent.name)
+def test_dependencies_are_installed_before_the_source_is_there(dockerfile: Path) -> None:
+    """Else each change of the source installs them all anew."""
+    text = dockerfile.read_text()
+    installs = text.index("pip install -r /tmp/requirements.txt")
+    (extras,) = re.findall(r'^RUN pip install "\.\[([a-z0-9,]+)\]"', text, re.MULTILINE)
+    for extra in extras.split(","):
+        assert f"*extras['{extra}']" in text[:installs]
+    copied = re.findall(r"^COPY (?!frontend)(?!--from)(.+)$", text[:installs], re.MULTILINE)
+    assert copied == ["pyproject.toml ./"]
+    assert text.index("COPY server/") > installs
 
 
 @pytest.mark.parametrize(
@@ -160,7 +205,7 @@ def test_dockerfile_copies_what_exists_and_drops_root(path: Path) -> None:
 
 
 def test_every_long_running_service_of_ours_restarts_and_data_stores_are_checked() -> None:
-    for name in ("server", "controller", "worker", "agent-1", "agent-2"):
+    for name in ("server", "proxy", "controller", "worker", "agent-1", "agent-2"):
         assert SERVICES[name]["restart"] == "unless-stopped"
-    for name in ("server", "postgres", "redis"):
+    for name in ("server", "proxy", "postgres", "redis"):
         assert "healthcheck" in SERVICES[name]
