@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from muster import lifeline
 from muster_server import clock, longlived
+from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
 from muster_server.db.leases import Lease, LeaseLost, acquire, holder_of, release, stamp
 from muster_server.domain.lifecycle import LifecyclePolicy
@@ -161,8 +162,11 @@ class Controller:
 
     def _retain(self, now: dt.datetime) -> None:
         if self._retained_at is None or now - self._retained_at >= RETENTION_EVERY:
-            with self.database.transaction() as session:
-                delete_expired(session, now)
+            delete_all(
+                self.database,
+                lambda session, limit: delete_expired(session, now, limit),
+                budget_s=CLEAR_S,
+            )
             self._retained_at = now
 
 

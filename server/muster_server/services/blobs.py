@@ -12,6 +12,7 @@ from sqlalchemy import delete, exists, select
 from sqlalchemy.orm import Session
 
 from muster.archive import Member, RefusedArchive, check_archive
+from muster_server.db.deleting import ROWS_FIRST
 from muster_server.db.engine import Database
 from muster_server.db.models import BlobChunkRow, BlobRow, ExperimentRow
 from muster_server.db.queries.metrics import insert_or_ignore
@@ -78,20 +79,26 @@ def check_bundle(body: IO[bytes]) -> list[Member]:
         raise _REFUSALS[error.kind](error) from None
 
 
-def delete_unused(session: Session, now: dt.datetime, *, limit: int = 20) -> int:
-    """Delete bundles that are older than UNUSED_DAYS and that no experiment refers to."""
-    old = session.scalars(
+def delete_unused(session: Session, now: dt.datetime, limit: int = ROWS_FIRST) -> int:
+    """Delete a bundle that is older than UNUSED_DAYS and that no experiment refers to; the rows
+    deleted.
+
+    It is deleted whole, so that one that is submitted again meanwhile is there or is not: some
+    hundred pieces at most.
+    """
+    old = session.scalar(
         select(BlobRow.sha256)
         .where(
             BlobRow.created_at < now - dt.timedelta(days=UNUSED_DAYS),
             ~exists().where(ExperimentRow.blob_sha256 == BlobRow.sha256),
         )
-        .limit(limit)
-    ).all()
-    if old:
-        session.execute(delete(BlobChunkRow).where(BlobChunkRow.sha256.in_(old)))
-        session.execute(delete(BlobRow).where(BlobRow.sha256.in_(old)))
-    return len(old)
+        .limit(1)
+    )
+    if old is None:
+        return 0
+    session.execute(delete(BlobChunkRow).where(BlobChunkRow.sha256 == old))
+    session.execute(delete(BlobRow).where(BlobRow.sha256 == old))
+    return 1
 
 
 class Upload:

@@ -17,10 +17,19 @@ from typing import Any
 from sqlalchemy import Select, delete, func, select
 from sqlalchemy.orm import Session, aliased
 
+from muster_server.db.deleting import (
+    DATA_WEIGHT,
+    PIECE_WEIGHT,
+    ROWS_FIRST,
+    ROWS_LEAST,
+    ROWS_MAX,
+    Deleter,
+)
 from muster_server.db.engine import Database, touch
 from muster_server.db.models import (
     AllocationRow,
     AttemptRow,
+    Base,
     BlobRow,
     BudgetAlertRow,
     CheckpointRow,
@@ -35,8 +44,13 @@ from muster_server.db.models import (
     MetricSeriesRow,
     MetricSpanRow,
     NodeRow,
+    ProfilePieceRow,
+    ProfileRow,
+    SearchEventRow,
     TrialRow,
+    WorkerRow,
 )
+from muster_server.db.pace import Pace, paced
 from muster_server.domain.states import TERMINAL_TRIAL
 from muster_server.errors import Conflict, MusterError
 from muster_server.schemas.operations import (
@@ -53,6 +67,7 @@ from .operations import Caller, note, require_ended
 from .ownership import require_charge
 
 TRIALS_PER_PIECE = 50
+SERIES_AT_ONCE = 256
 INLINE_S = 2.0
 """How long the request that deletes clears away by itself before it leaves the rest."""
 
@@ -331,22 +346,24 @@ def clear(database: Database, *, only: int | None = None, for_s: float = INLINE_
         wanted = wanted.where(ExperimentRow.id == only)
     wanted = wanted.order_by(ExperimentRow.id).limit(1)
     deadline = time.monotonic() + for_s
+    pace = Pace(ROWS_MAX, first=ROWS_FIRST, least=ROWS_LEAST)
     while True:
         with database.read() as session:
             if session.scalar(wanted) is None:
                 return True
-        with database.transaction() as session:
+        with paced(database, pace) as session:
             # One that another process is at, at this moment, is left to it.
             experiment_id = session.scalar(wanted.with_for_update(skip_locked=True))
             if experiment_id is None:
                 return False
-            _clear_piece(session, experiment_id)
+            _clear_piece(session, experiment_id, pace.size)
         if time.monotonic() > deadline:
             return False
 
 
-def _clear_piece(session: Session, experiment_id: int) -> None:
-    """Some trials with all they recorded, or, when there are none, the experiment itself."""
+def _clear_piece(session: Session, experiment_id: int, limit: int) -> None:
+    """Some rows of what some trials recorded, then the trials, and when there are none, the
+    experiment itself."""
     trials = list(
         session.scalars(
             select(TrialRow.id)
@@ -355,19 +372,56 @@ def _clear_piece(session: Session, experiment_id: int) -> None:
             .limit(TRIALS_PER_PIECE)
         )
     )
-    if not trials:
-        session.execute(delete(EventRow).where(EventRow.experiment_id == experiment_id))
-        session.execute(
-            delete(BudgetAlertRow).where(BudgetAlertRow.subject == f"experiment:{experiment_id}")
-        )
+    deleter = Deleter(session, limit)
+    if trials:
+        if _delete_series(session, deleter, trials):
+            all(deleter.delete(row, where, weight=w) for row, where, w in _rows_of(trials))
+        return
+    if (
+        deleter.delete(EventRow, EventRow.experiment_id == experiment_id)
+        and deleter.delete(SearchEventRow, SearchEventRow.experiment_id == experiment_id)
+        and deleter.delete(BudgetAlertRow, BudgetAlertRow.subject == f"experiment:{experiment_id}")
+    ):
         session.execute(delete(ExperimentRow).where(ExperimentRow.id == experiment_id))
         touch(session, "experiments", f"experiment:{experiment_id}")
-        return
-    # Metric batches have no foreign key; the others would cascade, in one long statement.
-    for row in (MetricBatchRow, MetricSeriesRow, LogStreamRow, CheckpointRow, AttemptRow, EventRow):
-        session.execute(
-            delete(row).where(row.trial_id.in_(trials)).execution_options(synchronize_session=False)
-        )
-    session.execute(
-        delete(TrialRow).where(TrialRow.id.in_(trials)).execution_options(synchronize_session=False)
+
+
+def _delete_series(session: Session, deleter: Deleter, trials: Sequence[int]) -> bool:
+    """Delete series with their points, some at a time: looking for blocks of all of them would take
+    as long for the last block as for the first. False: some are left."""
+    some = (
+        select(MetricSeriesRow.id).where(MetricSeriesRow.trial_id.in_(trials)).limit(SERIES_AT_ONCE)
     )
+    while ids := session.scalars(some).all():
+        if not (
+            deleter.delete(MetricSpanRow, MetricSpanRow.series_id.in_(ids), weight=DATA_WEIGHT)
+            and deleter.delete(
+                MetricBlockRow, MetricBlockRow.series_id.in_(ids), weight=DATA_WEIGHT
+            )
+            and deleter.delete(MetricSeriesRow, MetricSeriesRow.id.in_(ids))
+        ):
+            return False
+    return True
+
+
+def _rows_of(trials: Sequence[int]) -> list[tuple[type[Base], Any, int]]:
+    """(table, which of its rows, weight of each) of all else that trials recorded, and of themselves,
+    in the order of deletion: what would cascade comes before what it hangs on."""
+    streams = select(LogStreamRow.id).where(LogStreamRow.trial_id.in_(trials))
+    profiles = select(ProfileRow.id).where(ProfileRow.trial_id.in_(trials))
+    attempts = select(AttemptRow.id).where(AttemptRow.trial_id.in_(trials))
+    allocations = select(AllocationRow.id).where(AllocationRow.attempt_id.in_(attempts))
+    return [
+        # These have no foreign key.
+        (MetricBatchRow, MetricBatchRow.trial_id.in_(trials), DATA_WEIGHT),
+        (EventRow, EventRow.trial_id.in_(trials), 1),
+        (LogChunkRow, LogChunkRow.stream_id.in_(streams), DATA_WEIGHT),
+        (LogStreamRow, LogStreamRow.trial_id.in_(trials), 1),
+        (ProfilePieceRow, ProfilePieceRow.profile_id.in_(profiles), PIECE_WEIGHT),
+        (ProfileRow, ProfileRow.trial_id.in_(trials), 1),
+        (CheckpointRow, CheckpointRow.trial_id.in_(trials), 1),
+        (WorkerRow, WorkerRow.allocation_id.in_(allocations), 1),
+        (AllocationRow, AllocationRow.attempt_id.in_(attempts), 1),
+        (AttemptRow, AttemptRow.trial_id.in_(trials), 1),
+        (TrialRow, TrialRow.id.in_(trials), DATA_WEIGHT),
+    ]

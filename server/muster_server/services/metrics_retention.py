@@ -25,6 +25,7 @@ from muster_server.db.models import (
     MetricSeriesRow,
     TrialRow,
 )
+from muster_server.db.pace import Pace, paced
 from muster_server.db.queries.metrics_codec import (
     decode_block,
     downsample,
@@ -40,8 +41,9 @@ from .metrics_curves import groups_of
 KEPT_WHOLE_POINTS = 1_000
 """A series of at most so many points stays as it is: a chart shows each of them."""
 TRIALS_AT_ONCE = 50
-BLOCKS_AT_ONCE = 64
-"""In one transaction: about 0.1 s of work."""
+BLOCKS_MAX = 64
+BLOCKS_LEAST = 4
+"""In one transaction, at most and at least; each takes about 2 ms."""
 BUDGET_S = 10.0
 """A sweep goes no further after this; the next one goes on."""
 SAMPLED_BLOCKS = 64
@@ -72,9 +74,10 @@ def downsample_old(
             .order_by(TrialRow.ended_at, TrialRow.id)
             .limit(TRIALS_AT_ONCE)
         ).all()
+    pace = Pace(BLOCKS_MAX, first=BLOCKS_MAX // 2, least=BLOCKS_LEAST)
     num_trials = num_points = freed_bytes = 0
     for trial_id in due:
-        done = _downsample_trial(database, trial_id, now, days, deadline)
+        done = _downsample_trial(database, trial_id, now, days, deadline, pace)
         num_points += done.num_points
         freed_bytes += done.freed_bytes
         num_trials += done.num_trials
@@ -94,7 +97,7 @@ def _is_uncompacted() -> ColumnElement[bool]:
 
 
 def _downsample_trial(
-    database: Database, trial_id: int, now: dt.datetime, days: int, deadline: float
+    database: Database, trial_id: int, now: dt.datetime, days: int, deadline: float, pace: Pace
 ) -> Downsampled:
     """One trial, as far as the time allows; each transaction takes some blocks of one series."""
     num_points = freed_bytes = 0
@@ -115,25 +118,28 @@ def _downsample_trial(
             if time.monotonic() > deadline:
                 _note(database, trial_id, num_points, freed_bytes, now, days, is_done=False)
                 return Downsampled(0, num_points, freed_bytes)
-            with database.transaction() as session:
-                blocks = _next_blocks(session, series_id, after_step)
+            limit = pace.size
+            with paced(database, pace) as session:
+                blocks = _next_blocks(session, series_id, after_step, limit)
                 for block in blocks:
                     points, freed = _downsample_block(block, limits.get(series_id))
                     num_points += points
                     freed_bytes += freed
-                if len(blocks) < BLOCKS_AT_ONCE:
-                    break
-                after_step = blocks[-1].first_step
+            if len(blocks) < limit:
+                break
+            after_step = blocks[-1].first_step
     _note(database, trial_id, num_points, freed_bytes, now, days, is_done=True)
     return Downsampled(1, num_points, freed_bytes)
 
 
-def _next_blocks(session: Session, series_id: int, after_step: int) -> Sequence[MetricBlockRow]:
+def _next_blocks(
+    session: Session, series_id: int, after_step: int, limit: int
+) -> Sequence[MetricBlockRow]:
     return session.scalars(
         select(MetricBlockRow)
         .where(MetricBlockRow.series_id == series_id, MetricBlockRow.first_step > after_step)
         .order_by(MetricBlockRow.first_step)
-        .limit(BLOCKS_AT_ONCE)
+        .limit(limit)
         .with_for_update()
     ).all()
 

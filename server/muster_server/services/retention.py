@@ -1,19 +1,24 @@
-"""Deleting what nobody needs any more, a bounded piece at a time."""
+"""Deleting what nobody needs any more: each function some rows, as long as it returns any."""
 
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
-from sqlalchemy import delete, exists, select
+from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
+from muster_server.db.deleting import DATA_WEIGHT, PIECE_WEIGHT, ROWS_FIRST, Deleter
 from muster_server.db.models import (
+    Base,
     EventRow,
     ExperimentRow,
+    ExportChunkRow,
     ExportRow,
     FileDeletionRow,
     IdempotencyRow,
     JoinTokenRow,
+    LogChunkRow,
     LogStreamRow,
     MetricBatchRow,
     NodeSampleRow,
@@ -23,8 +28,6 @@ from muster_server.db.models import (
     TrialRow,
 )
 
-TRIALS_AT_ONCE = 50
-EVENTS_AT_ONCE = 5_000
 IDEMPOTENCY_DAYS = 1
 ONE_TIME_TOKEN_DAYS = 1
 PREFLIGHT_DAYS = 30
@@ -36,88 +39,79 @@ JOIN_TOKEN_DAYS = 30
 """Expired join tokens are shown this long, so that people see why an agent cannot join."""
 
 
-def delete_leftovers(session: Session) -> int:
+def delete_leftovers(session: Session, limit: int = ROWS_FIRST) -> int:
     """Delete what deleted experiments have left in tables without a foreign key; the rows deleted."""
-    orphans = session.scalars(
-        select(MetricBatchRow.trial_id)
-        .where(~exists().where(TrialRow.id == MetricBatchRow.trial_id))
-        .distinct()
-        .limit(TRIALS_AT_ONCE)
-    ).all()
-    deleted = 0
-    if orphans:
-        batches = session.execute(
-            delete(MetricBatchRow)
-            .where(MetricBatchRow.trial_id.in_(orphans))
-            .execution_options(synchronize_session=False)
-        )
-        deleted += batches.rowcount  # type: ignore[attr-defined]
-    events = session.scalars(
-        select(EventRow.id)
-        .where(
-            EventRow.experiment_id.is_not(None),
-            ~exists().where(ExperimentRow.id == EventRow.experiment_id),
-        )
-        .limit(EVENTS_AT_ONCE)
-    ).all()
-    for at in range(0, len(events), 500):
-        session.execute(
-            delete(EventRow)
-            .where(EventRow.id.in_(events[at : at + 500]))
-            .execution_options(synchronize_session=False)
-        )
-    return deleted + len(events)
+    deleter = Deleter(session, limit)
+    _ = deleter.delete(
+        MetricBatchRow,
+        ~exists().where(TrialRow.id == MetricBatchRow.trial_id),
+        weight=DATA_WEIGHT,
+    ) and deleter.delete(
+        EventRow,
+        EventRow.experiment_id.is_not(None),
+        ~exists().where(ExperimentRow.id == EventRow.experiment_id),
+    )
+    return deleter.num_deleted
 
 
-def delete_expired(session: Session, now: dt.datetime) -> None:
-    """Delete sessions, tokens, request keys, exports and notes of deletions that are of no use now."""
-    for statement in (
-        delete(SessionRow).where(SessionRow.expires_at < now),
-        delete(OneTimeTokenRow).where(
-            OneTimeTokenRow.expires_at < now - dt.timedelta(days=ONE_TIME_TOKEN_DAYS)
+def delete_expired(session: Session, now: dt.datetime, limit: int = ROWS_FIRST) -> int:
+    """Delete sessions, tokens, request keys, exports and notes of deletions that are of no use now;
+    the rows deleted."""
+
+    def before(**age: int) -> dt.datetime:
+        return now - dt.timedelta(**age)
+
+    exports = select(ExportRow.id).where(ExportRow.expires_at < now)
+    deleter = Deleter(session, limit)
+    rows: list[tuple[type[Base], Any, int]] = [
+        (SessionRow, SessionRow.expires_at < now, 1),
+        (OneTimeTokenRow, OneTimeTokenRow.expires_at < before(days=ONE_TIME_TOKEN_DAYS), 1),
+        (JoinTokenRow, JoinTokenRow.expires_at < before(days=JOIN_TOKEN_DAYS), 1),
+        (IdempotencyRow, IdempotencyRow.created_at < before(days=IDEMPOTENCY_DAYS), 1),
+        (NodeSampleRow, NodeSampleRow.at < before(hours=SAMPLE_HOURS), 1),
+        (PreflightRow, PreflightRow.ended_at < before(days=PREFLIGHT_DAYS), 1),
+        (ExportChunkRow, ExportChunkRow.export_id.in_(exports), PIECE_WEIGHT),
+        (ExportRow, ExportRow.expires_at < now, 1),
+        (
+            FileDeletionRow,
+            FileDeletionRow.state.in_(("done", "dismissed"))
+            & (FileDeletionRow.ended_at < before(days=FILE_DELETION_DAYS)),
+            1,
         ),
-        delete(JoinTokenRow).where(
-            JoinTokenRow.expires_at < now - dt.timedelta(days=JOIN_TOKEN_DAYS)
-        ),
-        delete(IdempotencyRow).where(
-            IdempotencyRow.created_at < now - dt.timedelta(days=IDEMPOTENCY_DAYS)
-        ),
-        delete(NodeSampleRow).where(NodeSampleRow.at < now - dt.timedelta(hours=SAMPLE_HOURS)),
-        delete(PreflightRow).where(PreflightRow.ended_at < now - dt.timedelta(days=PREFLIGHT_DAYS)),
-        delete(ExportRow).where(ExportRow.expires_at < now),
-        delete(FileDeletionRow).where(
-            FileDeletionRow.state.in_(("done", "dismissed")),
-            FileDeletionRow.ended_at < now - dt.timedelta(days=FILE_DELETION_DAYS),
-        ),
-    ):
-        session.execute(statement.execution_options(synchronize_session=False))
+    ]
+    all(deleter.delete(row, where, weight=weight) for row, where, weight in rows)
+    return deleter.num_deleted
 
 
-def delete_old_logs(session: Session, now: dt.datetime, *, days: int) -> int:
-    """Delete the logs of trials that ended more than `days` ago; an event in each says so."""
-    trials = session.execute(
+def delete_old_logs(
+    session: Session, now: dt.datetime, limit: int = ROWS_FIRST, *, days: int
+) -> int:
+    """Delete the logs of a trial that ended more than `days` ago; an event in it says so. Returns
+    the rows deleted."""
+    of = session.execute(
         select(TrialRow.id, TrialRow.experiment_id)
         .where(
             TrialRow.ended_at < now - dt.timedelta(days=days),
             exists().where(LogStreamRow.trial_id == TrialRow.id),
         )
-        .limit(TRIALS_AT_ONCE)
-    ).all()
-    for trial_id, experiment_id in trials:
-        session.execute(
-            delete(LogStreamRow)
-            .where(LogStreamRow.trial_id == trial_id)
-            .execution_options(synchronize_session=False)
-        )
+        .limit(1)
+    ).first()
+    if of is None:
+        return 0
+    deleter = Deleter(session, limit)
+    streams = select(LogStreamRow.id).where(LogStreamRow.trial_id == of.id)
+    if deleter.delete(
+        LogChunkRow, LogChunkRow.stream_id.in_(streams), weight=DATA_WEIGHT
+    ) and deleter.delete(LogStreamRow, LogStreamRow.trial_id == of.id):
         session.add(
             EventRow(
                 at=now,
                 level="info",
                 type="logs.deleted",
                 message=f"Its logs were deleted, {days} days after it ended.",
-                experiment_id=experiment_id,
-                trial_id=trial_id,
+                experiment_id=of.experiment_id,
+                trial_id=of.id,
                 data={},
             )
         )
-    return len(trials)
+    return deleter.num_deleted

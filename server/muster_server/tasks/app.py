@@ -23,8 +23,8 @@ from muster_server.settings import Settings, get_settings
 from muster_server.tasks.names import KEY_PREFIX, QUEUE
 from muster_server.tasks.sweep import sweep_once
 
-COMPACT_MAX_CHUNKS = 64
-"""Bounds one task to some 15 s; what is left is found by the next sweep."""
+COMPACT_MAX_PARTS = 128
+"""Transactions of one task; what is left is found by the next sweep."""
 VISIBILITY_TIMEOUT_S = 600
 """A task that was not acknowledged for this long is delivered again: far longer than any runs."""
 
@@ -95,7 +95,7 @@ celery = make_celery(get_settings())
 def compact_metrics(trial_id: int) -> None:
     """Move a trial's uncompacted metrics into blocks."""
     metrics_compaction.compact_trial(
-        get_database(), int(trial_id), clock.now(), max_chunks=COMPACT_MAX_CHUNKS
+        get_database(), int(trial_id), clock.now(), max_parts=COMPACT_MAX_PARTS
     )
 
 

@@ -8,8 +8,12 @@ from collections.abc import Callable
 
 from sqlalchemy.orm import Session
 
+from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
 from muster_server.services import blobs, metrics_compaction, metrics_retention, retention
+
+PART_S = 5.0
+"""A part goes no further after this; the next sweep goes on."""
 
 log = logging.getLogger(__name__)
 
@@ -25,28 +29,28 @@ def sweep_once(
     """Enqueue the compaction of every trial that is due, then delete what is of no use, and
     downsample what is old.
 
-    Each part has a transaction of its own, and one that fails does not keep the others from
-    running. Returns the trials enqueued.
+    Each part has transactions of its own, short ones, and one that fails does not keep the others
+    from running. Returns the trials enqueued.
     """
     with database.read() as session:
         due = metrics_compaction.due_trials(session, now)
     for trial_id in due:
         enqueue(trial_id)
 
-    def old_logs(session: Session) -> None:
-        if log_retention_days is not None:
-            retention.delete_old_logs(session, now, days=log_retention_days)
+    def old_logs(session: Session, limit: int) -> int:
+        if log_retention_days is None:
+            return 0
+        return retention.delete_old_logs(session, now, limit, days=log_retention_days)
 
-    parts: list[Callable[[Session], object]] = [
+    parts: list[Callable[[Session, int], int]] = [
         retention.delete_leftovers,
-        lambda session: retention.delete_expired(session, now),
-        lambda session: blobs.delete_unused(session, now),
+        lambda session, limit: retention.delete_expired(session, now, limit),
+        lambda session, limit: blobs.delete_unused(session, now, limit),
         old_logs,
     ]
     for part in parts:
         try:
-            with database.transaction() as session:
-                part(session)
+            delete_all(database, part, budget_s=PART_S)
         except Exception:
             log.exception("sweep_part_failed")
     if metric_retention_days is not None:

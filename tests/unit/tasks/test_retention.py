@@ -148,7 +148,7 @@ def test_a_broken_part_does_not_keep_the_others_from_running(
 ) -> None:
     from muster_server.services import retention
 
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("broken")
 
     monkeypatch.setattr(retention, "delete_leftovers", broken)

@@ -102,6 +102,17 @@ def _merge_series(dialect: str) -> Any:
     )
 
 
+def lock_series(session: Session, series_ids: Sequence[int]) -> None:
+    """Keep others from compacting these series until the end of the transaction."""
+    for chunk in chunked(sorted(series_ids)):
+        session.execute(
+            select(MetricSeriesRow.id)
+            .where(MetricSeriesRow.id.in_(chunk))
+            .order_by(MetricSeriesRow.id)
+            .with_for_update()
+        )
+
+
 def series_names(session: Session, trial_id: int, attempt_no: int, rank: int) -> set[str]:
     return set(
         session.scalars(

@@ -10,6 +10,7 @@ from sqlalchemy import and_, delete, func, insert, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import MetricBatchRow, MetricBlockRow, MetricSpanRow
+from muster_server.domain.metrics import BLOCK_POINTS
 
 from .metrics import chunked, table_of
 
@@ -203,21 +204,58 @@ def insert_blocks(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
 # ---------------------------------------------------------------- what compaction writes
 
 
-class BlockBounds(NamedTuple):
+class BlockMark(NamedTuple):
+    """Tells whether a last block is still the one that was read: it only grows, or is thinned out."""
+
     first_step: int
     last_step: int
     num_points: int
+    size_bytes: int
 
 
-def last_block(session: Session, series_id: int) -> BlockBounds | None:
+class LastBlock(NamedTuple):
+    mark: BlockMark
+    data: bytes | None
+    """Its encoded points, when there is room for more."""
+
+    @property
+    def first_step(self) -> int:
+        return self.mark.first_step
+
+    @property
+    def last_step(self) -> int:
+        return self.mark.last_step
+
+
+def last_blocks(session: Session, series_ids: Sequence[int]) -> dict[int, LastBlock]:
+    """Series → its last block; those without one are left out."""
+    marks = last_block_marks(session, series_ids)
+    room = [(i, mark.first_step) for i, mark in marks.items() if mark.num_points < BLOCK_POINTS]
+    data = block_data(session, room)
+    return {i: LastBlock(mark, data.get((i, mark.first_step))) for i, mark in marks.items()}
+
+
+def last_block_marks(session: Session, series_ids: Sequence[int]) -> dict[int, BlockMark]:
+    """Series → what tells its last block from any other; those without one are left out."""
     table = MetricBlockRow
-    row = session.execute(
-        select(table.first_step, table.last_step, table.num_points)
-        .where(table.series_id == series_id)
-        .order_by(table.first_step.desc())
-        .limit(1)
-    ).first()
-    return None if row is None else BlockBounds(*row)
+    marks: dict[int, BlockMark] = {}
+    for chunk in chunked(series_ids):
+        last = (
+            select(table.series_id, func.max(table.first_step))
+            .where(table.series_id.in_(chunk))
+            .group_by(table.series_id)
+        )
+        rows = session.execute(
+            select(
+                table.series_id,
+                table.first_step,
+                table.last_step,
+                table.num_points,
+                func.length(table.data),
+            ).where(tuple_(table.series_id, table.first_step).in_(last))
+        )
+        marks.update({row[0]: BlockMark(*row[1:]) for row in rows})
+    return marks
 
 
 def block_starts(session: Session, series_id: int, from_step: int) -> list[int]:
@@ -239,6 +277,17 @@ def delete_blocks(session: Session, series_id: int, first_steps: Sequence[int]) 
         session.execute(
             delete(MetricBlockRow)
             .where(MetricBlockRow.series_id == series_id, MetricBlockRow.first_step.in_(chunk))
+            .execution_options(synchronize_session=False)
+        )
+
+
+def delete_these_blocks(session: Session, keys: Sequence[tuple[int, int]]) -> None:
+    """Delete blocks by (series, first step)."""
+    table = MetricBlockRow
+    for chunk in chunked(keys):
+        session.execute(
+            delete(table)
+            .where(tuple_(table.series_id, table.first_step).in_(chunk))
             .execution_options(synchronize_session=False)
         )
 
@@ -271,16 +320,25 @@ def first_blocks(session: Session, series_id: int, after_step: int, limit: int) 
     return [Rollup(*row) for row in rows]
 
 
-def num_blocks(session: Session, series_id: int, after_step: int) -> int:
-    """How many blocks begin after `after_step`."""
-    return (
-        session.scalar(
-            select(func.count())
-            .select_from(MetricBlockRow)
-            .where(MetricBlockRow.series_id == series_id, MetricBlockRow.first_step > after_step)
+def series_without_spans(session: Session, series_ids: Sequence[int], num_blocks: int) -> list[int]:
+    """Those of which at least `num_blocks` blocks are in no span."""
+    block, span = MetricBlockRow, MetricSpanRow
+    found: list[int] = []
+    for chunk in chunked(series_ids):
+        done = (
+            select(func.max(span.last_step))
+            .where(span.series_id == block.series_id)
+            .scalar_subquery()
         )
-        or 0
-    )
+        found.extend(
+            session.scalars(
+                select(block.series_id)
+                .where(block.series_id.in_(chunk), block.first_step > func.coalesce(done, -1))
+                .group_by(block.series_id)
+                .having(func.count() >= num_blocks)
+            )
+        )
+    return found
 
 
 def insert_span(session: Session, blocks: Sequence[Rollup], rollup: bytes, width: int) -> None:

@@ -1,0 +1,44 @@
+"""How much one background transaction may do, so that it holds SQLite's write lock briefly.
+
+Whatever is written in the background is bounded by a number of rows; that number follows from how
+long the last transaction held the lock, as a row costs more on a slow or busy machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.orm import Session
+
+from .engine import Database
+
+LOCK_TARGET_S = 0.075
+"""What a transaction in the background aims at; a quarter of what it may take at most."""
+
+
+class Pace:
+    """The size of the next transaction, between `least` and `most`, in whatever the caller counts."""
+
+    def __init__(self, most: int, *, first: int, least: int) -> None:
+        self.most = most
+        self.least = least
+        """Below it a transaction takes no less time: beginning and committing it is all it does."""
+        self.size = first
+
+    def took(self, seconds: float) -> None:
+        """Adapt to how long a transaction of this size held the lock; by a factor of 2 at most, as
+        one may have been slow for reasons of its own."""
+        factor = min(2.0, max(0.5, LOCK_TARGET_S / max(seconds, 1e-6)))
+        self.size = max(self.least, min(self.most, int(self.size * factor)))
+
+
+@contextmanager
+def paced(database: Database, pace: Pace) -> Iterator[Session]:
+    """A write transaction that tells `pace` how long it held the lock, waiting for it left out."""
+    with database.transaction() as session:
+        session.connection()  # begins it: the lock is taken here
+        began = time.monotonic()
+        yield session
+    pace.took(time.monotonic() - began)
