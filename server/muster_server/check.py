@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from .db.engine import Database, sqlite_file
-from .db.migrations import current_revision, head_revision
+from .db.tables import schema_of
 from .settings import Settings
 
 MASK = "***"
@@ -69,16 +69,16 @@ def _check_database(settings: Settings, say: Callable[[str], None]) -> bool:
             return False
         database = Database(settings.resolved_database_url())
         try:
-            revision, wanted = current_revision(database), head_revision()
+            schema = schema_of(database)
         finally:
             database.dispose()
     except (SQLAlchemyError, OSError) as error:
         say(f"database: FAILED ({type(error).__name__}: {str(error).splitlines()[0]})")
         return False
-    if revision != wanted:
-        say(f"database: answers, but has revision {revision}; run 'muster-server migrate'")
+    if schema.problem is not None:
+        say(f"database: FAILED ({schema.problem})")
         return False
-    say(f"database: ok (revision {revision})")
+    say(f"database: ok (revision {schema.revision})")
     return True
 
 

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from .telemetry.process import ControllerTelemetry, WorkerTelemetry
 
 OK, FAILED, USAGE = 0, 1, 2
-CONTROLLER_STUCK_S = 30.0
-"""A controller that has finished no round for this long is not ready."""
 
 
 class CommandError(Exception):
-    """Ends the command with this text on standard error."""
+    """Ends the command with this text on standard error, and with this code."""
+
+    def __init__(self, text: str, code: int = FAILED) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = args.run(args)
     except CommandError as error:
         sys.stderr.write(f"muster-server: {error}\n")
-        code = FAILED
+        code = error.code
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)
@@ -118,11 +120,15 @@ def _serve(_: argparse.Namespace) -> int:
 def _controller(_: argparse.Namespace) -> int:
     settings = _settings()
     from .loops import runner
+    from .services.heartbeats import stuck_after
     from .telemetry.process import ControllerTelemetry
 
     telemetry = ControllerTelemetry()
-    stuck_s = max(CONTROLLER_STUCK_S, 5 * settings.controller_interval_s)
-    with _beside(settings, telemetry, lambda: telemetry.has_ticked_within(stuck_s)):
+    stuck_s = stuck_after(settings.controller_interval_s).total_seconds()
+    with (
+        _explained(settings),
+        _beside(settings, telemetry, lambda: telemetry.has_ticked_within(stuck_s)),
+    ):
         runner.run(settings, telemetry)
     return OK
 
@@ -134,7 +140,7 @@ def _worker(_: argparse.Namespace) -> int:
 
     telemetry = WorkerTelemetry()
     try:
-        with _beside(settings, telemetry, lambda: telemetry.takes_jobs):
+        with _explained(settings), _beside(settings, telemetry, lambda: telemetry.takes_jobs):
             runner.run(settings, telemetry)
     except ValueError as error:
         raise CommandError(str(error)) from None
@@ -143,11 +149,12 @@ def _worker(_: argparse.Namespace) -> int:
 
 def _migrate(_: argparse.Namespace) -> int:
     settings = _settings()
-    from .db.migrations import current_revision, head_revision, upgrade
+    from .db.migrations import current_revision, head_revision
+    from .db.tables import migrate
 
     with _explained(settings), _database(settings, makes_it=True) as database:
         before = current_revision(database)
-        upgrade(database)
+        migrate(database)
         after = head_revision()
     _print(f"{before or 'empty'} → {after}" if before != after else f"{after}: up to date")
     return OK
@@ -382,13 +389,12 @@ def _refuse_missing_file(settings: Settings) -> None:
 @contextmanager
 def _transaction(settings: Settings) -> Iterator[tuple[Session, dt.datetime]]:
     from . import clock
+    from .db.tables import require_tables
 
-    with (
-        _explained(settings),
-        _database(settings) as database,
-        database.transaction() as session,
-    ):
-        yield session, clock.now()
+    with _explained(settings), _database(settings) as database:
+        require_tables(database)
+        with database.transaction() as session:
+            yield session, clock.now()
 
 
 @contextmanager
@@ -397,17 +403,18 @@ def _explained(settings: Settings) -> Iterator[None]:
     from sqlalchemy.exc import ArgumentError, DBAPIError
 
     from .check import masked_url
-    from .errors import MusterError
+    from .db.tables import SchemaMismatch
+    from .errors import SCHEMA_MISMATCH_EXIT, MusterError
 
     try:
         yield
     except MusterError as error:
         hint = f" {error.hint}" if error.hint else ""
         raise CommandError(f"{error.message}{hint}") from None
+    except SchemaMismatch as error:
+        raise CommandError(str(error), SCHEMA_MISMATCH_EXIT) from None
     except (DBAPIError, ArgumentError) as error:
         text = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        if "no such table" in text or "does not exist" in text:
-            text += ". Run 'muster-server migrate'"
         url = masked_url(settings.resolved_database_url())
         raise CommandError(f"MUSTER_DATABASE_URL={url}: {text}") from None
 

@@ -19,6 +19,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+SCHEMA_MISMATCH_EXIT = 78
+"""A process ends with this code when the database does not have this version's tables: starting it
+again changes nothing (EX_CONFIG of sysexits.h)."""
+
 
 @dataclass(frozen=True)
 class FieldProblem:

@@ -14,7 +14,7 @@ from muster import lifeline
 from . import clock, longlived
 from .app import create_app
 from .db.engine import Database
-from .db.migrations import current_revision, head_revision
+from .db.tables import require_tables
 from .http_protocol import BoundedHttpProtocol
 from .services import auth
 from .settings import Settings
@@ -32,7 +32,7 @@ class NotReady(RuntimeError):
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGTERM, SIGINT or the end of `muster up`. Raises NotReady."""
+    """Serve until SIGTERM, SIGINT or the end of `muster up`. Raises NotReady and SchemaMismatch."""
     offer_setup(settings)
     app = create_app(settings)
     config = server_config(app, settings, settings.port)
@@ -109,14 +109,11 @@ def offer_setup(settings: Settings) -> None:
     """Check the tables, and print how to make the first administrator when there is none.
 
     The token is printed once: a restart within its lifetime does not make another one.
-    Raises NotReady when the tables are not those of this version.
+    Raises SchemaMismatch when the tables are not those of this version.
     """
     database = Database(settings.resolved_database_url())
     try:
-        if current_revision(database) != head_revision():
-            raise NotReady(
-                "The database does not have this version's tables. Run 'muster-server migrate'."
-            )
+        require_tables(database)
         now = clock.now()
         with database.read() as session:
             is_needed = auth.setup_required(session)

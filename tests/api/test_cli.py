@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import text
 
 from muster_server.db.migrations import head_revision
+from muster_server.errors import SCHEMA_MISMATCH_EXIT
 
 
 @pytest.fixture
@@ -86,13 +90,48 @@ def test_a_wrong_setting_stops_every_command(run, name, value):
     assert "Traceback" not in result.stderr
 
 
-def test_a_database_without_tables_says_what_to_do(run, tmp_path):
+@pytest.mark.parametrize(
+    ("command", "database"),
+    [
+        ("setup-token", None),
+        ("serve", None),
+        ("serve", "0002-8b9083c"),
+        ("controller", "0002-8b9083c"),
+        ("worker", "0002-8b9083c"),
+        ("check", "0002-8b9083c"),
+    ],
+)
+def test_tables_of_another_version_stop_every_command(
+    run, tmp_path, load_database, command, database
+):
     (tmp_path / "empty.db").touch()
-    for command in (["setup-token"], ["serve"]):
-        result = run(*command, MUSTER_DATABASE_URL=f"sqlite:///{tmp_path}/empty.db")
-        assert result.returncode == 1
-        assert "muster-server migrate" in result.stderr
-        assert "Traceback" not in result.stderr
+    url = load_database(database, "sqlite") if database else f"sqlite:///{tmp_path}/empty.db"
+    result = run(command, MUSTER_DATABASE_URL=url, MUSTER_REDIS_URL="redis://127.0.0.1:1/0")
+    assert result.returncode == (1 if command == "check" else SCHEMA_MISMATCH_EXIT)
+    said = result.stdout if command == "check" else result.stderr
+    has = "tables of revision 0002" if database else "no tables yet"
+    assert re.search(f"The database has .*{has}.*: run 'muster-server migrate'\\.", said), said
+    assert "Traceback" not in result.stderr
+
+
+def test_processes_that_migrate_at_once_do_not_race(run, load_database):
+    url = load_database("0002-8b9083c", "sqlite")
+    with ThreadPoolExecutor() as threads:
+        done = [
+            threads.submit(run, command, MUSTER_DATABASE_URL=url)
+            for command in ("migrate", "migrate", "migrate")
+        ]
+    assert f"0002 → {head_revision()}" in {printed(one.result()) for one in done}
+    assert "database: ok" in printed(run("check", MUSTER_DATABASE_URL=url))
+
+
+def test_what_migrating_cannot_help_is_said(run, database):
+    with database.transaction() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    result = run("migrate")
+    assert result.returncode == SCHEMA_MISMATCH_EXIT
+    assert "revision 9999, which this version of Muster does not know" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("command", ["setup-token", "sign-in-token", "serve", "backup", "check"])

@@ -33,6 +33,7 @@ def test_readiness_tells_which_part_is_down(client, database):
         "database": "ok",
         "redis": "not_configured",
         "controller": "absent",
+        "failing_loop": None,
         "worker": "absent",
     }
     with database.transaction() as session:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 
-from sqlalchemy.exc import OperationalError
+import pytest
+from sqlalchemy import update
 
 from muster.wire import MetricsRecord, SeriesPoints
+from muster_server import clock
+from muster_server.db.engine import Database
+from muster_server.db.models import ExperimentRow
 from muster_server.live.waker import HintWaker
-from muster_server.loops.runner import run_until
+from muster_server.loops.runner import Controller, run_until
 
 
 def sample(telemetry, name, **labels):
@@ -73,7 +78,42 @@ def test_passes_and_decisions_are_measured_by_loop(agent, submit, controller):
     assert sample(telemetry, "muster_controller_decisions_total", loop="scheduler") >= 1
 
 
-def test_it_tells_whether_it_leads_and_what_goes_wrong(controller, monkeypatch):
+def test_readiness_judges_the_leader_by_its_last_good_round(
+    agent, submit, controller, database, settings, client
+):
+    def ready():
+        found = client.get("/readyz").json()
+        return found["status"], found["controller"], found["failing_loop"]
+
+    def long_ago():
+        return clock.now() - dt.timedelta(seconds=100)
+
+    assert ready() == ("ready", "absent", None)
+    agent(slots=1)
+    submit(slots=1)
+    controller.tick(long_ago)
+    with database.transaction() as session:
+        session.execute(update(ExperimentRow).values(budget=5))  # which nobody can read
+    for _ in range(2):
+        with pytest.raises(AttributeError):
+            controller.tick()
+    assert ready() == ("ready", "failing", "budgets")
+
+    # Another one takes over, and has as much time for its first round.
+    controller.resign()
+    other = Controller(database, settings, holder="other")
+    with pytest.raises(AttributeError):
+        other.tick()
+    assert ready() == ("ready", "ok", None)
+    with database.transaction() as session:
+        session.execute(update(ExperimentRow).values(budget=None))
+    other.tick()
+    other.tick()
+    assert ready() == ("ready", "ok", None)
+
+
+def test_it_tells_whether_it_leads_and_what_goes_wrong(controller, monkeypatch, tmp_path):
+    away = Database(f"sqlite:///{tmp_path}/no/such/folder/x.db")
     telemetry, stop = controller.telemetry, threading.Event()
     seen = []
     rounds = iter(["ok", "away", "broken"])
@@ -84,7 +124,7 @@ def test_it_tells_whether_it_leads_and_what_goes_wrong(controller, monkeypatch):
                 return True
             case "away":
                 seen.append(sample(telemetry, "muster_controller_leading"))
-                raise OperationalError("SELECT 1", {}, Exception("gone"))
+                away.engine.connect()
             case "broken":
                 raise RuntimeError("unexpected")
         stop.set()

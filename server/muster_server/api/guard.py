@@ -26,8 +26,8 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster_server import clock
-from muster_server.api.errors import database_is_away
 from muster_server.db.engine import Database
+from muster_server.db.failures import is_unavailable
 from muster_server.errors import Forbidden, NotSignedIn
 from muster_server.middleware.meter import ROUTE
 from muster_server.security.cookies import session_cookie_name
@@ -195,7 +195,7 @@ class Gate:
             principal = self._identify(connection, operation)
         except SQLAlchemyError as error:
             known, until = self._monitors.get(secret_hash, (None, 0.0))
-            if known is None or time.monotonic() > until or not database_is_away(error):
+            if known is None or time.monotonic() > until or not is_unavailable(error):
                 raise
             return known
         if principal is not None and principal.token_id is not None:

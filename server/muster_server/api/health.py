@@ -10,7 +10,8 @@ from muster_server.db.engine import Database
 from muster_server.db.state import state_of
 from muster_server.live.hub import Hub
 from muster_server.schemas.health import Healthy, PartState, Ready, RedisState
-from muster_server.services.heartbeats import parts_alive
+from muster_server.services.heartbeats import Parts, parts_alive, stuck_after
+from muster_server.settings import Settings
 
 from .deps import Config, Db
 
@@ -41,20 +42,25 @@ def readyz(request: Request, response: Response, db: Db, config: Config) -> Read
         redis = "ok" if hub.is_connected else "unreachable"
     if database != "ok":
         response.status_code = 503
-    controller, worker = _parts(db) if database in ("ok", "disk_full") else ("unknown", "unknown")
+    parts = _parts(db, config) if database in ("ok", "disk_full") else None
+    worker: PartState = "unknown"
+    if parts is not None:
+        worker = "ok" if parts.is_worker_alive else "absent"
     return Ready(
         status="ready" if database == "ok" else "not_ready",
         database=database,
         redis=redis,
-        controller=controller,
+        controller="unknown" if parts is None else parts.controller,
+        failing_loop=None if parts is None else parts.failing_loop,
         worker=worker,
     )
 
 
-def _parts(database: Database) -> tuple[PartState, PartState]:
+def _parts(database: Database, settings: Settings) -> Parts | None:
+    """None: the database does not answer."""
+    bound = stuck_after(settings.controller_interval_s)
     try:
         with database.read() as session:
-            alive = parts_alive(session, now=clock.now())
+            return parts_alive(session, stuck_after=bound, now=clock.now())
     except (SQLAlchemyError, OSError):
-        return "unknown", "unknown"
-    return "ok" if alive.is_led else "absent", "ok" if alive.is_worker_alive else "absent"
+        return None

@@ -63,9 +63,19 @@ def acquire(
     elif row.expires_at <= now or (is_abandoned and row.holder != holder):
         row.holder, row.epoch = holder, row.epoch + 1
         row.acquired_at, row.expires_at = now, now + ttl
+        row.passed_at, row.failing_loop = None, ""
     else:
         return None
     return Lease(name=name, holder=row.holder, epoch=row.epoch, acquired_at=row.acquired_at)
+
+
+def note_passes(
+    session: Session, lease: Lease, *, passed_at: dt.datetime | None, failing_loop: str
+) -> None:
+    """Say when the leader last worked through all of its loops (None: not once yet), and in which of
+    them its latest round broke off ("": in none). Call it in the transaction of `acquire`."""
+    row = session.get_one(ControllerLeaseRow, lease.name)
+    row.passed_at, row.failing_loop = passed_at, failing_loop
 
 
 def stamp(session: Session, name: str) -> tuple[int, dt.datetime] | None:

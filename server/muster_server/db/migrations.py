@@ -50,10 +50,15 @@ def known_revisions() -> frozenset[str]:
 
 def current_revision(database: Database) -> str | None:
     """The revision the database has; None for one without tables. Raises when it is unreachable."""
+    with database.engine.connect() as connection:
+        return revision_of(connection)
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The same, asked over an open connection."""
     from alembic.migration import MigrationContext
 
-    with database.engine.connect() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+    return MigrationContext.configure(connection).get_current_revision()
 
 
 def upgrade(database: Database, revision: str = "head") -> None:

@@ -9,17 +9,20 @@ from typing import Literal
 from sqlalchemy.exc import SQLAlchemyError
 
 from .engine import Database
-from .migrations import current_revision, head_revision
+from .tables import schema_of
 
 ROOM_MIN_BYTES = 16 << 20
 """SQLite with less room than this on its disk soon cannot write, and says so."""
 
 
-def state_of(database: Database) -> Literal["ok", "unreachable", "not_migrated", "disk_full"]:
-    """Asks the database, and for SQLite the disk that it is on."""
+def state_of(
+    database: Database,
+) -> Literal["ok", "unreachable", "not_migrated", "schema_mismatch", "disk_full"]:
+    """Ask the database for its tables, and for SQLite the disk that it is on."""
     try:
-        if current_revision(database) != head_revision():
-            return "not_migrated"
+        schema = schema_of(database).state
+        if schema != "ok":
+            return schema
         if database.is_sqlite and database.url.database:
             folder = Path(database.url.database).absolute().parent
             if shutil.disk_usage(folder).free < ROOM_MIN_BYTES:

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from muster_server.errors import MusterError, Unavailable
 
 from .engine import Database
+from .failures import is_gone
 
 T = TypeVar("T")
 Work = Callable[[Session], Any]
@@ -55,8 +56,6 @@ REFUSED_S = 2
 """After this long it is worth to ask again."""
 WRITERS = 4
 """Threads that write to PostgreSQL, each in transactions of its own."""
-AWAY = ("08", "57P")
-"""How the codes begin with which PostgreSQL says that it ends, or is not there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +183,7 @@ class Together:
                     found = many(session, [asked.item for asked in some])
                     results += zip(some, found, strict=True)
         except DBAPIError as error:
-            if _is_away(error):
+            if is_gone(error):
                 _tell_all(batch, [_Outcome(error=error) for _ in batch])
                 return []
             log.debug("done_apart", why=type(error).__name__)
@@ -210,7 +209,7 @@ class Together:
                         session.expunge_all()
                 return [_Outcome(result=result) for result in results]
             except DBAPIError as error:
-                if _is_away(error):
+                if is_gone(error):
                     return [_Outcome(error=error) for _ in works]
             except Exception as error:
                 log.debug("done_apart", why=type(error).__name__)
@@ -242,16 +241,6 @@ def _outcome(work: Callable[[], Any]) -> _Outcome:
         return _Outcome(result=work())
     except Exception as error:
         return _Outcome(error=error)
-
-
-def _is_away(error: DBAPIError) -> bool:
-    """Whether trying again at once would fail, too: not where PostgreSQL says that this transaction
-    alone was ended, of two that waited for each other or because a lock was not to be had."""
-    is_operational = isinstance(error, OperationalError | InterfaceError)
-    state = getattr(error.orig, "sqlstate", None) or ""
-    return (is_operational or error.connection_invalidated) and (
-        not state or state.startswith(AWAY)
-    )
 
 
 def _take(queued: queue.SimpleQueue[_Asked | None], most: int) -> tuple[list[_Asked], bool]:

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from starlette.concurrency import run_in_threadpool
 
 from muster_server.db.engine import Database
+from muster_server.db.failures import is_unavailable
 from muster_server.services import agents
 from muster_server.services.agents import Fence
 
@@ -77,7 +78,8 @@ class PollWatch:
             try:
                 await self.look()
             except DBAPIError as error:
-                log.warning("database_unavailable", error=str(error).splitlines()[0])
+                what = "database_unavailable" if is_unavailable(error) else "look_failed"
+                log.warning(what, error=str(error).splitlines()[0])
 
     async def look(self) -> int:
         """Wake whoever waits for what has happened already; how many those are."""

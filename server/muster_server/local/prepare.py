@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from muster.lifeline import watch
 from muster_server.clock import now as wall_clock
 from muster_server.db.engine import Database
-from muster_server.db.migrations import upgrade
+from muster_server.db.tables import SchemaMismatch, migrate
 from muster_server.services import auth, identity, tokens, users
 from muster_server.settings import get_settings
 
@@ -84,7 +84,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     database = Database(get_settings().resolved_database_url())
     try:
-        upgrade(database)
+        migrate(database)
         with database.transaction() as session:
             answer = prepare(
                 session,
@@ -92,6 +92,8 @@ def main() -> None:
                 join_uses=request["join_uses"],
                 now=wall_clock(),
             )
+    except SchemaMismatch as error:
+        sys.exit(str(error))  # the supervisor shows the last line
     finally:
         database.dispose()
     json.dump(answer, sys.stdout)

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
+from muster_server.errors import SCHEMA_MISMATCH_EXIT
+
 from .home import (
     Home,
     LocalError,
@@ -209,7 +211,10 @@ class Supervisor:
         self.stop_requested = True
 
     def tick(self) -> None:
-        """Notice what ended, and start it again when its wait is over. Raises LocalError at start-up."""
+        """Notice what ended, and start it again when its wait is over.
+
+        Raises LocalError for what does not start, and for what no restart can help.
+        """
         now = time.monotonic()
         changed = False
         for entry in self.running.values():
@@ -232,6 +237,8 @@ class Supervisor:
     def _note_end(self, entry: Running, code: int, now: float) -> None:
         if now - entry.started_at > SETTLED_S:
             entry.num_restarts = 0
+        if code == SCHEMA_MISMATCH_EXIT:
+            raise self._failure(f"{entry.part.title} cannot go on", entry.part.name)
         wait = RESTART_WAITS_S[min(entry.num_restarts, len(RESTART_WAITS_S) - 1)]
         entry.num_restarts += 1
         entry.restart_at = now + wait

@@ -8,10 +8,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import structlog
-from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database
+from muster_server.db.failures import is_unavailable, is_undefined
 from muster_server.db.leases import Lease, LeaseLost, require
 from muster_server.services.allocations import Outdated
 
@@ -98,9 +98,11 @@ class Loop(ABC, Generic[SnapshotT, DecisionT]):
         except Outdated as error:
             log.debug("decision_outdated", loop=self.name, subject=subject, why=str(error))
             return 0
-        except (LeaseLost, OperationalError, InterfaceError):
-            raise  # not about this decision: nothing further would succeed either
-        except Exception:
+        except LeaseLost:
+            raise
+        except Exception as error:
+            if is_unavailable(error) or is_undefined(error):
+                raise  # not about this decision: nothing further would succeed either
             # One that cannot be applied must not keep all the others from being.
             log.exception("decision_failed", loop=self.name, subject=subject, reason=reason)
             return 0

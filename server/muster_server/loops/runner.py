@@ -20,7 +20,17 @@ from muster import lifeline
 from muster_server import clock, longlived
 from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
-from muster_server.db.leases import Lease, LeaseLost, acquire, holder_of, release, stamp
+from muster_server.db.failures import is_unavailable, is_undefined
+from muster_server.db.leases import (
+    Lease,
+    LeaseLost,
+    acquire,
+    holder_of,
+    note_passes,
+    release,
+    stamp,
+)
+from muster_server.db.tables import SchemaMismatch, require_tables
 from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.live.publisher import Publisher
 from muster_server.live.waker import HintWaker
@@ -82,6 +92,8 @@ class Controller:
         self._scaling = ScalingLoop(database)
         self._rooms = RoomLoop(database, monotonic)
         self._retained_at: dt.datetime | None = None
+        self._passed_at: dt.datetime | None = None
+        self._failing_loop = ""
         self._others_stamp: tuple[int, dt.datetime] | None = None
         self._others_stamp_at = 0.0
 
@@ -98,6 +110,7 @@ class Controller:
                 log.warning("leadership_lost", holder=self.holder, epoch=self.lease.epoch)
                 self.lease = None
                 return False
+            self._passed_at, self._failing_loop = now, ""
             if num == 0:
                 break
         deletion.clear(self.database, for_s=CLEAR_S)
@@ -105,7 +118,7 @@ class Controller:
         return True
 
     def _passes(self, lease: Lease, now: dt.datetime) -> int:
-        """Every loop once; how many decisions took effect."""
+        """Work through every loop once; how many decisions took effect."""
         passes: Mapping[str, Callable[[], int]] = {
             "lifecycle": lambda: self._lifecycle.run(lease=lease, now=now),
             "search": lambda: len(search_pass(self.database, now)),
@@ -118,10 +131,12 @@ class Controller:
         }
         total = 0
         for loop, run_once in passes.items():
+            self._failing_loop = loop  # unless all of them end well
             with self.telemetry.timed(loop) as count:
                 num = run_once()
                 count(num)
             total += num
+        self._failing_loop = "rooms"
         # Only when nothing is left to decide: whoever leads next then finds as much room.
         return total or self._rooms.run(now)
 
@@ -142,6 +157,12 @@ class Controller:
                 now=now,
                 is_abandoned=self.lease is None and self._is_abandoned(session),
             )
+            if lease is not None:
+                if self.lease is None or self.lease.epoch != lease.epoch:
+                    self._passed_at, self._failing_loop = None, ""
+                note_passes(
+                    session, lease, passed_at=self._passed_at, failing_loop=self._failing_loop
+                )
         if lease is not None and (self.lease is None or self.lease.epoch != lease.epoch):
             log.info("leading", holder=self.holder, epoch=lease.epoch)
         elif lease is None and self.lease is not None:
@@ -174,17 +195,26 @@ def run_until(
     controller: Controller, stop: threading.Event, waker: HintWaker, *, interval_s: float
 ) -> None:
     """Tick until `stop` is set. A database that is away is waited for; anything else that goes
-    wrong is logged, and the next tick tries again."""
+    wrong is logged, and the next tick tries again. Raises SchemaMismatch when the database does not
+    have this version's tables: at the start, or after something looked for one in vain."""
+    has_tables = False
     while not stop.is_set():
         try:
+            if not has_tables:
+                require_tables(controller.database)
+                has_tables = True
             is_leading = controller.tick()
             controller.telemetry.ticked(is_leading=is_leading)
-        except DBAPIError as error:
-            controller.telemetry.tick_failed("database")
-            log.warning("database_unavailable", error=str(error).splitlines()[0])
-        except Exception:
-            controller.telemetry.tick_failed("other")
-            log.exception("tick_failed")
+        except SchemaMismatch:
+            raise
+        except Exception as error:
+            if is_unavailable(error):
+                controller.telemetry.tick_failed("database")
+                log.warning("database_unavailable", error=str(error).splitlines()[0])
+            else:
+                controller.telemetry.tick_failed("other")
+                log.exception("tick_failed")
+                has_tables = not is_undefined(error)
         if not stop.is_set():
             waker.wait(interval_s)
     try:
@@ -194,7 +224,10 @@ def run_until(
 
 
 def run(settings: Settings, telemetry: ControllerTelemetry | None = None) -> None:
-    """The controller process: blocks until SIGTERM, SIGINT or the end of `muster up`."""
+    """The controller process: blocks until SIGTERM, SIGINT or the end of `muster up`.
+
+    Raises SchemaMismatch when the database does not have this version's tables.
+    """
     stop = threading.Event()
     redis_url = settings.resolved_redis_url()
     publisher = Publisher(redis_url) if redis_url is not None else None

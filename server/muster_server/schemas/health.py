@@ -6,11 +6,14 @@ from typing import Literal
 
 from .base import Output
 
-DatabaseState = Literal["ok", "unreachable", "not_migrated", "disk_full"]
-"""disk_full: of SQLite; hardly anything can be written."""
+DatabaseState = Literal["ok", "unreachable", "not_migrated", "schema_mismatch", "disk_full"]
+"""not_migrated: an older version's tables, until `muster-server migrate` has run. schema_mismatch: a
+newer version's, or changed by something else. disk_full: of SQLite; hardly anything can be written."""
 RedisState = Literal["ok", "unreachable", "not_configured"]
 PartState = Literal["ok", "absent", "unknown"]
 """absent: not heard of lately. unknown: the database, which would know, does not answer."""
+ControllerState = Literal["ok", "failing", "absent", "unknown"]
+"""failing: one leads, and has not worked through all of its loops for half a minute."""
 
 
 class Healthy(Output):
@@ -24,8 +27,10 @@ class Ready(Output):
     database: DatabaseState
     redis: RedisState
     """Without Redis live pages fall back to polling."""
-    controller: PartState
-    """Whether one leads; without it nothing is scheduled, and what runs goes on."""
+    controller: ControllerState
+    """Whether one leads and does its work; without it nothing is scheduled, and what runs goes on."""
+    failing_loop: str | None
+    """In which loop the latest round of a failing controller broke off, if in one."""
     worker: PartState
     """Whether a Celery worker sweeps; without it metrics are read from uncompacted rows."""
 

@@ -4,31 +4,47 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from typing import Literal
 
 from sqlalchemy.orm import Session
 
 from muster_server.db.leases import holds, renew_by_anybody
+from muster_server.db.models import ControllerLeaseRow
 
 CONTROLLER_LEASE = "controller"
 """Held by the leading controller."""
 WORKER_LEASE = "worker"
 """Renewed by every Celery worker when it sweeps; who holds it does not matter."""
 WORKER_MISSED_SWEEPS = 3
+CONTROLLER_STUCK_S = 30.0
+"""A controller whose loops have not all been worked through for this long is not working: as long as a
+new leader has for its first round."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    is_led: bool
-    """A controller leads."""
+    controller: Literal["ok", "failing", "absent"]
+    """absent: none leads. failing: one leads, and has not worked through all of its loops lately."""
+    failing_loop: str | None
+    """In which loop its latest round broke off; None: in none, or that is not known."""
     is_worker_alive: bool
     """A Celery worker has swept lately."""
 
 
-def parts_alive(session: Session, *, now: dt.datetime) -> Parts:
-    return Parts(
-        is_led=holds(session, CONTROLLER_LEASE, now=now)[0],
-        is_worker_alive=holds(session, WORKER_LEASE, now=now)[0],
-    )
+def parts_alive(session: Session, *, stuck_after: dt.timedelta, now: dt.datetime) -> Parts:
+    """stuck_after: how long ago the leader's last good round may be, at most."""
+    is_worker_alive = holds(session, WORKER_LEASE, now=now)[0]
+    row = session.get(ControllerLeaseRow, CONTROLLER_LEASE)
+    if row is None or row.expires_at <= now:
+        return Parts("absent", None, is_worker_alive)
+    if now - (row.passed_at or row.acquired_at) <= stuck_after:
+        return Parts("ok", None, is_worker_alive)
+    return Parts("failing", row.failing_loop or None, is_worker_alive)
+
+
+def stuck_after(controller_interval_s: float) -> dt.timedelta:
+    """How long a controller that works may take from one good round to the next."""
+    return dt.timedelta(seconds=max(CONTROLLER_STUCK_S, 5 * controller_interval_s))
 
 
 def worker_sweeps(

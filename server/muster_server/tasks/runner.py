@@ -13,11 +13,18 @@ import threading
 import time
 from typing import Any
 
+import structlog
 from celery import beat, signals  # type: ignore[import-untyped]
+from sqlalchemy.exc import DBAPIError
 
 from muster import lifeline
+from muster_server.db.engine import Database
+from muster_server.db.failures import is_unavailable
+from muster_server.db.tables import require_tables
 from muster_server.settings import Settings
 from muster_server.telemetry.process import WorkerTelemetry
+
+log = structlog.get_logger(__name__)
 
 NUM_THREADS = 4
 OUTCOMES = {"SUCCESS": "success", "FAILURE": "failure", "RETRY": "retry"}
@@ -43,11 +50,13 @@ def run(settings: Settings, telemetry: WorkerTelemetry | None = None) -> None:
     """Run the worker in the main thread until it is told to stop (SIGTERM, SIGINT, lifeline cut).
 
     `settings` must be those of the environment: the tasks read theirs from there.
-    Raises ValueError when no Redis is configured.
+    Raises ValueError when no Redis is configured, and SchemaMismatch when the database does not have
+    this version's tables. One that is away is waited for: the sweep needs it, not the start.
     """
     from muster_server.tasks import app
 
     app.broker_url(settings.resolved_redis_url())
+    _require_tables(app.get_database())
     lifeline.watch(_stop)
     signals.setup_logging.connect(_keep_logging, weak=False)
     signals.worker_ready.connect(_start_beat, weak=False)
@@ -58,6 +67,15 @@ def run(settings: Settings, telemetry: WorkerTelemetry | None = None) -> None:
         app.celery.worker_main(worker_arguments(settings))
     finally:
         app.get_database().dispose()
+
+
+def _require_tables(database: Database) -> None:
+    try:
+        require_tables(database)
+    except DBAPIError as error:
+        if not is_unavailable(error):
+            raise
+        log.warning("database_unavailable", error=str(error).splitlines()[0])
 
 
 def _measure(telemetry: WorkerTelemetry) -> None:

@@ -21,6 +21,10 @@ class ControllerLeaseRow(Base):
     epoch: Mapped[int]
     acquired_at: Mapped[dt.datetime]
     expires_at: Mapped[dt.datetime]
+    passed_at: Mapped[dt.datetime | None]
+    """When this holder last worked through all of its loops; null: not once yet."""
+    failing_loop: Mapped[str] = mapped_column(String(32), default="")
+    """Where its latest round broke off; "": it did not."""
 
 
 class NodeRow(Base):
