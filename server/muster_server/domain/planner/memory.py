@@ -82,7 +82,7 @@ def memory(job: Job) -> Memory:
     """Of a slot of the built-in trainer. An estimate: see `bench/planner.py` for how far off."""
     kind = job.kind
     if kind == "ps":
-        return max(_server(job), _copy(job, sends=2.0), key=lambda m: m.total)
+        return max(_server(job), _copy(job, sends=0.0), key=lambda m: m.total)
     if kind in ("fsdp", "hsdp", "mesh", "tp", "pp"):
         return _divided(job)
     return _copy(job, sends={"local_sgd": 1.0, "diloco": 1.0}.get(kind, 0.0))
@@ -107,10 +107,12 @@ def _copy(job: Job, *, sends: float) -> Memory:
         buffers += params * (3.0 if job.options.outer_momentum > 0 else 2.0)
     elif kind == "ps":
         optimizer = 0.0
+        # The message to the server and its answer, which are used again in each step.
+        buffers += 2.0 * params
     height = _height(job, model.layers, job.micro_batch, kept=1.0)
     # Exchanges come when gradients are all there and activations are gone, or with local copies
     # after the gradients are gone as well.
-    sending = sends * 2.0 * params + (trained if kind == "ps" else 0.0)
+    sending = sends * 2.0 * params
     peak = max(height, trained + _update(job, _trained(model.layers)), sending)
     gradients = min(trained, peak)
     return Memory(
