@@ -90,6 +90,7 @@ export const trialPlan = (id: number) =>
     queryKey: ["trial", id, "plan"],
     queryFn: ({ signal }) => unwrap(client.GET("/api/v1/trials/{trial_id}/plan", { params: { path: { trial_id: id } }, signal })),
     staleTime: 60_000,
+    refetchInterval: (query) => (query.state.data?.is_pending ? 1000 : false), // a node is listing the layers
   });
 
 export const trialProfiles = (id: number) =>

@@ -18,7 +18,7 @@ const memory = { parameters: 4 * MIB, gradients: 4 * MIB, optimizer: 8 * MIB, ac
 const ddp: Plan["strategies"][number] = { kind: "ddp", is_chosen: true, problem: "", memory, fits: true, traffic: [{ group: "world", kind: "all_reduce", size: 2, count: 3, num_bytes: 4 * MIB }], link_bytes: 4 * MIB, step_ms: null };
 const tp: Plan["strategies"][number] = { ...ddp, kind: "tp", is_chosen: false, problem: "trainer.model: mlp has no blocks", memory: null, fits: null, traffic: [], link_bytes: 0 };
 const plan: Plan = {
-  known: true, reason: "", num_params: 1e6, slots: 2, global_batch: 64, slot_memory_bytes: 64 * MIB, slot_memory_source: "node n1, of its devices", strategies: [ddp, { ...ddp, kind: "fsdp", is_chosen: false }, tp],
+  known: true, is_pending: false, reason: "", reason_parts: [], num_params: 1e6, flops_per_sample: 2e6, slots: 2, global_batch: 64, slot_memory_bytes: 64 * MIB, slot_memory_source: "node n1, of its devices", strategies: [ddp, { ...ddp, kind: "fsdp", is_chosen: false }, tp],
   recommended: "fsdp", recommended_batch_size: 128, recommendation: "Of what fits, fsdp sends least.", time_source: "No scaling report of this model is there.",
 };
 const DOCUMENT = "trainer: {model: mlp, batch_size: 32}\n";
@@ -71,4 +71,13 @@ test("what is not known is said: the slot's memory, the time, all of it", () => 
   show({ ...plan, recommended: null, recommended_batch_size: null, recommendation: "Nothing fits.", strategies: [{ ...ddp, fits: false }] });
   expect(screen.getByText("It does not fit: 32 MiB, and a slot has 64 MiB.")).toBeVisible();
   expect(screen.getByText("No strategy can be recommended.")).toBeVisible();
+});
+
+test("while a node lists the layers that is said, and in the page's language why there are none", () => {
+  const unknown = { ...plan, known: false, strategies: [], num_params: null, recommended: null, recommended_batch_size: null };
+  show({ ...unknown, is_pending: true, reason: "n1 is listing the layers of the model. Wait a moment.", reason_parts: [{ code: "plan.listing", params: { node: "n1" } }] });
+  expect(screen.getByTestId("planner-pending")).toHaveTextContent("n1 is listing the layers of the model.");
+  cleanup();
+  show({ ...unknown, reason: "Memory and bytes are unknown until a node of pool default joins.", reason_parts: [{ code: "plan.no_node", params: { pool: "default" } }] });
+  expect(screen.getByTestId("planner-unknown")).toHaveTextContent("unknown until a node of pool default joins");
 });

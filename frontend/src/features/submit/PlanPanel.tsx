@@ -9,6 +9,7 @@ import { client, type Schemas, unwrap } from "../../api/client";
 import type { Preview } from "../../api/queries";
 import { Meter, Notice, Section, Skeleton } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
+import { Reason } from "../../components/Said";
 import * as format from "../../lib/format";
 import { MemoryParts, StrategyTable, stepText, TrafficTable } from "./PlanTables";
 import css from "./submit.module.css";
@@ -17,6 +18,8 @@ type Plan = Schemas["PlanOut"];
 type Config = Preview["config"];
 
 const STALE_MS = 30_000;
+/** While a node lists the layers of the model. */
+const PENDING_MS = 1000;
 
 /** A change to the document that the plan recommends. */
 interface Change {
@@ -43,6 +46,7 @@ export function PlanPanel({ document, overrides, config, behind, onDocument }: P
     enabled: !behind, // only of a text that is known to be valid
     placeholderData: (before) => before,
     staleTime: STALE_MS,
+    refetchInterval: (asked) => (asked.state.data?.is_pending ? PENDING_MS : false),
   });
   const plan = query.data;
   const old = behind || query.isPlaceholderData;
@@ -58,7 +62,22 @@ export function PlanPanel({ document, overrides, config, behind, onDocument }: P
 function Shown({ plan, old, ...rest }: { plan: Plan; old: boolean } & Omit<Props, "behind">) {
   const { t } = useTranslation();
   const chosen = plan.strategies.find((one) => one.is_chosen);
-  if (!plan.known || !chosen) return <Notice title={t("planner.unknown")}>{plan.reason}</Notice>;
+  if (plan.is_pending)
+    return (
+      <div aria-busy="true" data-testid="planner-pending">
+        <Notice title={t("planner.pending")}>
+          <Reason text={plan.reason} parts={plan.reason_parts} />
+        </Notice>
+      </div>
+    );
+  if (!plan.known || !chosen)
+    return (
+      <div data-testid="planner-unknown">
+        <Notice tone="warn" title={t("planner.unknown")}>
+          <Reason text={plan.reason} parts={plan.reason_parts} />
+        </Notice>
+      </div>
+    );
   const slot = plan.slot_memory_bytes;
   return (
     <>

@@ -4,8 +4,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
 import { type TrialDetail, type TrialPlan, trialPlan } from "../../api/queries";
-import { Section } from "../../components/basics";
+import { Notice, Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
+import { Reason } from "../../components/Said";
 import * as format from "../../lib/format";
 
 interface Line {
@@ -20,9 +21,24 @@ interface Line {
 export function Foreseen({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
   const plan = useQuery(trialPlan(trial.id)).data;
-  if (!plan?.known) return null;
+  if (!plan || plan.strategy === "") return null; // a script of one's own
+  if (!plan.known)
+    return (
+      <Section title={t("foreseen.title")} testId="foreseen-unknown">
+        <Notice>
+          <Reason text={plan.reason} parts={plan.reason_parts} />
+        </Notice>
+      </Section>
+    );
   return (
     <Section title={t("foreseen.title")} note={t("foreseen.note", { n: plan.num_rows })}>
+      {plan.remarks.map((remark) => (
+        <div key={remark.about} data-testid={`foreseen-remark-${remark.about}`}>
+          <Notice tone="warn" title={t("foreseen.far", { figure: t(`foreseen.${remark.about}`), ratio: format.num(remark.ratio, 3) })}>
+            <Reason text={remark.text} parts={remark.parts} />
+          </Notice>
+        </div>
+      ))}
       <DataTable
         rows={lines(plan, t("foreseen.rss", { size: format.bytes(plan.measured_rss_bytes) }))}
         rowKey={(line) => line.id}
@@ -33,7 +49,7 @@ export function Foreseen({ trial }: { trial: TrialDetail }) {
           { id: "expected", header: t("foreseen.expected"), align: "right", cell: (line) => line.expected },
           { id: "measured", header: t("foreseen.measured"), align: "right", cell: (line) => line.measured },
           { id: "ratio", header: t("foreseen.ratio"), align: "right", cell: (line) => (line.ratio === null ? format.MISSING : format.num(line.ratio, 3)) },
-          { id: "note", header: "", cell: (line) => <span className="dim">{line.note}</span> },
+          { id: "note", header: t("foreseen.details"), cell: (line) => <span className="dim">{line.note}</span> },
         ]}
       />
     </Section>

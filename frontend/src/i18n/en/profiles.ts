@@ -37,6 +37,8 @@ export const profiles = {
     expected: "Expected",
     measured: "Measured",
     ratio: "Expected / measured",
+    details: "Details",
+    far: "{{figure}}: the expected value is {{ratio}} times the measured one.",
     rss: "On processors only whole processes are measured: {{size}} with interpreter and libraries.",
   },
 };

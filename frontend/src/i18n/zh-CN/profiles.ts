@@ -37,6 +37,8 @@ export const profiles: Same<typeof english> = {
     expected: "预期",
     measured: "实测",
     ratio: "预期 / 实测",
+    details: "说明",
+    far: "{{figure}}：预期值是实测值的 {{ratio}} 倍。",
     rss: "在处理器上只能测量整个进程：{{size}}，包含解释器和库。",
   },
 };
