@@ -6550,12 +6550,14 @@ export interface components {
              * Controller
              * @enum {string}
              */
-            controller: "ok" | "absent" | "unknown";
+            controller: "ok" | "failing" | "absent" | "unknown";
             /**
              * Database
              * @enum {string}
              */
-            database: "ok" | "unreachable" | "not_migrated" | "disk_full";
+            database: "ok" | "unreachable" | "not_migrated" | "schema_mismatch" | "disk_full";
+            /** Failing Loop */
+            failing_loop: string | null;
             /**
              * Redis
              * @enum {string}
