@@ -49,6 +49,7 @@ from muster_server.db.engine import Database
 from muster_server.db.together import Together
 from muster_server.live.hub import Hub
 from muster_server.live.polls import PollWatch
+from muster_server.live.stamps import Stamps
 from muster_server.live.watch import ListenerWatch
 from muster_server.middleware.browser import BrowserGuard
 from muster_server.middleware.context import RequestContext
@@ -149,13 +150,16 @@ def create_app(settings: Settings) -> FastAPI:
         writes.start()
         reads.start()
         _watch(app, settings)
+        stamps = Stamps(writes, settings.own_name, every_s=settings.heartbeat_s)
         await hub.start()
         polls.start()
         listeners.start()
+        stamps.start()
         app.state.password_limiter = anyio.CapacityLimiter(CONCURRENT_VERIFIES)
         try:
             yield
         finally:
+            await stamps.stop()
             await polls.stop()
             await listeners.stop()
             await run_in_threadpool(writes.stop)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
@@ -35,6 +37,9 @@ class Settings(BaseSettings):
     instance: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,64}$")
     """Name of this API server, given in X-Muster-Instance by /readyz: tells it from another one
     that answers at the same address. No secret."""
+    server_name: str = Field(default="", max_length=128)
+    """What this API server is called among several, the same after each restart; unset: the machine's
+    name and the port. Two that run at the same time need different names."""
     public_url: str | None = None
     """Where browsers reach the dashboard, behind a proxy for example: printed in links, and taken
     as our own by the Origin check. With https, cookies are bound to it."""
@@ -82,6 +87,9 @@ class Settings(BaseSettings):
     """Heartbeats a node may miss before it is SUSPECT and gets no new work."""
     node_lost_s: float = Field(default=60.0, gt=0)
     """Silence after which a node is LOST and its trials start again elsewhere."""
+    server_away_s: float = Field(default=900.0, ge=0)
+    """While other API servers hear their nodes, the silence of nodes whose own API server is away is
+    excused for this long at most."""
     takeover_grace_s: float = Field(default=60.0, ge=0)
     """After the controller starts, no node becomes LOST for this long."""
     scheduler_preempt: bool = True
@@ -156,6 +164,12 @@ class Settings(BaseSettings):
             return ip_address(host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def own_name(self) -> str:
+        """`server_name`, or what stands for it; 1 to 128 characters."""
+        place = self.port or f"pid-{os.getpid()}"
+        return self.server_name or f"{socket.gethostname()[:100]}:{place}"
 
     def resolved_database_url(self) -> str:
         return _from_file(self.database_url_file) or self.database_url

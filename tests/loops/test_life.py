@@ -164,10 +164,9 @@ def test_a_lost_node_moves_the_trial_and_its_checkpoint(controller, agent, submi
         allocation_id, CheckpointRecord(step=40, path="step-40", size_bytes=3, files={"a": "0"})
     )
 
-    other_beats(other, controller, silent_s=20)
+    other_beats(other, controller, from_s=0, until_s=20)
     assert trial_of(show, experiment_id)["flags"] == ["UNREACHABLE"]
-    other_beats(other, controller, silent_s=70)
-    other_beats(other, controller, silent_s=75)
+    other_beats(other, controller, from_s=20, until_s=75)
 
     trial = trial_of(show, experiment_id)
     states = {attempt["no"]: attempt["state"] for attempt in trial["attempts"]}
@@ -200,11 +199,13 @@ def node_state(show, name):
     return node["state"], node["num_slots_used"]
 
 
-def other_beats(other, controller, *, silent_s):
-    """`silent_s` from now: `other` is heard, everybody else is not."""
-    with time_machine.travel(clock.now() + dt.timedelta(seconds=silent_s), tick=True):
-        other.beat()
-        controller.tick()
+def other_beats(other, controller, *, from_s, until_s):
+    """From `from_s` to `until_s` from now: `other` is heard, everybody else is not."""
+    start = clock.now()
+    for silent_s in range(from_s, until_s + 1, 5):
+        with time_machine.travel(start + dt.timedelta(seconds=silent_s), tick=True):
+            other.beat()
+            controller.tick()
 
 
 def test_a_stop_ends_canceled_and_frees_everything(controller, agent, submit, show, member_client):

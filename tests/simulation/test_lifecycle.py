@@ -89,7 +89,12 @@ class Histories(RuleBasedStateMachine):
                 node, state="RECONCILING", last_seen_at=self.now, registered_at=self.now
             )
         else:
-            self.nodes[node_id] = dataclasses.replace(node, last_seen_at=self.now)
+            kept = node.registered_at
+            if node.state == "SUSPECT" and any(m.node_id == node_id for m in self.lost.values()):
+                kept = self.now  # it has to register again
+            self.nodes[node_id] = dataclasses.replace(
+                node, last_seen_at=self.now, registered_at=kept
+            )
 
     @precondition(
         lambda self: self.trial.state == "QUEUED" and self.trial.experiment_desired == "run"
@@ -226,7 +231,10 @@ class Histories(RuleBasedStateMachine):
             case SetNode():
                 node = self.nodes[action.node_id]
                 assert node.state == action.before
-                self.nodes[action.node_id] = dataclasses.replace(node, state=action.after)
+                parts = action.reason.parts
+                self.nodes[action.node_id] = dataclasses.replace(
+                    node, state=action.after, reason_code=parts[0]["code"] if parts else ""
+                )
             case SetAllocation():
                 where = self.members if action.allocation_id in self.members else self.lost
                 member = where[action.allocation_id]

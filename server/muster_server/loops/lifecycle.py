@@ -27,6 +27,7 @@ def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
         suspect_missed=settings.node_suspect_missed,
         node_lost_s=settings.node_lost_s,
         takeover_grace_s=settings.takeover_grace_s,
+        server_away_s=settings.server_away_s,
         prepare_timeout_s=settings.prepare_timeout_s,
         start_timeout_s=settings.start_timeout_s,
         wind_down_s=settings.wind_down_s,
@@ -46,7 +47,9 @@ class LifecycleLoop(Loop[LifecycleSnapshot, Step]):
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> LifecycleSnapshot:
         since = self._sightings.leading_since(lease.epoch, now)
         snapshot = load_lifecycle_snapshot(session, leader_since=since, now=now)
-        return replace(snapshot, nodes=tuple(self._sightings.put_on_our_clock(snapshot.nodes, now)))
+        return self._sightings.put_on_our_clock(
+            snapshot, now, away_after_s=self.policy.away_after_s
+        )
 
     def decide(self, snapshot: LifecycleSnapshot, *, now: dt.datetime) -> Sequence[Step]:
         try:

@@ -7,6 +7,7 @@ tables. Hints (topic "loops") only make it react sooner than its interval.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import signal
 import threading
 import time
@@ -81,13 +82,19 @@ class Controller:
         self.telemetry = telemetry or ControllerTelemetry()
         self._ttl = dt.timedelta(seconds=settings.controller_lease_s)
         self._monotonic = monotonic
-        self._lifecycle = LifecycleLoop(
-            database, policy or lifecycle_policy(settings), Sightings(monotonic)
-        )
+        policy = policy or lifecycle_policy(settings)
+        sightings = Sightings(monotonic)
+        self._lifecycle = LifecycleLoop(database, policy, sightings)
         self._budgets = BudgetLoop(database)
         self._cleaning = CleaningLoop(database)
         self._diagnoses = DiagnosisLoop(database)
-        self._stuck = StuckLoop(database, after_s=settings.stuck_after_s)
+        self._stuck = StuckLoop(
+            database,
+            after_s=settings.stuck_after_s,
+            silence_ended_at=functools.partial(
+                sightings.silence_ended_at, away_after_s=policy.away_after_s
+            ),
+        )
         self._scheduler = SchedulerLoop(database, scheduler_policy(settings))
         self._scaling = ScalingLoop(database)
         self._rooms = RoomLoop(database, monotonic)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from sqlalchemy.orm import Session
 
@@ -21,9 +21,18 @@ EVERY = dt.timedelta(seconds=15)
 class StuckLoop(Loop[list[StuckAttempt], StuckAttempt]):
     name = "stuck"
 
-    def __init__(self, database: Database, *, after_s: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        after_s: float,
+        silence_ended_at: Callable[[dt.datetime], dt.datetime | None] = lambda now: None,
+    ) -> None:
+        """silence_ended_at: when the control plane began to hear again, after it could not; None: it
+        always could."""
         super().__init__(database)
         self._after_s = after_s
+        self._silence_ended_at = silence_ended_at
         self._since: dt.datetime | None = None
         self._next_at: dt.datetime | None = None
 
@@ -32,8 +41,9 @@ class StuckLoop(Loop[list[StuckAttempt], StuckAttempt]):
             return []
         self._next_at = now + EVERY
         self._since = self._since or now
+        self._since = max(self._since, self._silence_ended_at(now) or self._since)
         if (now - self._since).total_seconds() < self._after_s:
-            return []  # while nobody led, perhaps nothing was heard either
+            return []  # while nobody led, or heard, those who moved could not say so
         return progress.find_stuck(session, after_s=self._after_s, now=now)
 
     def decide(self, snapshot: list[StuckAttempt], *, now: dt.datetime) -> Sequence[StuckAttempt]:

@@ -90,6 +90,11 @@ def renewal(*names: str) -> Update:
 
 
 _NUM_NODES = select(func.count()).select_from(NodeRow)
+_LOST_OF_NODE = (
+    select(AllocationRow.id)
+    .where(AllocationRow.node_id == bindparam("node_id"), AllocationRow.observed == "LOST")
+    .limit(1)
+)
 _INDEX = select(
     NodeRow.assignments_index,
     NodeRow.session_epoch,
@@ -142,11 +147,7 @@ def renew_lease(
     if request.running is not None and node.state in ("RECONCILING", "ONLINE"):
         may_be_gone = lock_what_may_be_freed(session, [node.id], states=["LOST"])
     terms = lease_terms(session, settings)
-    values: dict[str, Any] = {
-        "last_seen_at": now,
-        "lease_expires_at": now + dt.timedelta(seconds=terms.lease_s),
-    }
-    values |= said_of(request)
+    values = heard_in_time(settings, terms, now) | said_of(request)
     if "usage" in values and system_metrics.is_due(node.sampled_at, now):
         values["sampled_at"] = now
     renewed = changed(
@@ -164,13 +165,16 @@ def renew_lease(
             session,
             update(NodeRow)
             .where(NodeRow.id == node.id, NodeRow.state == "SUSPECT")
-            .values(state="ONLINE"),
+            .values(state="ONLINE", state_reason="", state_parts=None),
         )
         if back:
+            if session.scalar(_LOST_OF_NODE, {"node_id": node.id}) is not None:
+                # A user's kill did not wait for it: what still runs there must be compared.
+                raise _superseded(node)
             add_event(
                 session,
                 "node.state",
-                f"{node.name} is ONLINE: heard again in time.",
+                f"{node.name} is ONLINE. Heard again in time.",
                 now=now,
                 node_id=node.id,
                 data={"before": "SUSPECT", "after": "ONLINE"},
@@ -187,6 +191,15 @@ def renew_lease(
         credential=_renew_credential(session, principal, request, settings, now),
         server_time_ms=server_time_ms(session),
     )
+
+
+def heard_in_time(settings: Settings, terms: LeaseTerms, now: dt.datetime) -> dict[str, Any]:
+    """What a heartbeat changes by itself, whatever it says, as columns."""
+    return {
+        "last_seen_at": now,
+        "heard_by": settings.own_name,
+        "lease_expires_at": now + dt.timedelta(seconds=terms.lease_s),
+    }
 
 
 def said_of(request: LeaseRequest) -> dict[str, Any]:

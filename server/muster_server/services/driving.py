@@ -16,10 +16,14 @@ from sqlalchemy.orm import Session
 
 from muster.wire import decode_number, encode_number
 from muster_server.db.models import ExperimentRow, TrialRow
-from muster_server.domain.lifecycle import LifecyclePolicy
-from muster_server.domain.lifecycle.actions import SetTrial, Step
-from muster_server.domain.lifecycle.trials import decide_trial
-from muster_server.domain.lifecycle.views import TrialView
+from muster_server.domain.lifecycle import (
+    LifecyclePolicy,
+    LifecycleSnapshot,
+    SetTrial,
+    Step,
+    TrialView,
+    decide,
+)
 from muster_server.domain.saying import say
 from muster_server.domain.search import PROGRESS, Searcher, SearchSpec, Unit
 from muster_server.domain.search.failing import nearest_metric
@@ -294,10 +298,10 @@ def _settle(session: Session, experiment_id: int, no: int, now: dt.datetime) -> 
         experiment_desired=experiment.desired,
         exhausted_reason=experiment.exhausted_reason,
     )
-    actions = decide_trial(view, {}, now, LifecyclePolicy())
+    snapshot = LifecycleSnapshot(leader_since=now, trials=(view,))
     reason = trial.reason
-    if actions:
-        apply_step(session, Step(subject=f"trial:{trial.id}", actions=actions), now=now)
+    for step in decide(snapshot, now=now, policy=LifecyclePolicy()):
+        apply_step(session, step, now=now)
         session.refresh(trial)
         # The searcher's sentence says more than who it was.
         trial.reason = reason if trial.desired in ("early", "pause") else trial.reason

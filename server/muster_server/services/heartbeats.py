@@ -6,10 +6,11 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Literal
 
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from muster_server.db.leases import holds, renew_by_anybody
-from muster_server.db.models import ControllerLeaseRow
+from muster_server.db.models import ApiServerRow, ControllerLeaseRow
 
 CONTROLLER_LEASE = "controller"
 """Held by the leading controller."""
@@ -19,6 +20,10 @@ WORKER_MISSED_SWEEPS = 3
 CONTROLLER_STUCK_S = 30.0
 """A controller whose loops have not all been worked through for this long is not working: as long as a
 new leader has for its first round."""
+
+
+SERVER_FORGOTTEN = dt.timedelta(days=1)
+"""The row of an API server that was killed and never came back is deleted after this."""
 
 
 @dataclass(frozen=True)
@@ -53,3 +58,24 @@ def worker_sweeps(
     """Note that a worker is alive; it is believed for WORKER_MISSED_SWEEPS intervals and a minute."""
     ttl = dt.timedelta(seconds=WORKER_MISSED_SWEEPS * sweep_interval_s + 60)
     renew_by_anybody(session, name=WORKER_LEASE, holder=holder, ttl=ttl, now=now)
+
+
+def server_hears(session: Session, name: str, *, started_at: dt.datetime, now: dt.datetime) -> None:
+    """Stamp the row of an API server: what it takes from agents is written. Controllers look whether
+    it changes (domain.lifecycle.hearing)."""
+    row = session.get(ApiServerRow, name)
+    if row is None:
+        session.execute(
+            delete(ApiServerRow).where(ApiServerRow.stamped_at < now - SERVER_FORGOTTEN)
+        )
+        row = ApiServerRow(name=name)
+        session.add(row)
+    row.started_at, row.stamped_at = started_at, now
+
+
+def server_stops(session: Session, name: str, *, started_at: dt.datetime) -> None:
+    """An API server ends in good order: its agents go elsewhere, or wait for the next one. One of the
+    same name that has started meanwhile keeps the row."""
+    session.execute(
+        delete(ApiServerRow).where(ApiServerRow.name == name, ApiServerRow.started_at == started_at)
+    )

@@ -84,8 +84,7 @@ def renew(
             replies.append(ALONE)
             continue
         values: dict[str, Any] = {
-            "last_seen_at": now,
-            "lease_expires_at": now + dt.timedelta(seconds=terms.lease_s),
+            **agents.heard_in_time(settings, terms, now),
             **agents.said_of(beat.request),
         }
         if node.join_id:

@@ -38,7 +38,7 @@ from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
 from . import credentials, node_health
-from .agents import lease_terms
+from .agents import heard_in_time, lease_terms
 from .allocations import clean, lock_nodes, lock_what_may_be_freed
 from .events import add_event, was_told
 
@@ -111,10 +111,11 @@ def _register(
     is_first = node.session_epoch == 0
     _describe(session, node, request, rebooted=rebooted)
     node.session_epoch += 1
-    node.registered_at = node.last_seen_at = now
+    node.registered_at = now
     session.flush()
     terms = lease_terms(session, settings)
-    node.lease_expires_at = now + dt.timedelta(seconds=terms.lease_s)
+    for name, value in heard_in_time(settings, terms, now).items():
+        setattr(node, name, value)
     _update_slots(session, node, request, now)
     adopt, forget = _reconcile(session, node, request, held, rebooted=rebooted, now=now)
     _enter(session, node, is_first=is_first, rebooted=rebooted, now=now)
@@ -324,7 +325,8 @@ def _describe(session: Session, node: NodeRow, request: RegisterRequest, *, rebo
 def _update_slots(
     session: Session, node: NodeRow, request: RegisterRequest, now: dt.datetime
 ) -> None:
-    """Slots follow the inventory; one that is gone stays only while something holds it."""
+    """Slots follow the inventory; one that is gone stays only while something holds it, and then goes
+    when that frees it (allocations.clean)."""
     known = {
         row.idx: row
         for row in session.scalars(select(NodeSlotRow).where(NodeSlotRow.node_id == node.id))
@@ -338,9 +340,12 @@ def _update_slots(
             session.add(row)
         row.slot_type = slot.slot_type
         row.device = dataclasses.asdict(slot)
+        row.is_gone = False
     for row in known.values():
         if row.allocation_id is None:
             session.delete(row)
+        else:
+            row.is_gone = True
     session.flush()
 
 
@@ -445,6 +450,7 @@ def _enter(
         node.state = "ONLINE"
     elif before == "LOST":
         node.state = "RECONCILING"
+    node.state_reason, node.state_parts = "", None
     what = "joined" if is_first else ("rebooted and is back" if rebooted else "registered again")
     words = "" if node.state == before else f" It is {node.state}."
     add_event(

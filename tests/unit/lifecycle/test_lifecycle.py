@@ -43,7 +43,12 @@ def lease(name="n0", state="ONLINE", *, silent_s=0.0, registered_s=1000.0):
         state=state,
         last_seen_at=ago(silent_s),
         registered_at=ago(registered_s),
+        reason_code="node.not_heard" if state == "SUSPECT" else "",
     )
+
+
+HEARD = lease("heard")
+"""So that silence of another one is that of a node, and not of all of them."""
 
 
 def member(rank=0, observed="RUNNING", desired="start", *, since_s=0.0, exit=None, **kwargs):
@@ -90,7 +95,7 @@ def ended(cause="success", *, rank=0, at_ms=0, message="", tail=()):
 def actions_of(the_trial, *nodes, now=NOW, policy=POLICY):
     members = the_trial.attempt.allocations if the_trial.attempt else ()
     known = {n.id for n in nodes}
-    nodes = [*nodes, *(lease(m.node_name) for m in members if m.node_id not in known)]
+    nodes = [HEARD, *nodes, *(lease(m.node_name) for m in members if m.node_id not in known)]
     snapshot = LifecycleSnapshot(leader_since=ago(1000), nodes=tuple(nodes), trials=(the_trial,))
     return [
         action
@@ -442,7 +447,7 @@ def test_a_restart_is_queued_when_its_back_off_is_over():
 
 
 def node_actions(node, *, leader_s=1000.0, lost=()):
-    snapshot = LifecycleSnapshot(leader_since=ago(leader_s), nodes=(node,), lost=lost)
+    snapshot = LifecycleSnapshot(leader_since=ago(leader_s), nodes=(node, HEARD), lost=lost)
     return [a for step in decide(snapshot, now=NOW, policy=POLICY) for a in step.actions]
 
 

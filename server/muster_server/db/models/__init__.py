@@ -2,7 +2,14 @@
 
 from .base import Base, Json, UtcDateTime
 from .budgets import BudgetAlertRow, PoolRow, SpendingRow
-from .cluster import ControllerLeaseRow, NodeRow, NodeSampleRow, NodeSlotRow, PreflightRow
+from .cluster import (
+    ApiServerRow,
+    ControllerLeaseRow,
+    NodeRow,
+    NodeSampleRow,
+    NodeSlotRow,
+    PreflightRow,
+)
 from .data import (
     BlobChunkRow,
     BlobRow,
@@ -47,6 +54,7 @@ from .views import SavedViewRow
 
 __all__ = [
     "AllocationRow",
+    "ApiServerRow",
     "ApiTokenRow",
     "AttemptRow",
     "AuditRow",

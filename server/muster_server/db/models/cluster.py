@@ -27,6 +27,19 @@ class ControllerLeaseRow(Base):
     """Where its latest round broke off; "": it did not."""
 
 
+class ApiServerRow(Base):
+    """An API server that serves. It stamps its row as long as it can hear agents and write what they
+    say, and takes the row away when it stops in good order."""
+
+    __tablename__ = "api_servers"
+
+    name: Mapped[str] = mapped_column(String(128), primary_key=True)
+    """Settings.own_name: the same after a restart."""
+    started_at: Mapped[dt.datetime]
+    stamped_at: Mapped[dt.datetime]
+    """By its own clock. Only that it changes says something."""
+
+
 class NodeRow(Base):
     __tablename__ = "nodes"
 
@@ -36,6 +49,10 @@ class NodeRow(Base):
     labels: Mapped[dict[str, Any]] = mapped_column(default=dict)
     state: Mapped[str] = mapped_column(String(16), index=True)
     """domain.states.NodeState."""
+    state_reason: Mapped[str] = mapped_column(default="")
+    """Why it is SUSPECT or LOST, and what follows; "" in any other state."""
+    state_parts: Mapped[list[Any] | None]
+    """The parts of `state_reason` (domain.saying)."""
     scheduling: Mapped[str] = mapped_column(String(16), default="open")
     """open | cordoned | draining."""
     health: Mapped[str] = mapped_column(String(16), default="ok")
@@ -87,6 +104,8 @@ class NodeRow(Base):
     """Grows whenever the node's desired set changes; agents long-poll on it."""
     registered_at: Mapped[dt.datetime]
     last_seen_at: Mapped[dt.datetime]
+    heard_by: Mapped[str] = mapped_column(String(128), default="")
+    """The API server that took its last heartbeat (ApiServerRow.name); "" before the first."""
     lease_expires_at: Mapped[dt.datetime]
 
 
@@ -118,6 +137,9 @@ class NodeSlotRow(Base):
     """Taken with `UPDATE … WHERE allocation_id IS NULL`: zero rows means somebody was faster."""
     free_since: Mapped[dt.datetime | None]
     """Since when nothing holds it; null: held."""
+    is_gone: Mapped[bool] = mapped_column(default=False)
+    """The agent does not report it any more. It is deleted when its holder frees it, and nobody gets
+    it again."""
 
 
 class PreflightRow(Base):

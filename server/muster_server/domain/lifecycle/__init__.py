@@ -28,6 +28,7 @@ from .actions import (
     Warn,
 )
 from .experiments import decide_experiment
+from .hearing import Hearing, hearing_of, moment
 from .nodes import decide_lost, decide_node, heartbeat_interval_s
 from .trials import decide_trial
 from .views import (
@@ -39,6 +40,7 @@ from .views import (
     LifecycleSnapshot,
     LostAllocation,
     NodeLease,
+    ServerLease,
     TrialView,
 )
 
@@ -50,11 +52,13 @@ __all__ = [
     "BeginPreflight",
     "ExperimentView",
     "GangPreflight",
+    "Hearing",
     "LifecyclePolicy",
     "LifecycleSnapshot",
     "LostAllocation",
     "NodeLease",
     "QuarantineNode",
+    "ServerLease",
     "SetAllocation",
     "SetAttempt",
     "SetDesired",
@@ -67,7 +71,9 @@ __all__ = [
     "TrialView",
     "Warn",
     "decide",
+    "hearing_of",
     "heartbeat_interval_s",
+    "moment",
 ]
 
 
@@ -77,23 +83,24 @@ def decide(snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePo
     Raises ValueError when a decision would leave the tables of domain.states: a bug here.
     """
     nodes = {node.id: node for node in snapshot.nodes}
+    hearing = hearing_of(snapshot, now=now, policy=policy)
     lost_nodes = {allocation.node_id for allocation in snapshot.lost}
     steps: list[Step] = []
     for allocation in snapshot.lost:
         steps += decide_lost(allocation, nodes.get(allocation.node_id), now=now, policy=policy)
     for node in snapshot.nodes:
-        steps += decide_node(
-            node, snapshot, clean=node.id not in lost_nodes, now=now, policy=policy
-        )
+        steps += decide_node(node, hearing, num_nodes=len(nodes), clean=node.id not in lost_nodes)
     for preflight in snapshot.preflights:
-        decision = advance(preflight, now)
+        members = [nodes.get(member.node_id) for member in preflight.members]
+        waited_s = 0.0 if hearing.is_new else hearing.waited_s(preflight.stage_since, members)
+        decision = advance(preflight, preflight.stage_since + dt.timedelta(seconds=waited_s))
         if decision is not None:
             action = AdvancePreflight(
                 preflight_id=preflight.id, stage=preflight.stage, decision=decision
             )
             steps.append(Step(subject=f"preflight:{preflight.id}", actions=(action,)))
     for trial in snapshot.trials:
-        actions = decide_trial(trial, nodes, now, policy)
+        actions = decide_trial(trial, nodes, hearing)
         if actions:
             steps.append(Step(subject=f"trial:{trial.id}", actions=actions))
     for experiment in snapshot.experiments:

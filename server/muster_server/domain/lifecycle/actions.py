@@ -8,15 +8,18 @@ from typing import Literal
 
 from ..avoidance import Avoided
 from ..preflight import NextStage, Verdict
+from ..saying import Said
 from ..states import Termination, Transitions, YieldKind, is_legal
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetNode:
+    """`before == after` only says why it is in that state."""
+
     node_id: str
     before: str
     after: str
-    reason: str
+    reason: Said
 
 
 @dataclass(frozen=True, kw_only=True)

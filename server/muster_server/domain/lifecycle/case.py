@@ -25,7 +25,8 @@ from .actions import (
     SetYield,
     require_legal,
 )
-from .views import AllocationView, AttemptView, LifecyclePolicy, NodeLease, TrialView
+from .hearing import Hearing
+from .views import AllocationView, AttemptView, NodeLease, TrialView
 
 
 class TrialCase:
@@ -39,13 +40,13 @@ class TrialCase:
         self,
         trial: TrialView,
         nodes: Mapping[str, NodeLease],
-        now: dt.datetime,
-        policy: LifecyclePolicy,
+        hearing: Hearing,
     ) -> None:
         self.trial = trial
         self.nodes = nodes
-        self.now = now
-        self.policy = policy
+        self.hearing = hearing
+        self.now = hearing.now
+        self.policy = hearing.policy
         self.actions: list[Action] = []
         self.state = trial.state
         attempt = trial.attempt
@@ -75,6 +76,15 @@ class TrialCase:
 
     def is_finished(self, member: AllocationView) -> bool:
         return self.observed[member.id] in ("EXITED", "CLEANED", "PREPARE_FAILED", "LOST")
+
+    def waited_s(self, since: dt.datetime) -> float:
+        """How long its members have been waited for, in seconds: Hearing.waited_s of their nodes. 0
+        while who leads is new."""
+        if self.hearing.is_new:
+            return 0.0
+        return self.hearing.waited_s(
+            since, (self.nodes.get(a.node_id) for a in self.members if not self.is_finished(a))
+        )
 
     def outcomes(self) -> list[Outcome]:
         """How the members ended that have."""

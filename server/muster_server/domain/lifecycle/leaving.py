@@ -11,7 +11,6 @@ shows as soon as the trial waits; a stop goes before any yield.
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import dataclass
 from typing import Literal
 
@@ -90,7 +89,7 @@ def tell_members(case: TrialCase) -> None:
     # The rest of a gang that lost a member could do nothing with its time but wait for it.
     grace_s = case.policy.gang_grace_s if kind == "gang" else None
     patience_s = case.trial.stop_grace_s if grace_s is None else grace_s
-    grace = dt.timedelta(seconds=patience_s + case.policy.kill_margin_s)
+    grace_limit_s = patience_s + case.policy.kill_margin_s
     for member in case.members:
         state = case.observed[member.id]
         if case.is_finished(member):
@@ -98,17 +97,17 @@ def tell_members(case: TrialCase) -> None:
         never_ran = state in ("ASSIGNED", "PREPARING", "READY")
         since = member.state_since if state == "STOPPING" else None
         since = since or case.attempt_ended_at or case.yield_at
-        overdue = since is not None and case.now > since + grace
+        node = case.nodes.get(member.node_id)
+        overdue = since is not None and case.hearing.waited_s(since, [node]) > grace_limit_s
         at_once = never_ran or overdue or case.trial.stop_wanted == "kill"
         want: Literal["stop", "kill"] = "kill" if at_once else "stop"
         current = case.wanted[member.id]
         if current != want and current not in ("kill", "forget"):
             case.set_desired(member, want, reason, kind=kind, grace_s=grace_s)
-        unstarted = dt.timedelta(seconds=case.policy.unstarted_grace_s)
         if (
             state == "ASSIGNED"
             and case.attempt_ended_at is not None
-            and case.now > case.attempt_ended_at + unstarted
+            and case.hearing.waited_s(case.attempt_ended_at, [node]) > case.policy.unstarted_grace_s
         ):
             case.set_allocation(member, "EXITED", "no agent ever took it up")
 

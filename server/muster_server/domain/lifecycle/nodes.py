@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 
+from ..saying import NOTHING, Said, parts_of
 from ..states import NODE_TRANSITIONS
 from .actions import SetAllocation, SetNode, Step, require_legal
-from .views import LifecyclePolicy, LifecycleSnapshot, LostAllocation, NodeLease
+from .hearing import Hearing
+from .views import LifecyclePolicy, LostAllocation, NodeLease
 
 
 def heartbeat_interval_s(num_nodes: int, *, least_s: float) -> float:
@@ -16,29 +18,38 @@ def heartbeat_interval_s(num_nodes: int, *, least_s: float) -> float:
 
 def decide_node(
     node: NodeLease,
-    snapshot: LifecycleSnapshot,
+    hearing: Hearing,
     *,
+    num_nodes: int,
     clean: bool,
-    now: dt.datetime,
-    policy: LifecyclePolicy,
 ) -> list[Step]:
-    interval_s = heartbeat_interval_s(len(snapshot.nodes), least_s=policy.heartbeat_s)
+    """What silence, or a heartbeat after it, means for one node.
+
+    It is SUSPECT by the silence itself, whoever could have heard it; LOST only by silence that counts.
+    """
+    now, policy = hearing.now, hearing.policy
+    interval_s = heartbeat_interval_s(num_nodes, least_s=policy.heartbeat_s)
     # A controller that just took over knows nothing about the time before: everybody gets a
     # fresh lease, and for a while nobody is given up.
-    silent_s = (now - max(node.last_seen_at, snapshot.leader_since)).total_seconds()
+    silent_s = (now - max(node.last_seen_at, hearing.leader_since)).total_seconds()
     is_late = silent_s > policy.suspect_missed * interval_s
-    may_lose = (now - snapshot.leader_since).total_seconds() >= policy.takeover_grace_s
-    is_gone = silent_s > policy.node_lost_s and may_lose
-    after, reason = node.state, ""
+    counted_s = (now - hearing.counts_from(node)).total_seconds()
+    is_gone = is_late and counted_s > policy.node_lost_s and not hearing.is_new
+    is_heard = node.last_seen_at > hearing.leader_since  # and not only given a fresh lease
+    after, reason = node.state, NOTHING
     if node.state == "ONLINE" and is_late:
-        after, reason = "SUSPECT", f"not heard for {silent_s:.0f} s"
-    elif node.state == "SUSPECT" and not is_late:
-        after, reason = "ONLINE", "heard again in time"
+        after, reason = "SUSPECT", hearing.why_silent(node)
+    elif node.state == "SUSPECT" and not is_late and is_heard:
+        after, reason = "ONLINE", Said("Heard again in time.")
     elif node.state in ("SUSPECT", "RECONCILING") and is_gone:
-        after, reason = "LOST", f"not heard for {silent_s:.0f} s"
+        after, reason = "LOST", hearing.why_lost(node)
     elif node.state == "RECONCILING" and clean and not is_late:
-        after, reason = "ONLINE", "everything it ran is adopted or confirmed dead"
-    if after == node.state:
+        after, reason = "ONLINE", Said("Everything it ran is adopted or confirmed dead.")
+    elif node.state == "SUSPECT" and is_late:
+        reason = hearing.why_silent(node)
+        if parts_of(reason)[0]["code"] == node.reason_code:
+            return []
+    if after == node.state and not reason:
         return []
     require_legal(NODE_TRANSITIONS, node.state, after, f"node {node.name}")
     action = SetNode(node_id=node.id, before=node.state, after=after, reason=reason)

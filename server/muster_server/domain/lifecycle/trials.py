@@ -12,9 +12,10 @@ from ..states import TERMINAL_TRIAL, Termination
 from . import leaving
 from .actions import Action, QuarantineNode, SetFlags
 from .case import TrialCase
+from .hearing import Hearing
 from .misfits import find_misfits
 from .readiness import decide_ready
-from .views import AllocationView, LifecyclePolicy, NodeLease, TrialView
+from .views import AllocationView, NodeLease, TrialView
 
 _OWN_DECISIONS = frozenset(
     {
@@ -31,10 +32,10 @@ _OWN_DECISIONS = frozenset(
 
 
 def decide_trial(
-    trial: TrialView, nodes: Mapping[str, NodeLease], now: dt.datetime, policy: LifecyclePolicy
+    trial: TrialView, nodes: Mapping[str, NodeLease], hearing: Hearing
 ) -> tuple[Action, ...]:
     """Everything that should happen to a trial now, worked through from its members up."""
-    case = TrialCase(trial, nodes, now, policy)
+    case = TrialCase(trial, nodes, hearing)
     if case.state in ("QUEUED", "RETRY_WAIT", "PAUSED"):
         _decide_waiting(case)
     elif case.state == "RUNNING" and trial.attempt is None:
@@ -109,14 +110,29 @@ def _flag_unreachable(case: TrialCase) -> None:
     others = tuple(flag for flag in case.trial.flags if flag != "UNREACHABLE")
     flags = (*others, "UNREACHABLE") if silent else others
     reason = f"{', '.join(silent)} not heard" if silent else "its nodes are heard again"
+    if silent and case.trial.stop_wanted is not None:
+        reason += "; it stops once they are. To end it without them, kill it or remove the nodes"
     case.actions.append(SetFlags(trial_id=case.trial.id, flags=flags, reason=reason))
 
 
 def _lose_members(case: TrialCase) -> None:
     for member in case.members:
         node = case.nodes.get(member.node_id)
-        if (node is None or node.state == "LOST") and not case.is_finished(member):
+        if case.is_finished(member):
+            continue
+        if node is None or node.state == "LOST":
             case.set_allocation(member, "LOST", f"node {member.node_name} was lost")
+        elif case.trial.stop_wanted == "kill" and _has_long_been_silent(case, node):
+            # Nothing follows it, so nobody has to know whether the node is gone.
+            reason = f"killed while {member.node_name} was not heard; it ends there once it is"
+            case.set_allocation(member, "LOST", reason)
+
+
+def _has_long_been_silent(case: TrialCase, node: NodeLease) -> bool:
+    """Whether or not its silence counts."""
+    since = max(node.last_seen_at, case.hearing.leader_since)
+    silent_s = (case.now - since).total_seconds()
+    return node.state == "SUSPECT" and silent_s > case.policy.node_lost_s
 
 
 def _clean_members(case: TrialCase) -> None:
@@ -167,8 +183,7 @@ def _decide_preparing(case: TrialCase) -> None:
     if not waiting and (attempt.num_nodes == 1 or attempt.has_rendezvous):
         decide_ready(case)
         return
-    waited_s = (case.now - attempt.created_at).total_seconds()
-    if waited_s > case.policy.prepare_timeout_s:
+    if case.waited_s(attempt.created_at) > case.policy.prepare_timeout_s:
         names = ", ".join(a.node_name for a in waiting) or "the rendezvous"
         case.set_attempt(
             "FAILED",
@@ -185,7 +200,7 @@ def _decide_starting(case: TrialCase) -> None:
             case.set_trial("RUNNING", "every node runs its workers")
         return
     since = max(a.state_since for a in case.members)
-    if (case.now - since).total_seconds() > case.policy.start_timeout_s:
+    if case.waited_s(since) > case.policy.start_timeout_s:
         names = ", ".join(a.node_name for a in waiting)
         case.set_attempt(
             "FAILED",
@@ -201,7 +216,7 @@ def _decide_winding_down(case: TrialCase, unfinished: list[AllocationView]) -> N
         case.set_attempt("WINDING_DOWN", f"{done[0].node_name} ended well, the rest follows")
         if case.state == "STARTING":
             case.set_trial("RUNNING", "its workers ran")
-    elif (case.now - first).total_seconds() > case.policy.wind_down_s:
+    elif case.waited_s(first) > case.policy.wind_down_s:
         names = ", ".join(a.node_name for a in unfinished)
         limit = f"{case.policy.wind_down_s:.0f} s"
         case.set_attempt(

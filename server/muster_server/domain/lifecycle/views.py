@@ -21,6 +21,9 @@ class LifecyclePolicy:
     suspect_missed: int = 3
     node_lost_s: float = 60.0
     takeover_grace_s: float = 60.0
+    server_away_s: float = 900.0
+    """While other API servers hear their nodes, silence of the nodes of one that is away is excused
+    for so long at most."""
     prepare_timeout_s: float = 900.0
     start_timeout_s: float = 600.0
     wind_down_s: float = 300.0
@@ -34,6 +37,13 @@ class LifecyclePolicy:
     """A returned node that does not say what still runs is believed clean after this."""
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
 
+    @property
+    def away_after_s(self) -> float:
+        """An API server that has not stamped for so long is away, and a control plane that hears
+        nobody for so long is cut off. All nodes together are never that long apart, however many
+        there are: the more, the more heartbeats."""
+        return self.suspect_missed * self.heartbeat_s
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLease:
@@ -46,6 +56,23 @@ class NodeLease:
     """How long the last lease granted to it holds."""
     health: str = "ok"
     scheduling: str = "open"
+    heard_by: str = ""
+    """The API server that heard it last; "" when that is not known."""
+    reason_code: str = ""
+    """Of the sentence that says why it is SUSPECT or LOST; "" in any other state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerLease:
+    """An API server, or one that a node was heard by."""
+
+    name: str
+    stamped_at: dt.datetime | None
+    """When it last proved that it can hear; None: it stopped in good order, or never said."""
+    returned_at: dt.datetime | None = None
+    """When it heard again, after the last time that it was away; None: it never was."""
+    num_left: int = 0
+    """Nodes that were heard by another one since it was last heard from any itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +229,10 @@ class ExperimentView:
 @dataclass(frozen=True, kw_only=True)
 class LifecycleSnapshot:
     leader_since: dt.datetime
+    hearing_since: dt.datetime | None = None
+    """When somebody was heard again, after the last time that nobody was; None: since ever."""
     nodes: tuple[NodeLease, ...] = ()
+    servers: tuple[ServerLease, ...] = ()
     trials: tuple[TrialView, ...] = ()
     lost: tuple[LostAllocation, ...] = ()
     experiments: tuple[ExperimentView, ...] = ()

@@ -22,6 +22,7 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
+from muster_server.domain import saying
 from muster_server.domain.avoidance import to_plain
 from muster_server.domain.lifecycle import (
     Action,
@@ -204,16 +205,21 @@ def _set_node(session: Session, action: SetNode, now: dt.datetime) -> None:
         session,
         update(NodeRow)
         .where(NodeRow.id == action.node_id, NodeRow.state == action.before)
-        .values(state=action.after),
+        .values(
+            state=action.after,
+            state_reason="" if action.after == "ONLINE" else str(action.reason),
+            state_parts=None if action.after == "ONLINE" else saying.stored(action.reason),
+        ),
         f"node {action.node_id} is not {action.before} any more",
     )
     level: Level = "info" if action.after == "ONLINE" else "warning"
+    verb = "is still" if action.before == action.after else "is"
     add_event(
         session,
         now=now,
         type="node.state",
         level="error" if action.after == "LOST" else level,
-        message=f"{node.name if node else action.node_id} is {action.after}: {action.reason}.",
+        message=f"{node.name if node else action.node_id} {verb} {action.after}. {action.reason}",
         node_id=action.node_id,
         data={"before": action.before, "after": action.after},
     )
@@ -227,10 +233,13 @@ def _set_allocation(session: Session, action: SetAllocation, now: dt.datetime) -
     ]
     if action.after == "LOST":
         # Its agent may have come back and been told to keep it, a moment ago.
-        here = select(NodeRow.id).where(
-            NodeRow.id == AllocationRow.node_id, NodeRow.state != "LOST"
-        )
-        conditions.append(~here.exists())
+        held = select(AllocationRow.node_id).where(AllocationRow.id == action.allocation_id)
+        node = select(NodeRow.state).where(NodeRow.id == held.scalar_subquery())
+        state = session.scalar(node)
+        if state == "SUSPECT":  # a heartbeat makes it ONLINE, and looks for what is LOST after that
+            state = session.scalar(node.with_for_update())
+        if state not in (None, "SUSPECT", "LOST"):
+            raise Outdated(f"the node of allocation {action.allocation_id} is {state}")
     require_one(
         session,
         update(AllocationRow)

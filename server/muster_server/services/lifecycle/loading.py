@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session, load_only
 from muster.wire import ExitInfo, NodeFacts, load
 from muster_server.db.models import (
     AllocationRow,
+    ApiServerRow,
     AttemptRow,
     CheckpointRow,
     ExperimentRow,
@@ -30,6 +31,7 @@ from muster_server.domain.lifecycle import (
     LifecycleSnapshot,
     LostAllocation,
     NodeLease,
+    ServerLease,
     TrialView,
 )
 from muster_server.domain.resources import request_from_config
@@ -71,7 +73,10 @@ _NODES = select(
     NodeRow.lease_expires_at,
     NodeRow.health,
     NodeRow.scheduling,
+    NodeRow.heard_by,
+    NodeRow.state_parts,
 ).order_by(NodeRow.name)
+_SERVERS = select(ApiServerRow.name, ApiServerRow.stamped_at).order_by(ApiServerRow.name)
 _LOST = (
     select(AllocationRow.id, AllocationRow.node_id)
     .where(AllocationRow.observed == "LOST")
@@ -205,8 +210,14 @@ def load_lifecycle_snapshot(
                 lease_s=(node.lease_expires_at - node.last_seen_at).total_seconds(),
                 health=node.health,
                 scheduling=node.scheduling,
+                heard_by=node.heard_by,
+                reason_code=node.state_parts[0]["code"] if node.state_parts else "",
             )
             for node in connection.execute(_NODES)
+        ),
+        servers=tuple(
+            ServerLease(name=row.name, stamped_at=row.stamped_at)
+            for row in connection.execute(_SERVERS)
         ),
         trials=tuple(_load_trials(session, now)),
         lost=tuple(

@@ -1,0 +1,56 @@
+"""An API server says in the database that it can hear agents, as long as it can."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import structlog
+
+from muster_server import clock
+from muster_server.db.together import Together
+from muster_server.services import heartbeats
+
+log = structlog.get_logger(__name__)
+
+
+class Stamps:
+    """Goes the way of every heartbeat: through the event loop, the queue of writes and a commit. So a
+    process that stands still, an overload and a database that is away all leave the row as it is."""
+
+    def __init__(self, writes: Together, name: str, *, every_s: float) -> None:
+        self._writes = writes
+        self._name = name
+        self._every_s = every_s
+        self._started_at = clock.now()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Take the row away. A database that is away keeps it."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        try:
+            await self._writes.do(
+                lambda session: heartbeats.server_stops(
+                    session, self._name, started_at=self._started_at
+                )
+            )
+        except Exception as error:
+            log.info("stamp_left", server=self._name, why=type(error).__name__)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._writes.do(
+                    lambda session: heartbeats.server_hears(
+                        session, self._name, started_at=self._started_at, now=clock.now()
+                    )
+                )
+            except Exception as error:  # tried again: nothing else may end it
+                log.debug("not_stamped", server=self._name, why=type(error).__name__)
+            await asyncio.sleep(self._every_s)
