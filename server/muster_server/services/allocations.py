@@ -7,7 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from sqlalchemy import BindParameter, CursorResult, Executable, Table, bindparam, select, update
+from sqlalchemy import (
+    BindParameter,
+    CursorResult,
+    Executable,
+    Table,
+    bindparam,
+    delete,
+    select,
+    update,
+)
 from sqlalchemy.orm import Session
 
 from muster.wire import AllocationSpec, CodeSpec
@@ -56,6 +65,9 @@ _FREE = (
     update(_SLOTS)
     .where(_SLOTS.c.allocation_id.in_(_IDS))
     .values(allocation_id=None, free_since=_NOW)
+)
+_DROP_GONE = delete(_SLOTS).where(
+    _SLOTS.c.node_id.in_(_IDS), _SLOTS.c.is_gone, _SLOTS.c.allocation_id.is_(None)
 )
 _OF_NODES = (
     select(_A.c.id, _A.c.trial_id, _A.c.observed)
@@ -194,6 +206,7 @@ def clean(
     if cleaned.rowcount != len(ids):
         raise Outdated(f"of allocations {ids} some are not {before}")
     connection.execute(_FREE, {"ids": ids, "now": now})
+    connection.execute(_DROP_GONE, {"ids": sorted({member.node_id for member in members})})
     connection.execute(_END_WORKERS, {"ids": ids, "now": now})
     by_trial: dict[int, list[Used]] = defaultdict(list)
     for member in members:

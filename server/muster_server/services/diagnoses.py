@@ -425,7 +425,7 @@ def _spare(session: Session, config: Mapping[str, Any], names: Iterable[str]) ->
     nodes = [node_view(row, ()) for row in session.execute(NODES)]
     per_node = (
         select(NodeSlotRow.node_id, func.count().label("num"))
-        .where(NodeSlotRow.slot_type == request.slot_type)
+        .where(NodeSlotRow.slot_type == request.slot_type, NodeSlotRow.is_gone.is_(False))
         .group_by(NodeSlotRow.node_id)
     )
     slots = {row.node_id: row.num for row in session.execute(per_node)}

@@ -89,6 +89,7 @@ _TAKE = (
         _S.c.node_id == bindparam("of_node"),
         _S.c.idx == bindparam("slot"),
         _S.c.allocation_id.is_(None),
+        _S.c.is_gone.is_(False),
     )
     .values(allocation_id=bindparam("holder"), free_since=None)
 )

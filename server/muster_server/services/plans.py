@@ -264,6 +264,7 @@ def _slot_memory(session: Session, config: Mapping[str, Any]) -> tuple[int | Non
             NodeRow.pool == resources["pool"],
             NodeRow.state != "REMOVED",
             NodeSlotRow.slot_type == resources["slot_type"],
+            NodeSlotRow.is_gone.is_(False),
         )
     )
     slots: dict[str, list[int]] = {}

@@ -62,6 +62,7 @@ _SLOTS = (
         NodeSlotRow.allocation_id,
         NodeSlotRow.free_since,
     )
+    .where(NodeSlotRow.is_gone.is_(False))  # nobody gets them again, whoever holds them now
     .order_by(NodeSlotRow.node_id, NodeSlotRow.idx)
 )  # fmt: skip
 

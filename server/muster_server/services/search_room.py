@@ -80,6 +80,7 @@ _HELD = (
     .join(AllocationRow, AllocationRow.id == NodeSlotRow.allocation_id)
     .join(AttemptRow, AttemptRow.id == AllocationRow.attempt_id)
     .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+    .where(NodeSlotRow.is_gone.is_(False))
     .group_by(TrialRow.experiment_id, NodeSlotRow.node_id, NodeSlotRow.slot_type)
 )
 
