@@ -87,7 +87,7 @@ test("a token's role is never above its owner's", () => {
 });
 
 const NOW = Date.parse("2026-01-02T00:00:00Z");
-const nodeOf = (patch: Partial<Node>): Node => ({ id: "n1", name: "n1", state: "ONLINE", health: "ok", health_reason: "", last_seen_at: "2026-01-01T23:59:00Z", ...patch }) as Node;
+const nodeOf = (patch: Partial<Node>): Node => ({ id: "n1", name: "n1", state: "ONLINE", health: "ok", health_reason: "", state_reason: "", state_parts: [], last_seen_at: "2026-01-01T23:59:00Z", ...patch }) as Node;
 const experimentOf = (patch: Partial<Experiment>): Experiment => ({ id: 1, name: "e", state: "RUNNING", reason: "", best_metric: null, non_finite_metric: null, only_trial_id: null, ended_at: null, ...patch }) as Experiment;
 
 test("attention: worst first, and nothing when all is well", () => {

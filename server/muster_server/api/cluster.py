@@ -49,7 +49,9 @@ def list_nodes(database: Db, cursor: Cursor = None, limit: Limit = 100) -> Page[
     """All nodes with their slots, by name."""
     key = decode_cursor(cursor, str)
     with database.read() as session:
-        items = nodes.list_nodes(session, after=str(key[0]) if key else None, limit=limit + 1)
+        items = nodes.list_nodes(
+            session, after=str(key[0]) if key else None, limit=limit + 1, now=clock.now()
+        )
     more = len(items) > limit
     items = items[:limit]
     return Page(items=items, next=encode_cursor(items[-1].name) if more else None)
@@ -59,7 +61,7 @@ def list_nodes(database: Db, cursor: Cursor = None, limit: Limit = 100) -> Page[
 def get_node(database: Db, node_id: str) -> NodeOut:
     """A node, by its id or its name, as in all addresses of nodes."""
     with database.read() as session:
-        return nodes.get_node(session, node_id)
+        return nodes.get_node(session, node_id, now=clock.now())
 
 
 @router.patch("/nodes/{node_id}", operation_id="update_node")
@@ -80,7 +82,8 @@ def release_node(database: Db, me: Me, node_id: str) -> NodeOut:
 
 @router.delete("/nodes/{node_id}", operation_id="remove_node", status_code=204)
 def remove_node(database: Db, me: Me, node_id: str) -> None:
-    """Take a node out of the cluster: a LOST one, or a cordoned one with nothing running."""
+    """Take a node out of the cluster: one that is LOST or has been silent for a minute, or a cordoned one
+    with nothing running."""
     with database.transaction() as session:
         nodes.remove_node(session, node_id, actor=me.actor, now=clock.now())
 

@@ -39,6 +39,11 @@ class NodeOut(Output):
     pool: str
     labels: dict[str, str]
     state: str
+    """domain.states.NodeState. While no controller leads, a node whose lease is over is SUSPECT."""
+    state_reason: str
+    """Why it is SUSPECT or LOST, and what follows; "" in any other state."""
+    state_parts: list[PartOut]
+    """The same for other languages."""
     scheduling: Literal["open", "cordoned", "draining"]
     health: str
     """ok, degraded or quarantined."""

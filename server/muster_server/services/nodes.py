@@ -22,8 +22,11 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
+from muster_server.domain.lifecycle import moment
+from muster_server.domain.saying import Said, loaded, say
 from muster_server.domain.states import NODE_TRANSITIONS, is_legal
 from muster_server.errors import Conflict, NotFound
+from muster_server.schemas.base import parts_out
 from muster_server.schemas.cluster import (
     ClusterOut,
     EventOut,
@@ -32,14 +35,22 @@ from muster_server.schemas.cluster import (
     SlotOut,
 )
 
-from . import audit, node_health
+from . import audit, heartbeats, node_health
 from .events import add_event
 from .impossible import find_impossible
+
+REMOVABLE_AFTER = dt.timedelta(seconds=60)
+"""Of silence past its lease; a node that is the only one is never LOST."""
 
 
 def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
     """The cluster in a handful of numbers."""
     nodes = dict(session.execute(select(NodeRow.state, func.count()).group_by(NodeRow.state)).all())
+    if not heartbeats.parts_alive(session, now=now).is_led:
+        is_silent = (NodeRow.state == "ONLINE") & (NodeRow.lease_expires_at < now)
+        num_silent = session.scalar(select(func.count()).select_from(NodeRow).where(is_silent)) or 0
+        nodes["ONLINE"] = nodes.get("ONLINE", 0) - num_silent
+        nodes["SUSPECT"] = nodes.get("SUSPECT", 0) + num_silent
     num_slots, num_used = session.execute(
         select(func.count(), func.count(NodeSlotRow.allocation_id))
         .select_from(NodeSlotRow)
@@ -89,20 +100,26 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
     )
 
 
-def list_nodes(session: Session, *, after: str | None, limit: int) -> list[NodeOut]:
-    """Nodes by name, those after the name `after`."""
+def list_nodes(
+    session: Session, *, after: str | None, limit: int, now: dt.datetime
+) -> list[NodeOut]:
+    """Nodes by name, those after the name `after`. `now`: see `get_node`."""
     query = select(NodeRow).order_by(NodeRow.name).limit(limit)
     if after is not None:
         query = query.where(NodeRow.name > after)
     rows = session.scalars(query).all()
     slots = _load_slots(session, [row.id for row in rows])
-    return [_node_out(row, slots[row.id]) for row in rows]
+    is_led = heartbeats.parts_alive(session, now=now).is_led
+    return [_node_out(row, slots[row.id], now=None if is_led else now) for row in rows]
 
 
-def get_node(session: Session, node_id: str) -> NodeOut:
-    """By its id or its name, as everywhere here. Raises NotFound."""
+def get_node(session: Session, node_id: str, *, now: dt.datetime) -> NodeOut:
+    """By its id or its name, as everywhere here. Its state is what the controller says; while none
+    leads, silence at `now` is told from the node's lease. Raises NotFound."""
     row = get_row(session, node_id)
-    return _node_out(row, _load_slots(session, [row.id])[row.id])
+    is_led = heartbeats.parts_alive(session, now=now).is_led
+    slots = _load_slots(session, [row.id])[row.id]
+    return _node_out(row, slots, now=None if is_led else now)
 
 
 def set_scheduling(
@@ -134,7 +151,7 @@ def set_scheduling(
         node_health.release(session, row.id, actor=actor, now=now)
     session.flush()
     touch(session, "cluster", f"node:{row.id}", "loops")
-    return get_node(session, row.id)
+    return get_node(session, row.id, now=now)
 
 
 def release_node(session: Session, node_id: str, *, actor: str, now: dt.datetime) -> NodeOut:
@@ -142,14 +159,14 @@ def release_node(session: Session, node_id: str, *, actor: str, now: dt.datetime
     stays as it is. Without any, nothing changes. Raises NotFound."""
     row = get_row(session, node_id)
     node_health.release(session, row.id, actor=actor, now=now)
-    return get_node(session, row.id)
+    return get_node(session, row.id, now=now)
 
 
 def remove_node(session: Session, node_id: str, *, actor: str, now: dt.datetime) -> None:
     """Take a node out of the cluster; its credential is void from now on.
 
-    Only when it is LOST, or cordoned with nothing running. Allocations on a lost node end for
-    good, so that their slots are accounted for.
+    Only when it is LOST, has been silent for REMOVABLE_AFTER past its lease, or is cordoned with
+    nothing running. Allocations on a silent node end for good, so that their slots are accounted for.
     """
     row = get_row(session, node_id)
     num_held = session.scalar(
@@ -157,11 +174,12 @@ def remove_node(session: Session, node_id: str, *, actor: str, now: dt.datetime)
         .select_from(NodeSlotRow)
         .where(NodeSlotRow.node_id == row.id, NodeSlotRow.allocation_id.is_not(None))
     )
-    if row.state != "LOST" and (row.scheduling == "open" or num_held):
+    is_silent = row.state == "SUSPECT" and row.lease_expires_at + REMOVABLE_AFTER < now
+    if row.state != "LOST" and not is_silent and (row.scheduling == "open" or num_held):
         raise Conflict(
             "nodes.in_use",
             f"{row.name} is {row.state} and {row.scheduling}, with {num_held} slots in use.",
-            hint="Cordon it and wait until nothing runs there, or wait until it is LOST.",
+            hint="Cordon it and wait until nothing runs there, or until it has been silent for a minute.",
         )
     if not is_legal(NODE_TRANSITIONS, row.state, "REMOVED"):
         raise Conflict("nodes.in_use", f"{row.name} is {row.state}.", hint="Try again in a moment.")
@@ -294,15 +312,32 @@ def _load_slots(session: Session, node_ids: Sequence[str]) -> dict[str, list[Slo
     return slots
 
 
-def _node_out(row: NodeRow, slots: list[SlotOut]) -> NodeOut:
+def _state_of(row: NodeRow, now: dt.datetime | None) -> tuple[str, Said]:
+    """What is shown as its state, and why. now: judge by its lease, for no controller does; None: one
+    leads."""
+    if now is None or row.state != "ONLINE" or row.lease_expires_at >= now:
+        return row.state, loaded(row.state_reason, row.state_parts)
+    at = moment(row.last_seen_at)
+    return "SUSPECT", say(
+        "node.no_controller",
+        f"Not heard since {at}, and no controller runs that would decide what follows: nothing is "
+        "started or restarted until one does. Start it with `muster-server controller`.",
+        at=at,
+    )
+
+
+def _node_out(row: NodeRow, slots: list[SlotOut], *, now: dt.datetime | None) -> NodeOut:
     inventory = row.inventory
+    state, reason = _state_of(row, now)
     return NodeOut.model_validate(
         {
             "id": row.id,
             "name": row.name,
             "pool": row.pool,
             "labels": row.labels,
-            "state": row.state,
+            "state": state,
+            "state_reason": reason,
+            "state_parts": parts_out(reason),
             "scheduling": row.scheduling,
             "health": row.health,
             "health_reason": row.health_reason,

@@ -57,6 +57,12 @@ def list_(as_json: JsonOption = False) -> None:
             escape(_health(node)),
         )
     console().print(shown)
+    reasons: dict[str, list[str]] = {}
+    for node in found:
+        if node["state_reason"]:
+            reasons.setdefault(f"{node['state']}: {node['state_reason']}", []).append(node["name"])
+    for reason, names in reasons.items():
+        say(f"{_some(names)} {'is' if len(names) == 1 else 'are'} {printable(reason)}")
 
 
 @app.command("show")
@@ -73,6 +79,8 @@ def show(name: NodeArgument, as_json: JsonOption = False) -> None:
         f"{escape(_health(node))}"
     )
     lines = [("pool", node["pool"]), ("seen", f"{age(node['last_seen_at'])} ago")]
+    if node["state_reason"]:
+        lines.append((node["state"].lower(), node["state_reason"]))
     if node["quarantine_reason"]:
         lines.append(("quarantined", node["quarantine_reason"]))
     lines += [
@@ -199,6 +207,11 @@ def find_node(client: Client, name: str) -> dict[str, Any]:
         f"there are: {printable(names)}" if found else "join one: muster agent token",
         code="nodes.not_found",
     )
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(printable(name) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
 
 
 def _health(node: dict[str, Any]) -> str:

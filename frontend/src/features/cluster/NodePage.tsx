@@ -10,6 +10,7 @@ import { me, type Node, node as nodeQuery, nodeEvents } from "../../api/queries"
 import { KeyValues, Notice, PageHead, Section, Stats } from "../../components/basics";
 import { Events } from "../../components/Events";
 import { QueryView } from "../../components/QueryView";
+import { Reason } from "../../components/Said";
 import { Ago, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
 import { NodeHealth } from "./NodeHealth";
@@ -58,7 +59,7 @@ function NodeView({ node }: { node: Node }) {
       />
       {node.state === "LOST" || node.state === "SUSPECT" ? (
         <Notice tone={node.state === "LOST" ? "bad" : "warn"} title={t("nodes.lostTitle")}>
-          {t(node.state === "LOST" ? "nodes.lostHint" : "nodes.suspectHint")}
+          {node.state_reason ? <Reason text={node.state_reason} parts={node.state_parts} /> : null} {t(node.state === "LOST" ? "nodes.lostHint" : "nodes.suspectHint")}
         </Notice>
       ) : null}
       {node.scheduling === "open" ? null : <Notice title={t(`nodes.now.${node.scheduling}`)}>{node.scheduling === "draining" && node.num_slots_used > 0 ? t("nodes.stillHeld", { count: node.num_slots_used }) : null}</Notice>}

@@ -11,6 +11,7 @@ import { Empty, Meter, PageHead, Section } from "../../components/basics";
 import { type Column, DataTable, type Ticks } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
+import { reasonText } from "../../components/Said";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
@@ -98,7 +99,9 @@ export function NodeState({ node }: { node: Node }) {
   const { t } = useTranslation();
   return (
     <span>
-      <StateBadge state={node.state} plain />
+      <span title={reasonText(node.state_reason, node.state_parts)}>
+        <StateBadge state={node.state} plain />
+      </span>
       {node.scheduling === "open" ? null : <span className="dim"> · {t(`nodes.scheduling.${node.scheduling}`)}</span>}
       {node.health === "ok" ? null : (
         <span style={{ color: node.health === "quarantined" ? "var(--bad)" : "var(--warn)" }} title={node.health_reason}>
