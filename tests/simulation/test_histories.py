@@ -26,6 +26,13 @@ def test_every_promise_is_kept_in_every_history():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_an_outage_of_the_control_plane_costs_nothing():
+    """Its long form: python -m muster_server.testing.simulation --seeds 1:10001 --outages"""
+    done = simulate("--outages", "--seeds", os.environ.get("MUSTER_SIMULATION_OUTAGES", "1:13"))
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_seed_is_always_the_same_history():
     first, again = (
         simulate("--seed", str(TELLING), "--json", hash_seed=seed) for seed in ("0", "1234")

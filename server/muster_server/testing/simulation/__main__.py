@@ -2,6 +2,7 @@
 
 python -m muster_server.testing.simulation --seeds 1:5001       seeds 1 to 5,000, on every core
 python -m muster_server.testing.simulation --seed 17 --trace    one, as a timeline
+python -m muster_server.testing.simulation --seeds 1:5001 --outages
 """
 
 from __future__ import annotations
@@ -27,13 +28,23 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="with --seed: print the result as JSON")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--mutation", default="", help="with one safeguard taken out (its name)")
+    parser.add_argument(
+        "--outages", action="store_true", help="nothing fails but the control plane, then one node"
+    )
     options = parser.parse_args()
     _fix_the_order_of_sets()
     if options.seed is not None:
-        history = run_one(options.seed, traced=options.trace, mutation=options.mutation)
+        history = run_one(
+            options.seed,
+            traced=options.trace,
+            mutation=options.mutation,
+            outages=options.outages,
+        )
         print(json.dumps(dataclasses.asdict(history)) if options.json else explain(history))
         return 1 if history.violations else 0
-    summary = run_many(options.seeds, jobs=options.jobs, mutation=options.mutation)
+    summary = run_many(
+        options.seeds, jobs=options.jobs, mutation=options.mutation, outages=options.outages
+    )
     print_summary(summary)
     return 1 if summary.failed else 0
 

@@ -31,7 +31,7 @@ from muster_server.services.agents import Fence
 
 from .clock import HostClock, SimulatedTask, host
 from .network import Link
-from .scenario import NodePlan
+from .scenario import Fault, NodePlan
 from .shim import SimulatedShim
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ class Computer:
         self.clock.skew_s, self.clock.rate = plan.skew_s, plan.rate
         self.clock.booted_at_s = -rng.uniform(100, 10_000)
         self.link = Link()
+        self.trouble_at_s = 0.0
+        """When anything of its own was last in its way to the server; the control plane's is not."""
+        self.cuts: list[Fault] = []
+        """What is in its way to the server now."""
         self.num_boots = 1
         self.is_up = True
         self.specs: dict[str, wire.AllocationSpec] = {}
@@ -91,11 +95,18 @@ class Computer:
     def has_agent(self) -> bool:
         return self._agent is not None
 
+    @property
+    def is_well(self) -> bool:
+        """Nothing of its own is in its way to the server."""
+        is_cut = any(fault.kind == "cut" for fault in self.cuts)  # and not all behind a proxy
+        return self.is_up and self.has_agent and not is_cut
+
     def start_agent(self) -> None:
         if self._agent is not None or not self.is_up:
             return
         self._num_agents += 1
         self._agent = []
+        self.trouble_at_s = self.world.loop.time()
         context = contextvars.copy_context()
         context.run(host.set, self.clock)
         context.run(process.set, self._agent)
@@ -322,6 +333,7 @@ class SimulatedControlPlane(ControlPlane):
 
     def __init__(self, world: World, computer: Computer) -> None:
         self._world = world
+        self._computer = computer
         self._link = computer.link
         self._credential = ""
         self._num_registrations = 0
@@ -333,7 +345,7 @@ class SimulatedControlPlane(ControlPlane):
         return await self._world.network.call(self._link, serve, timeout_s=timeout_s)
 
     async def register(self, request: wire.RegisterRequest, *, token: str) -> wire.RegisterReply:
-        api = self._world.api
+        api = self._world.api_of(self._computer)
         request = self._numbered(request)
         reply: wire.RegisterReply = await self._ask(
             lambda respond: api.register(respond, request, token)
@@ -342,7 +354,7 @@ class SimulatedControlPlane(ControlPlane):
 
     async def lease(self, request: wire.LeaseRequest) -> wire.LeaseReply:
         token = self._credential
-        api = self._world.api
+        api = self._world.api_of(self._computer)
         reply: wire.LeaseReply = await self._ask(
             lambda respond: api.lease(respond, request, token), timeout_s=10.0
         )
@@ -350,7 +362,7 @@ class SimulatedControlPlane(ControlPlane):
 
     async def assignments(self, session: Session, index: int | None) -> wire.AssignmentsReply:
         fence = Fence(session.node_id, session.epoch)
-        api = self._world.api
+        api = self._world.api_of(self._computer)
         reply: wire.AssignmentsReply = await self._ask(
             lambda respond: api.assignments(respond, fence, index), timeout_s=55.0
         )
@@ -365,7 +377,7 @@ class SimulatedControlPlane(ControlPlane):
             attempt_no=attempt_no,
             records=[_decoded(line) for line in lines],
         )
-        api = self._world.api
+        api = self._world.api_of(self._computer)
         reply: wire.RecordsReply = await self._ask(
             lambda respond: api.records(respond, allocation_id, request)
         )
@@ -384,7 +396,7 @@ class SimulatedControlPlane(ControlPlane):
         data: bytes,
     ) -> int:
         fence = Fence(session.node_id, session.epoch)
-        api = self._world.api
+        api = self._world.api_of(self._computer)
         next_offset: int = await self._ask(
             lambda respond: api.logs(
                 respond,

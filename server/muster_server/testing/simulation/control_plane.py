@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenlet import getcurrent, greenlet
 from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from muster import wire
@@ -21,6 +22,7 @@ from muster_server.loops.runner import Controller
 from muster_server.security.principal import Principal
 from muster_server.services import (
     agents,
+    heartbeats,
     identity,
     many_leases,
     many_polls,
@@ -52,6 +54,8 @@ class SimulatedDatabase(Database):
     """The one durable thing. Between two transactions anything may happen to its user."""
 
     world: World | None = None
+    is_away = False
+    """Nobody reaches it; what it holds, it keeps."""
 
     def connect_raw(self) -> Any:
         """The SQLite connection that everything in this process shares."""
@@ -61,6 +65,7 @@ class SimulatedDatabase(Database):
     def transaction(self) -> Iterator[Session]:
         if self.world is not None:
             self.world.before_transaction()
+        self._refuse_while_away()
         with super().transaction() as session:
             yield session
         if self.world is not None:
@@ -70,21 +75,47 @@ class SimulatedDatabase(Database):
     def read(self) -> Iterator[Session]:
         if self.world is not None:
             self.world.before_transaction()
+        self._refuse_while_away()
         with super().read() as session:
             yield session
+
+    def _refuse_while_away(self) -> None:
+        if self.is_away:
+            raise OperationalError("any statement", None, ConnectionError("it is away"))
 
 
 class ApiServer:
     """What agents call. Runs every request in a transaction of its own, as the routes do."""
 
-    def __init__(self, world: World, database: Database, settings: Settings) -> None:
+    def __init__(
+        self, world: World, database: SimulatedDatabase, settings: Settings, index: int
+    ) -> None:
         self.world = world
         self.database = database
-        self.settings = settings
+        self.name = f"api-{index + 1}"
+        self.settings = settings.model_copy(update={"server_name": self.name})
         self.clock = HostClock(world.loop.time)
         self.is_up = True
+        self.is_frozen = False
+        self._held: list[Callable[[], None]] = []
+        """Requests that arrived while it was frozen."""
+        self._started_at = self.clock.wall()
         self._polls: dict[str, list[_LongPoll]] = {}
         self._num_calls = 0
+        world.loop.call_later(0.0, self._stamp)
+
+    @property
+    def is_serving(self) -> bool:
+        return self.is_up and not self.is_frozen and not self.database.is_away
+
+    def _stamp(self) -> None:
+        """As the real one does, by the way that heartbeats take."""
+        if self.is_serving:
+            with self.database.transaction() as session:
+                heartbeats.server_hears(
+                    session, self.name, started_at=self._started_at, now=self.clock.wall()
+                )
+        self.world.loop.call_later(self.settings.heartbeat_s, self._stamp)
 
     @property
     def is_shared(self) -> bool:
@@ -101,10 +132,29 @@ class ApiServer:
                 poll.close()
         self._polls.clear()
 
+    def start(self) -> None:
+        self.is_up = True
+        self._started_at = self.clock.wall()
+
+    def freeze(self) -> None:
+        """It answers nothing, and what arrives waits."""
+        self.is_frozen = True
+
+    def thaw(self) -> None:
+        self.is_frozen = False
+        held, self._held = self._held, []
+        for take in held:
+            take()
+        for node_id in list(self._polls):
+            self.hear(frozenset([f"assignments:{node_id}"]))
+
     def answer(self, respond: Respond, do: Callable[[Session], Any]) -> None:
         """Answer with the result of `do`, or with the error its caller would see."""
         if not self.is_up:
             respond(Unreachable("connection refused"))
+            return
+        if self.is_frozen:
+            self._held.append(lambda: self.answer(respond, do))
             return
         respond(self._outcome(do))
 
@@ -114,6 +164,8 @@ class ApiServer:
                 return do(session)
         except MusterError as error:
             return _as_seen_by_client(error)
+        except OperationalError:
+            return Unreachable("503 database.unavailable")
         except Exception as error:  # the route would answer 500, for ever
             self.world.violation(f"the API failed: {type(error).__name__}: {error}")
             return Unreachable("500 internal error")
@@ -121,10 +173,10 @@ class ApiServer:
     # ---- the agents' routes
 
     def register(self, respond: Respond, request: wire.RegisterRequest, token: str) -> None:
-        now = self.clock.wall()
         is_shared = self.is_shared  # like those below
 
         def do(session: Session) -> wire.RegisterReply:
+            now = self.clock.wall()
             caller = self._caller(session, token)
             if is_shared:
                 asked = [registration.Joining(principal=caller, request=request)]
@@ -137,10 +189,10 @@ class ApiServer:
         self.answer(respond, do)
 
     def lease(self, respond: Respond, request: wire.LeaseRequest, token: str) -> None:
-        now = self.clock.wall()
         is_shared = self.is_shared  # whenever it is done, and however often
 
         def do(session: Session) -> wire.LeaseReply:
+            now = self.clock.wall()
             caller = self._caller(session, token)
             if is_shared:
                 beat = many_leases.Beat(agent=caller, request=request)
@@ -188,12 +240,17 @@ class ApiServer:
         if not self.is_up:
             respond(Unreachable("connection refused"))
             return
+        if self.is_frozen:
+            self._held.append(lambda: self.assignments(respond, fence, index))
+            return
         poll = _LongPoll(self, respond, fence, index)
         self._polls.setdefault(fence.node_id, []).append(poll)
         poll.look()
 
     def hear(self, topics: frozenset[str]) -> None:
         """A hint of some process that committed something."""
+        if self.is_frozen:
+            return
         for topic in sorted(topics):
             if topic.startswith("assignments:"):
                 for poll in list(self._polls.get(topic.removeprefix("assignments:"), ())):
@@ -223,6 +280,8 @@ class _LongPoll:
         """Answer if there is something new, or if it is time; else look again later."""
         self._timer.cancel()
         loop = self.server.world.loop
+        if self.server.is_frozen:
+            return  # it looks again when the server goes on
         left_s = self._gives_up_at_s - loop.time()
         try:
             with self.server.database.read() as session:
@@ -232,6 +291,8 @@ class _LongPoll:
                 answer: Any = self._assignments(session)
         except MusterError as error:
             answer = _as_seen_by_client(error)
+        except OperationalError:
+            answer = Unreachable("503 database.unavailable")
         self.server.forget(self)
         self.respond(answer)
 
@@ -353,6 +414,8 @@ class SimulatedController:
             self._controller.tick(self.clock.wall)
         except Killed:
             return
+        except OperationalError:
+            self.world.trace(self.name, "finds no database")
         except Exception as error:
             self.world.violation(f"{self.name} failed: {type(error).__name__}: {error}")
         if self._work is me:

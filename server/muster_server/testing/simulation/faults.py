@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from .computer import Computer
+from .control_plane import ApiServer
 from .scenario import Fault, Weather
 from .witness import Change
 
 if TYPE_CHECKING:
     from .world import World
 
+_OF_THE_NODE = ("cut", "agent_kill", "node_crash")
+"""Faults after which its silence is a node's own; all others are of the control plane."""
 AIMED_DELAY_S = 0.3
 """A fault that is aimed at a moment comes at most so long after it."""
 
@@ -45,9 +49,12 @@ class Faults:
             loss=0, duplication=0, delay_s=0.02, late=0, hint_loss=world.network.weather.hint_loss
         )
         world.are_hints_heard = True
-        world.api.is_up = True
+        world.database.is_away = False
+        for api in world.apis:
+            api.start()
+            api.thaw()
         for computer in world.computers:
-            world.network.heal(computer.link)
+            self._heal(computer)
             computer.boot()
             computer.start_agent()
         for controller in world.controllers:
@@ -65,15 +72,33 @@ class Faults:
         computer = world.computers[fault.target % len(world.computers)]
         controller = world.controllers[fault.target % len(world.controllers)]
         later = world.loop.call_later
+        if fault.kind in _OF_THE_NODE:
+            # From now on, and as long as it lasts, silence is its own.
+            computer.trouble_at_s = world.loop.time()
         match fault.kind:
             case "cut":
                 self._cut([computer], fault)
             case "cut_all":
                 self._cut(world.computers, fault)
+            case "proxy_away":
+                behind = world.computers if fault.flavor == "all" else self._behind(fault.target)
+                # One of several alone is a node that is cut off: nobody can tell the difference.
+                if len(behind) > 1 or len(world.computers) == 1:
+                    self._cut(behind, dataclasses.replace(fault, flavor="both"))
             case "api_down":
-                world.trace("api", f"crashes for {fault.duration_s:.1f} s")
-                world.api.crash()
-                later(fault.duration_s, self._api_is_back)
+                for api in self._servers(fault):
+                    world.trace(api.name, f"crashes for {fault.duration_s:.1f} s")
+                    api.crash()
+                    later(fault.duration_s, self._api_is_back, api)
+            case "api_freeze":
+                for api in self._servers(fault):
+                    world.trace(api.name, f"freezes for {fault.duration_s:.1f} s")
+                    api.freeze()
+                    later(fault.duration_s, self._api_goes_on, api)
+            case "database_away":
+                world.trace("database", f"is away for {fault.duration_s:.1f} s")
+                world.database.is_away = True
+                later(fault.duration_s, self._database_is_back)
             case "controller_kill":
                 controller.plan_trouble("kill", fault.duration_s, int(fault.amount))
             case "controller_freeze":
@@ -89,7 +114,8 @@ class Faults:
                     later(fault.duration_s, computer.boot)
             case "server_clock":
                 world.trace("api", f"its wall clock jumps by {fault.amount:g} s")
-                world.api.clock.skew_s += fault.amount
+                for api in world.apis:
+                    api.clock.skew_s += fault.amount
                 for each in world.controllers:
                     each.clock.skew_s += fault.amount
             case "node_clock":
@@ -104,20 +130,50 @@ class Faults:
         world = self._world
         for computer in computers:
             world.trace(computer.name, f"is cut off ({fault.flavor}) for {fault.duration_s:.1f} s")
+            computer.cuts.append(fault)
             computer.link.up = fault.flavor == "down"
             computer.link.down = fault.flavor == "up"
             computer.link.keeps = world.rng.random() < 0.5
-            world.loop.call_later(fault.duration_s, self._heal, computer)
+            world.loop.call_later(fault.duration_s, self._mend, computer, fault)
+
+    def _mend(self, computer: Computer, fault: Fault) -> None:
+        if fault in computer.cuts:
+            computer.cuts.remove(fault)
+            if fault.kind == "cut":
+                computer.trouble_at_s = self._world.loop.time()
+        if not computer.cuts:
+            self._heal(computer)
 
     def _heal(self, computer: Computer) -> None:
         if not computer.link.is_whole:
             self._world.trace(computer.name, "is connected again")
-            self._world.network.heal(computer.link)
+        computer.cuts.clear()
+        self._world.network.heal(computer.link)
 
-    def _api_is_back(self) -> None:
-        if not self._world.api.is_up:
-            self._world.trace("api", "is back")
-            self._world.api.is_up = True
+    def _servers(self, fault: Fault) -> list[ApiServer]:
+        apis = self._world.apis
+        return [apis[fault.target % len(apis)]] if fault.flavor == "one" else apis
+
+    def _behind(self, target: int) -> list[Computer]:
+        """The computers that reach the server of this number alone."""
+        world = self._world
+        api = world.apis[target % len(world.apis)]
+        return [computer for computer in world.computers if world.api_of(computer) is api]
+
+    def _api_is_back(self, api: ApiServer) -> None:
+        if not api.is_up:
+            self._world.trace(api.name, "is back")
+            api.start()
+
+    def _api_goes_on(self, api: ApiServer) -> None:
+        if api.is_frozen:
+            self._world.trace(api.name, "goes on")
+            api.thaw()
+
+    def _database_is_back(self) -> None:
+        if self._world.database.is_away:
+            self._world.trace("database", "is back")
+            self._world.database.is_away = False
 
     def _hints_are_back(self) -> None:
         self._world.are_hints_heard = True

@@ -30,6 +30,8 @@ def is_at_rest(world: World) -> bool:
     """Every experiment has ended, and nothing of any is left anywhere."""
     if len(world.submitted) < len(world.scenario.submissions):
         return False
+    if world.loop.time() < world.scenario.lasts_s:
+        return False
     if any(computer.specs for computer in world.computers) or world.witness.num_living:
         return False
     terminal = ", ".join(f"'{state}'" for state in sorted(TERMINAL_EXPERIMENT))
@@ -40,8 +42,51 @@ def is_at_rest(world: World) -> bool:
     return bool(num_open == 0)
 
 
+def judge_loss(world: World, node_id: str) -> None:
+    """A node was declared LOST: it has been in trouble of its own for some of the time that counts. That
+    of a control plane that could not hear it is no reason."""
+    ((name,),) = world.witness.rows(f"SELECT name FROM nodes WHERE id = '{node_id}'")
+    computer = next(c for c in world.computers if c.name == name)
+    now_s = world.lost_at_s[name] = world.loop.time()
+    well_s = now_s - computer.trouble_at_s
+    is_network_well = world.network.weather.late == 0  # or heartbeats are late for a lease and more
+    if is_network_well and computer.is_well and well_s > world.settings.node_lost_s:
+        world.violation(f"{name} is LOST, although it has been well for {well_s:.0f} s")
+
+
+def _the_silent_one_was_lost(world: World) -> None:
+    """A node that is silent alone is LOST in the usual time, whatever happened before."""
+    crash = world.scenario.crash
+    if crash is None:
+        return
+    name = world.scenario.nodes[crash.target].name
+    timings = world.scenario.timings
+    usual_s = (
+        timings.heartbeat_s * timings.node_suspect_missed
+        + timings.node_lost_s
+        + 4 * timings.controller_interval_s
+    )
+    late_s = world.lost_at_s.get(name, float("inf")) - crash.at_s - usual_s
+    if late_s > 0:
+        world.violation(
+            f"{name} crashed alone and was LOST {late_s:.0f} s later than usual, or never"
+        )
+
+
+def _nothing_was_charged(world: World) -> None:
+    """Where only the control plane was away: each trial had one attempt, and it went well."""
+    for trial, no, state, reason in world.witness.rows(
+        "SELECT trial_id, no, state, reason FROM attempts"
+    ):
+        if no > 1 or state != "SUCCEEDED":
+            world.violation(f"attempt {no} of trial {trial} is {state}: {reason}")
+
+
 def judge(world: World) -> None:
     """Find every promise that was broken."""
+    if world.scenario.are_only_outages:
+        _nothing_was_charged(world)
+        _the_silent_one_was_lost(world)
     _everything_has_ended(world)
     _every_slot_is_free(world)
     _nothing_lives(world)

@@ -18,6 +18,7 @@ from muster_agent import allocations as agent_allocations
 from muster_agent.shim import supervise
 from muster_server.db import leases
 from muster_server.domain import avoidance, restarts
+from muster_server.domain.lifecycle import Hearing
 from muster_server.services import (
     allocations,
     many_records,
@@ -112,6 +113,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         avoidance.avoiding,
         "if a.until > now",
         "if False",
+    ),
+    Mutation(
+        "silence_of_all_counts",
+        "nodes are given up although nobody could hear any of them",
+        26,
+        Hearing.counts_from,
+        "if self.is_silent:\n        return self.now\n    moments = [node.last_seen_at, self.leader_since, self.since]",
+        "moments = [node.last_seen_at, self.leader_since]",
     ),
     Mutation(
         "silent_change",

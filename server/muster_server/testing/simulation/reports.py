@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import multiprocessing
 import os
@@ -25,6 +26,7 @@ SHOWN_MAX = 20
 @dataclass
 class Summary:
     seeds: range
+    outages: bool = False
     failed: list[History] = field(default_factory=list)
     wall_s: float = 0.0
     cpu_s: float = 0.0
@@ -51,40 +53,45 @@ class Summary:
             self.failed.append(history)
 
 
-def run_one(seed: int, *, traced: bool = False, mutation: str = "") -> History:
+def run_one(
+    seed: int, *, traced: bool = False, mutation: str = "", outages: bool = False
+) -> History:
+    """outages: of that scenario, nothing fails but the control plane."""
+    scenario = draw(seed).with_outages_only() if outages else draw(seed)
     with applied(mutation):
-        return play(draw(seed), traced=traced)
+        return play(scenario, traced=traced)
 
 
-def run_many(seeds: range, *, jobs: int, mutation: str = "") -> Summary:
+def run_many(seeds: range, *, jobs: int, mutation: str = "", outages: bool = False) -> Summary:
     """All of `seeds`, on `jobs` processes. Needs PYTHONHASHSEED=0 for histories that repeat."""
-    summary = Summary(seeds)
+    summary = Summary(seeds, outages)
     began = time.monotonic()
-    for history in _play_all(seeds, jobs, mutation):
+    for history in _play_all(seeds, jobs, mutation, outages):
         summary.add(history)
     summary.wall_s = time.monotonic() - began
     summary.failed.sort(key=lambda h: h.seed)
     return summary
 
 
-def _play_all(seeds: range, jobs: int, mutation: str) -> Iterator[History]:
+def _play_all(seeds: range, jobs: int, mutation: str, outages: bool) -> Iterator[History]:
     chunks = [seeds[i : i + CHUNK] for i in range(0, len(seeds), CHUNK)]
     if jobs <= 1:
         for chunk in chunks:
-            yield from _play_chunk(chunk, mutation)
+            yield from _play_chunk(chunk, mutation, outages)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        for played in pool.map(_play_chunk, chunks, [mutation] * len(chunks)):
+        play_chunk = functools.partial(_play_chunk, mutation=mutation, outages=outages)
+        for played in pool.map(play_chunk, chunks):
             yield from played
 
 
-def _play_chunk(seeds: Sequence[int], mutation: str) -> list[History]:
+def _play_chunk(seeds: Sequence[int], mutation: str, outages: bool) -> list[History]:
     gc.disable()
     gc.freeze()
     histories = []
     for number, seed in enumerate(seeds):
-        histories.append(run_one(seed, mutation=mutation))
+        histories.append(run_one(seed, mutation=mutation, outages=outages))
         if number % COLLECT_EVERY == COLLECT_EVERY - 1:
             gc.collect()
     gc.collect()
@@ -104,8 +111,9 @@ def explain(history: History) -> str:
     return "\n".join(lines)
 
 
-def replay_command(seed: int, mutation: str = "") -> str:
+def replay_command(seed: int, mutation: str = "", *, outages: bool = False) -> str:
     more = f" --mutation {mutation}" if mutation else ""
+    more += " --outages" if outages else ""
     return f"python -m muster_server.testing.simulation --seed {seed} --trace{more}"
 
 
@@ -125,7 +133,7 @@ def print_summary(summary: Summary) -> None:
         print(f"{title}: " + ", ".join(f"{n} {name}" for name, n in sorted(counter.items())))
     for history in summary.failed[:SHOWN_MAX]:
         print(f"FAILED seed {history.seed}: {history.violations[0]}")
-        print(f"  {replay_command(history.seed)}")
+        print(f"  {replay_command(history.seed, outages=summary.outages)}")
     if len(summary.failed) > SHOWN_MAX:
         print(f"… and {len(summary.failed) - SHOWN_MAX} more")
     print(f"{len(summary.failed)} of {summary.num_histories} histories broke a promise")

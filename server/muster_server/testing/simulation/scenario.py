@@ -15,7 +15,10 @@ from typing import Any, Literal
 FaultKind = Literal[
     "cut",
     "cut_all",
+    "proxy_away",
     "api_down",
+    "api_freeze",
+    "database_away",
     "controller_kill",
     "controller_freeze",
     "agent_kill",
@@ -159,6 +162,15 @@ class Scenario:
     num_controllers: int
     interleaving: float
     """Chance that something else happens between two transactions of a controller."""
+    num_apis: int = 1
+    is_balanced: bool = False
+    """A proxy gives agents a server that serves; else each agent knows one server."""
+    are_only_outages: bool = False
+    """Nothing fails but the control plane, and at the end one node."""
+    crash: Fault | None = None
+    """The last fault, of one node alone."""
+    lasts_s: float = 0.0
+    """It goes on for so long, though everything has ended."""
 
     @property
     def faults_end_at_s(self) -> float:
@@ -175,6 +187,46 @@ class Scenario:
             for s in self.submissions
         )
         return dataclasses.replace(self, faults=(), actions=(), weather=calm, submissions=quiet)
+
+    def with_outages_only(self) -> Scenario:
+        """The same cluster and trials, of which nothing fails but the control plane, once or twice, for
+        short or for long. Where there are several nodes, one of them crashes when all that is over."""
+        rng = random.Random(f"outages {self.seed}")
+        calm = self.without_faults()
+        submissions = tuple(
+            dataclasses.replace(
+                s,
+                document={
+                    **s.document,
+                    # Cut off for long it would rightly end, and come back.
+                    "on_disconnect": "continue",
+                    "resources": {**s.document["resources"], "preemptible": False},
+                    "preflight": {"versions": "warn"},
+                },
+            )
+            for s in calm.submissions
+        )
+        for s in submissions:
+            s.document["resources"].pop("min_slots", None)  # its size would change
+        faults = tuple(_draw_outage(rng, 40.0) for _ in range(rng.choice([1, 1, 2])))
+        ends_s = max(f.at_s + f.duration_s for f in faults)
+        crash = None
+        if len(self.nodes) > 1:
+            target = rng.randrange(len(self.nodes))
+            at_s = ends_s + 400.0  # what ran has ended by then
+            crash = Fault(
+                kind="node_crash", at_s=at_s, duration_s=150.0, target=target, flavor="kept"
+            )
+            faults = (*faults, crash)
+        return dataclasses.replace(
+            calm,
+            nodes=tuple(dataclasses.replace(n, torch_version="") for n in self.nodes),
+            submissions=submissions,
+            faults=faults,
+            are_only_outages=True,
+            crash=crash,
+            lasts_s=0.0 if crash is None else crash.at_s + crash.duration_s,
+        )
 
 
 def draw(seed: int) -> Scenario:
@@ -196,12 +248,15 @@ def draw(seed: int) -> Scenario:
         seed=seed,
         nodes=nodes,
         submissions=submissions,
-        faults=faults,
+        faults=(*faults, *_outages_of(seed)),
         actions=_opened_again(actions),
         weather=_draw_weather(rng),
         timings=_draw_timings(rng),
         num_controllers=rng.choice([1, 1, 2]) if not is_large else rng.choice([2, 3]),
         interleaving=rng.choice([0.0, 0.2, 0.5]),
+        # Of the seed and not drawn: other scenarios stay as they were.
+        num_apis=2 if seed % 5 in (2, 4) else 1,
+        is_balanced=seed % 5 == 4,
     )
 
 
@@ -367,6 +422,25 @@ def _draw_fault(rng: random.Random, until_s: float) -> Fault:
         amount=amount,
         flavor=flavor,
         aimed_at=rng.choice(_MOMENTS) if rng.random() < 0.25 else None,
+    )
+
+
+_OUTAGES: tuple[FaultKind, ...] = ("api_down", "api_freeze", "database_away", "proxy_away")
+
+
+def _outages_of(seed: int) -> tuple[Fault, ...]:
+    """One of the control plane beside what else was drawn, in every third history."""
+    return (_draw_outage(random.Random(f"outage {seed}"), 25.0),) if seed % 3 == 2 else ()
+
+
+def _draw_outage(rng: random.Random, until_s: float) -> Fault:
+    return Fault(
+        kind=rng.choice(_OUTAGES),
+        at_s=rng.uniform(1, until_s),
+        # Short ones nobody should notice; longer than a lease; than any node is given; than any step.
+        duration_s=rng.choice([rng.uniform(1, 15), rng.uniform(15, 50), 80.0, 300.0]),
+        target=rng.randint(0, 5),
+        flavor=rng.choice(["all", "one"]),
     )
 
 

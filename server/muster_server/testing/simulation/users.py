@@ -60,7 +60,7 @@ class Users:
     def _submit(self, submission: Submission) -> None:
         """Until it is acknowledged, with one key; sometimes the answer is lost and it is repeated."""
         world = self._world
-        if not world.api.is_up:
+        if not world.api.is_serving:
             world.loop.call_later(RETRY_S, self._submit, submission)
             return
         with world.database.transaction() as session:
@@ -84,7 +84,7 @@ class Users:
         world = self._world
         now = world.api.clock.wall()
         made = sorted(world.submitted.values())
-        if not world.api.is_up or not made:
+        if not world.api.is_serving or not made:
             return
         experiment_id = made[action.target % len(made)]
         world.trace(USER, f"{action.kind} (target {action.target}, amount {action.amount})")

@@ -85,7 +85,10 @@ class World:
             self.loop, random.Random(f"network {scenario.seed}"), scenario.weather
         )
         self.witness = Witness(self, _reset(self.database))
-        self.api = ApiServer(self, self.database, self.settings)
+        self.apis = [
+            ApiServer(self, self.database, self.settings, index)
+            for index in range(scenario.num_apis)
+        ]
         self.home = Path(tempfile.mkdtemp(prefix="muster-simulation-", dir=_fast_disk()))
         self.controllers = [
             SimulatedController(self, i + 1, random.Random(f"controller {i} {scenario.seed}"))
@@ -99,6 +102,8 @@ class World:
         self.scripts: dict[str, Script] = {}
         self.submitted: dict[str, int] = {}
         """Name of a submission → its experiment."""
+        self.lost_at_s: dict[str, float] = {}
+        """Name of a node → when it was last declared LOST."""
         self._gangs: dict[str, Gang] = {}
         self.faults = faults.Faults(self)
         self.users = users.Users(self)
@@ -138,6 +143,7 @@ class World:
                 self.faults.undo_all()
                 self.users.undo_all()
             await self._until(min(deadline, self.loop.time() + SETTLE_EVERY_S))
+        self.database.is_away = False  # what it holds is looked at
         if not self.history.violations:
             invariants.judge(self)
         self.history.virtual_s = self.loop.time()
@@ -153,6 +159,7 @@ class World:
 
     def _end_everything(self) -> None:
         self.database.world = None
+        self.database.is_away = False
         for controller in self.controllers:
             controller.end()
         for computer in self.computers:
@@ -162,6 +169,18 @@ class World:
         _drain(self.loop)
 
     # ---- what the parts ask
+
+    @property
+    def api(self) -> ApiServer:
+        """One that serves, if any does."""
+        return next((api for api in self.apis if api.is_serving), self.apis[0])
+
+    def api_of(self, computer: Computer) -> ApiServer:
+        """Whom its agent reaches: behind a proxy one that serves, else always the same."""
+        own = self.apis[self.computers.index(computer) % len(self.apis)]
+        if not self.scenario.is_balanced or own.is_serving:
+            return own
+        return next((api for api in self.apis if api.is_serving), own)
 
     def trace(self, source: str, words: str) -> None:
         if self._is_traced:
@@ -209,8 +228,9 @@ class World:
         self.loop.call_soon(self._hint, topics)
 
     def _hint(self, topics: frozenset[str]) -> None:
-        if self.api.is_up:
-            self.api.hear(topics)
+        for api in self.apis:
+            if api.is_up:
+                api.hear(topics)
         if "loops" in topics:
             for controller in self.controllers:
                 controller.hear()
@@ -219,6 +239,8 @@ class World:
         if self._is_traced:
             came = f"{change.before} → " if change.before else ""
             self.trace("database", f"{change.what} {change.subject}: {came}{change.after}")
+        if change.what == "node" and change.after == "LOST":
+            invariants.judge_loss(self, change.subject)
         self.faults.notice(change)
 
 
