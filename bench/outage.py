@@ -12,6 +12,12 @@ is started again after three seconds. When the training has ended, every logged 
 * what is missing is told: the trial's events say how many records the full spool did not take.
 
 Exits 1 when one of these does not hold, and says which.
+
+    python bench/outage.py --control-plane frozen,killed,database,proxy [--seconds 30,80,600]
+
+takes away the API server (it stands still, or is killed and takes that long to start), the database
+(PostgreSQL) or what is in front of the server, with default settings and two trainings, for so long each.
+Exits 1 when an attempt was lost, a restart charged or a point is missing.
 """
 
 from __future__ import annotations
@@ -22,17 +28,17 @@ import json
 import os
 import platform
 import re
-import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
 
-from muster.testing.chaos.links import Links
+from muster.testing.chaos.links import Links, free_port
+from muster.testing.outages import KINDS, ControlPlane, Found, measure
 from muster.testing.stack import Stack, wait_for
 from muster_server.testing.postgres import Postgres, find_binaries, private_postgres
 
@@ -195,10 +201,30 @@ def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def control_plane(kinds: Sequence[Any], seconds: Sequence[float]) -> int:
+    """Each kind for each time, one after the other; 1 when any has cost something."""
+    database: Any = "postgres" if "database" in kinds else "sqlite"
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    print(f"{platform.machine()}, Python {platform.python_version()}, {database}, {load}")
+
+    def tell(what: str, found: Found) -> int:
+        num_lost_nodes = sum(" is LOST" in text for text in found.events)
+        say(
+            f"{what}: {found.num_lost} attempts lost, {found.num_charged} restarts charged, "
+            f"{found.num_missing} of {found.num_points:,} points missing, {num_lost_nodes} nodes LOST"
+        )
+        return found.num_lost + found.num_charged + found.num_missing + num_lost_nodes
+
+    with (
+        TemporaryDirectory(prefix="muster-outage-") as folder,
+        ControlPlane(Path(folder) / "plane", database=database) as plane,
+    ):
+        plane.train()
+        for kind in kinds:
+            for away_s in seconds:
+                measure(plane, kind, away_s)
+                tell(f"so far, after {kind} for {away_s:g} s", plane.count())
+        return int(tell("all together", plane.finish()) > 0)
 
 
 def main() -> None:
@@ -209,7 +235,14 @@ def main() -> None:
     arguments.add_argument("--spool-mb", type=int, default=4, help="at least 1")
     arguments.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
     arguments.add_argument("--names", type=int, default=40, help="values of a step, 1 to 500")
+    arguments.add_argument("--control-plane", metavar="KIND,…", help="what is taken away instead")
+    arguments.add_argument("--seconds", default="30,80,600", help="for how long each")
     given = arguments.parse_args()
+    if given.control_plane:
+        kinds = given.control_plane.split(",")
+        if not set(kinds) <= set(KINDS):
+            arguments.error(f"--control-plane takes {', '.join(KINDS)}")
+        sys.exit(control_plane(kinds, [float(text) for text in given.seconds.split(",")]))
     if given.minutes <= 0 or given.spool_mb < 1 or not 1 <= given.names <= 500:
         arguments.error("--minutes above 0, --spool-mb from 1, --names 1 to 500")
     load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"

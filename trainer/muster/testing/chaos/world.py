@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from muster_server.local.home import Home, runtime_folder
 from muster_server.testing.postgres import Postgres, find_binaries, private_postgres
 
 from .disks import SmallDisk, can_mount
-from .links import Links
+from .links import Links, free_port
 
 DatabaseKind = Literal["sqlite", "postgres"]
 NUM_AGENTS = 2
@@ -107,7 +106,7 @@ def world(kind: DatabaseKind, *, seed: int) -> Iterator[World]:
             for name in reversed(DISKS):  # the home first: the others lie in it
                 disks[name].mount()
                 undo.callback(disks[name].unmount)
-        port = _free_port()
+        port = free_port()
         links = undo.enter_context(Links(port, num_links=NUM_AGENTS, seed=seed))
         stack = Stack(home, agents=NUM_AGENTS, port=port, environment=_environment(links, postgres))
         undo.callback(stack.close)
@@ -126,9 +125,3 @@ def _environment(links: Links, postgres: Postgres | None) -> dict[str, dict[str,
         for number, port in enumerate(links.ports, start=1)
     }
     return {**dict.fromkeys(("server", "controller", "worker"), server), **agents}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
