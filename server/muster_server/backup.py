@@ -20,10 +20,11 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from . import clock
-from .db.copying import copy_rows, snapshot
+from .db.copying import copy_rows, follow, snapshot
 from .db.engine import Database
 from .db.migrations import current_revision, head_revision, known_revisions, upgrade
 from .db.models import Base
+from .db.tables import SchemaMismatch, migrate
 from .domain.lifecycle import LifecyclePolicy
 from .services.restoring import settle
 
@@ -59,19 +60,13 @@ def back_up(database: Database, target: Path) -> Contents:
     if source is not None and not source.exists():
         raise BackupError(f"{source}: there is no such database")  # asking would make one
     revision = current_revision(database)
-    if revision not in known_revisions():
+    if revision is None or revision not in known_revisions():
         raise BackupError(_not_ours("the database", revision))
     with _explained(target), _beside(target) as part:
         if source is not None:
             _vacuum_into(source, part)
         else:
-            if revision != head_revision():
-                raise BackupError(
-                    f"the database has the tables of {revision}, and this version those of "
-                    f"{head_revision()}: back up with the version that runs, or run "
-                    "'muster-server migrate' first"
-                )
-            _copy_into_file(database, part)
+            _copy_into_file(database, part, revision)
         contents = _contents(part)
         _publish(part, target)
     return contents
@@ -103,15 +98,16 @@ def _vacuum_into(source: Path, part: Path) -> None:
         connection.execute("VACUUM INTO ?", (str(part),))
 
 
-def _copy_into_file(source: Database, part: Path) -> None:
+def _copy_into_file(source: Database, part: Path, revision: str) -> None:
     target = Database(f"sqlite:///{part}")
     try:
-        upgrade(target)
+        upgrade(target, revision)
         with (
             snapshot(source) as reading,
             target.engine.execution_options(muster_write=True).begin() as writing,
         ):
-            copy_rows(reading, writing)
+            is_ours = revision == head_revision()
+            copy_rows(reading, writing, Base.metadata if is_ours else follow(reading, writing))
     finally:
         target.dispose()
 
@@ -134,7 +130,7 @@ def _restore_rows(backup: Path, target: Database, policy: LifecyclePolicy) -> Co
     revision = current_revision(target)
     if revision is not None and revision not in known_revisions():
         raise BackupError(_not_ours("the database", revision))
-    upgrade(target)
+    _migrate(target, "the database")
     with (
         tempfile.TemporaryDirectory(prefix="muster-restore-") as folder,
         _explained(Path(folder)),
@@ -163,12 +159,19 @@ def _prepare(backup: Path, part: Path, policy: LifecyclePolicy) -> Contents:
     part.chmod(0o600)
     copy = Database(f"sqlite:///{part}")
     try:
-        upgrade(copy)
+        _migrate(copy, str(backup))
         with copy.transaction() as session:
             num_interrupted = settle(session, policy=policy, now=clock.now())
     finally:
         copy.dispose()
     return _contents(part, num_interrupted)
+
+
+def _migrate(database: Database, what: str) -> None:
+    try:
+        migrate(database)
+    except SchemaMismatch as error:
+        raise BackupError(f"{what}: {error}") from None
 
 
 def _require_backup(backup: Path) -> None:

@@ -1,14 +1,29 @@
-"""Every row of one database into another one with the same tables, whatever kind each is."""
+"""Copy every row of one database into another one with the same tables, whatever kind each is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import Connection, LargeBinary, Table, func, insert, select, text
+from sqlalchemy import (
+    JSON,
+    Connection,
+    DateTime,
+    LargeBinary,
+    MetaData,
+    Table,
+    event,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+)
 
 from .engine import Database
-from .models import Base
+from .models import Base, UtcDateTime
+from .models.base import Json
 
 ROWS_AT_ONCE = 1000
 BINARY_ROWS_AT_ONCE = 100
@@ -26,12 +41,12 @@ def snapshot(database: Database) -> Iterator[Connection]:
         yield connection
 
 
-def copy_rows(source: Connection, target: Connection) -> int:
-    """Make `target` hold exactly the rows of `source`; how many. Both have this version's tables.
+def copy_rows(source: Connection, target: Connection, metadata: MetaData = Base.metadata) -> int:
+    """Make `target` hold exactly the rows of `source`; how many. Both have the tables of `metadata`.
 
     Nothing is committed. What was in `target` is deleted, and its keys go on after the greatest.
     """
-    tables = Base.metadata.sorted_tables  # what is referred to comes first
+    tables = metadata.sorted_tables  # what is referred to comes first
     for table in reversed(tables):
         target.execute(table.delete())
     num_rows = 0
@@ -40,6 +55,41 @@ def copy_rows(source: Connection, target: Connection) -> int:
         if target.dialect.name == "postgresql":
             _advance_keys(target, table)
     return num_rows
+
+
+def follow(source: Connection, target: Connection) -> MetaData:
+    """Take from `target`, a SQLite database without rows, what `source` lacks of the same revision;
+    the tables that both have then.
+
+    Databases of one revision differ where that was extended after they were made. The revision
+    that repairs them has to find the copy as it would find the original.
+    """
+    original, copy = inspect(source), inspect(target)
+    present = set(original.get_table_names())
+    for table in copy.get_table_names():
+        if table not in present:
+            target.exec_driver_sql(f"DROP TABLE {table}")
+            continue
+        kept = {index["name"] for index in original.get_indexes(table)}
+        for index in copy.get_indexes(table):
+            if index["name"] not in kept:
+                target.exec_driver_sql(f"DROP INDEX {index['name']}")
+        columns = {column["name"] for column in original.get_columns(table)}
+        for column in copy.get_columns(table):
+            if column["name"] not in columns:
+                target.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column['name']}")
+    metadata = MetaData()
+    event.listen(metadata, "column_reflect", _use_our_type)
+    metadata.reflect(target)
+    metadata.remove(metadata.tables["alembic_version"])
+    return metadata
+
+
+def _use_our_type(_inspector: Any, _table: Table, column: Any) -> None:
+    """SQLite says how it stores a value; this is how either kind of database stores it."""
+    for kind, ours in ((DateTime, UtcDateTime()), (JSON, Json), (LargeBinary, LargeBinary())):
+        if isinstance(column["type"], kind):
+            column["type"] = ours
 
 
 def _copy_table(source: Connection, target: Connection, table: Table) -> int:
