@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
+from sqlalchemy import make_url
 
 from muster.testing.stack import Stack, processes_of, scripted, wait_for
 
@@ -111,10 +117,32 @@ def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_a_database_of_the_future_is_refused_and_nothing_is_left(own_stack: Stack) -> None:
+def test_an_old_database_is_brought_up_to_date_and_one_of_the_future_is_refused(
+    own_stack: Stack, load_database: Callable[[str, str], str]
+) -> None:
+    old = make_url(load_database("0002-8b9083c", "sqlite")).database
+    own_stack.home.mkdir(mode=0o700)
+    shutil.move(str(old), own_stack.home / "muster.db")
     own_stack.start()
-    assert own_stack.interrupt() == 0
-    import sqlite3
+    listed = own_stack.cli("list")
+    assert listed.returncode == 0, listed.stderr
+    assert all(name in listed.stdout for name in ("completed", "running", "search", "waiting"))
+    shown = own_stack.cli("show", "1")
+    assert (shown.returncode, "COMPLETED" in shown.stdout) == (0, True), shown.stderr
+    with own_stack.client() as client:
+        new = client.submit(scripted("new", [{"log": "up"}]))
+        assert client.wait(new["id"], timeout_s=90)["state"] == "COMPLETED"
+    ready = httpx.get(f"{own_stack.url}/readyz").json()
+    assert (ready["status"], ready["controller"]) == ("ready", "ok")
+
+    # Whoever takes a column away ends all of it, with one sentence, instead of restarts for ever.
+    with closing(sqlite3.connect(own_stack.home / "muster.db")) as connection:
+        connection.execute("ALTER TABLE attempts DROP COLUMN stuck_reason")
+    assert own_stack.process is not None
+    assert own_stack.process.wait(60) == 1
+    said = "Controller cannot go on: muster-server: The database says revision"
+    assert said in own_stack.text()
+    assert "lacks column attempts.stuck_reason" in own_stack.text()
 
     with sqlite3.connect(own_stack.home / "muster.db") as connection:
         connection.execute("UPDATE alembic_version SET version_num = 'from_the_future'")
@@ -122,6 +150,7 @@ def test_a_database_of_the_future_is_refused_and_nothing_is_left(own_stack: Stac
     result = up(own_stack.home, "--port", "0")
     assert result.returncode == 1
     assert "error: The database cannot be prepared" in result.stderr
+    assert "start a newer version" in result.stderr
     assert "Traceback" not in result.stderr
     assert processes_of(own_stack.home) == []
 

@@ -129,18 +129,18 @@ class ReusedDatabase:
         self._connection = connection
         for statement in _REMEMBER:
             connection.execute(text(statement))
-        self._relations = self._count_relations()
+        self._tables = self._describe_tables()
 
     def restore(self) -> bool:
         """Put it back. False when its tables are not those of the beginning: make another one."""
         self._connection.execute(text(_END_OTHERS))
-        if self._count_relations() != self._relations:
+        if self._describe_tables() != self._tables:
             return False
         self._connection.execute(text(_RESTORE))
         return True
 
-    def _count_relations(self) -> int:
-        return int(self._connection.execute(text(_COUNT_RELATIONS)).scalar_one())
+    def _describe_tables(self) -> str:
+        return str(self._connection.execute(text(_TABLES)).scalar_one())
 
 
 _REMEMBER = (
@@ -168,7 +168,15 @@ _END_OTHERS = """
     WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 
-_COUNT_RELATIONS = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+_TABLES = """
+    SELECT md5(string_agg(line, ',' ORDER BY line)) FROM (
+      SELECT concat(c.relname, '.', a.attname, a.attnum, a.attnotnull) AS line
+      FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
+      WHERE c.relnamespace = 'public'::regnamespace
+      UNION ALL
+      SELECT conname FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+    ) AS lines
+"""
 
 # Replica: foreign keys are not looked at, so that the order of the tables does not matter. A table
 # that has grown is truncated, as deleted rows would slow down the next test.
