@@ -25,7 +25,7 @@ const RUNNING_MS = 2_000;
 export const scalingReports = (experimentId: number) =>
   queryOptions({
     queryKey: ["scaling", experimentId],
-    queryFn: async ({ signal }) => (await allPages((cursor) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/scaling-reports", { params: { path: { experiment_id: experimentId }, query: { cursor, limit: 200 } }, signal })))).items,
+    queryFn: async ({ signal }) => (await allPages("scalingReports", (cursor) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/scaling-reports", { params: { path: { experiment_id: experimentId }, query: { cursor, limit: 200 } }, signal })))).items,
     refetchInterval: (query) => (query.state.data?.some((one) => one.state === "running") ? RUNNING_MS : false),
   });
 

@@ -27,6 +27,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../api/client";
 import { live, useLiveQueries, useLiveStatus } from "../api/liveHooks";
 import { cluster, me } from "../api/queries";
+import { Cuts } from "../components/Cuts";
 import { ErrorBoundary } from "../components/ErrorBoundary";
 import { LinkButton } from "../components/LinkButton";
 import { Mark } from "../components/Mark";
@@ -238,6 +239,7 @@ export function Shell() {
       </header>
       <main id="main" className={css["main"]} tabIndex={-1}>
         <ErrorBoundary resetKey={location.pathname}>
+          <Cuts />
           <Outlet />
         </ErrorBoundary>
       </main>

@@ -43,7 +43,7 @@ export const trialCheckpoints = (id: number) =>
 export const trialExports = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "exports"],
-    queryFn: ({ signal }) => allPages((cursor) => unwrap(client.GET("/api/v1/trials/{trial_id}/exports", { params: { path: { trial_id: id }, query: { cursor, limit: 200 } }, signal }))),
+    queryFn: ({ signal }) => allPages("checkpointExports", (cursor) => unwrap(client.GET("/api/v1/trials/{trial_id}/exports", { params: { path: { trial_id: id }, query: { cursor, limit: 200 } }, signal }))),
     refetchInterval: (query) => (query.state.data?.items.some((row) => row.state === "pending") ? 1000 : false),
   });
 

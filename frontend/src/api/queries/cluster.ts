@@ -25,7 +25,7 @@ export const nodes = queryOptions({
   queryKey: ["nodes"],
   queryFn: async ({ signal }) =>
     (
-      await allPages((cursor) =>
+      await allPages("nodes", (cursor) =>
         unwrap(client.GET("/api/v1/nodes", { params: { query: { limit: 200, cursor } }, signal })),
       )
     ).items,

@@ -31,7 +31,7 @@ export const trialWorkers = (id: number, attempt?: number) =>
   queryOptions({
     queryKey: ["trial", id, "workers", attempt ?? null],
     queryFn: ({ signal }) =>
-      allPages((cursor) =>
+      allPages("ranks", (cursor) =>
         unwrap(
           client.GET("/api/v1/trials/{trial_id}/workers", {
             params: { path: { trial_id: id }, query: { attempt, cursor, limit: 200 } },
@@ -57,7 +57,7 @@ export const trialPerformance = (id: number, running: boolean, attempt?: number)
 export const trialDiagnoses = (id: number) =>
   queryOptions({
     queryKey: ["trial-diagnoses", id],
-    queryFn: async ({ signal }) => (await allPages((cursor) => unwrap(client.GET("/api/v1/trials/{trial_id}/diagnoses", { params: { path: { trial_id: id }, query: { cursor, limit: 50 } }, signal })))).items,
+    queryFn: async ({ signal }) => (await allPages("diagnoses", (cursor) => unwrap(client.GET("/api/v1/trials/{trial_id}/diagnoses", { params: { path: { trial_id: id }, query: { cursor, limit: 50 } }, signal })))).items,
     refetchInterval: (query) => {
       const all = query.state.data ?? [];
       if (all.some((one) => one.state === "running")) return 2_000;
@@ -104,7 +104,7 @@ export const trialGroups = (id: number, attempt?: number) =>
   queryOptions({
     queryKey: ["trial", id, "groups", attempt ?? null],
     queryFn: ({ signal }) =>
-      allPages((cursor) =>
+      allPages("processGroups", (cursor) =>
         unwrap(
           client.GET("/api/v1/trials/{trial_id}/groups", {
             params: { path: { trial_id: id }, query: { attempt, cursor, limit: 200 } },

@@ -68,4 +68,18 @@ export const app = {
   },
   time: { now: "now", ago: "{{age}} ago", in: "in {{age}}" },
   role: { admin: "Administrator", member: "Member", viewer: "Viewer", metrics: "Monitoring" },
+  lists: {
+    cut: "Only {{n}} {{what}} are shown, and there are more",
+    cutHint: "Longer lists are cut on this page. The REST API and the `muster` command return all of them.",
+    checkpointExports: "exports of checkpoints",
+    diagnoses: "diagnoses",
+    joinTokens: "join tokens",
+    nodes: "nodes",
+    processGroups: "process groups",
+    ranks: "ranks",
+    scalingReports: "scaling reports",
+    tokens: "tokens",
+    users: "users",
+    views: "saved views",
+  },
 } as const;

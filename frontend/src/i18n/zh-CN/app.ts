@@ -70,4 +70,18 @@ export const app: Same<typeof english> = {
   },
   time: { now: "刚刚", ago: "{{age}} 前", in: "{{age}} 后" },
   role: { admin: "管理员", member: "成员", viewer: "只读用户", metrics: "监控" },
+  lists: {
+    cut: "仅显示 {{n}} 个{{what}}，还有更多",
+    cutHint: "本页不会加载更长的列表。通过 REST 服务和命令行可获取全部内容。",
+    checkpointExports: "检查点导出",
+    diagnoses: "诊断",
+    joinTokens: "加入令牌",
+    nodes: "节点",
+    processGroups: "进程组",
+    ranks: "rank 进程",
+    scalingReports: "扩展性报告",
+    tokens: "令牌",
+    users: "用户",
+    views: "已保存的视图",
+  },
 };
