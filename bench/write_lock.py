@@ -15,8 +15,11 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from sqlalchemy.orm import Session
 
 from muster_server import clock
 from muster_server.db.engine import Database
@@ -47,15 +50,42 @@ def log(database: Database, names: int, points: int) -> tuple[int, int]:
     return trial.id, experiment.id
 
 
+class Watched(Database):
+    """Notes how long its transactions held the lock, by the clock and of this thread's own time."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.longest_s = self.longest_own_s = 0.0
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        with super().transaction() as session:
+            session.connection()  # takes the lock
+            began, own = time.perf_counter(), time.thread_time()
+            yield session
+        self.longest_s = max(self.longest_s, time.perf_counter() - began)
+        self.longest_own_s = max(self.longest_own_s, time.thread_time() - own)
+
+    def tell(self) -> None:
+        print(
+            f"  longest transaction {1e3 * self.longest_s:.0f} ms, "
+            f"processor's time of the longest {1e3 * self.longest_own_s:.0f} ms",
+            flush=True,
+        )
+
+
 def compact(url: str, trial_id: int) -> None:
-    assert metrics_compaction.compact_trial(Database(url), trial_id, clock.now()).is_done
+    database = Watched(url)
+    assert metrics_compaction.compact_trial(database, trial_id, clock.now()).is_done
+    database.tell()
 
 
 def delete(url: str, experiment_id: int) -> None:
-    database = Database(url)
+    database = Watched(url)
     with database.transaction() as session:
         session.get_one(ExperimentRow, experiment_id).deleting_at = clock.now()
     assert deletion.clear(database, only=experiment_id, for_s=3600)
+    database.tell()
 
 
 def waits_during(

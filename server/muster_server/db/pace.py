@@ -34,11 +34,20 @@ class Pace:
         self.size = max(self.least, min(self.most, int(self.size * factor)))
 
 
+BREATH_S = 0.11
+"""Longest pause after a transaction. SQLite's queue is no queue: who finds the lock taken looks again
+after up to 0.1 s, and would not get it from somebody who takes it again at once."""
+
+
 @contextmanager
 def paced(database: Database, pace: Pace) -> Iterator[Session]:
-    """A write transaction that tells `pace` how long it held the lock, waiting for it left out."""
+    """A write transaction that tells `pace` how long it held the lock, waiting for it left out, and on
+    SQLite makes a pause of as long for those who wait."""
     with database.transaction() as session:
         session.connection()  # begins it: the lock is taken here
         began = time.monotonic()
         yield session
-    pace.took(time.monotonic() - began)
+    held_s = time.monotonic() - began
+    pace.took(held_s)
+    if database.is_sqlite:
+        time.sleep(min(held_s, BREATH_S))

@@ -243,7 +243,8 @@ def _write(database: Database, part: _Part, pace: Pace) -> bool:
 
 
 def _write_part(session: Session, part: _Part) -> None:
-    queries.lock_series(session, part.written)
+    if queries.lock_series(session, part.written) != len(part.written):
+        raise _Raced  # deleted meanwhile
     if not remove(session, part.removal):
         raise _Raced
     if blocks_db.last_block_marks(session, part.written) != {

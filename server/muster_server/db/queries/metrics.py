@@ -102,15 +102,19 @@ def _merge_series(dialect: str) -> Any:
     )
 
 
-def lock_series(session: Session, series_ids: Sequence[int]) -> None:
-    """Keep others from compacting these series until the end of the transaction."""
-    for chunk in chunked(sorted(series_ids)):
-        session.execute(
-            select(MetricSeriesRow.id)
-            .where(MetricSeriesRow.id.in_(chunk))
-            .order_by(MetricSeriesRow.id)
-            .with_for_update()
+def lock_series(session: Session, series_ids: Sequence[int]) -> int:
+    """Keep others from compacting these series until the end of the transaction; how many there are."""
+    return sum(
+        len(
+            session.scalars(
+                select(MetricSeriesRow.id)
+                .where(MetricSeriesRow.id.in_(chunk))
+                .order_by(MetricSeriesRow.id)
+                .with_for_update()
+            ).all()
         )
+        for chunk in chunked(sorted(series_ids))
+    )
 
 
 def series_names(session: Session, trial_id: int, attempt_no: int, rank: int) -> set[str]:
