@@ -65,10 +65,10 @@ export function Setup() {
           <>
             <PasswordInput label={t("setup.token")} description={t("setup.tokenHint")} value={token} onChange={(e) => setToken(e.currentTarget.value)} required withAsterisk={false} name="token" autoComplete="off" error={fieldError("token")} visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
             {state?.setup_command ? (
-              <>
-                <p className={css["lead"]}>{t("setup.command")}</p>
+              <div className={css["command"]}>
+                {t("setup.command")}
                 <Code text={state.setup_command} wrap testId="setup-command" />
-              </>
+              </div>
             ) : null}
           </>
         )}

@@ -15,7 +15,7 @@ export const access = {
     lead: "Create the first administrator.",
     token: "Set-up token",
     tokenHint: "The server prints it, in a link, at its first start. You can paste the whole link.",
-    command: "To print a new token, run this on the server, with the server's settings:",
+    command: "To print a new token, run this where the server runs:",
     passwordRule: "At least {{n}} characters.",
     tooShort: "Use at least {{n}} characters.",
     again: "Password again",

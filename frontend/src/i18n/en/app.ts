@@ -70,7 +70,7 @@ export const app = {
   role: { admin: "Administrator", member: "Member", viewer: "Viewer", metrics: "Monitoring" },
   lists: {
     cut: "Only {{n}} {{what}} are shown, and there are more",
-    cutHint: "Longer lists are cut on this page. The REST API and the `muster` command return all of them.",
+    cutHint: "Longer lists are cut on this page. The REST API and the command line return all of them.",
     checkpointExports: "exports of checkpoints",
     diagnoses: "diagnoses",
     joinTokens: "join tokens",

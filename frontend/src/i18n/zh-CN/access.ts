@@ -17,7 +17,7 @@ export const access: Same<typeof english> = {
     lead: "创建第一个管理员。",
     token: "初始化令牌",
     tokenHint: "服务器首次启动时会在链接中打印它；也可以粘贴整个链接。",
-    command: "如需新的令牌，请在服务器上以服务器的设置运行：",
+    command: "如需新的令牌，请在服务器所在的机器上运行：",
     passwordRule: "至少 {{n}} 个字符。",
     tooShort: "请至少使用 {{n}} 个字符。",
     again: "再次输入密码",
