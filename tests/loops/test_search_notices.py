@@ -18,7 +18,10 @@ SCRIPT = """
 hyperparameters: {lr: {log: [1e-4, 1e-1]}}
 search: {method: random, metric: val/acc, goal: max, trials: 6, concurrent: 6}
 """
-MEMORY = "rank 0 on node-{no}: RuntimeError: 3 heads do not divide {no}4"
+MEMORY = (
+    "rank {no} on node-{no} exited with code 1: RuntimeError: 3 heads do not divide {no}4; "
+    "no restart is left (restarts.user allows 0 restarts)"
+)
 
 
 @pytest.fixture
@@ -92,7 +95,7 @@ def test_a_search_of_which_nobody_reported_the_metric_is_not_completed(
     experiment = show("/experiments/1")
     assert experiment["state"] == "FAILED"
     assert experiment["reason"] == (
-        "no trial reported val/acc, by which this search compares its trials. Of trial 1: It "
+        "No trial reported val/acc, by which this search compares its trials. Of trial 1: It "
         "reported epoch_loss, loss. Name one of them in search.metric, or log val/acc"
     )
 
@@ -133,7 +136,10 @@ def test_first_trials_that_fail_alike_before_any_report_end_the_search(
         end(no, "STOPPED_EARLY")
     controller.tick()
     experiment = show("/experiments/1")
-    assert (experiment["state"], experiment["reason"]) == ("FAILED", reason)
+    assert (experiment["state"], experiment["reason"]) == (
+        "FAILED",
+        reason.replace("its", "Its", 1),
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,4 +202,4 @@ def test_every_objective_has_to_be_reported(database, submit, end, show, control
     end(1, loss=1.0)
     controller.tick()
     assert show("/experiments/1")["state"] == "FAILED"
-    assert "no trial reported size" in show("/experiments/1")["reason"]
+    assert "No trial reported size" in show("/experiments/1")["reason"]

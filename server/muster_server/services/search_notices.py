@@ -62,7 +62,7 @@ def has_report(session: Session, experiment_id: int) -> bool:
 def warn_without_metric(session: Session, trial: TrialRow, now: dt.datetime) -> None:
     """Say once per search that a trial ended without a metric that trials are compared by.
 
-    One that failed before it reported anything says nothing of the metric's name.
+    One that failed or was stopped before it reported anything says nothing of the metric's name.
     """
     found = session.execute(
         select(ExperimentRow.config, TrialRow.summary)
@@ -72,7 +72,7 @@ def warn_without_metric(session: Session, trial: TrialRow, now: dt.datetime) -> 
     names = metrics_compared(found.config)
     reported = own_metrics(found.summary or {})
     missing = [name for name in names if name not in (found.summary or {})]
-    if not missing or (trial.state == TrialState.FAILED and not reported):
+    if not missing or (trial.state != TrialState.COMPLETED and not reported):
         return
     known = select(EventRow.id).where(
         EventRow.experiment_id == trial.experiment_id, EventRow.type == METRIC_MISSING
@@ -181,8 +181,11 @@ def _without_metric(session: Session, experiment: ExperimentRow) -> Said:
     ).scalar_one_or_none()
     if event is None:
         return NOTHING
+    has_ended = (TrialRow.state == TrialState.COMPLETED) | (
+        (TrialRow.state == TrialState.STOPPED_EARLY) & (TrialRow.step > 0)
+    )
     ended = select(func.count(), func.count(TrialRow.metric)).where(
-        TrialRow.experiment_id == experiment.id, TrialRow.state.in_(_WELL)
+        TrialRow.experiment_id == experiment.id, has_ended
     )
     num_ended, num_valued = session.execute(ended).one()
     metric, reported = event["metric"], event["reported"]
@@ -210,7 +213,7 @@ def unjudged(session: Session, experiment_id: int, finish_reason: str) -> str:
     if _count(session, experiment_id).get(TrialState.FAILED) and not has_report(
         session, experiment_id
     ):
-        return finish_reason
+        return _capital(finish_reason)
     names = metrics_compared(config)
     if not names:
         return ""
@@ -232,9 +235,13 @@ def unjudged(session: Session, experiment_id: int, finish_reason: str) -> str:
     missing = next((name for name in names if name not in first), names[0])
     told = what_was_reported(missing, own_metrics(first))
     return (
-        f"no trial reported {missing}, by which this search compares its trials. Of trial {first_no}: "
+        f"No trial reported {missing}, by which this search compares its trials. Of trial {first_no}: "
         f"{told}"
     ).rstrip(".")
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _count(session: Session, experiment_id: int) -> dict[str, int]:

@@ -16,13 +16,17 @@ CAUSE_CHARS = 500
 NAMES_LISTED = 5
 """Metrics named of those that a trial has reported."""
 
-_WHO = re.compile(r"^(rank \d+ on \S+|trial \d+|attempt \d+): ", re.IGNORECASE)
+_WHO = re.compile(r"^rank \d+ on [^\s:]+(:| exited with code \d+:)? ", re.IGNORECASE)
+_WHAT_FOLLOWED = re.compile(
+    r"; (no restart is left|not restarted|it was being stopped)\b.*$", re.DOTALL
+)
+"""What restarts and stops add to a reason."""
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
 
 
 def alike(reason: str) -> str:
     """A reason without who it was of and without its numbers: equal for failures of one cause."""
-    return _NUMBER.sub("#", _WHO.sub("", reason.strip()))[:CAUSE_CHARS]
+    return _NUMBER.sub("#", sentence(reason))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +51,8 @@ def common_cause(failed: Iterable[tuple[int, str]]) -> Cause | None:
 
 
 def sentence(reason: str) -> str:
-    """A reason without who it was of, to be followed by other words."""
-    return _WHO.sub("", reason.strip()).rstrip(".")[:CAUSE_CHARS]
+    """A reason without who it was of and what followed, without a full stop."""
+    return _WHAT_FOLLOWED.sub("", _WHO.sub("", reason.strip())).rstrip(".")[:CAUSE_CHARS]
 
 
 def nearest_metric(metric: str, reported: Iterable[str]) -> str | None:
