@@ -104,8 +104,36 @@ def test_a_queued_trial_says_why_it_waits(
     page.goto(f"{stack.url}/trials/{trial}")
     expect(page.get_by_text("needs 64 cpu slots in pool default")).to_be_visible(timeout=SLOW_MS)
     expect(page.get_by_test_id("stat-step")).to_have_count(0)  # nothing ran, nothing to measure
+    # No node could ever hold it: that is more than an ordinary wait, wherever it stands.
+    expect(page.get_by_text("Cannot start on the present nodes")).to_be_visible()
+    with stack.client() as client:
+        experiment = client.get(f"/trials/{trial}")["experiment_id"]
+    page.goto(f"{stack.url}/experiments/{experiment}")
+    expect(page.get_by_test_id("waits")).to_contain_text("needs 64 cpu slots")
+    expect(page.get_by_test_id("stat-elapsed")).to_contain_text("Waiting for")
     page.goto(f"{stack.url}/queue")
-    expect(page.get_by_test_id("pending-reason")).to_contain_text("needs 64 cpu slots")
+    expect(page.get_by_test_id("pending-reason")).to_contain_text(
+        "Cannot start on the present nodes: needs 64 cpu slots"
+    )
+    page.goto(stack.url)
+    expect(page.get_by_test_id("attention")).to_contain_text(
+        "too-large cannot start on the present nodes"
+    )
+
+
+def test_a_search_says_at_its_top_what_its_trials_failed_of(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    search = {"method": "random", "trials": 6, "metric": "val/acc", "goal": "max", "concurrent": 2}
+    space = {"lr": {"log": [0.001, 0.1]}}
+    with stack.client() as client:
+        fails = [{"raise": "3 heads do not divide 64"}]
+        document = scripted("fails-alike", fails, search=search, hyperparameters=space)
+        experiment = client.submit(document)["id"]
+        client.wait(experiment, timeout_s=90)
+    page.goto(f"{stack.url}/experiments/{experiment}")
+    expect(page.get_by_role("alert")).to_contain_text("failed alike before any of them reported")
+    expect(page.get_by_test_id("notice")).to_contain_text("RuntimeError: 3 heads do not divide 64")
 
 
 def test_a_restart_is_marked_where_it_resumed(

@@ -159,9 +159,10 @@ def test_what_fetching_raises_is_raised_at_its_step() -> None:
 def test_random_samples_have_the_shapes_of_the_real_ones() -> None:
     from muster.training import data
 
-    for name in ("digits", "shakespeare"):
+    for name, model in (("digits", "cnn"), ("shakespeare", "gpt")):
+        trainer = {"data": name, "model": model}
         real, random = (
-            data.load(resolve({"trainer": {"data": name, "synthetic": synthetic}}, {}))
+            data.load(resolve({"trainer": {**trainer, "synthetic": synthetic}}, {}))
             for synthetic in (False, True)
         )
         for split in ("train", "val", "test"):
