@@ -331,6 +331,14 @@ def test_the_command_waits_for_the_layers_and_says_why_there_are_none(muster, tm
     assert muster("plan").exit_code == 2
 
 
+def test_validating_says_what_a_slot_needs(muster, tmp_path, member_client, node):
+    (tmp_path / "digits.yaml").write_text(DOCUMENT)
+    listed(member_client, node)
+    result = muster("validate", str(tmp_path / "digits.yaml"))
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert f"{PARAMS:,} parameters; needs 0." in result.output
+
+
 def test_the_command_uploads_code_that_the_model_is_in(muster, tmp_path, node, database):
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "mine.py").write_text("def net(**shapes): ...\n")

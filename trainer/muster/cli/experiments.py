@@ -102,10 +102,17 @@ def validate(
     with _client() as client:
         digest = send_code(client, file, document, overrides, code)
         preview = client.preview(document, overrides=overrides, blob_sha256=digest)
+        needs = ""
+        if preview["valid"] and preview["config"]["trainer"] is not None and not as_json:
+            from .plan import needs_of
+
+            needs = needs_of(client, document, overrides, digest)
     if as_json:
         print_json(preview)
     elif preview["valid"]:
         _print_preview(preview)
+        if needs:
+            say(needs)
     else:
         say(f"error: {file} is not valid.")
         print_fields(preview["errors"])

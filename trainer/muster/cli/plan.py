@@ -16,6 +16,8 @@ from .output import JsonOption, console, escape, print_json, say, table
 
 PATIENCE_S = 120.0
 """How long the command waits while a node lists the layers of the model."""
+SHORT_PATIENCE_S = 5.0
+"""How long a command does that is about something else."""
 POLL_S = 0.5
 ABOUT = {"memory": "Tensors in a slot", "bytes": "Bytes per step", "step": "Time of a step"}
 PARTS = ("parameters", "gradients", "optimizer", "activations", "buffers", "total")
@@ -82,10 +84,30 @@ def _plan(
     return _settled(lambda: client.post("/plans", asked, repeatable=True))
 
 
-def _settled(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def needs_of(client: Client, document: str, overrides: list[str], digest: str | None) -> str:
+    """What a valid document of the built-in trainer takes, in a sentence. Waits for a moment only."""
+    asked = {"document": document, "overrides": overrides, "blob_sha256": digest}
+    found = _settled(
+        lambda: client.post("/plans", asked, repeatable=True), patience_s=SHORT_PATIENCE_S
+    )
+    if not found["known"]:
+        return str(found["reason"])
+    chosen = next(s for s in found["strategies"] if s["is_chosen"])
+    if chosen["memory"] is None:
+        return f"{chosen['kind']} cannot be used: {chosen['problem']}."
+    fits = {True: ", which fits", False: ", which does not fit", None: ""}[chosen["fits"]]
+    return (
+        f"{found['num_params']:,} parameters; needs {chosen['memory']['total'] / 1e6:,.1f} MB of a "
+        f"slot{fits}. `muster plan` shows more."
+    )
+
+
+def _settled(
+    ask: Callable[[], dict[str, Any]], *, patience_s: float = PATIENCE_S
+) -> dict[str, Any]:
     """The answer once no node is listing the layers of the model any more, or what is known after
-    PATIENCE_S."""
-    deadline = time.monotonic() + PATIENCE_S
+    `patience_s`."""
+    deadline = time.monotonic() + patience_s
     while True:
         found = ask()
         if not found["is_pending"] or time.monotonic() > deadline:
