@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from muster.wire import (
+    AssignmentsReply,
     ExitInfo,
     LeaseRequest,
     MessageRecord,
@@ -18,9 +19,17 @@ from muster.wire import (
     StateRecord,
     WorkerExit,
     WorkerRecord,
+    load,
 )
 from muster_server import clock
-from muster_server.db.models import AllocationRow, AttemptRow, LogStreamRow, NodeRow, WorkerRow
+from muster_server.db.models import (
+    AllocationRow,
+    AttemptRow,
+    LayerTableRow,
+    LogStreamRow,
+    NodeRow,
+    WorkerRow,
+)
 from muster_server.db.together import ALONE
 from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret
@@ -128,6 +137,25 @@ def test_a_credential_that_was_taken_away_is_left_alone(database, gang, settings
     assert [reply is ALONE for reply in replies] == [True, False, True]
     assert answers[0] is ALONE
     assert [a["desired"] for a in json.loads(answers[1])["assignments"]] == ["prepare"]
+
+
+def test_only_the_node_that_is_to_describe_a_model_is_answered_alone(database, gang):
+    (n0, _), (n1, _), _ = gang.items()
+    with database.transaction() as session:
+        session.add(
+            LayerTableRow(
+                key="k", state="wanted", question={}, node_id=n0.node_id, node_name="n0",
+                layers=None, asked_at=clock.now(), ended_at=None,
+            )
+        )  # fmt: skip
+    polls = [
+        many_polls.Poll(agent=principal_of(n), fence=Fence(n.node_id, n.epoch), unless=None)
+        for n in (n0, n1)
+    ]
+    with database.transaction() as session:
+        alone, shared = many_polls.answer(session, polls)
+    assert alone is ALONE
+    assert load(AssignmentsReply, json.loads(shared)).descriptions == []
 
 
 LIFE = (

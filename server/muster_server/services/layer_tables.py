@@ -10,11 +10,11 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import bindparam, delete, func, select
 from sqlalchemy.orm import Session
 
 from muster import __version__
@@ -304,12 +304,14 @@ def _refused(row: LayerTableRow) -> Said:
 
 # ---------------------------------------------------------------- what agents hear and say
 
-_ANY_WANTED = select(LayerTableRow.id).where(LayerTableRow.state == "wanted").limit(1)
+_NODES_ASKED = select(LayerTableRow.node_id).where(
+    LayerTableRow.state == "wanted", LayerTableRow.node_id.in_(bindparam("ids", expanding=True))
+)
 
 
-def are_wanted(session: Session) -> bool:
-    """Whether any node may be asked for one now."""
-    return session.scalar(_ANY_WANTED) is not None
+def nodes_asked(session: Session, node_ids: Sequence[str]) -> set[str]:
+    """Those of these nodes that are to list layers now."""
+    return set(session.scalars(_NODES_ASKED, {"ids": list(node_ids)}))
 
 
 def wanted_of(session: Session, node_id: str) -> list[Description]:

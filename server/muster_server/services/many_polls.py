@@ -96,22 +96,20 @@ def answer(session: Session, polls: Sequence[Poll]) -> list[bytes | Alone | None
             asked[place] = node
     if not asked:
         return answers
-    if (
-        preflights.are_under_way(session)
-        or checkpoint_exports.are_wanted(session)
-        or layer_tables.are_wanted(session)
-    ):
+    if preflights.are_under_way(session) or checkpoint_exports.are_wanted(session):
         return [ALONE if place in asked else one for place, one in enumerate(answers)]
     storages = sorted({node.storage_id for node in asked.values() if node.storage_id})
     deleting = set(connection.scalars(_DELETING, {"ids": [*storages, OBJECT_STORE]}))
     wanted: dict[str, list[dict[str, Any]]] = defaultdict(list)
     of_nodes = sorted({node.id for node in asked.values()})
+    describing = layer_tables.nodes_asked(session, of_nodes)
     for row in connection.execute(_WANTED, {"ids": of_nodes}):
         wanted[row.node_id].append(_assignment(row))
     for place, node in asked.items():
         answers[place] = (
             ALONE
-            if node.storage_id and deleting & {node.storage_id, OBJECT_STORE}
+            if node.id in describing
+            or (node.storage_id and deleting & {node.storage_id, OBJECT_STORE})
             else msgspec.json.encode(
                 {
                     "index": node.assignments_index,
