@@ -209,7 +209,10 @@ def test_a_model_of_ones_own_is_described_with_its_code(member_client, node):
         "bundle",
         digest,
     )
+    code = f"/agent/v1/blobs/{digest}"
+    assert node.client.get(code).status_code == 200  # while it lists the layers, and no longer
     node.report_description(DescriptionResult(id=wanted.id, outcome="done", table=TABLE))
+    assert node.client.get(code).status_code == 404
     found = plan(member_client, OWN, blob_sha256=digest)
     assert (found.known, found.num_params) == (True, PARAMS)
 

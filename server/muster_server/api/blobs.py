@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from muster_server import clock
-from muster_server.api.deps import Config, Db
+from muster_server.api.deps import Agent, Config, Db
 from muster_server.db.engine import Database
 from muster_server.errors import NotFound
 from muster_server.schemas.experiments import BlobOut
@@ -59,10 +59,12 @@ def head_blob(sha256: Sha256, db: Db) -> Response:
     response_class=StreamingResponse,
     responses={200: {"content": {"application/gzip": {}}}},
 )
-def agent_get_blob(sha256: Sha256, db: Db) -> StreamingResponse:
-    """The bundle's bytes; the agent checks the digest."""
+def agent_get_blob(sha256: Sha256, db: Db, agent: Agent) -> StreamingResponse:
+    """The bundle's bytes; the agent checks the digest. 404 for a bundle that nothing runs of on the
+    agent's node."""
+    assert agent.node_id is not None
     with db.read() as session:
-        size = blobs.get(session, sha256).size_bytes
+        size = blobs.get_for_node(session, sha256, agent.node_id).size_bytes
     return StreamingResponse(
         blobs.stream(db, sha256),
         media_type="application/gzip",

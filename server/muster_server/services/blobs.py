@@ -14,13 +14,22 @@ from sqlalchemy.orm import Session
 from muster.archive import Member, RefusedArchive, check_archive
 from muster_server.db.deleting import ROWS_FIRST
 from muster_server.db.engine import Database
-from muster_server.db.models import BlobChunkRow, BlobRow, ExperimentRow
+from muster_server.db.models import (
+    AllocationRow,
+    BlobChunkRow,
+    BlobRow,
+    ExperimentRow,
+    LayerTableRow,
+    TrialRow,
+)
 from muster_server.db.queries.metrics import insert_or_ignore
 from muster_server.errors import InvalidRequest, MusterError, NotFound, TooLarge
 
 from . import chunks
 
 CHUNK_BYTES = 1 << 20
+_OVER = ("EXITED", "PREPARE_FAILED", "CLEANED", "LOST")
+"""Allocations that nothing will be unpacked for any more."""
 UNUSED_DAYS = 7
 """A bundle that no experiment refers to is deleted when it is this old."""
 
@@ -43,6 +52,29 @@ def put(
             {"sha256": sha256, "idx": index, "data": chunk},
         )
         index += 1
+
+
+def get_for_node(session: Session, sha256: str, node_id: str) -> BlobRow:
+    """The bundle, for a node that runs it or is asked for the layers of its model. Raises NotFound,
+    also for one that others run: code is not for every machine that has joined."""
+    runs_it = (
+        select(AllocationRow.id)
+        .join(TrialRow, TrialRow.id == AllocationRow.trial_id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(
+            AllocationRow.node_id == node_id,
+            AllocationRow.observed.not_in(_OVER),
+            ExperimentRow.blob_sha256 == sha256,
+        )
+    )
+    lists_its_layers = select(LayerTableRow.id).where(
+        LayerTableRow.node_id == node_id,
+        LayerTableRow.state == "wanted",
+        LayerTableRow.question["code"]["sha256"].as_string() == sha256,
+    )
+    if session.scalar(runs_it.limit(1)) is None and session.scalar(lists_its_layers) is None:
+        raise NotFound("blobs.not_found", "There is no such bundle for this node.")
+    return get(session, sha256)
 
 
 def get(session: Session, sha256: str) -> BlobRow:

@@ -47,6 +47,11 @@ def parts_alive(session: Session, *, stuck_after: dt.timedelta, now: dt.datetime
     return Parts("failing", row.failing_loop or None, is_worker_alive)
 
 
+def is_led(session: Session, *, now: dt.datetime) -> bool:
+    """Whether a controller leads, well or not."""
+    return holds(session, CONTROLLER_LEASE, now=now)[0]
+
+
 def stuck_after(controller_interval_s: float) -> dt.timedelta:
     """How long a controller that works may take from one good round to the next."""
     return dt.timedelta(seconds=max(CONTROLLER_STUCK_S, 5 * controller_interval_s))

@@ -46,7 +46,7 @@ REMOVABLE_AFTER = dt.timedelta(seconds=60)
 def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
     """The cluster in a handful of numbers."""
     nodes = dict(session.execute(select(NodeRow.state, func.count()).group_by(NodeRow.state)).all())
-    if not heartbeats.parts_alive(session, now=now).is_led:
+    if not heartbeats.is_led(session, now=now):
         is_silent = (NodeRow.state == "ONLINE") & (NodeRow.lease_expires_at < now)
         num_silent = session.scalar(select(func.count()).select_from(NodeRow).where(is_silent)) or 0
         nodes["ONLINE"] = nodes.get("ONLINE", 0) - num_silent
@@ -109,7 +109,7 @@ def list_nodes(
         query = query.where(NodeRow.name > after)
     rows = session.scalars(query).all()
     slots = _load_slots(session, [row.id for row in rows])
-    is_led = heartbeats.parts_alive(session, now=now).is_led
+    is_led = heartbeats.is_led(session, now=now)
     return [_node_out(row, slots[row.id], now=None if is_led else now) for row in rows]
 
 
@@ -117,7 +117,7 @@ def get_node(session: Session, node_id: str, *, now: dt.datetime) -> NodeOut:
     """By its id or its name, as everywhere here. Its state is what the controller says; while none
     leads, silence at `now` is told from the node's lease. Raises NotFound."""
     row = get_row(session, node_id)
-    is_led = heartbeats.parts_alive(session, now=now).is_led
+    is_led = heartbeats.is_led(session, now=now)
     slots = _load_slots(session, [row.id])[row.id]
     return _node_out(row, slots, now=None if is_led else now)
 

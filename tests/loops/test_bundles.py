@@ -1,0 +1,44 @@
+"""Code bundles: for the nodes that run them, and for no others."""
+
+import gzip
+import hashlib
+import io
+import tarfile
+
+import pytest
+
+
+@pytest.fixture
+def bundle(member_client):
+    """A bundle that was uploaded; its digest and bytes."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as archive:
+        member = tarfile.TarInfo("train.py")
+        member.size = 2
+        archive.addfile(member, io.BytesIO(b"1\n"))
+    data = gzip.compress(plain.getvalue(), mtime=0)
+    digest = hashlib.sha256(data).hexdigest()
+    member_client.put(f"/api/v1/blobs/{digest}", content=data).raise_for_status()
+    return digest, data
+
+
+def test_a_bundle_is_for_the_nodes_that_run_it(bundle, agent, controller, member_client):
+    digest, data = bundle
+    path = f"/agent/v1/blobs/{digest}"
+    runs, other = agent("runs", slots=1), agent("other", slots=1)
+    assert {node.client.get(path).status_code for node in (runs, other)} == {404}
+    document = "name: t\nentrypoint: train.py\nresources: {slots: 1}\n"
+    body = {"document": document, "blob_sha256": digest}
+    member_client.post("/api/v1/experiments", json=body).raise_for_status()
+    controller.tick()
+    if not runs.poll():
+        runs, other = other, runs
+    (allocation_id,) = runs.poll()
+    assert runs.client.get(path).content == data
+    refused = other.client.get(path)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "blobs.not_found")
+    runs.get_ready(allocation_id)
+    assert runs.client.get(path).content == data  # again, for one that starts anew
+    runs.exit(allocation_id, "success")
+    assert runs.client.get(path).status_code == 404
+    assert member_client.get(path).status_code == 403
