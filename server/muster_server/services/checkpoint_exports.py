@@ -35,6 +35,7 @@ from .checkpoints import OBJECT_STORE, store_of, trial_folder
 from .events import add_event
 from .file_deletions import wake_nodes
 from .operations import Caller, note
+from .ownership import is_by, require_charge
 from .paging import decode_cursor, encode_cursor
 from .trials import get_trial
 
@@ -310,8 +311,13 @@ def stream(database: Database, export_id: int) -> Iterator[bytes]:
 
 
 def delete_export(session: Session, export_id: int, caller: Caller) -> None:
-    """Delete its file, or give it up. The checkpoint stays. Raises NotFound."""
+    """Delete its file, or give it up. The checkpoint stays.
+
+    Raises NotFound, and Forbidden unless the caller asked for it or may change the experiment.
+    """
     row = _find(session, export_id)
+    if not is_by(caller.principal, row.requested_by):
+        require_charge(session, caller.principal, session.get_one(ExperimentRow, row.experiment_id))
     note(
         session,
         "checkpoints.export_deleted",

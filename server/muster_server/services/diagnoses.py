@@ -25,7 +25,7 @@ from muster_server.domain.diagnosis.planning import WARM_UP_STEPS
 from muster_server.domain.resources import request_from_config
 from muster_server.domain.room import num_fitting
 from muster_server.domain.states import TERMINAL_EXPERIMENT, TrialState
-from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
 from muster_server.schemas.base import Page
 from muster_server.schemas.diagnoses import DiagnoseIn, DiagnosisOut
 from muster_server.schemas.operations import ForkIn
@@ -210,9 +210,16 @@ def finish(session: Session, decision: Due, *, now: dt.datetime) -> None:
 def cancel(session: Session, diagnosis_id: int, by: Caller) -> DiagnosisOut:
     """End it and its probes. One that has ended stays as it is.
 
-    Raises NotFound, and Forbidden when the probes are somebody else's.
+    Raises NotFound, and Forbidden when somebody else has begun it: the probes are theirs.
     """
     row = _get(session, diagnosis_id, lock=True)
+    if by.principal.role != "admin" and row.created_by != by.principal.name:
+        raise Forbidden(
+            "diagnoses.not_yours",
+            f"Diagnosis {diagnosis_id} was begun by {row.created_by}, who may cancel it, as "
+            "administrators may.",
+            hint="Wait for it to end.",
+        )
     if row.state == "running":
         if row.probes_id is not None:
             probes = session.get(ExperimentRow, row.probes_id)

@@ -3,7 +3,8 @@
 Everybody who is signed in may look at every experiment. Members may submit, and fork what they can
 see. Only its owner and administrators may change one: pause, resume, stop, kill, continue, archive
 and delete it, and edit its name, notes, labels, priority and budget. One whose owner was removed is
-for administrators. Projects and pools are changed by administrators.
+for administrators. What somebody has asked for about an experiment of another, an export or a
+diagnosis, they may also take back. Projects and pools are changed by administrators.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ def is_in_charge(principal: Principal, owner_id: int | None) -> bool:
     if principal.role == "admin":
         return True
     return principal.user_id is not None and principal.user_id == owner_id
+
+
+def is_by(principal: Principal, actor: str) -> bool:
+    """Whether this user, with whatever session or token, is the one that `actor` names."""
+    return actor == f"user:{principal.name}" or actor.endswith(f" ({principal.name})")
 
 
 def require_charge(session: Session, principal: Principal, experiment: ExperimentRow) -> None:

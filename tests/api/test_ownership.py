@@ -1,0 +1,131 @@
+"""Every route that changes something of somebody else's refuses another member, now and later."""
+
+import datetime as dt
+
+import pytest
+from sqlalchemy import select
+
+from muster_server.api.guard import operations_of
+from muster_server.app import create_app
+from muster_server.db.models import (
+    CheckpointRow,
+    DiagnosisRow,
+    ExperimentRow,
+    ExportRow,
+    ScalingReportRow,
+    UserRow,
+)
+from muster_server.settings import Settings
+from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial
+
+NOT_OF_ANOTHER = {
+    "create_experiment": "makes one of the caller's",
+    "preview_experiment": "keeps nothing",
+    "create_plan": "keeps nothing",
+    "fork_experiment": "makes one of the caller's; everybody may read",
+    "diagnose_trial": "its probes are an experiment of the caller's",
+    "apply_diagnosis": "makes an experiment of the caller's",
+    "request_export": "a copy to read, as everybody may",
+    "put_blob": "under the digest of its content",
+    "head_blob": "reads",
+    "preview_bulk": "keeps nothing, and says for each whether it is refused",
+    "run_bulk": "refuses each by itself: test_bulk",
+    "move_in_queue": "names what it moves in the body: test_queue",
+}
+"""Why the others that members may call need no owner."""
+BODIES = {
+    "update_experiment": {"name": "mine"},
+    "continue_experiment": {},
+    "set_experiment_budget": {"slot_hours": 1.0},
+    "set_search_limits": {"concurrent": 1},
+    "enqueue_trial": {"hparams": {}},
+    "ask_search": {},
+    "tell_search": {"no": 1, "metrics": {"loss": 1.0}},
+    "clean_checkpoints": {},
+    "create_scaling_report": {"slots": [1]},
+    "profile_trial": {},
+}
+"""Those that need a body that can be read before the owner is looked at."""
+
+OPERATIONS = [
+    operation
+    for operation in operations_of(create_app(Settings()))
+    if operation.permission == "submit" and operation.id not in NOT_OF_ANOTHER
+]
+
+
+@pytest.fixture
+def theirs(database, make_user_token):
+    """What ada, a member, has: the ids that stand in addresses."""
+    make_user_token("member", username="ada")
+    with database.transaction() as session:
+        experiment = add_experiment(session)
+        experiment.owner_id = session.scalar(select(UserRow.id).where(UserRow.username == "ada"))
+        trial = add_trial(session, experiment)
+        add_attempt(session, trial)
+        session.flush()
+        common = {"trial_id": trial.id, "step": 1, "storage_id": "s", "node_name": "n"}
+        checkpoint = CheckpointRow(
+            **common, attempt_no=1, path="step-1", state="complete", size_bytes=1, files={}, metrics={},
+            created_at=NOW,
+        )  # fmt: skip
+        session.add(checkpoint)
+        session.flush()
+        export = ExportRow(
+            **common, checkpoint_id=checkpoint.id, trial_no=1, experiment_id=experiment.id, path="p",
+            room_bytes=1, requested_by="user:ada", requested_at=NOW,
+            expires_at=NOW + dt.timedelta(days=1),
+        )  # fmt: skip
+        diagnosis = DiagnosisRow(
+            trial_id=trial.id, state="running", plan={}, created_by="ada", created_at=NOW
+        )
+        report = ScalingReportRow(
+            experiment_id=experiment.id, state="running", mode="strong", num_steps=10, points=[],
+            requested_by="user:ada", created_at=NOW,
+        )  # fmt: skip
+        session.add_all([export, diagnosis, report])
+        session.flush()
+        return {
+            "experiment_id": experiment.id,
+            "trial_id": trial.id,
+            "checkpoint_id": checkpoint.id,
+            "export_id": export.id,
+            "diagnosis_id": diagnosis.id,
+            "report_id": report.id,
+        }
+
+
+def call(client, operation, ids):
+    (method,) = operation.methods - {"HEAD"}
+    body = BODIES.get(operation.id)
+    return client.request(method, operation.path.format(**ids), json=body)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_another_member_may_not(theirs, connect, make_user_token, operation):
+    eve = connect(token=make_user_token("member", username="eve"))
+    reply = call(eve, operation, theirs)
+    assert reply.status_code == 403, reply.text
+    assert reply.json()["error"]["code"].endswith(".not_yours")
+
+
+@pytest.mark.parametrize("who", ["ada", "admin"])
+def test_who_asked_for_it_and_administrators_may(theirs, connect, make_user_token, database, who):
+    role = "admin" if who == "admin" else "member"
+    client = connect(token=make_user_token(role, username=who))
+    assert client.delete(f"/api/v1/exports/{theirs['export_id']}").status_code == 204
+    path = f"/api/v1/diagnoses/{theirs['diagnosis_id']}:cancel"
+    assert client.post(path).json()["state"] == "canceled"
+    with database.read() as session:
+        assert session.get(ExportRow, theirs["export_id"]) is None
+
+
+def test_the_owner_of_the_experiment_may_delete_an_export_of_another(
+    theirs, connect, make_user_token, database
+):
+    with database.transaction() as session:
+        session.get_one(ExportRow, theirs["export_id"]).requested_by = "token:9 (eve)"
+        session.get_one(ExperimentRow, theirs["experiment_id"])
+    for who, status in (("ev", 403), ("ada", 204)):
+        client = connect(token=make_user_token("member", username=who))
+        assert client.delete(f"/api/v1/exports/{theirs['export_id']}").status_code == status
