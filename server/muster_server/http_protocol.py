@@ -7,9 +7,17 @@ minute, and a few hundred of the latter hold all the connections there are.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import structlog
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from .api.errors import http_problem
+from .middleware.headers import headers_of_data
+from .settings import get_settings
+
+log = structlog.get_logger(__name__)
 
 HEAD_TIMEOUT_S = 10.0
 HEAD_MAX_BYTES = 32_768
@@ -21,8 +29,9 @@ class HeadTooLarge(Exception):
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """Answers 400 and closes where a head is larger than allowed, and closes a connection whose head
-    is not complete within `head_timeout_s` of its start.
+    """Answers 431 and closes where a head is larger than allowed, 408 where one is not complete within
+    `head_timeout_s` of its start, and 400 where it is none: before there is a request for the
+    application, but with the headers and in the form of its errors.
 
     The parser hands on a header once it is complete, and keeps what it has of it until then. So
     both are counted: the bytes of what was handed on, and those that came since without anything
@@ -59,7 +68,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if self._answers():
                 self.transport.close()
             else:
-                self.send_400_response("The headers are too large.")
+                self._refuse(431)
         if self._waits_for_head():
             # Something came, but not yet a whole head. The time runs from its first byte.
             self._start_head_timer()
@@ -92,7 +101,35 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._answers():
             self._start_head_timer()  # it began to ask for more before it had its answer
         elif self._waits_for_head() and not self.transport.is_closing():
+            if self._has_begun or self._num_silent_bytes:
+                self._refuse(408)
+            else:
+                self.transport.close()  # it has asked for nothing
+
+    # answers of our own
+
+    def send_400_response(self, msg: str) -> None:
+        """What uvicorn calls where its parser gives a request up."""
+        if self._answers():
+            # In the middle of an answer another one would be taken for a part of it.
             self.transport.close()
+        else:
+            self._refuse(431 if self._num_head_bytes > self._head_max_bytes else 400)
+
+    def _refuse(self, status: int) -> None:
+        request_id = secrets.token_hex(16)
+        answer = http_problem(status, request_id=request_id)
+        headers = {
+            **headers_of_data(get_settings()),
+            "Content-Type": "application/json",
+            "Content-Length": str(len(answer.body)),
+            "X-Request-Id": request_id,
+            "Connection": "close",
+        }
+        lines = [f"{name}: {value}\r\n".encode() for name, value in headers.items()]
+        self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", bytes(answer.body)]))
+        self.transport.close()
+        log.info("request", method="", path="", status=status, request_id=request_id)
 
     # what the parser hands on
 

@@ -171,14 +171,54 @@ def test_malformed_heads_are_refused(server, request_bytes):
     answer = server.exchange(request_bytes, wait_s=5)
     status = answer.split(b" ", 2)[1] if answer else b"closed"
     assert status in (b"400", b"413", b"414", b"431", b"501", b"closed"), answer[:300]
+    if answer:
+        require_usual_form(answer)
     assert httpx.get(f"{server.url}/healthz").status_code == 200
 
 
 def test_a_head_that_does_not_come_to_an_end_is_cut_off(server):
     for data in (b"", b"GET /healthz HT", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "):
         started_at = time.monotonic()
-        assert server.exchange(data) == b""
+        answer = server.exchange(data)
         assert 0.3 < time.monotonic() - started_at < 8
+        if data:
+            assert require_usual_form(answer) == (408, "request.timeout")
+        else:
+            assert answer == b""
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "code"),
+    [
+        (b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n", 400, "request.malformed"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "request.malformed"),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 400_000, 431, "request.headers_too_large"),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n", 431, "request.headers_too_large"),
+    ],
+    ids=["space", "tls", "header", "address"],
+)
+def test_what_is_refused_before_the_application_looks_alike(server, request_bytes, status, code):
+    answer = server.exchange(request_bytes, wait_s=5)
+    assert require_usual_form(answer) == (status, code)
+
+
+def require_usual_form(answer: bytes) -> tuple[int, str]:
+    """An error of ours: headers that harden it, and the one form of a body. Its status and code."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = httpx.Headers([tuple(line.split(": ", 1)) for line in lines])
+    usual = {
+        "content-type": "application/json",
+        "cache-control": "no-store",
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "no-referrer",
+    }
+    assert {name: headers.get(name) for name in usual} == usual
+    assert "sandbox" in headers["content-security-policy"]
+    error = json.loads(body)["error"]
+    assert error["request_id"] == headers["x-request-id"]
+    return int(first.split(" ")[1]), error["code"]
 
 
 @pytest.mark.parametrize("rest", [b"\r\n", b"GET"])

@@ -41,6 +41,11 @@ _HTTP_MESSAGES = {
     404: "There is nothing at this address.",
     405: "This address does not answer to that method.",
 }
+_HTTP_PARSER_MESSAGES = {
+    **_HTTP_MESSAGES,
+    408: "The headers did not arrive in time.",
+    431: "The headers are too large.",
+}
 
 _DESCRIPTIONS: dict[int | str, str] = {
     401: "Not signed in",
@@ -211,6 +216,13 @@ def _path(loc: Sequence[int | str]) -> str:
     # The name of an unknown field is the caller's own text: bounded, and printable.
     text = ".".join(part[:64] for part in parts)[:_MAX_PATH]
     return text.encode("unicode_escape").decode() if not text.isprintable() else text
+
+
+def http_problem(status: int, *, request_id: str) -> Response:
+    """The answer to what never became a request: 400, 408 or 431."""
+    return problem(
+        status, _HTTP_CODES[status], _HTTP_PARSER_MESSAGES[status], request_id=request_id
+    )
 
 
 def _http_exception(exc: HTTPException, request_id: str | None) -> Response:

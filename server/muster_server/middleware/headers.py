@@ -44,12 +44,22 @@ def _encoded(headers: dict[str, str]) -> dict[bytes, bytes]:
     return {name.lower().encode(): value.encode() for name, value in headers.items()}
 
 
+def headers_of_data(settings: Settings) -> dict[str, str]:
+    """What every answer carries that is no page, but for its request id."""
+    found = {**_common(settings), "Content-Security-Policy": DATA_POLICY}
+    return {**found, "Cache-Control": "no-store"}
+
+
+def _common(settings: Settings) -> dict[str, str]:
+    if is_https(settings):
+        return {**_COMMON, "Strict-Transport-Security": "max-age=31536000"}
+    return _COMMON
+
+
 class SecurityHeaders:
     def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
         self.app = app
-        common = dict(_COMMON)
-        if is_https(settings):
-            common["Strict-Transport-Security"] = "max-age=31536000"
+        common = _common(settings)
         self._of_pages = _encoded({**common, "Content-Security-Policy": PAGE_POLICY})
         self._of_viewer = _encoded({**common, "Content-Security-Policy": VIEWER_POLICY})
         self._of_data = _encoded({**common, "Content-Security-Policy": DATA_POLICY})
