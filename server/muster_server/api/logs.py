@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from muster_server.api.deps import Db, Id
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.log_lines import PATTERN_MAX_CHARS, Level
 from muster_server.errors import InvalidRequest
-from muster_server.schemas.base import Page, SafeStr
+from muster_server.schemas.base import Moment, Page, SafeStr
 from muster_server.schemas.data import LogHistogram, LogPage, LogStreamOut
 from muster_server.services import log_histogram, log_reading
 from muster_server.services.log_streams import LogFilter
@@ -36,10 +36,10 @@ async def stream_filter(
     attempt: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
     nodes: Annotated[list[NodeName], Query(alias="node", max_length=1000)] = [],  # noqa: B006
     since: Annotated[
-        AwareDatetime | None, Query(description="Only lines received from this time on.")
+        Moment | None, Query(description="Only lines received from this time on.")
     ] = None,
     until: Annotated[
-        AwareDatetime | None, Query(description="Only lines received before this time.")
+        Moment | None, Query(description="Only lines received before this time.")
     ] = None,
 ) -> LogFilter:
     """Which streams and times a request wants."""
@@ -92,7 +92,7 @@ async def page_at(
         ),
     ] = None,
     time: Annotated[
-        AwareDatetime | None, Query(description="Begin at the first line received then or later.")
+        Moment | None, Query(description="Begin at the first line received then or later.")
     ] = None,
     fraction: Annotated[
         float | None,

@@ -19,8 +19,10 @@ SHOWN_MAX = 64
 
 
 async def refuse_unknown_parameters(connection: HTTPConnection) -> None:
-    """Raise InvalidRequest for a parameter that does not exist, or is repeated where one is used."""
+    """Raise InvalidRequest for a parameter that does not exist, or is repeated where one is used, and
+    for a value that no text in a database can hold."""
     route = connection.scope["route"]
+    _refuse_unstorable(connection)
     if not connection.scope.get("query_string") or not isinstance(route, APIRoute):
         return
     if connection.scope["path"].startswith("/agent/"):
@@ -35,6 +37,19 @@ async def refuse_unknown_parameters(connection: HTTPConnection) -> None:
             problems.append(
                 FieldProblem(name, say("field.twice", "is there twice, and takes one value"))
             )
+    if problems:
+        raise InvalidRequest(
+            "request.invalid", "Some of what was sent cannot work.", fields=problems[:20]
+        )
+
+
+def _refuse_unstorable(connection: HTTPConnection) -> None:
+    values = (*connection.path_params.items(), *connection.query_params.multi_items())
+    problems = [
+        FieldProblem(_shown(name), say("field.nul", "must not contain the character \\x00 (NUL)"))
+        for name, value in values
+        if isinstance(value, str) and "\x00" in name + value
+    ]
     if problems:
         raise InvalidRequest(
             "request.invalid", "Some of what was sent cannot work.", fields=problems[:20]

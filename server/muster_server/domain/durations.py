@@ -5,8 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 
+from .saying import say
+
 UNITS_S = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 MAX_DURATION = dt.timedelta(days=3650)
+EARLIEST = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+LATEST = dt.datetime(2999, 12, 31, tzinfo=dt.UTC)
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(s|min|h|d|w)")
 _DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,6})?(?:s|min|h|d|w))+")
 EXAMPLES = (
@@ -35,7 +39,27 @@ def parse_deadline(text: str, start: dt.datetime) -> dt.datetime:
         raise ValueError("is neither a length of time nor a moment") from None
     if moment.tzinfo is None:
         raise ValueError("has no time zone")
-    return moment.astimezone(dt.UTC)
+    return as_utc(moment)
+
+
+def as_utc(moment: dt.datetime) -> dt.datetime:
+    """The same moment in UTC. Raises ValueError, naming it, for one outside of EARLIEST to LATEST: at
+    the ends of the calendar neither an offset nor a length of time can be added."""
+    # Compared without their zones first, since converting is what can overflow.
+    if EARLIEST.year <= moment.year <= LATEST.year:
+        found = moment.astimezone(dt.UTC)
+        if EARLIEST <= found <= LATEST:
+            return found
+    raise ValueError(
+        say(
+            "field.moment",
+            f"must be between {EARLIEST:%Y-%m-%d} and {LATEST:%Y-%m-%d} UTC, "
+            f"not {moment.isoformat()}",
+            earliest=f"{EARLIEST:%Y-%m-%d}",
+            latest=f"{LATEST:%Y-%m-%d}",
+            given=moment.isoformat(),
+        )
+    )
 
 
 def is_relative(text: str) -> bool:

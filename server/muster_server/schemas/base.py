@@ -11,9 +11,18 @@ import math
 import unicodedata
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 from muster.wire import encode_number
+from muster_server.domain.durations import as_utc
 from muster_server.domain.saying import parts_of
 from muster_server.errors import FieldProblem
 
@@ -25,6 +34,9 @@ def _clean(text: str) -> str:
 
 
 SafeStr = Annotated[str, AfterValidator(_clean)]
+
+Moment = Annotated[AwareDatetime, AfterValidator(as_utc)]
+"""A time with its zone, as UTC: not at the ends of the calendar, where nothing can be added to it."""
 
 _JOINERS = frozenset("\u200c\u200d")
 """Invisible, but part of how some scripts and emoji are written."""

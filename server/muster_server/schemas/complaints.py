@@ -92,6 +92,8 @@ def sentence(error: Mapping[str, Any]) -> tuple[Said, str | None]:
         return _pattern_message(str(context["pattern"])), None
     if kind == "finite_number":
         return say("field.finite", "must be a finite number"), None
+    if kind == "value_error" and isinstance(context["error"].args[0], Said):
+        return context["error"].args[0], None
     return Said(str(error["msg"]).removeprefix("Value error, ")[:300]), None
 
 

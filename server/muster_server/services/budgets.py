@@ -78,7 +78,7 @@ def store(
         try:
             deadline_at = parse_deadline(deadline, now)
         except ValueError as problem:
-            return None, FieldProblem("budget.deadline", str(problem), EXAMPLES)
+            return None, FieldProblem("budget.deadline", problem.args[0], EXAMPLES)
         if deadline_at <= now:
             return None, FieldProblem(
                 "budget.deadline", say("field.past", "has passed already"), EXAMPLES

@@ -117,6 +117,8 @@ export const parts: Readonly<Record<string, string>> = {
   "field.twice": "出现了两次，只能给一个值",
   "field.twice_details": "出现了两次：",
   "field.past": "已经过去",
+  "field.moment": "必须在 {{earliest}} 至 {{latest}}（UTC）之间，而不是 {{given}}",
+  "field.nul": "不能包含字符 \\x00（NUL）",
   "field.fixed": "不能更改：",
   "field.needed": "不能没有此项：",
   "field.needed_by": "{{by}} 需要此项",

@@ -115,6 +115,7 @@ export const errors: Readonly<Record<string, string>> = {
   "profiles.not_found": "没有这次剖析，或已不再保留。",
   "profiles.no_trace": "此 rank 没有跟踪文件。",
   "diagnoses.not_found": "没有这次诊断。",
+  "diagnoses.not_yours": "此诊断由他人发起，只有其本人和管理员可以取消。",
   "diagnoses.running": "该试验正在诊断，请等待或取消。",
   "diagnoses.no_such_advice": "诊断没有这种建议，或其中没有可以启动的。",
   "queue.not_waiting": "只有等待槽位的试验才在队列里。",

@@ -258,7 +258,7 @@ def _budget(document: Document) -> Iterator[FieldProblem]:
         # The form alone: whether a moment has passed already is for the submission to say.
         parse_deadline(budget.deadline, dt.datetime.min.replace(tzinfo=dt.UTC))
     except ValueError as problem:
-        yield FieldProblem("budget.deadline", str(problem), EXAMPLES)
+        yield FieldProblem("budget.deadline", problem.args[0], EXAMPLES)
 
 
 def _from(document: Document) -> Iterator[FieldProblem]:
