@@ -102,6 +102,10 @@ class Settings(BaseSettings):
     """How long a node may take to fetch code and prepare the environment."""
     start_timeout_s: float = Field(default=600.0, gt=0)
     """How long workers may take from start until the rendezvous."""
+    start_preflight_s: float = Field(default=60.0, ge=0)
+    """When the workers of a gang of several nodes are not all up after so long, the nodes try to reach
+    each other (`muster node preflight`); a gang whose nodes cannot is ended, and its trial tries
+    others. 0: never."""
     stuck_after_s: float = Field(default=180.0, ge=30)
     """A trial of which nothing has moved for this long is said to be stuck, and the stacks of its
     ranks are kept, once per attempt. It is stopped for that only where

@@ -36,7 +36,10 @@ def own_stack(new_home: Path) -> Iterator[Stack]:
 def stack() -> Iterator[Stack]:
     """Shared: two nodes of two slots. Tests leave it as they found it: nothing running."""
     with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
-        stack = Stack(Path(folder) / "home")
+        # Gangs that take long to start try their nodes sooner than after a minute.
+        stack = Stack(
+            Path(folder) / "home", environment={"controller": {"MUSTER_START_PREFLIGHT_S": "10"}}
+        )
         try:
             stack.start()
             yield stack

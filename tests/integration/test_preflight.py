@@ -165,6 +165,99 @@ def test_a_gang_that_wants_it_starts_when_all_is_well(
     assert any("passed: all 2 connections between 2 nodes work" in words for words in events)
 
 
+@pytest.fixture
+def stuck_gang(client: Client) -> Iterator[Callable[[], tuple[int, psutil.Process]]]:
+    """Submits a gang of the default document, the meeting point of which accepts connections and
+    answers none, as behind a link that loses packets; its id and that process."""
+    stopped: list[psutil.Process] = []
+
+    def start() -> tuple[int, psutil.Process]:
+        resources = {"slots": 2, "nodes": 2, "pool": "tried"}
+        document = scripted("stuck", [{"log": "here"}], launcher="torchrun", resources=resources)
+        experiment_id = client.submit(document)["id"]
+        (trial,) = client.trials(experiment_id)
+        # torchrun takes longer to import torch than this to be seen.
+        wait_for("it starts", lambda: attempt(client, trial["id"])["state"] == "STARTING", 120)
+        (store,) = meeting_points()
+        store.suspend()
+        stopped.append(store)
+        return trial["id"], store
+
+    yield start
+    for store in stopped:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            store.resume()
+
+
+def attempt(client: Client, trial_id: int) -> dict[str, Any]:
+    attempts = client.get(f"/trials/{trial_id}")["attempts"]
+    return dict(attempts[-1]) if attempts else {"state": ""}
+
+
+def meeting_points() -> list[psutil.Process]:
+    """Those of the agents that were started here."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if "muster.rendezvous" in process.cmdline() and "muster-pf-" in process.cwd():
+                found.append(process)
+    return found
+
+
+def messages(client: Client, trial_id: int) -> list[str]:
+    return [e["message"] for e in client.pages(f"/trials/{trial_id}/events")]
+
+
+@pytest.mark.torch
+def test_a_gang_that_does_not_start_finds_the_pair_and_goes_elsewhere(
+    client: Client,
+    join: Callable[..., str],
+    stuck_gang: Callable[[], tuple[int, psutil.Process]],
+) -> None:
+    join("tried-1")
+    join("tried-2", MUSTER_AGENT_ADDRESS=UNREACHABLE)
+    trial_id, _ = stuck_gang()
+    wait_for("the attempt has ended", lambda: attempt(client, trial_id)["state"] == "FAILED", 120)
+    assert attempt(client, trial_id)["termination"] == "preflight_failed"
+    said = "did not start all workers within 10 s"
+    reason = attempt(client, trial_id)["reason"]
+    assert f"{said}, for its nodes cannot reach each other: tried-1 → tried-2: no con" in reason
+    assert any(
+        f"{said}: the nodes now try to reach each other" in e for e in messages(client, trial_id)
+    )
+    join("tried-3")
+    trial = wait_for("the trial has ended", lambda: over(client, trial_id), 240)
+    assert trial["state"] == "COMPLETED", trial["reason"]
+    assert [a["nodes"] for a in trial["attempts"]] == [
+        ["tried-1", "tried-2"],
+        ["tried-1", "tried-3"],
+    ]
+
+
+@pytest.mark.torch
+def test_a_gang_that_is_only_slow_is_not_disturbed(
+    client: Client,
+    join: Callable[..., str],
+    stuck_gang: Callable[[], tuple[int, psutil.Process]],
+) -> None:
+    join("tried-1")
+    join("tried-2")
+    trial_id, store = stuck_gang()
+    wait_for(
+        "its preflight has passed",
+        lambda: any("passed: all 2 connections" in e for e in messages(client, trial_id)),
+        120,
+    )
+    store.resume()
+    trial = wait_for("the trial has ended", lambda: over(client, trial_id), 240)
+    assert (trial["state"], len(trial["attempts"])) == ("COMPLETED", 1), trial["reason"]
+
+
+def over(client: Client, trial_id: int) -> dict[str, Any] | None:
+    trial = client.get(f"/trials/{trial_id}")
+    return trial if trial["state"] in ("COMPLETED", "FAILED", "CANCELED") else None
+
+
 def run(stack: Stack, client: Client, name: str) -> dict[str, Any]:
     document = scripted(
         name,
@@ -176,9 +269,5 @@ def run(stack: Stack, client: Client, name: str) -> dict[str, Any]:
     )
     experiment_id = client.submit(document)["id"]
 
-    def ended() -> dict[str, Any] | None:
-        (trial,) = client.trials(experiment_id)
-        is_over = trial["state"] in ("COMPLETED", "FAILED", "CANCELED")
-        return client.get(f"/trials/{trial['id']}") if is_over else None
-
-    return wait_for("the trial has ended", ended, timeout_s=240)
+    (trial,) = client.trials(experiment_id)
+    return wait_for("the trial has ended", lambda: over(client, trial["id"]), timeout_s=240)

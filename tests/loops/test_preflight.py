@@ -240,6 +240,80 @@ def test_the_next_attempt_leaves_out_a_node_of_the_failing_pair_and_costs_nothin
     assert on_nodes([*nodes, third]) == [True, False, True]
 
 
+def start(prepared, nodes, controller, document="on_disconnect: continue"):
+    """A gang that was told to start; its launchers are there, its workers are not."""
+    ids = prepared(document)
+    for node, allocation_id in zip(nodes, ids, strict=True):
+        node.send(allocation_id, StateRecord(observed="STARTING"))
+    controller.tick()
+    assert wanted(nodes[0]) == {"start"}
+    return ids
+
+
+def test_a_gang_that_does_not_get_up_has_its_nodes_try_each_other_and_avoids_the_pair(
+    prepared, nodes, agent, controller, show, time_machine
+):
+    third = agent("node-3", slots=1)
+    ids = start(prepared, nodes, controller)
+    pass_time(time_machine, controller, [*nodes, third], 55)
+    assert show("/preflights")["items"] == []
+    pass_time(time_machine, controller, [*nodes, third], 10)
+    (found,) = show("/preflights")["items"]
+    assert [n["node_name"] for n in found["nodes"]] == ["node-1", "node-2"]
+    said = "node-1, node-2 did not start all workers within 60 s"
+    assert told(show, "attempt.preflight") == [f"{said}: the nodes now try to reach each other."]
+    report_all(nodes, "listen")
+    no_way = [PreflightLink(rank=1, message="no connection", ms=None)]
+    report_all(nodes, "connect", links=no_way)
+    controller.tick()
+    (attempt,) = only_trial(show)["attempts"]
+    assert (attempt["state"], attempt["termination"]) == ("FAILED", "preflight_failed")
+    assert attempt["reason"].startswith(
+        f"{said}, for its nodes cannot reach each other: node-1 → node-2: no connection"
+    )
+    assert "node-1 → node-2: no connection" in told(show, "attempt.preflight")[0]
+    for node, allocation_id in zip(nodes, ids, strict=True):
+        assert wanted(node) <= {"stop", "kill"}
+        node.exit(allocation_id, "stopped")
+    controller.tick()
+    trial = only_trial(show)
+    assert trial["reason"].endswith("restart without node-2, not charged, in 1 s")
+    pass_time(time_machine, controller, [*nodes, third], 10)
+    assert on_nodes([*nodes, third]) == [True, False, True]
+
+
+def test_a_gang_that_is_slow_and_can_connect_is_left_alone(
+    prepared, nodes, controller, show, time_machine
+):
+    ids = start(prepared, nodes, controller)
+    pass_time(time_machine, controller, nodes, 65)
+    report_all(nodes, "listen")
+    report_all(nodes, "connect")
+    report_all(nodes, "reduce")
+    controller.tick()
+    assert show("/preflights")["items"][0]["state"] == "passed"
+    pass_time(time_machine, controller, nodes, 100)
+    assert len(show("/preflights")["items"]) == 1, "once an attempt"
+    for node, allocation_id in zip(nodes, ids, strict=True):
+        node.send(allocation_id, StateRecord(observed="RUNNING"))
+    controller.tick()
+    trial = only_trial(show)
+    assert (trial["state"], trial["num_restarts"]) == ("RUNNING", 0)
+
+
+def test_what_the_preflight_finds_beside_the_network_ends_no_slow_start(
+    prepared, nodes, controller, show, time_machine
+):
+    start(prepared, nodes, controller)
+    pass_time(time_machine, controller, nodes, 65)
+    report_all(nodes, "listen")
+    report_all(nodes, "connect", problems=["its disk is nearly full"])
+    controller.tick()
+    assert show("/preflights")["items"][0]["state"] == "failed"
+    assert only_trial(show)["state"] == "STARTING"
+    assert "its disk is nearly full" in told(show, "attempt.preflight")[0]
+
+
 def test_without_another_node_it_waits_says_why_and_is_charged_the_next_time(
     prepared, nodes, controller, show, time_machine
 ):

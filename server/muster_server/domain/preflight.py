@@ -117,6 +117,13 @@ def misfits(view: PreflightView) -> tuple[str, ...]:
     return tuple(chosen)
 
 
+def is_of_network(view: PreflightView) -> bool:
+    """Whether a node could not listen on its address, or not reach another one."""
+    return any(_is_deaf(m) for m in view.members) or any(
+        link.message for m in view.members for report in m.reports.values() for link in report.links
+    )
+
+
 def _is_deaf(member: Member) -> bool:
     return "listen" in member.reports and member.reports["listen"].port == 0
 

@@ -30,6 +30,7 @@ def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
         server_away_s=settings.server_away_s,
         prepare_timeout_s=settings.prepare_timeout_s,
         start_timeout_s=settings.start_timeout_s,
+        start_preflight_s=settings.start_preflight_s,
         wind_down_s=settings.wind_down_s,
     )
 

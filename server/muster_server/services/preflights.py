@@ -24,6 +24,7 @@ from muster.wire import (
 )
 from muster_server.db.engine import touch
 from muster_server.db.models import NodeRow, NodeSlotRow, PreflightRow, TrialRow
+from muster_server.domain.lifecycle import GangPreflight
 from muster_server.domain.preflight import (
     Member,
     NextStage,
@@ -31,6 +32,7 @@ from muster_server.domain.preflight import (
     Stage,
     Verdict,
     advance,
+    is_of_network,
     misfits,
 )
 from muster_server.errors import Conflict, InvalidRequest, NotFound
@@ -245,9 +247,17 @@ def load_open(session: Session) -> tuple[PreflightView, ...]:
     return tuple(_view(row) for row in rows)
 
 
-def misfits_of(row: PreflightRow) -> tuple[str, ...]:
-    """Of one that failed: ids of the nodes to be left out."""
-    return misfits(_view(row))
+def outcome_of(row: PreflightRow) -> GangPreflight:
+    """How the preflight of a gang stands."""
+    if row.state != "failed":
+        return GangPreflight(state=row.state, message=row.message)
+    view = _view(row)
+    return GangPreflight(
+        state=row.state,
+        message=row.message,
+        misfits=misfits(view),
+        is_of_network=is_of_network(view),
+    )
 
 
 def carry_out(

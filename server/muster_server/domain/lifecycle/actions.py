@@ -109,9 +109,10 @@ class Warn:
 
 @dataclass(frozen=True, kw_only=True)
 class BeginPreflight:
-    """Let the nodes of an attempt, which is PREPARING, try each other."""
+    """Let the nodes of an attempt in `before`, PREPARING or STARTING, try each other."""
 
     attempt_id: int
+    before: str
     reason: str
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..consistency import describe_mismatches, find_mismatches
 from ..states import Termination
 from .actions import BeginPreflight, Warn
 from .case import TrialCase
+from .views import AllocationView
 
 
 def decide_ready(case: TrialCase) -> None:
@@ -35,12 +38,44 @@ def decide_ready(case: TrialCase) -> None:
         )
 
 
+def watch_start(case: TrialCase, waiting: Sequence[AllocationView], waited_s: float) -> None:
+    """A gang that takes long to start: let its nodes try each other, and end it when they cannot.
+
+    waiting: members without all their workers. Whatever else the preflight finds is told by its
+    event and ends nothing: a slow start is slow for other reasons, too.
+    """
+    after_s, preflight = case.policy.start_preflight_s, case.attempt.preflight
+    if after_s <= 0 or waited_s <= after_s or case.attempt.num_nodes == 1:
+        return
+    names = ", ".join(m.node_name for m in waiting)
+    if preflight is None:
+        case.actions.append(
+            BeginPreflight(
+                attempt_id=case.attempt.id,
+                before=case.attempt_state,
+                reason=f"{names} did not start all workers within {after_s:.0f} s: "
+                "the nodes now try to reach each other",
+            )
+        )
+    elif preflight.state == "failed" and preflight.is_of_network:
+        case.set_attempt(
+            "FAILED",
+            f"{names} did not start all workers within {after_s:.0f} s, for its nodes cannot reach "
+            f"each other: {preflight.message}",
+            termination=Termination.PREFLIGHT_FAILED,
+        )
+
+
 def _has_passed(case: TrialCase) -> bool:
     preflight = case.attempt.preflight
     if preflight is None:
         names = ", ".join(m.node_name for m in case.members)
         case.actions.append(
-            BeginPreflight(attempt_id=case.attempt.id, reason=f"{names} are to try each other")
+            BeginPreflight(
+                attempt_id=case.attempt.id,
+                before=case.attempt_state,
+                reason=f"{names} are to try each other",
+            )
         )
         return False
     if preflight.state == "failed":

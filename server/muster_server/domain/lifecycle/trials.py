@@ -14,7 +14,7 @@ from .actions import Action, QuarantineNode, SetFlags
 from .case import TrialCase
 from .hearing import Hearing
 from .misfits import find_misfits
-from .readiness import decide_ready
+from .readiness import decide_ready, watch_start
 from .views import AllocationView, NodeLease, TrialView
 
 _OWN_DECISIONS = frozenset(
@@ -199,14 +199,16 @@ def _decide_starting(case: TrialCase) -> None:
         if case.state == "STARTING":
             case.set_trial("RUNNING", "every node runs its workers")
         return
-    since = max(a.state_since for a in case.members)
-    if case.waited_s(since) > case.policy.start_timeout_s:
+    waited_s = case.waited_s(max(a.state_since for a in case.members))
+    if waited_s > case.policy.start_timeout_s:
         names = ", ".join(a.node_name for a in waiting)
         case.set_attempt(
             "FAILED",
             f"{names} did not start within {case.policy.start_timeout_s:.0f} s",
             termination=Termination.START_TIMEOUT,
         )
+        return
+    watch_start(case, waiting, waited_s)
 
 
 def _decide_winding_down(case: TrialCase, unfinished: list[AllocationView]) -> None:

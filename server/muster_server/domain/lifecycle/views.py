@@ -26,6 +26,8 @@ class LifecyclePolicy:
     for so long at most."""
     prepare_timeout_s: float = 900.0
     start_timeout_s: float = 600.0
+    start_preflight_s: float = 60.0
+    """After so long in STARTING the nodes of a gang try each other; 0: never."""
     wind_down_s: float = 300.0
     kill_margin_s: float = 10.0
     """Past its stop grace an allocation is given so long before it is told to kill."""
@@ -106,6 +108,8 @@ class GangPreflight:
     message: str = ""
     misfits: tuple[str, ...] = ()
     """Of a failed one: ids of the nodes without which it may have passed."""
+    is_of_network: bool = False
+    """Of a failed one: nodes could not reach each other, whatever else was found."""
 
 
 @dataclass(frozen=True, kw_only=True)

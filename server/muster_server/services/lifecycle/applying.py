@@ -426,7 +426,7 @@ def _begin_preflight(session: Session, action: BeginPreflight, now: dt.datetime)
             PreflightRow.trial_id == attempt.trial_id, PreflightRow.attempt_no == attempt.no
         )
     )
-    if attempt.state != "PREPARING" or is_begun is not None:
+    if attempt.state != action.before or is_begun is not None:
         raise Outdated(f"attempt {attempt.id} is {attempt.state}, or has its preflight already")
     members = session.scalars(
         select(AllocationRow)
@@ -436,7 +436,7 @@ def _begin_preflight(session: Session, action: BeginPreflight, now: dt.datetime)
     preflights.begin(
         session,
         [
-            (m.node_id, m.node_name, list(m.slots) if m.spec.get("slot_type") == "cuda" else [])
+            (m.node_id, m.node_name, _devices_to_try(m) if action.before == "PREPARING" else [])
             for m in members
         ],
         requested_by="the controller",
@@ -445,6 +445,23 @@ def _begin_preflight(session: Session, action: BeginPreflight, now: dt.datetime)
         attempt_no=attempt.no,
         now=now,
     )
+    if action.before == "STARTING":
+        trial = session.get_one(TrialRow, attempt.trial_id)
+        add_event(
+            session,
+            "attempt.preflight",
+            f"{action.reason}.",
+            now=now,
+            level="warning",
+            experiment_id=trial.experiment_id,
+            trial_id=trial.id,
+            attempt_no=attempt.no,
+        )
+
+
+def _devices_to_try(member: AllocationRow) -> list[int]:
+    """Its own, before its workers start: afterwards they belong to the workers."""
+    return list(member.slots) if member.spec.get("slot_type") == "cuda" else []
 
 
 def _set_experiment(session: Session, action: SetExperiment, now: dt.datetime) -> None:

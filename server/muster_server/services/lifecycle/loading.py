@@ -27,7 +27,6 @@ from muster_server.domain.lifecycle import (
     AllocationView,
     AttemptView,
     ExperimentView,
-    GangPreflight,
     LifecycleSnapshot,
     LostAllocation,
     NodeLease,
@@ -301,14 +300,7 @@ def _load_attempts(session: Session) -> dict[int, AttemptView]:
                 is_node_at_fault=row.is_node_at_fault,
             )
         )
-    tried = {
-        row.trial_id: GangPreflight(
-            state=row.state,
-            message=row.message,
-            misfits=preflights.misfits_of(row) if row.state == "failed" else (),
-        )
-        for row in session.scalars(_PREFLIGHTS)
-    }
+    tried = {row.trial_id: preflights.outcome_of(row) for row in session.scalars(_PREFLIGHTS)}
     return {
         row.trial_id: AttemptView(
             id=row.id,
