@@ -69,7 +69,7 @@ def test_an_item_says_what_it_waits_for_and_since_when(submit, viewer_client):
     (item,) = viewer_client.get(f"{API}/queue").json()["items"]
     assert (item["position"], item["num_slots"], item["min_slots"]) == (1, 4, 2)
     assert (item["project"], item["priority"], item["preemptible"]) == ("default", 60, False)
-    assert item["pending_reason"].startswith("needs 2 to 4 cpu slots in pool default")
+    assert item["pending_reason"].startswith("Needs 2 to 4 cpu slots in pool default")
     assert item["pending_parts"][0] == {
         "code": "wish.elastic_slots",
         "params": {"least": 2, "slots": 4, "slot_type": "cpu", "pool": "default"},
@@ -263,7 +263,7 @@ def test_waiting_trials_restart_at_the_end_of_the_list(submit, order, database, 
     assert order() == [b, a]
     last = viewer_client.get(f"{API}/queue").json()["items"][-1]
     assert last["position"] is None
-    assert last["pending_reason"] == f"restarts at {later:%H:%M:%S} UTC: it crashed"
+    assert last["pending_reason"].startswith(f"Restarts at {later:%H:%M:%S} UTC: it crashed. ")
 
 
 def test_pages_follow_the_order(submit, viewer_client):

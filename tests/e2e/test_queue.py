@@ -87,7 +87,7 @@ def test_one_project_alone_and_everyone_with_reason_and_estimate(
     page.goto(f"{stack.url}/queue")
     expect(names(page)).to_have_count(4)
     other = row(page, "other")
-    expect(other.get_by_test_id("pending-reason")).to_contain_text("needs 64 cpu slots")
+    expect(other.get_by_test_id("pending-reason")).to_contain_text("Needs 64 cpu slots")
     expect(other).to_contain_text("no estimate")
     other.get_by_test_id("project").click()
     expect(page).to_have_url(re.compile(r"project=b"))

@@ -102,22 +102,22 @@ def test_a_queued_trial_says_why_it_waits(
 ) -> None:
     trial = submit(stack, "too-large", [{"sleep": 1}], slots=64)
     page.goto(f"{stack.url}/trials/{trial}")
-    expect(page.get_by_text("needs 64 cpu slots in pool default")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_text("Needs 64 cpu slots in pool default")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_text("Cannot start with the present nodes")).to_be_visible()
     expect(page.get_by_test_id("stat-step")).to_have_count(0)  # nothing ran, nothing to measure
     # No node could ever hold it: that is more than an ordinary wait, wherever it stands.
-    expect(page.get_by_text("Cannot start on the present nodes")).to_be_visible()
     with stack.client() as client:
         experiment = client.get(f"/trials/{trial}")["experiment_id"]
     page.goto(f"{stack.url}/experiments/{experiment}")
-    expect(page.get_by_test_id("waits")).to_contain_text("needs 64 cpu slots")
+    expect(page.get_by_test_id("waits")).to_contain_text("Needs 64 cpu slots")
     expect(page.get_by_test_id("stat-elapsed")).to_contain_text("Waiting for")
     page.goto(f"{stack.url}/queue")
     expect(page.get_by_test_id("pending-reason")).to_contain_text(
-        "Cannot start on the present nodes: needs 64 cpu slots"
+        "Cannot start with the present nodes: Needs 64 cpu slots"
     )
     page.goto(stack.url)
     expect(page.get_by_test_id("attention")).to_contain_text(
-        "too-large cannot start on the present nodes"
+        "too-large cannot start with the present nodes"
     )
 
 

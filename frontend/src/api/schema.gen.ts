@@ -70,7 +70,8 @@ export interface paths {
         };
         /**
          * Agent Get Blob
-         * @description The bundle's bytes; the agent checks the digest.
+         * @description The bundle's bytes; the agent checks the digest. 404 for a bundle that nothing runs of on the
+         *     agent's node.
          */
         get: operations["agent_get_blob"];
         put?: never;
@@ -1464,7 +1465,8 @@ export interface paths {
         post?: never;
         /**
          * Remove Node
-         * @description Take a node out of the cluster: a LOST one, or a cordoned one with nothing running.
+         * @description Take a node out of the cluster: one that is LOST or has been silent for a minute, or a cordoned one
+         *     with nothing running.
          */
         delete: operations["remove_node"];
         options?: never;
@@ -5228,6 +5230,10 @@ export interface components {
             slots: components["schemas"]["SlotOut"][];
             /** State */
             state: string;
+            /** State Parts */
+            state_parts: components["schemas"]["PartOut"][];
+            /** State Reason */
+            state_reason: string;
             /** Strike Reason */
             strike_reason: string;
             /** Strikes */

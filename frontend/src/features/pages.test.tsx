@@ -101,6 +101,16 @@ test("attention: worst first, and nothing when all is well", () => {
   expect(items.map((item) => `${item.tone}:${item.kind}`)).toEqual(["bad:node", "bad:failed", "bad:diverged", "warn:node", "warn:impossible", "warn:moreImpossible", "warn:wait"]);
 });
 
+test("attention: what the present nodes can never run, with how many more there are", () => {
+  const one = { trial_id: 7, trial_no: 1, experiment_id: 3, experiment_name: "big", waiting_since: "2026-01-01T23:59:00Z", pending_reason: "Needs 6 cpu slots", pending_parts: [] };
+  const items = attention({ impossible: [one], num_impossible: 3 } as unknown as Cluster, [], [], NOW);
+  expect(items.map((item) => [item.kind, item.tone, item.to, item.name, item.detail])).toEqual([
+    ["impossible", "warn", "/trials/7", "big", "Needs 6 cpu slots"],
+    ["moreImpossible", "warn", "/queue", "2", ""],
+  ]);
+  expect(attention({ impossible: [], num_impossible: 0 } as unknown as Cluster, [], [], NOW)).toEqual([]);
+});
+
 test("attention: what two lists hold is said once", () => {
   const failed = experimentOf({ state: "FAILED", ended_at: "2026-01-01T23:00:00Z" });
   expect(attention(undefined, [], [failed, failed], NOW)).toHaveLength(1);

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .saying import NOTHING, Said, say
+from .saying import NOTHING, Said, parts_of, say
 from .states import TERMINAL_EXPERIMENT
 
 Measure = Literal["slot_hours", "cost", "deadline"]
@@ -194,6 +194,12 @@ def exhausted_sentence(usages: Sequence[Usage], project: str | None = None) -> S
     return Said()
 
 
+def waiting_reason(exhausted: str) -> Said:
+    """Why a queued trial waits whose project's budget is used up."""
+    words = Said(exhausted[:1].upper() + exhausted[1:], parts_of(exhausted))
+    return words + say("help.budget", ". It starts when that is raised.")
+
+
 def _whose(project: str | None) -> str:
     return "its budget" if project is None else f"the budget of project {project}"
 
@@ -313,7 +319,9 @@ def decide_budgets(snapshot: BudgetSnapshot, *, now: dt.datetime) -> list[Decisi
             )
         if project.untold and (words := project.exhausted_reason or reason):
             decisions.append(
-                TellWaiting(project_id=project.id, trial_ids=project.untold, reason=words)
+                TellWaiting(
+                    project_id=project.id, trial_ids=project.untold, reason=waiting_reason(words)
+                )
             )
     for experiment in snapshot.experiments:
         decisions += _decide_experiment(

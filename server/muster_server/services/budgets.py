@@ -36,6 +36,7 @@ from muster_server.domain.budgets import (
     Usage,
     assess,
     exhausted_sentence,
+    waiting_reason,
 )
 from muster_server.domain.durations import EXAMPLES, is_relative, parse_deadline
 from muster_server.domain.saying import NOTHING, Said, say
@@ -227,7 +228,7 @@ def _untold(session: Session, project: ProjectRow) -> tuple[int, ...]:
             .where(
                 ExperimentRow.project_id == project.id,
                 TrialRow.state == "QUEUED",
-                TrialRow.pending_reason != project.exhausted_reason,
+                TrialRow.pending_reason != str(waiting_reason(project.exhausted_reason)),
             )
             .order_by(TrialRow.id)
             .limit(TOLD_AT_ONCE)

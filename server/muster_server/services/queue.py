@@ -147,7 +147,7 @@ def _item(
         position, estimate = decision.position, decision.estimated_start_at
         reason = decision.reason
     elif isinstance(decision, Place):
-        reason = say("placed.next", "starts with the scheduler's next pass on ") + decision.reason
+        reason = say("placed.next", "Starts with the scheduler's next pass on ") + decision.reason
     return QueueItem(
         position=position,
         trial_id=trial.id,
@@ -175,8 +175,11 @@ def _item(
 def _restart_reason(trial: TrialRow) -> Said:
     if trial.state == "RETRY_WAIT" and trial.not_before is not None:
         at = f"{trial.not_before.astimezone(dt.UTC):%H:%M:%S} UTC"
-        words = f"restarts at {at}: {trial.reason}"
-        return say("pending.restarts", words, at=at, reason=trial.reason)
+        words = f"Restarts at {at}: {trial.reason}"
+        help_ = ". It restarts by itself; stop it if what ended it has to be corrected first."
+        return say("pending.restarts", words, at=at, reason=trial.reason) + say(
+            "help.restarts", help_
+        )
     # QUEUED, and not for the scheduler to decide on: the budget of its project is used up.
     return loaded(trial.pending_reason, trial.pending_parts) or Said(trial.reason)
 

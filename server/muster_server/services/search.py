@@ -290,6 +290,8 @@ def _trial_row(experiment: ExperimentRow, action: CreateTrial, now: dt.datetime)
     }
     if experiment.config["search"].get("runner") == "external":
         values["is_external"] = True
-        reason = say("pending.external", "Waits until somebody asks for it.")
+        reason = say("pending.external", "Waits until somebody asks for it") + say(
+            "help.ask", " (muster search ask)."
+        )
         values["pending_reason"], values["pending_parts"] = str(reason), stored(reason)
     return TrialRow(**values)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster_server.domain.resources import NodeView, Request, SlotView
+from muster_server.domain.saying import Said, parts_of
 from muster_server.domain.scheduler import (
     Decided,
     Decision,
@@ -150,7 +151,10 @@ def where(decisions: Iterable[Decision], trial_id: int) -> dict[str, int]:
 
 
 def reason_of(decisions: Iterable[Decision], trial_id: int) -> str:
-    return next(d.reason for d in decisions if d.trial_id == trial_id)
+    """Its first sentence: of a wait, without what would help."""
+    reason = next(d.reason for d in decisions if d.trial_id == trial_id)
+    parts = [part for part in parts_of(reason) if not part["code"].startswith("help.")]
+    return Said(reason.partition(". ")[0], parts)
 
 
 def _split(

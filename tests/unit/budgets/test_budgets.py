@@ -26,6 +26,7 @@ from muster_server.domain.budgets import (
     exhausted_sentence,
     slot_seconds,
     spending,
+    waiting_reason,
 )
 
 T0 = dt.datetime(2026, 1, 2, 3, 0, tzinfo=dt.UTC)
@@ -253,7 +254,7 @@ def test_an_exhausted_project_ends_what_runs_and_keeps_back_what_waits():
     reason = "the budget of project vision of 1 slot-hours is used up: 1.5 slot-hours spent"
     assert ended(decide(running, waiting, elsewhere, projects=[used_up])) == [
         SetProject(project_id=3, before="", reason=reason),
-        TellWaiting(project_id=3, trial_ids=(7, 8), reason=reason),
+        TellWaiting(project_id=3, trial_ids=(7, 8), reason=waiting_reason(reason)),
         EndExperiment(experiment_id=12, reason=reason),
     ]
 
@@ -274,5 +275,5 @@ def test_the_reason_of_an_exhausted_project_is_not_rewritten_at_every_pass():
     )
     assert decide(projects=[still]) == []
     assert decide(projects=[replace(still, untold=(9,))]) == [
-        TellWaiting(project_id=3, trial_ids=(9,), reason="why")
+        TellWaiting(project_id=3, trial_ids=(9,), reason=waiting_reason("why"))
     ]

@@ -55,7 +55,7 @@ def test_the_nodes_that_are_free_first_are_promised():
     decisions = run({"a": 4, "b": 4}, queue, running)
     assert where(decisions, 2) == {"a": 3}
     assert reason_of(decisions, 1) == (
-        "needs 4 cpu slots on exactly 1 node in pool default: 1 kept for it, "
+        "Needs 4 cpu slots on exactly 1 node in pool default: 1 kept for it, "
         "3 held by experiment 1, 3 held by experiment 9, 1 held by experiment 8"
     )
 

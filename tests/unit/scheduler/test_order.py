@@ -183,7 +183,7 @@ def test_a_quota_is_a_hard_limit_and_named_as_the_reason():
     decisions = run({"a": 16}, queue, running, projects=[vision(8)])
     assert placed(decisions) == [2]
     assert reason_of(decisions, 1) == (
-        "needs 4 cpu slots in pool default: the quota of project vision there is 8 slots, "
+        "Needs 4 cpu slots in pool default: the quota of project vision there is 8 slots, "
         "it holds 6"
     )
 
@@ -195,7 +195,7 @@ def test_a_quota_is_used_in_order():
     decisions = run({"a": 16}, queue, running, projects=[vision(8)])
     assert placed(decisions) == []
     assert reason_of(decisions, 2) == (
-        "needs 1 cpu slot in pool default: the quota of project vision there is 8 slots, "
+        "Needs 1 cpu slot in pool default: the quota of project vision there is 8 slots, "
         "it holds 4 and its trials ahead in the queue need 8"
     )
 
@@ -205,7 +205,7 @@ def test_more_than_the_quota_can_never_start_and_blocks_nobody():
     decisions = run({"a": 16}, queue, projects=[vision(8)])
     assert placed(decisions) == [2]
     assert reason_of(decisions, 1) == (
-        "needs 9 cpu slots in pool default: the quota of project vision there is 8 slots"
+        "Needs 9 cpu slots in pool default: the quota of project vision there is 8 slots"
     )
 
 

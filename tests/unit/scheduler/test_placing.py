@@ -38,14 +38,14 @@ def test_a_gang_waits_when_only_part_of_it_would_fit():
     decisions = run({"a": 4}, [make_queued(1, 4)], [make_running(12, {"a": 2})])
     assert placed(decisions) == []
     assert reason_of(decisions, 1) == (
-        "needs 4 cpu slots in pool default: 2 kept for it, 2 held by experiment 12"
+        "Needs 4 cpu slots in pool default: 2 kept for it, 2 held by experiment 12"
     )
 
 
 def test_an_impossible_request_waits_with_that_reason_and_blocks_nobody():
     decisions = run([make_node("a", 4)], [make_queued(1, 10_000, priority=99), make_queued(2, 4)])
     assert placed(decisions) == [2]
-    assert reason_of(decisions, 1) == "needs 10,000 cpu slots in pool default; it has 4"
+    assert reason_of(decisions, 1) == "Needs 10,000 cpu slots in pool default; it has 4"
 
 
 def test_smaller_trials_do_not_take_what_is_kept_for_the_head():
@@ -95,19 +95,19 @@ def test_nothing_is_placed_on_a_node_that_is_not_open(changes, word):
     decisions = run([make_node("a", 2, **changes)], [make_queued(1)])
     assert placed(decisions) == []
     assert reason_of(decisions, 1) == (
-        f"needs 1 cpu slot in pool default: none free, 2 on {word} node a"
+        f"Needs 1 cpu slot in pool default: none free, 2 on {word} node a"
     )
 
 
 def test_a_pool_without_nodes_is_named():
     decisions = run([make_node("a", 2)], [make_queued(1, pool="gpu")])
-    assert reason_of(decisions, 1) == "needs 1 cpu slot in pool gpu: no node there has cpu slots"
+    assert reason_of(decisions, 1) == "Needs 1 cpu slot in pool gpu: no node there has cpu slots"
 
 
 def test_a_spread_that_cannot_be_is_named():
     decisions = run([make_node("a", 8)], [make_queued(1, 4, nodes=2)])
     assert reason_of(decisions, 1) == (
-        "needs 4 cpu slots on exactly 2 nodes in pool default: "
+        "Needs 4 cpu slots on exactly 2 nodes in pool default: "
         "its 1 node cannot be divided that way"
     )
 
@@ -139,7 +139,7 @@ def test_a_pass_places_at_most_so_many():
     )
     assert placed(decisions) == [1]
     assert reason_of(decisions, 2) == (
-        "the next pass looks at it: this one has started 1 trial before it"
+        "The next pass of the scheduler looks at it: this one has started 1 trial before it"
     )
 
 
@@ -174,7 +174,7 @@ def test_a_required_topology_waits_rather_than_spreads():
     decisions = run(nodes, [make_queued(1, 8, topology_key="rack", topology_mode="require")])
     assert placed(decisions) == []
     assert reason_of(decisions, 1) == (
-        "needs 8 cpu slots in pool default within one rack: "
+        "Needs 8 cpu slots in pool default within one rack: "
         "no rack has room for such a gang, even when nothing else runs"
     )
 
@@ -202,7 +202,7 @@ def test_node_labels_are_required():
     assert where(run(nodes, [make_queued(1, 2, labels={"net": "ib"})]), 1) == {"b": 2}
     decisions = run(nodes, [make_queued(1, 2, labels={"net": "eth"})])
     assert reason_of(decisions, 1) == (
-        "needs 2 cpu slots in pool default with net=eth: none of its 2 nodes may be used"
+        "Needs 2 cpu slots in pool default with net=eth: none of its 2 nodes may be used"
     )
 
 
@@ -212,7 +212,7 @@ def test_nodes_are_allowed_and_denied_by_name():
     assert where(run(nodes, [make_queued(1, 4, deny_nodes=("a", "b"))]), 1) == {"c": 4}
     queue = [make_queued(1, 4, allow_nodes=("a",), deny_nodes=("a",))]
     assert reason_of(run(nodes, queue), 1) == (
-        "needs 4 cpu slots in pool default on a only but not on a: none of its 3 nodes may be used"
+        "Needs 4 cpu slots in pool default on a only but not on a: none of its 3 nodes may be used"
     )
 
 
@@ -228,7 +228,7 @@ def test_the_reason_counts_only_the_nodes_that_may_be_used():
     running = [make_running(7, {"a": 3}), make_running(8, {"b": 4})]
     decisions = run(nodes, [make_queued(1, 4, labels={"gen": "1"})], running)
     assert reason_of(decisions, 1) == (
-        "needs 4 cpu slots in pool default with gen=1: 1 kept for it, 3 held by experiment 7"
+        "Needs 4 cpu slots in pool default with gen=1: 1 kept for it, 3 held by experiment 7"
     )
 
 
@@ -244,7 +244,7 @@ def test_draining_nodes_and_other_holders_are_named():
     ]
     decisions = run(nodes, queue, running)
     assert reason_of(decisions, 2) == (
-        "needs 7 cuda slots in pool a100: none free, 2 held by experiment 5, "
+        "Needs 7 cuda slots in pool a100: none free, 2 held by experiment 5, "
         "6 kept for trial 1 of experiment 1, which is ahead in the queue, 2 on draining node n3"
     )
     assert [(part["code"], part["params"]) for part in parts_of(reason_of(decisions, 2))] == [
@@ -260,7 +260,7 @@ def test_only_the_largest_holders_are_named():
     running = [make_running(i, {"a": 1}) for i in range(10, 15)]
     decisions = run([make_node("a", 7, held=1)], [make_queued(1, 2)], running)
     assert reason_of(decisions, 1) == (
-        "needs 2 cpu slots in pool default: 1 kept for it, 1 held by experiment 10, "
+        "Needs 2 cpu slots in pool default: 1 kept for it, 1 held by experiment 10, "
         "1 held by experiment 11, 1 held by experiment 12, 3 held by others"
     )
 
@@ -271,7 +271,7 @@ def test_free_slots_in_the_wrong_places_are_called_that():
     running = [make_running(8, {"a": 1}), make_running(9, {"b": 1})]
     queue = [make_queued(i, 4, nodes=1) for i in (1, 2, 3)]
     assert reason_of(run({"a": 4, "b": 4, "c": 3, "d": 2}, queue, running), 3) == (
-        "needs 4 cpu slots on exactly 1 node in pool default: 5 free on 2 nodes, 1 held by "
+        "Needs 4 cpu slots on exactly 1 node in pool default: 5 free on 2 nodes, 1 held by "
         "experiment 8, 1 held by experiment 9, 3 kept for trial 1 of experiment 1, which is ahead "
         "in the queue, 3 kept for trial 2 of experiment 1, which is ahead in the queue; "
         "the free ones are not where such a gang could use them"

@@ -37,7 +37,7 @@ def test_a_more_important_gang_gets_the_slots_of_a_less_important_one():
         "needs 4 cpu slots in pool default"
     )
     assert reason_of(decisions, 1) == (
-        "needs 4 cpu slots in pool default: "
+        "Needs 4 cpu slots in pool default: "
         "waits for slots that trial 9 of experiment 9 will give up"
     )
 
@@ -109,7 +109,7 @@ def test_nobody_is_asked_twice_while_slots_are_being_given_up():
     decisions = run({"a": 4, "b": 4}, [urgent()], running)
     assert asked(decisions) == []
     assert reason_of(decisions, 1) == (
-        "needs 4 cpu slots in pool default: "
+        "Needs 4 cpu slots in pool default: "
         "waits for slots that trial 9 of experiment 9 will give up"
     )
     # What is given up counts once: for two, one more is asked.

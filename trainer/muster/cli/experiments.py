@@ -214,7 +214,9 @@ def show(experiment: ExperimentArgument, as_json: JsonOption = False) -> None:
         waits = trial["state"] in ("QUEUED", "RETRY_WAIT")
         reason = (trial["pending_reason"] if waits else "") or trial["reason"]
         if reason and trial["state"] not in ("COMPLETED", "STOPPED_EARLY"):
-            out.print(f"trial {trial['no']}: {escape(reason)}")
+            is_never = trial.get("pending_impossible", False)
+            never = "[yellow]cannot start with the present nodes.[/yellow] " if is_never else ""
+            out.print(f"trial {trial['no']}: {never}{escape(reason)}")
 
 
 # ---------------------------------------------------------------- helpers
@@ -232,6 +234,15 @@ def slots_text(experiment: dict[str, Any]) -> str:
     if experiment["state"] not in ("RUNNING", "STOPPING") or held == asked:
         return str(asked)
     return f"{held} of {asked}" if experiment["only_trial_id"] else f"{held} ({asked} each)"
+
+
+def _fit_text(preview: dict[str, Any]) -> str:
+    if preview["fits_now"]:
+        return "Fits now."
+    reason = escape(preview["fit_reason"])
+    if preview.get("is_impossible", False):  # servers of before do not say so
+        return f"[yellow]Cannot start with the present nodes.[/yellow] {reason}"
+    return f"Will be queued. {reason}"
 
 
 def _client() -> Client:
@@ -374,9 +385,7 @@ def _print_preview(preview: dict[str, Any]) -> None:
         )
     if (cost := preview.get("search_cost")) is not None:
         out.print(_cost_text(cost))
-    out.print(
-        "Fits now." if preview["fits_now"] else f"Would wait: {escape(preview['fit_reason'])}"
-    )
+    out.print(_fit_text(preview))
     for node in preview["plan"]:
         out.print(
             f"  {escape(node['node_name'])} ({node['num_slots']} slots): "

@@ -50,9 +50,16 @@ def queue(as_json: JsonOption = False) -> None:
             str(item["priority"]),
             age(item["waiting_since"]),
             until(item["estimated_start_at"]),
-            escape(item["pending_reason"]),
+            _reason(item),
         )
     console().print(shown)
+
+
+def _reason(item: dict[str, Any]) -> str:
+    """In amber what the present nodes can never run; servers of before do not say so."""
+    words = escape(item["pending_reason"])
+    is_never = item.get("is_impossible", False)
+    return f"[yellow]Cannot start with the present nodes.[/yellow] {words}" if is_never else words
 
 
 def priority(

@@ -2,6 +2,7 @@ import "../../i18n/en/experiments";
 import "../../i18n/en/trials";
 
 import { Button } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -103,6 +104,7 @@ function TrialTable({ items, experiment, sort, onSort }: { items: Trial[]; exper
       cell: (item) => (
         <span title={item.reason || reasonText(item.pending_reason, item.pending_parts)} style={{ display: "inline-flex", gap: 4 }}>
           <StateBadge state={item.state} />
+          {item.is_impossible ? <IconAlertTriangle size={15} color="var(--warn)" aria-label={t("trial.impossible")} data-testid="impossible" /> : null}
           {item.flags.map((flag) => (
             <FlagBadge key={flag} flag={flag} />
           ))}

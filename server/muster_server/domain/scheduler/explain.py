@@ -1,17 +1,21 @@
-"""Why a trial waits, in one sentence part a person understands."""
+"""Why a trial waits, and what would help: what a person reads.
+
+Every reason ends with a part whose code is "help.…": something to do, or that nothing has to be done.
+"""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from muster_server.domain.fitting import Shares, fit
 from muster_server.domain.offers import Offer
 from muster_server.domain.resources import Request, count
 from muster_server.domain.saying import Said, listed, say
 
-from .nodes import GroupNodes, Section
+from .nodes import GroupNodes, Section, fit_in
 from .reservation import Reservation
 from .running import GroupRunning
 from .views import QueuedTrial, RunningTrial
@@ -29,12 +33,14 @@ def over_quota(request: Request, *, project: str, quota: int, held: int, ahead: 
     words = f": the quota of project {project} there is {count(quota, 'slot')}"
     said = _needs(request) + say("pending.quota", words, project=project, slots=quota)
     if request.least_slots > quota:
-        return said
+        help_ = f". Ask for at most {count(quota, 'slot')}, or have the quota raised."
+        return said + say("help.within_quota", help_, slots=quota)
     said += say("pending.quota_held", f", it holds {held:,}", slots=held)
     if ahead:
         words = f" and its trials ahead in the queue need {ahead:,}"
         said += say("pending.quota_ahead", words, slots=ahead)
-    return said
+    help_ = ". It starts when trials of the project end, or when its quota is raised."
+    return said + say("help.quota", help_)
 
 
 def coming_free(request: Request, trials: Iterable[RunningTrial]) -> Said:
@@ -49,11 +55,33 @@ def coming_free(request: Request, trials: Iterable[RunningTrial]) -> Said:
     else:
         named = listed([*filter(None, [listed(who[:-1])]), who[-1]], " and ")
     waits = say("pending.coming_free", ": waits for slots that ", num=len(givers))
-    return _needs(request) + waits + named + " will give up"
+    return _needs(request) + waits + named + " will give up" + _by_itself()
+
+
+def next_pass(num_started: int) -> Said:
+    """Of a trial that this pass has not looked at."""
+    words = (
+        "The next pass of the scheduler looks at it: this one has started "
+        f"{count(num_started, 'trial')} before it"
+    )
+    return say("pending.next_pass", words, num=num_started) + _by_itself()
+
+
+def _by_itself() -> Said:
+    return say("help.by_itself", ". It starts by itself.")
 
 
 def _needs(request: Request) -> Said:
-    return Said("needs ") + request.describe()
+    return Said("Needs ") + request.describe()
+
+
+def _fewer(slots: int) -> Said:
+    help_ = f". Ask for at most {count(slots, 'slot')}, or add nodes."
+    return say("help.fewer_slots", help_, slots=slots)
+
+
+def _uneven_now() -> Said:
+    return say("help.uneven_now", ". resources.uneven: true would start it at once.")
 
 
 class Explainer:
@@ -79,42 +107,76 @@ class Explainer:
         known = self._reasons.get(id(request))
         if known is None:
             why = None if possible else self._why_never(request)
-            words = _needs(request) + (why or self._why_not_now(request))
-            known = self._reasons[id(request)] = (request, words)
+            words = why or self._why_not_now(request, possible=possible)
+            known = self._reasons[id(request)] = (request, _needs(request) + words)
         return known[1]
 
     def reason_of_holder(self, reservation: Reservation) -> Said:
         """The reason of a trial for which slots are kept."""
         request = reservation.trial.request
         section = self._nodes.section(request)
-        return _needs(request) + ": " + self._state_of(section, reservation)
+        help_ = ". It starts when the other slots it needs are free."
+        kept = self._state_of(section, reservation)
+        return _needs(request) + ": " + kept + say("help.rest", help_)
 
     def _why_never(self, request: Request) -> Said | None:
         """Why no nodes there could ever hold it; None when it is only that some are not open."""
+        if request.avoid_nodes:
+            anywhere = replace(request, avoid_nodes=(), avoid_reason="")
+            at_most = request.least_slots
+            if fit_in(self._nodes, anywhere, lambda s: s.room, at_most=at_most) is not None:
+                help_ = (
+                    ". The nodes it avoids are tried again then; another node that fits would "
+                    "start it sooner."
+                )
+                words = ": the other nodes cannot hold it"
+                return say("pending.avoids", words) + say("help.avoided", help_)
         if not self._nodes.nodes:
             words = f": no node there has {request.slot_type} slots"
-            return say("pending.no_such_slots", words, slot_type=request.slot_type)
+            help_ = ". Choose a resources.slot_type and pool that has slots, or add a node."
+            return say("pending.no_such_slots", words, slot_type=request.slot_type) + say(
+                "help.other_slots", help_
+            )
         section = self._nodes.section(request)
         totals = {n: self._nodes[n].total for n in section.ordinals.tolist()}
         if not totals:
             num = len(self._nodes)
+            help_ = ". Loosen resources.labels, allow_nodes or deny_nodes, or add a node that fits them."
             return say(
                 "pending.none_allowed", f": none of its {count(num, 'node')} may be used", nodes=num
-            )
+            ) + say("help.loosen", help_)
         least = request.least_slots
         if least > sum(totals.values()):
             has = sum(totals.values())
-            return say("pending.too_few", f"; it has {has:,}", slots=has)
+            return say("pending.too_few", f"; it has {has:,}", slots=has) + _fewer(has)
         if fit(request, Offer.of(totals), at_most=least) is None:
             words = f": its {count(len(totals), 'node')} cannot be divided that way"
-            return say("pending.indivisible", words, nodes=len(totals))
+            return say("pending.indivisible", words, nodes=len(totals)) + self._division(
+                request, section, Offer.of(totals)
+            )
         if fit(request, section.room, at_most=least) is not None:  # so it is the topology
             key = str(request.topology_key)
             words = f": no {key} has room for such a gang, even when nothing else runs"
-            return say("pending.no_domain", words, key=key)
+            help_ = f". With topology.mode: prefer it may spread over several {key}s."
+            return say("pending.no_domain", words, key=key) + say("help.prefer", help_, key=key)
         return None
 
-    def _why_not_now(self, request: Request) -> Said:
+    def _division(self, request: Request, section: Section, idle: Offer[int]) -> Said:
+        """What to change in a request that has slots enough, divided another way."""
+        uneven = replace(request, uneven=True)
+        if fit(uneven, section.offer, at_most=request.least_slots) is not None:
+            return _uneven_now()
+        if fit(uneven, idle, at_most=request.least_slots) is not None:
+            return say("help.uneven", ". resources.uneven: true makes it possible.")
+        free = replace(request, nodes=None, max_nodes=None)
+        if fit(free, idle, at_most=request.least_slots) is not None:
+            return say("help.any_nodes", ". Without resources.nodes and max_nodes it is possible.")
+        most = fit(replace(request, min_slots=1), idle)
+        if most is not None:
+            return _fewer(sum(most.values()))
+        return say("help.add_nodes", ". Ask for fewer nodes, or add nodes.")
+
+    def _why_not_now(self, request: Request, *, possible: bool) -> Said:
         section = self._nodes.section(request)
         if section not in self._words:
             self._words[section] = self._state_of(section)
@@ -122,7 +184,16 @@ class Explainer:
         if section.offer.total >= request.least_slots:
             elsewhere = "; the free ones are not where such a gang could use them"
             words += say("pending.scattered", elsewhere)
-        return words
+            uneven = replace(request, uneven=True)
+            if fit(uneven, section.offer, at_most=request.least_slots) is not None:
+                return words + _uneven_now()
+        if not possible:
+            help_ = ". It starts when closed nodes are back or open again (muster node open)."
+            return words + say("help.open_nodes", help_)
+        help_ = (
+            ". It starts when enough are free; a higher priority or fewer slots start it sooner."
+        )
+        return words + say("help.wait", help_)
 
     def _state_of(self, section: Section, own: Reservation | None = None) -> Said:
         free, nodes = section.offer.total, len(section.offer)

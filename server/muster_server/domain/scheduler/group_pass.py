@@ -319,11 +319,7 @@ class GroupPass:
         if promised is not None and promised.kept:
             return self._explainer.reason_of_holder(promised)
         if self._is_cut and kind.possible and kind not in self._misfits:
-            num = len(self._placed)
-            words = (
-                f"the next pass looks at it: this one has started {count(num, 'trial')} before it"
-            )
-            return say("pending.next_pass", words, num=num)
+            return explain.next_pass(len(self._placed))
         return self._explainer.reason(request, possible=kind.possible)
 
 
