@@ -14,6 +14,11 @@ name: digits
 trainer: {model: mlp, batch_size: 16}
 resources: {slots: 4}
 """
+SCRIPT = """
+name: own
+entrypoint: a.py
+code: {installed: /srv/own}
+"""
 STEPS = 20
 TRANSFER_MS = {1: 0.0, 2: 10.0, 4: 15.0}
 """Of an all-reduce of 10 MB: 1 GB/s, and no latency."""
@@ -62,7 +67,7 @@ def source(member_client, controller, agent):
     return made, node
 
 
-def one_run(controller, node, *, steps=True, cause="success", repeat=1):
+def one_run(controller, node, *, steps=True, cause="success", repeat=1, values=measured):
     """Carry out what is assigned; the resolved document of it."""
     found = node.only()
     allocation_id, slots = found.spec.allocation_id, found.spec.world_size
@@ -71,7 +76,7 @@ def one_run(controller, node, *, steps=True, cause="success", repeat=1):
     node.run(allocation_id)
     if steps:
         for rank in range(slots):
-            node.send(allocation_id, metrics_record(measured(slots, repeat=repeat), rank=rank))
+            node.send(allocation_id, metrics_record(values(slots, repeat=repeat), rank=rank))
     node.exit(allocation_id, cause, message="boom" if cause == "user_error" else "")
     controller.tick()
     node.poll()
@@ -97,7 +102,9 @@ def test_a_report_runs_every_size_in_turn_and_says_how_it_scales(
         config = one_run(controller, node, repeat=run)
         seen.append(config["resources"]["slots"])
         assert config["trainer"]["steps"] == STEPS + 5
-        assert config["budget"]["slot_hours"] == pytest.approx(seen[-1] / 2)
+        # What is left, shared out by slots among the runs that are to come.
+        to_come = 14 - sum(seen[:-1])
+        assert config["budget"]["slot_hours"] == pytest.approx(7 * seen[-1] / to_come, rel=0.01)
     controller.tick()
     assert seen == [1, 2, 4, 4, 2, 1]
     report = show(path)
@@ -178,6 +185,100 @@ def test_canceling_ends_the_run_and_keeps_what_was_measured(
     assert show(f"/experiments/{going}")["desired"] == "kill"
     again = ask(member_client, f"/scaling-reports/{made['id']}:cancel", status=200)
     assert again["ended_at"] == report["ended_at"]
+
+
+def test_repeats_that_differ_too_much_are_added_to_up_to_a_bound(
+    controller, source, member_client, show
+):
+    """The second run on 2 slots takes twice as long as all others."""
+    experiment_id, node = source
+    made = ask(
+        member_client, f"/experiments/{experiment_id}/scaling-reports",
+        slots=[1, 2], repeats=2, steps=STEPS,
+    )  # fmt: skip
+    seen = []
+
+    def noisy(slots, *, repeat):
+        seen.append(slots)
+        long = 2.0 if slots == 2 and seen.count(2) in (3, 4) else 1.0  # of each run two workers
+        return {name: [(s, long * v) for s, v in of] for name, of in measured(slots).items()}
+
+    while (report := show(f"/scaling-reports/{made['id']}"))["state"] == "running":
+        controller.tick()
+        points = show(f"/scaling-reports/{made['id']}")["points"]
+        if any(p["experiment_id"] and p["step_ms"] is None for p in points):
+            one_run(controller, node, values=noisy)
+        assert len(points) <= 8
+    assert report["state"] == "done"
+    repeats = [p["repeat"] for p in report["points"] if p["slots"] == 2]
+    assert repeats == [1, 2, 3, 4, 5]
+    assert [p["repeat"] for p in report["points"] if p["slots"] == 1] == [1, 2]
+    assert "added because the repeats before differed too much" in report["reason"]
+    one, two = (s["step_ms"] for s in report["sizes"])
+    assert one["is_determined"]
+    assert two["low"] > 0
+    assert two["is_determined"]
+
+
+def test_one_repeat_predicts_nothing_and_says_what_would(
+    controller, source, member_client, show, muster
+):
+    experiment_id, node = source
+    made = ask(
+        member_client, f"/experiments/{experiment_id}/scaling-reports",
+        slots=[1, 2, 4], repeats=1, steps=STEPS,
+    )  # fmt: skip
+    for _ in range(3):
+        controller.tick()
+        one_run(controller, node)
+    controller.tick()
+    report = show(f"/scaling-reports/{made['id']}")
+    assert (report["state"], report["num_runs"]) == ("done", 3)
+    assert report["predictions"]
+    for prediction in report["predictions"]:
+        assert "at least 3 repeats" in prediction["doubt"]
+        assert [p["code"] for p in prediction["doubt_parts"]] == ["scaling.one_run"]
+    exported = member_client.get(f"{API}/scaling-reports/{made['id']}/export").text
+    predicted = exported.split("## Predicted")[1]
+    assert "not determined" in predicted
+    assert "at least 3 repeats" in predicted
+    said = " ".join(muster("scaling", str(experiment_id)).output.split())
+    assert "not determined" in said
+    assert "measure with at least 3 repeats" in said
+
+
+def test_a_script_that_is_measured_ends_in_the_name_of_its_report(
+    controller, source, member_client, show, agent
+):
+    """It would go on: the report ends it, and no user cancels anything."""
+    _, node = source
+    made = ask(member_client, "/experiments", document=SCRIPT)["id"]
+    controller.tick()
+    one_run(controller, node, steps=False)
+    report = ask(
+        member_client, f"/experiments/{made}/scaling-reports", slots=[1], repeats=1, steps=STEPS
+    )["id"]  # fmt: skip
+    controller.tick()
+    allocation_id = node.only().spec.allocation_id
+    node.get_ready(allocation_id)
+    controller.tick()
+    node.run(allocation_id)
+    values = measured(1) | {"throughput/samples_per_s": [(s, 100.0) for s in range(1, STEPS + 6)]}
+    node.send(allocation_id, metrics_record(values, rank=0))
+    controller.tick()
+    assert node.only().desired == "stop"
+    node.exit(allocation_id, "stopped")
+    controller.tick()
+    node.poll()
+    controller.tick()
+    (point,) = show(f"/scaling-reports/{report}")["points"]
+    ran = show(f"/experiments/{point['experiment_id']}")
+    (trial,) = show(f"/experiments/{point['experiment_id']}/trials")["items"]
+    assert (ran["state"], trial["state"]) == ("COMPLETED", "STOPPED_EARLY")
+    assert trial["reason"] == (
+        f"Scaling report {report} stopped it: it has done the {STEPS} steps that are measured."
+    )
+    assert point["step_ms"] is not None
 
 
 REFUSED = [

@@ -1,7 +1,9 @@
 """Scaling reports: which runs they need, what comes next, and what the runs say together. Pure.
 
 Runs come one after another, never two at once: slots of one machine, and links of one network, are
-shared. World sizes alternate, up and down in turn, so that what drifts meanwhile meets all alike.
+shared. World sizes alternate, up and down in turn, so that what drifts meanwhile meets all alike. Where
+the repeats of a size differ so much that its step is not determined, the report adds runs of it by itself,
+up to MAX_REPEATS.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .cost_model.fitting import Estimate, mean_of, quotient
-from .cost_model.steps import Run
+from .cost_model.steps import Prediction, Run, StepModel
+from .saying import Said, say
 from .states import TERMINAL_EXPERIMENT
 
 Mode = Literal["strong", "weak"]
@@ -21,6 +24,10 @@ SKIPPED_STEPS = 5
 """At the start of each run: the first steps allocate memory and fill caches."""
 MIN_ROWS = 5
 """Steps with parts that a run must have to count."""
+MAX_REPEATS = 6
+"""Of a size, those included that a report adds by itself."""
+MAX_ERROR = 0.15
+"""Of the measured steps, mean, from which on the cost model predicts nothing."""
 
 
 class Impossible(ValueError):
@@ -43,6 +50,8 @@ class Point:
     run: Run | None = None
     problem: str = ""
     """Why there is no measurement."""
+    is_added: bool = False
+    """The report added it, because the repeats before differed too much."""
 
     @property
     def is_over(self) -> bool:
@@ -118,6 +127,8 @@ class Report:
     num_steps: int
     underway: Underway | None
     """Of the first point that is not over; None: that one is not launched."""
+    has_slot_hours: bool = True
+    """Of its own budget something is left, or it has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,20 +157,29 @@ class StopRun:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """Sizes whose step is not determined: each needs one run more."""
+
+    report_id: int
+    slots: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finish:
     report_id: int
     state: Literal["done", "failed"]
     reason: str
 
 
-Action = Launch | Measure | StopRun | Finish
+Action = Launch | Measure | StopRun | Repeat | Finish
 
 
 def next_action(report: Report) -> Action | None:
     """What a report needs now; None: to wait for the run that is going on."""
     index = next((i for i, p in enumerate(report.points) if not p.is_over), None)
     if index is None:
-        return _finish(report)
+        return _repeat(report) or _finish(report)
     point = report.points[index]
     what = f"run {index + 1} of {len(report.points)}, on {point.slots} slot(s)"
     if point.experiment_id is None:
@@ -175,9 +195,39 @@ def next_action(report: Report) -> Action | None:
         return StopRun(
             report_id=report.id,
             index=index,
-            reason=f"{what} has done its {report.num_steps} steps.".capitalize(),
+            reason=f"Scaling report {report.id} stopped it: it has done the {report.num_steps} steps "
+            "that are measured.",
         )
     return None
+
+
+def undetermined(measured: Sequence[Point]) -> list[int]:
+    """Sizes with at least two runs whose step has an interval wider than itself, smallest first. One
+    run has no interval: who asks for one repeat wants a look and no more."""
+    return [s.slots for s in sizes(measured) if s.num_runs > 1 and not s.step_s.is_determined]
+
+
+def added(report: Sequence[Point], slots: Sequence[int]) -> list[Point]:
+    """One more run of each of these sizes."""
+    return [Point(slots=size, repeat=_repeats(report, size) + 1, is_added=True) for size in slots]
+
+
+def _repeats(report: Sequence[Point], slots: int) -> int:
+    return max((p.repeat for p in report if p.slots == slots), default=0)
+
+
+def _repeat(report: Report) -> Repeat | None:
+    if not report.has_slot_hours:
+        return None
+    few = [s for s in undetermined(report.points) if _repeats(report.points, s) < MAX_REPEATS]
+    if not few:
+        return None
+    on = ", ".join(map(str, few))
+    return Repeat(
+        report_id=report.id,
+        slots=tuple(few),
+        reason=f"The repeats on {on} slot(s) differ too much: each is measured once more.",
+    )
 
 
 def _finish(report: Report) -> Finish:
@@ -189,13 +239,26 @@ def _finish(report: Report) -> Finish:
             reason=f"No run was measured: {report.points[0].problem}",
         )
     missing = len(report.points) - len(measured)
-    reason = f"{len(measured)} runs were measured"
+    reason = f"{_runs(len(measured))} measured"
+    num_added = sum(p.is_added for p in report.points)
+    if num_added:
+        reason += f", {num_added} of them added because the repeats before differed too much"
     reason += (
         f", {missing} were not: {next(p.problem for p in report.points if p.problem)}"
         if missing
         else "."
     )
+    still = ", ".join(map(str, undetermined(report.points)))
+    if still:
+        reason += (
+            f" The step on {still} slot(s) is still not determined: measure again with more repeats "
+            "and steps, or with nothing else running there."
+        )
     return Finish(report_id=report.id, state="done", reason=reason)
+
+
+def _runs(num: int) -> str:
+    return "1 run was" if num == 1 else f"{num} runs were"
 
 
 # ---------------------------------------------------------------- what they say
@@ -278,3 +341,42 @@ def _parts(runs: Sequence[Run]) -> dict[str, float]:
         for r in runs
     ]
     return {name: sum(s[name] for s in shares) / len(shares) for name in PARTS}
+
+
+# ---------------------------------------------------------------- what may be predicted
+
+
+def doubt(found: Prediction, model: StepModel, measured: Sequence[Size], mode: Mode) -> Said:
+    """Why a prediction is not to be shown as a figure, and what helps; empty: it may be."""
+    if not found.step_s.is_bounded:
+        return say(
+            "scaling.one_run",
+            "With one run of a size nobody knows how much runs differ: measure with at least 3 "
+            "repeats.",
+        )
+    if model.error is not None and model.error > MAX_ERROR:
+        pct = round(100 * model.error)
+        return say(
+            "scaling.model_off",
+            f"The model is {pct}% off the steps that were measured, so it predicts no others: "
+            "measure more sizes, with more steps and nothing else running there.",
+            pct=pct,
+        )
+    largest = measured[-1]
+    before = largest.step_s
+    if mode == "weak" and found.size > largest.slots and found.step_s.value < before.value:
+        step_ms, largest_ms = found.step_s.value * 1e3, before.value * 1e3
+        return say(
+            "scaling.contradiction",
+            f"The model says {step_ms:.4g} ms, less than the {largest_ms:.4g} ms measured on "
+            f"{largest.slots} slots: take that for the least, and measure a larger size.",
+            step_ms=float(f"{step_ms:.4g}"),
+            largest_ms=float(f"{largest_ms:.4g}"),
+            slots=largest.slots,
+        )
+    if not found.step_s.is_determined:
+        return say(
+            "scaling.too_wide",
+            "The interval is wider than the figure: measure with more repeats.",
+        )
+    return Said()

@@ -18,7 +18,7 @@ class ScalingLoop(Loop[list[Action], Action]):
     name = "scaling"
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> list[Action]:
-        return scaling.find_actions(session)
+        return scaling.find_actions(session, now=now)
 
     def decide(self, snapshot: list[Action], *, now: dt.datetime) -> Sequence[Action]:
         return snapshot

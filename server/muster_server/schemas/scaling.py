@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from muster_server.domain.scaling import Mode
 
-from .base import Input, Output
+from .base import Input, Output, PartOut
 
 MAX_SIZES = 16
 MAX_REPEATS = 10
@@ -24,11 +24,17 @@ class ScalingIn(Input):
     mode: Mode = "weak"
     """weak: the same samples per slot. strong: the same samples per step of all (built-in trainer)."""
     repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = 3
-    """Of each size. One repeat has no intervals."""
+    """Of each size. One repeat has no intervals and predicts nothing; from two on, runs are added where
+    they differ too much, up to 6 of a size."""
     steps: Annotated[int, Field(ge=10, le=MAX_STEPS)] = 60
     """Measured in each run, after a few that warm up."""
     slot_hours: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Budget of all runs together, shared out by their slots. null: the project's alone."""
+
+
+def _is_determined(figure: dict[str, Any]) -> bool:
+    low, high = figure["low"], figure["high"]
+    return low is not None and high is not None and high - low <= abs(figure["value"])
 
 
 class EstimateOut(Output):
@@ -39,6 +45,9 @@ class EstimateOut(Output):
     high: float | None
     n: int
     """Measurements behind it."""
+
+    is_determined: bool = Field(default_factory=_is_determined)
+    """Whether it has an interval, and one no wider than the figure itself."""
 
 
 class ScalingPointOut(Output):
@@ -118,6 +127,9 @@ class PredictionOut(Output):
     samples_per_s: EstimateOut
     efficiency: float | None
     """Of throughput per slot against the smallest measured size."""
+    doubt: str
+    """Why these figures are not to be relied on, and what helps; "": they may be."""
+    doubt_parts: list[PartOut]
 
 
 class ScalingReportOut(Output):

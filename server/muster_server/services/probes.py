@@ -9,12 +9,15 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from muster_server.db.engine import touch
 from muster_server.db.models import ExperimentRow, TrialRow
 from muster_server.domain.probes import Purpose, probe_overrides
+from muster_server.domain.states import TERMINAL_TRIAL
 from muster_server.schemas.experiments import ExperimentIn
 from muster_server.schemas.operations import ForkIn
 
-from .experiments import create_experiment, invalid_document, resolve_submission
+from .events import add_event
+from .experiments import create_experiment, get_experiment, invalid_document, resolve_submission
 from .forks import as_submission
 
 
@@ -48,6 +51,37 @@ def launch_probe(
         purpose=purpose,
     )
     return made.experiment_id
+
+
+def end_probe(session: Session, probe: ExperimentRow, reason: str, *, now: dt.datetime) -> None:
+    """End a run that has done what it was launched for. Nobody cancels it: it ends early, as when a
+    searcher has seen enough of a trial, and its trial says `reason`."""
+    # Trials before the experiment: the order in which everybody locks them.
+    trials = session.scalars(
+        select(TrialRow)
+        .where(
+            TrialRow.experiment_id == probe.id,
+            TrialRow.state.not_in(TERMINAL_TRIAL),
+            TrialRow.desired == "run",
+        )
+        .order_by(TrialRow.id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+    for trial in trials:
+        trial.desired, trial.reason = "early", reason
+        add_event(
+            session,
+            "trial.stopped_early",
+            reason,
+            now=now,
+            experiment_id=probe.id,
+            trial_id=trial.id,
+            attempt_no=trial.attempt_no or None,
+        )
+        touch(session, f"trial:{trial.id}")
+    get_experiment(session, probe.id, lock=True).reason = reason
+    touch(session, "cluster", "loops")
 
 
 def check_probe(

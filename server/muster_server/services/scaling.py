@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -23,9 +24,11 @@ from muster_server.domain.scaling import (
     Launch,
     Measure,
     Point,
+    Repeat,
     Report,
     StopRun,
     Underway,
+    added,
     next_action,
     points,
     size_overrides,
@@ -33,9 +36,8 @@ from muster_server.domain.scaling import (
 from muster_server.domain.states import TERMINAL_EXPERIMENT
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.scaling import ScalingIn
-from muster_server.security.principal import Principal
 
-from . import operations, probes
+from . import operations, probes, spending
 from .allocations import Outdated
 from .events import add_event
 from .experiments import get_experiment
@@ -124,20 +126,20 @@ def get_report(session: Session, report_id: int, *, lock: bool = False) -> Scali
 # ---------------------------------------------------------------- for the controller
 
 
-def find_actions(session: Session) -> list[Action]:
+def find_actions(session: Session, *, now: dt.datetime) -> list[Action]:
     """What the reports that go on need now."""
     rows = session.scalars(
         select(ScalingReportRow)
         .where(ScalingReportRow.state == "running")
         .order_by(ScalingReportRow.id)
     )
-    return [action for row in rows if (action := next_action(_seen(session, row))) is not None]
+    return [action for row in rows if (action := next_action(_seen(session, row, now))) is not None]
 
 
 def carry_out(session: Session, action: Action, *, now: dt.datetime) -> None:
     """Raises Outdated when the report is past it."""
     row = session.get(ScalingReportRow, action.report_id, with_for_update=True)
-    if row is None or row.state != "running" or next_action(_seen(session, row)) != action:
+    if row is None or row.state != "running" or next_action(_seen(session, row, now)) != action:
         raise Outdated(f"scaling report {action.report_id} is past it")
     if isinstance(action, Finish):
         row.state, row.reason, row.ended_at = action.state, action.reason, now
@@ -146,7 +148,9 @@ def carry_out(session: Session, action: Action, *, now: dt.datetime) -> None:
     elif isinstance(action, StopRun):
         going = _probe(session, row, action.index)
         assert going is not None, "next_action has seen its state"
-        operations.STOP.apply(session, going, _on_behalf(row, now))
+        probes.end_probe(session, going, action.reason, now=now)
+    elif isinstance(action, Repeat):
+        row.points = [*row.points, *map(_stored, added(stored_points(row), action.slots))]
     elif isinstance(action, Measure):
         _measure(session, row, action.index)
     _tell(session, row)
@@ -159,8 +163,9 @@ def _launch(session: Session, row: ScalingReportRow, index: int, now: dt.datetim
     try:
         overrides = _overrides(session, source, point.slots, row.mode)
         if row.slot_hours is not None:
-            whole = sum(p.slots for p in stored)
-            overrides.append(f"budget.slot_hours={row.slot_hours * point.slots / whole:.9g}")
+            whole = sum(p.slots for p in stored if not p.is_over)
+            left = _slot_hours_left(session, row, now)
+            overrides.append(f"budget.slot_hours={left * point.slots / whole:.9g}")
         with session.begin_nested():
             made = probes.launch_probe(
                 session,
@@ -227,7 +232,7 @@ def _current(row: ScalingReportRow) -> int | None:
     return next((i for i, p in enumerate(stored_points(row)) if not p.is_over), None)
 
 
-def _seen(session: Session, row: ScalingReportRow) -> Report:
+def _seen(session: Session, row: ScalingReportRow, now: dt.datetime) -> Report:
     stored = stored_points(row)
     index = _current(row)
     underway = None
@@ -235,11 +240,30 @@ def _seen(session: Session, row: ScalingReportRow) -> Report:
         probe = _probe(session, row, index)
         underway = Underway(state=None, step=0, is_stopping=False)
         if probe is not None:
-            steps = session.scalars(select(TrialRow.step).where(TrialRow.experiment_id == probe.id))
+            trials = session.execute(
+                select(TrialRow.step, TrialRow.desired).where(TrialRow.experiment_id == probe.id)
+            ).all()
             underway = Underway(
-                state=probe.state, step=max(steps, default=0), is_stopping=probe.desired != "run"
+                state=probe.state,
+                step=max((step for step, _ in trials), default=0),
+                is_stopping=probe.desired != "run" or any(d != "run" for _, d in trials),
             )
-    return Report(id=row.id, points=tuple(stored), num_steps=row.num_steps, underway=underway)
+    return Report(
+        id=row.id,
+        points=tuple(stored),
+        num_steps=row.num_steps,
+        underway=underway,
+        has_slot_hours=_slot_hours_left(session, row, now) > 0,
+    )
+
+
+def _slot_hours_left(session: Session, row: ScalingReportRow, now: dt.datetime) -> float:
+    """Of the report's own budget, which its runs share; infinite without one."""
+    if row.slot_hours is None:
+        return math.inf
+    ids = [entry["experiment_id"] for entry in row.points if entry["experiment_id"] is not None]
+    spent = spending.of_experiments(session, ExperimentRow.id.in_(ids), now)
+    return max(row.slot_hours - sum(s.slot_hours for s in spent.values()), 0.0)
 
 
 def _probe(session: Session, row: ScalingReportRow, index: int) -> ExperimentRow | None:
@@ -289,14 +313,6 @@ def _check(
             "The experiment cannot be run at all of these sizes.",
             fields=problems,
         )
-
-
-def _on_behalf(row: ScalingReportRow, now: dt.datetime) -> Caller:
-    """The report acts for whoever asked for it."""
-    principal = Principal(
-        kind="user", name=f"scaling report {row.id}", role="member", user_id=row.user_id
-    )
-    return Caller(principal=principal, now=now)
 
 
 def _tell(session: Session, row: ScalingReportRow) -> None:

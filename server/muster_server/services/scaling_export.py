@@ -47,11 +47,12 @@ def as_markdown(report: ScalingReportDetail) -> str:
 
 
 def as_csv(report: ScalingReportDetail) -> str:
-    """A row per measured world size and per prediction; an empty cell is not known."""
+    """A row per measured world size and per prediction; an empty cell is not known. A prediction
+    that is not to be relied on has no figures, and says why."""
     names = ["kind", "network", "slots", "num_runs", "num_steps", "samples_per_slot"]
     for figure in ("step_ms", "samples_per_s", "speedup", "efficiency"):
         names += [figure, f"{figure}_low", f"{figure}_high"]
-    names += [f"{part}_ms" for part in PARTS]
+    names += [*(f"{part}_ms" for part in PARTS), "doubt"]
     out = io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
@@ -65,6 +66,12 @@ def as_csv(report: ScalingReportDetail) -> str:
             row |= _cells(figure, getattr(size, figure))
         writer.writerow(row | {f"{part}_ms": size.parts_ms[part] for part in PARTS})
     for prediction in report.predictions:
+        if prediction.doubt:
+            writer.writerow(
+                {"kind": "predicted", "network": prediction.network, "slots": prediction.slots,
+                 "samples_per_slot": prediction.samples_per_slot, "doubt": prediction.doubt}
+            )  # fmt: skip
+            continue
         row = {
             "kind": "predicted", "network": prediction.network, "slots": prediction.slots,
             "samples_per_slot": prediction.samples_per_slot, "efficiency": prediction.efficiency,
@@ -116,12 +123,16 @@ def _predictions(report: ScalingReportDetail) -> list[str]:
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for p in report.predictions:
+        if p.doubt:
+            lines.append(f"| {p.network} | {p.slots} | not determined | | | | | |")
+            continue
         lines.append(
             f"| {p.network} | {p.slots} | {_figure(p.step_ms)} | {p.compute_ms:.2f} "
             f"| {p.communication_ms:.2f} | {p.exposed_ms:.2f} | {_figure(p.samples_per_s)} "
             f"| {'' if p.efficiency is None else f'{p.efficiency:.2f}'} |"
         )
-    return lines
+    why = sorted({p.doubt for p in report.predictions if p.doubt})
+    return [*lines, "", *[f"* {doubt}" for doubt in why]] if why else lines
 
 
 def _problems(report: ScalingReportDetail) -> list[str]:
@@ -133,9 +144,12 @@ def _problems(report: ScalingReportDetail) -> list[str]:
 
 
 def _figure(figure: EstimateOut) -> str:
-    """ "12.3 (11.9 to 12.7)"; without bounds "12.3 (no interval)"."""
+    """ "12.3 (11.9 to 12.7)"; without bounds "12.3 (no interval)", with bounds that are further apart
+    than the figure is large "not determined: repeat more"."""
     if figure.low is None or figure.high is None:
         return f"{figure.value:.4g} (no interval)"
+    if not figure.is_determined:
+        return f"not determined: repeat more (n={figure.n})"
     if figure.low == figure.high:
         return f"{figure.value:.4g}"
     return f"{figure.value:.4g} ({figure.low:.4g} to {figure.high:.4g})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +12,8 @@ from muster_server.db.models import ExperimentRow, ScalingReportRow
 from muster_server.domain import scaling as domain
 from muster_server.domain.cost_model.collectives import Network
 from muster_server.domain.cost_model.fitting import Estimate
-from muster_server.domain.cost_model.steps import Run, StepModel, fit_steps, predict
-from muster_server.schemas.base import Page
+from muster_server.domain.cost_model.steps import StepModel, fit_steps, predict
+from muster_server.schemas.base import Page, parts_out
 from muster_server.schemas.scaling import (
     CostModelOut,
     EstimateOut,
@@ -80,7 +79,7 @@ def report_detail(
         points=[_point_out(p, states.get(p.experiment_id or 0)) for p in points],
         sizes=[_size_out(size) for size in domain.sizes(points)],
         model=_model_out(model) if model is not None else None,
-        predictions=_predictions(model, runs, row.mode, slots, networks) if model else [],
+        predictions=_predictions(model, points, row.mode, slots, networks) if model else [],
     )
 
 
@@ -153,11 +152,13 @@ def _model_out(model: StepModel) -> CostModelOut:
 
 def _predictions(
     model: StepModel,
-    runs: Sequence[Run],
+    points: Sequence[domain.Point],
     mode: str,
     slots: Sequence[int],
     networks: Sequence[NetworkIn],
 ) -> list[PredictionOut]:
+    runs = [p.run for p in points if p.run is not None]
+    sized = domain.sizes(points)
     smallest = min(runs, key=lambda r: r.size)
     sizes = sorted(set(slots)) or _doubled(smallest.size, model.largest)
     whole = smallest.samples * smallest.size
@@ -171,6 +172,7 @@ def _predictions(
             if prediction is None:
                 continue
             rate = prediction.samples_per_s
+            why = domain.doubt(prediction, model, sized, "strong" if mode == "strong" else "weak")
             found.append(
                 PredictionOut(
                     slots=size,
@@ -185,6 +187,8 @@ def _predictions(
                     other_ms=prediction.other_s * 1e3,
                     samples_per_s=_estimate(rate),
                     efficiency=rate.value / size / per_slot,
+                    doubt=why,
+                    doubt_parts=parts_out(why),
                 )
             )
     return found
@@ -211,7 +215,7 @@ def _doubled(smallest: int, largest: int) -> list[int]:
 def _estimate(estimate: Estimate, unit: float = 1.0) -> EstimateOut:
     return EstimateOut(
         value=estimate.value * unit,
-        low=None if math.isinf(estimate.low) else estimate.low * unit,
-        high=None if math.isinf(estimate.high) else estimate.high * unit,
+        low=estimate.low * unit if estimate.is_bounded else None,
+        high=estimate.high * unit if estimate.is_bounded else None,
         n=estimate.n,
     )

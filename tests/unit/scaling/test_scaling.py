@@ -1,9 +1,12 @@
 import math
+from dataclasses import replace
 
 import pytest
 
-from muster_server.domain.cost_model.steps import Run
+from muster_server.domain.cost_model.fitting import Transfer
+from muster_server.domain.cost_model.steps import Run, fit_steps, predict
 from muster_server.domain.scaling import (
+    MAX_REPEATS,
     SKIPPED_STEPS,
     Finish,
     Impossible,
@@ -13,6 +16,8 @@ from muster_server.domain.scaling import (
     Report,
     StopRun,
     Underway,
+    added,
+    doubt,
     next_action,
     points,
     size_overrides,
@@ -119,3 +124,65 @@ def test_speed_up_is_throughput_over_that_of_the_smallest_size():
 def test_one_repeat_has_no_interval():
     (_, two) = sizes([Point(slots=s, repeat=1, run=run(s)) for s in (1, 2)])
     assert two.speedup.high == math.inf
+
+
+def repeated(slots, *times):
+    return [
+        Point(slots=slots, repeat=n, experiment_id=n, run=run(slots, step_s=time))
+        for n, time in enumerate(times, start=1)
+    ]
+
+
+def test_a_step_that_is_not_determined_is_measured_again_up_to_a_bound():
+    steady, noisy = repeated(1, 0.1, 0.101), repeated(2, 0.1, 0.2)
+    action = next_action(report(*steady, *noisy))
+    assert (action.slots, action.reason) == (
+        (2,), "The repeats on 2 slot(s) differ too much: each is measured once more."
+    )  # fmt: skip
+    (more,) = added([*steady, *noisy], action.slots)
+    assert (more.slots, more.repeat, more.is_added) == (2, 3, True)
+    worst = repeated(2, *[0.02, 0.5] * (MAX_REPEATS // 2))
+    done = next_action(report(*steady, *worst))
+    assert isinstance(done, Finish)
+    assert "The step on 2 slot(s) is still not determined" in done.reason
+    # What the report may spend is spent; one run of a size is what was asked for.
+    assert isinstance(
+        next_action(
+            Report(id=7, points=tuple(noisy), num_steps=40, underway=None, has_slot_hours=False)
+        ),
+        Finish,
+    )
+    assert isinstance(next_action(report(*repeated(1, 0.1), *repeated(2, 0.2))), Finish)
+
+
+def fitted(points):
+    """With what each of several workers sends, so that the network is known."""
+    sent = Transfer(kind="all_reduce", size=2, count=1, num_bytes=1e6, transfer_s=0.015)
+    points = [
+        replace(p, run=replace(p.run, transfers=(sent,), wait_s=0.01)) if p.slots > 1 else p
+        for p in points
+    ]
+    model = fit_steps([p.run for p in points])
+    return model, sizes(points)
+
+
+def test_a_prediction_that_is_doubted_says_why():
+    points = [*repeated(1, 0.1, 0.1, 0.1), *repeated(2, 0.1, 0.1, 0.1)]
+    model, measured = fitted(points)
+    found = predict(model, size=4, samples=32.0)
+    assert doubt(found, model, measured, "weak") == ""
+    off = replace(model, error=0.208)
+    assert "The model is 21% off the steps" in doubt(found, off, measured, "weak")
+    shorter = replace(found, step_s=found.step_s.scaled(0.5))
+    said = doubt(shorter, model, measured, "weak")
+    assert "less than the 100 ms measured on 2 slots" in said
+    # The same training on more slots is to be faster.
+    assert doubt(shorter, model, measured, "strong") == ""
+    wide = replace(found, step_s=replace(found.step_s, low=0.01, high=0.3))
+    assert "wider than the figure" in doubt(wide, model, measured, "weak")
+
+
+def test_a_prediction_from_one_run_of_each_size_is_none():
+    model, measured = fitted([*repeated(1, 0.1), *repeated(2, 0.12)])
+    found = predict(model, size=4, samples=32.0)
+    assert "at least 3 repeats" in doubt(found, model, measured, "weak")

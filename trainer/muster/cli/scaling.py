@@ -130,6 +130,8 @@ def _print(report: dict[str, Any]) -> None:
     _print_model(report["model"])
     if report["predictions"]:
         out.print(_predictions(report["predictions"]))
+        for doubt in sorted({p["doubt"] for p in report["predictions"]} - {""}):
+            say(doubt)
 
 
 def _measured(sizes: list[dict[str, Any]]) -> Any:
@@ -167,7 +169,7 @@ def _print_model(model: dict[str, Any]) -> None:
             )
         )
     if model["step_error"] is not None:
-        say(f"The model is off by {model['step_error']:.1%} of the measured steps on average.")
+        say(f"The model is {model['step_error']:.1%} off the measured steps on average.")
     for reason in model["reasons"]:
         say(reason)
 
@@ -176,6 +178,9 @@ def _predictions(predictions: list[dict[str, Any]]) -> Any:
     names = ("SLOTS", "STEP MS", "COMMUNICATION MS", "IN THE OPEN MS", "SAMPLES/S", "EFFICIENCY")
     shown = table("NETWORK", *names, right=names)
     for p in predictions:
+        if p["doubt"]:
+            shown.add_row(escape(p["network"]), str(p["slots"]), "not determined", *["-"] * 4)
+            continue
         shown.add_row(
             escape(p["network"]),
             str(p["slots"]),
@@ -189,9 +194,12 @@ def _predictions(predictions: list[dict[str, Any]]) -> Any:
 
 
 def _figure(figure: dict[str, Any]) -> str:
-    """ "12.3 [11.9, 12.7]", the interval of 95 %; alone where there is none."""
+    """ "12.3 [11.9, 12.7]", the interval of 95 %; alone where there is none. An interval wider than
+    the figure says that the figure is not known."""
     if figure["low"] is None or figure["high"] is None or figure["low"] == figure["high"]:
         return number(figure["value"])
+    if not figure["is_determined"]:
+        return "not determined: repeat more"
     return f"{number(figure['value'])} [{number(figure['low'])}, {number(figure['high'])}]"
 
 

@@ -8,7 +8,7 @@ import { SvgFigure } from "../../charts/SvgFigure";
 import type { Key } from "../../charts/svgFile";
 import { roundTicks } from "../../charts/ticks";
 import * as format from "../../lib/format";
-import { type Curve, curves, MEASURED, times } from "./scalingData";
+import { type Curve, curves, efficiencyTop, MEASURED, times } from "./scalingData";
 
 const HEIGHT = 250;
 const LEFT = 52;
@@ -37,8 +37,9 @@ function scaleOf(found: readonly Curve[], kind: "speedup" | "efficiency", width:
   const x = (size: number): number => across(Math.log2(size));
   const bottom = HEIGHT - BOTTOM;
   if (kind === "efficiency") {
-    const top = Math.max(1, ...values) * 1.05;
-    return { x, y: place(0, top, bottom, TOP), yTicks: roundTicks(0, top) };
+    const top = efficiencyTop(dots);
+    const up = place(0, top, bottom, TOP);
+    return { x, y: (value) => Math.max(TOP, up(value)), yTicks: roundTicks(0, top) };
   }
   const low = Math.floor(Math.log2(Math.min(first, ...values)));
   const high = Math.max(low + 1, Math.ceil(Math.log2(Math.max(last, ...values))));

@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 afterEach(cleanup);
 
-const estimate = (value: number, spread: number | null) => ({ value, low: spread === null ? null : value - spread, high: spread === null ? null : value + spread, n: spread === null ? 1 : 3 });
+const estimate = (value: number, spread: number | null) => ({ value, low: spread === null ? null : value - spread, high: spread === null ? null : value + spread, n: spread === null ? 1 : 3, is_determined: spread !== null && 2 * spread <= value });
 const sizes = [1, 2].map((slots) => ({
   slots, num_runs: 3, num_steps: 180, samples_per_slot: 32, step_ms: estimate(10 * slots, slots === 1 ? 0.5 : null), samples_per_s: estimate(3000, 50), speedup: estimate(slots * 0.9, 0.1), efficiency: estimate(0.9, 0.1),
   parts_ms: { compute: 6 * slots, optimizer: 1, data: 1, transfer: slots, wait: 0, other: 1 }, hidden_ms: 0.5,
@@ -41,7 +41,7 @@ const done: ScalingReport = {
   id: 3, experiment_id: 7, experiment_name: "scales", state: "done", reason: "", mode: "weak", num_steps: 60, slot_hours: null, requested_by: "ada", created_at: "2026-01-01T00:00:00Z", ended_at: "2026-01-01T01:00:00Z", num_runs: 2, num_over: 2,
   points, sizes,
   model: { compute_fixed_ms: estimate(2, 0.1), compute_per_sample_ms: estimate(0.2, 0.01), contention: estimate(1.2, 0.1), other_ms: estimate(3, 0.5), latency_us: null, bandwidth_bytes_per_s: estimate(125e6, 1e6), hidden_share: 0.4, num_transfers: 120, transfer_error: 0.03, step_error: 0.02, reasons: ["Latency cannot be told from bandwidth."] },
-  predictions: [4, 8].map((slots) => ({ slots, network: "measured", samples_per_slot: 32, step_ms: estimate(12, 2), compute_ms: 8, communication_ms: 3, exposed_ms: 2, other_ms: 2, samples_per_s: estimate(3000 * slots, 500), efficiency: 0.8 })),
+  predictions: [4, 8].map((slots) => ({ slots, network: "measured", samples_per_slot: 32, step_ms: estimate(12, 2), compute_ms: 8, communication_ms: 3, exposed_ms: 2, other_ms: 2, samples_per_s: estimate(3000 * slots, 500), efficiency: 0.8, doubt: "", doubt_parts: [] })),
 };
 
 async function show(node: React.ReactNode): Promise<HTMLElement> {

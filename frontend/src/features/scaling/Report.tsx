@@ -13,7 +13,7 @@ import { stateWord } from "../../components/StateBadge";
 import { CurveFigure } from "./CurveFigure";
 import { NetworkFields, problemsOf, SizesField } from "./fields";
 import { PartsFigure } from "./PartsFigure";
-import { MeasuredTable, ModelWords, PredictionTable, RunTable } from "./ReportTables";
+import { Doubts, MeasuredTable, ModelWords, PredictionTable, RunTable } from "./ReportTables";
 import { askedAs, underway } from "./scalingData";
 
 /** One report: how far it is, what was measured, the model fitted to it, and what it predicts. */
@@ -45,6 +45,7 @@ export function Report({ report, busy }: { report: ScalingReport; busy: boolean 
               {t("scaling.predictedNote")}
             </p>
             <Ask />
+            <Doubts predictions={report.predictions} />
             {report.predictions.length > 0 ? <PredictionTable predictions={report.predictions} /> : <Empty title={t("scaling.noPrediction")} />}
           </Section>
           <Section title={t("scaling.model")} note={t("scaling.modelNote", { count: model.num_transfers })}>

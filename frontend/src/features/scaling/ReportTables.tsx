@@ -1,21 +1,23 @@
 import "../../i18n/en/scaling";
 
 import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { CostModel, Estimate, Prediction, ScalingReport, ScalingSize } from "../../api/scaling";
-import { KeyValues, Lines } from "../../components/basics";
+import { KeyValues, Lines, Notice } from "../../components/basics";
 import { type Column, DataTable } from "../../components/DataTable";
+import { Reason } from "../../components/Said";
 import { StateBadge } from "../../components/StateBadge";
 import * as format from "../../lib/format";
-import { intervalOf, MEASURED, times, withInterval } from "./scalingData";
+import { intervalOf, isTooWide, MEASURED, times, withInterval } from "./scalingData";
 
 /** A figure, and its interval in a line of its own: side by side the columns are wider than a page. */
 function Figure({ of, show }: { of: Estimate; show: (value: number) => string }) {
   const { t } = useTranslation();
   return (
     <>
-      {show(of.value)}
+      {isTooWide(of) ? <span title={t("scaling.tooWideHint")}>{t("scaling.tooWide")}</span> : show(of.value)}
       <div className="dim" style={{ fontSize: "0.75rem" }}>
         {intervalOf(t, of, show)}
       </div>
@@ -40,18 +42,33 @@ export function MeasuredTable({ sizes }: { sizes: ScalingSize[] }) {
   return <DataTable rows={sizes} columns={columns} rowKey={(size) => size.slots} label={t("scaling.measured")} testId="scaling-measured" />;
 }
 
+/** Nothing where the prediction is doubted: a figure would be believed. */
+const certain = (one: Prediction, cell: ReactNode): ReactNode => (one.doubt ? format.MISSING : cell);
+
+/** Why some predictions are not shown, and what helps; each reason once. */
+export function Doubts({ predictions }: { predictions: Prediction[] }) {
+  const doubted = predictions.filter((one, i) => one.doubt && predictions.findIndex((other) => other.doubt === one.doubt) === i);
+  return doubted.map((one) => (
+    <div key={one.doubt} style={{ marginBottom: 8 }} data-testid="scaling-doubt">
+      <Notice tone="warn">
+        <Reason text={one.doubt} parts={one.doubt_parts} />
+      </Notice>
+    </div>
+  ));
+}
+
 /** Predicted sizes, over each network that was asked for. */
 export function PredictionTable({ predictions }: { predictions: Prediction[] }) {
   const { t } = useTranslation();
   const columns: Column<Prediction>[] = [
     { id: "slots", header: t("scaling.slots"), align: "right", lead: true, cell: (one) => <b>{one.slots}</b> },
     { id: "network", header: t("scaling.network"), cell: (one) => (one.network === MEASURED ? t("scaling.networkMeasured") : one.network) },
-    { id: "step", header: t("scaling.step"), align: "right", cell: (one) => <Figure of={one.step_ms} show={format.ms} /> },
-    { id: "compute", header: t("scaling.part.compute"), align: "right", cell: (one) => format.ms(one.compute_ms) },
-    { id: "communication", header: t("scaling.communication"), align: "right", cell: (one) => format.ms(one.communication_ms) },
-    { id: "exposed", header: t("scaling.exposed"), align: "right", cell: (one) => format.ms(one.exposed_ms) },
-    { id: "rate", header: t("scaling.rate"), align: "right", cell: (one) => <Figure of={one.samples_per_s} show={rate} /> },
-    { id: "efficiency", header: t("scaling.efficiency"), align: "right", cell: (one) => format.pct(one.efficiency) },
+    { id: "step", header: t("scaling.step"), align: "right", cell: (one) => (one.doubt ? <span className="dim">{t("scaling.notDetermined")}</span> : <Figure of={one.step_ms} show={format.ms} />) },
+    { id: "compute", header: t("scaling.part.compute"), align: "right", cell: (one) => certain(one, format.ms(one.compute_ms)) },
+    { id: "communication", header: t("scaling.communication"), align: "right", cell: (one) => certain(one, format.ms(one.communication_ms)) },
+    { id: "exposed", header: t("scaling.exposed"), align: "right", cell: (one) => certain(one, format.ms(one.exposed_ms)) },
+    { id: "rate", header: t("scaling.rate"), align: "right", cell: (one) => certain(one, <Figure of={one.samples_per_s} show={rate} />) },
+    { id: "efficiency", header: t("scaling.efficiency"), align: "right", cell: (one) => certain(one, format.pct(one.efficiency)) },
   ];
   return <DataTable rows={predictions} columns={columns} rowKey={(one) => `${one.network} ${one.slots}`} label={t("scaling.predicted")} testId="scaling-predictions" />;
 }

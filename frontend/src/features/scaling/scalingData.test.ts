@@ -3,14 +3,14 @@ import { expect, test } from "vitest";
 import { exportAddress, type ScalingReport } from "../../api/scaling";
 import { tableCsv } from "../../charts/Figure";
 import { resolved, toPicture } from "../../charts/svgFile";
-import { askedAs, askedIn, curves, numbersIn, sizesIn, underway, usualSizes } from "./scalingData";
+import { askedAs, askedIn, curves, efficiencyTop, numbersIn, sizesIn, underway, usualSizes } from "./scalingData";
 
-const estimate = (value: number, spread: number | null = null) => ({ value, low: spread === null ? null : value - spread, high: spread === null ? null : value + spread, n: spread === null ? 1 : 3 });
+const estimate = (value: number, spread: number | null = null) => ({ value, low: spread === null ? null : value - spread, high: spread === null ? null : value + spread, n: spread === null ? 1 : 3, is_determined: spread !== null && 2 * spread <= value });
 const size = (slots: number, speedup: number): ScalingReport["sizes"][number] => ({
   slots, num_runs: 3, num_steps: 180, samples_per_slot: 32, step_ms: estimate(10), samples_per_s: estimate(100 * speedup), speedup: estimate(speedup, 0.1), efficiency: estimate(speedup / slots, 0.1), parts_ms: {}, hidden_ms: 0,
 });
 const predicted = (slots: number, rate: number, network = "measured", spread: number | null = 10): ScalingReport["predictions"][number] => ({
-  slots, network, samples_per_slot: 32, step_ms: estimate(10), compute_ms: 8, communication_ms: 2, exposed_ms: 1, other_ms: 1, samples_per_s: estimate(rate, spread), efficiency: rate / slots / 100,
+  slots, network, samples_per_slot: 32, step_ms: estimate(10), compute_ms: 8, communication_ms: 2, exposed_ms: 1, other_ms: 1, samples_per_s: estimate(rate, spread), efficiency: rate / slots / 100, doubt: "", doubt_parts: [],
 });
 
 test("predictions stand in the figure's own unit, with their interval, a curve per network", () => {
@@ -27,6 +27,21 @@ test("predictions stand in the figure's own unit, with their interval, a curve p
   expect(efficiency[1]?.dots[0]?.value).toBeCloseTo(0.8);
   expect(efficiency[1]?.dots[0]?.high).toBeCloseTo(0.825);
   expect(curves({ sizes: [], predictions: [] }, "speedup")).toEqual([]);
+});
+
+test("a prediction that is doubted is no curve, and a wide interval no whisker", () => {
+  const wide = { ...size(2, 1.8), efficiency: { value: 0.9, low: 0.2, high: 4, n: 2, is_determined: false } };
+  const found = curves({ sizes: [size(1, 1), wide], predictions: [{ ...predicted(4, 320), doubt: "One run." }] }, "efficiency");
+  expect(found.map((curve) => curve.network)).toEqual([""]);
+  expect(found[0]?.dots[1]).toEqual({ slots: 2, value: 0.9, low: null, high: null, n: 2 });
+});
+
+test("the efficiency axis ends where figures do, not at 400 %", () => {
+  const dot = (value: number, high: number | null) => ({ slots: 2, value, low: null, high, n: 3 });
+  expect(efficiencyTop([dot(0.9, 0.95)])).toBeCloseTo(1.05);
+  expect(efficiencyTop([dot(0.9, 1.1)])).toBeCloseTo(1.155);
+  expect(efficiencyTop([dot(0.9, 4)])).toBeCloseTo(1.3125);
+  expect(efficiencyTop([dot(1.6, 1.7)])).toBeCloseTo(1.785);
 });
 
 test("the run under way is the first that has neither a figure nor a problem", () => {

@@ -28,10 +28,10 @@ export const MEASURED = "measured";
 
 /** Speed-up or efficiency over slots: what was measured, then a curve for each predicted network. */
 export function curves(report: Pick<ScalingReport, "sizes" | "predictions">, kind: "speedup" | "efficiency"): Curve[] {
-  const found: Curve[] = [{ network: "", dots: report.sizes.map((size) => ({ slots: size.slots, ...size[kind] })) }];
+  const found: Curve[] = [{ network: "", dots: report.sizes.map((size) => dotOf(size.slots, size[kind])) }];
   for (const one of report.predictions) {
     const rate = one.samples_per_s;
-    if (one.efficiency === null || !(rate.value > 0)) continue;
+    if (one.doubt || one.efficiency === null || !(rate.value > 0)) continue;
     // The interval of throughput, in units of the figure.
     const unit = (one.efficiency * (kind === "speedup" ? one.slots : 1)) / rate.value;
     let curve = found.find((other) => other.network === one.network);
@@ -41,17 +41,31 @@ export function curves(report: Pick<ScalingReport, "sizes" | "predictions">, kin
   return found.filter((curve) => curve.dots.length > 0);
 }
 
+/** An interval that is wider than its figure is no whisker: what it says is that the figure is not known. */
+function dotOf(slots: number, { value, low, high, n, is_determined }: Estimate): Dot {
+  return { slots, value, low: is_determined ? low : null, high: is_determined ? high : null, n };
+}
+
+/** What the efficiency axis ends at: above every figure, and not at the end of a wide interval. */
+export function efficiencyTop(dots: readonly Dot[]): number {
+  const most = Math.max(1, ...dots.map((dot) => dot.value));
+  const bounds = dots.map((dot) => dot.high ?? 0);
+  return Math.min(Math.max(most, ...bounds), Math.max(most * 1.1, 1.25)) * 1.05;
+}
+
 /** The run that goes on or comes next; undefined when all are over. */
 export const underway = (report: Pick<ScalingReport, "points">): ScalingReport["points"][number] | undefined => report.points.find((point) => point.step_ms === null && point.problem === "");
 
 /** "12.3 ms (11.9 … 12.8, n=3)". */
 export function withInterval(t: TFunction, estimate: Estimate, show: (value: number) => string): string {
-  return `${show(estimate.value)} (${intervalOf(t, estimate, show)})`;
+  return `${isTooWide(estimate) ? t("scaling.tooWide") : show(estimate.value)} (${intervalOf(t, estimate, show)})`;
 }
 
+/** It has an interval, and one wider than the figure itself. */
+export const isTooWide = ({ low, high, is_determined }: Estimate): boolean => low !== null && high !== null && !is_determined;
+
 export function intervalOf(t: TFunction, { low, high, n }: Estimate, show: (value: number) => string): string {
-  if (low === null && high === null) return t("scaling.noInterval", { n });
-  return t("scaling.interval", { low: low === null ? "−∞" : show(low), high: high === null ? "∞" : show(high), n });
+  return low === null || high === null ? t("scaling.noInterval", { n }) : t("scaling.interval", { low: show(low), high: show(high), n });
 }
 
 export const times = (value: number): string => `${format.num(value, 3)} ×`;

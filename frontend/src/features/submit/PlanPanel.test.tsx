@@ -61,7 +61,7 @@ test("nothing is offered that would not count: an override decides, or a search 
 });
 
 test("what is not known is said: the slot's memory, the time, all of it", () => {
-  show({ ...plan, slot_memory_bytes: null, slot_memory_source: "no node says", recommended_batch_size: null, strategies: [{ ...ddp, fits: null, step_ms: { value: 12, low: null, high: null, n: 1 } }] });
+  show({ ...plan, slot_memory_bytes: null, slot_memory_source: "no node says", recommended_batch_size: null, strategies: [{ ...ddp, fits: null, step_ms: { value: 12, low: null, high: null, n: 1, is_determined: false } }] });
   expect(screen.getByText("It takes 32 MiB of a slot; whether that fits is not known.")).toBeVisible();
   expect(screen.getByTestId("planner-step")).toHaveTextContent("12 ms (no interval, n=1)");
   cleanup();

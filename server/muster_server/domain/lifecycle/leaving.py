@@ -118,7 +118,7 @@ def why_told(case: TrialCase) -> tuple[str, str]:
     if stop == "budget":
         return "budget", case.trial.exhausted_reason
     if stop is not None:
-        return STOPS[stop].kind, f"stop requested by {STOPS[stop].who}"
+        return STOPS[stop].kind, own_words(case) or f"stop requested by {STOPS[stop].who}"
     if case.yield_kind is not None:
         return case.yield_kind.value, case.yield_reason
     return "gang", "another member of the gang ended"
@@ -183,7 +183,7 @@ def finish_stopped(
     ending = STOPS[stop]
     case.set_trial(
         ending.state,
-        case.trial.exhausted_reason if stop == "budget" else f"stopped on request of {ending.who}",
+        own_words(case) or f"stopped on request of {ending.who}",
         termination=ending.termination,
         logs_complete=logs_complete,
     )
@@ -191,9 +191,13 @@ def finish_stopped(
 
 def stop_sentence(case: TrialCase) -> str:
     stop = case.trial.stop_wanted or "stop"
-    return (
-        case.trial.exhausted_reason if stop == "budget" else f"stop requested by {STOPS[stop].who}"
-    )
+    return own_words(case) or f"stop requested by {STOPS[stop].who}"
+
+
+def own_words(case: TrialCase) -> str:
+    """What is to be said of the stop where more is known than who wants it; else empty."""
+    by_who = {"budget": case.trial.exhausted_reason, "early": case.trial.early_reason}
+    return by_who.get(case.trial.stop_wanted or "", "")
 
 
 def _end(case: TrialCase) -> tuple[str, Termination, str]:
@@ -202,7 +206,7 @@ def _end(case: TrialCase) -> tuple[str, Termination, str]:
     if stop == "budget":
         return "CANCELED", Termination.BUDGET_EXHAUSTED, case.trial.exhausted_reason
     if stop is not None:
-        reason = f"stopped on request of {STOPS[stop].who}"
+        reason = own_words(case) or f"stopped on request of {STOPS[stop].who}"
         return "CANCELED", STOPS[stop].termination, reason
     assert case.yield_kind is not None
     after, termination = YIELD_ENDS[case.yield_kind]

@@ -65,9 +65,7 @@ def _decide_waiting(case: TrialCase) -> None:
     if stop is not None:
         ending = leaving.STOPS[stop]
         where = "while it was paused" if case.state == "PAUSED" else "while it waited"
-        sentence = f"stopped by {ending.who} {where}"
-        if stop == "budget":
-            sentence = trial.exhausted_reason
+        sentence = leaving.own_words(case) or f"stopped by {ending.who} {where}"
         case.set_trial(ending.state, sentence, termination=ending.termination)
     elif trial.pause_wanted and case.state != "PAUSED":
         case.set_trial("PAUSED", trial.pause_reason, not_before=trial.not_before)
@@ -87,7 +85,7 @@ def _decide_external(case: TrialCase) -> None:
     stop = case.trial.stop_wanted
     if stop is not None:
         ending = leaving.STOPS[stop]
-        sentence = case.trial.exhausted_reason if stop == "budget" else f"stopped by {ending.who}"
+        sentence = leaving.own_words(case) or f"stopped by {ending.who}"
         case.set_trial("STOPPING", sentence)
         case.set_trial(ending.state, sentence, termination=ending.termination)
     elif case.trial.pause_wanted:

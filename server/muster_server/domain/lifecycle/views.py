@@ -154,6 +154,8 @@ class TrialView:
     """run | pause | stop | kill."""
     exhausted_reason: str = ""
     """The sentence that names the budget it has used up; empty while there is some left."""
+    early_reason: str = ""
+    """Who has it end early and why, where that is not the searcher but what launched the run."""
     not_before: dt.datetime | None = None
     failures_user: int = 0
     failures_infra: int = 0

@@ -53,7 +53,12 @@ _OF_TRIAL = load_only(
     raiseload=True,
 )
 _OF_EXPERIMENT = load_only(
-    ExperimentRow.desired, ExperimentRow.exhausted_reason, ExperimentRow.config, raiseload=True
+    ExperimentRow.desired,
+    ExperimentRow.exhausted_reason,
+    ExperimentRow.config,
+    ExperimentRow.purpose,
+    ExperimentRow.reason,
+    raiseload=True,
 )
 """All that is looked at: the rest of a row, much of it JSON, takes longer to read than to decide."""
 
@@ -264,6 +269,7 @@ def _trial_view(
         desired=trial.desired,
         experiment_desired=experiment.desired,
         exhausted_reason=experiment.exhausted_reason,
+        early_reason=experiment.reason if experiment.purpose and trial.desired == "early" else "",
         not_before=trial.not_before,
         failures_user=trial.failures_user,
         failures_infra=trial.failures_infra,
