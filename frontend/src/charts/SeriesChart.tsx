@@ -11,9 +11,10 @@ import uPlot from "uplot";
 import { useTimeZone } from "../components/Time";
 import { moved, outside, placeOf, type XKind } from "../lib/axis";
 import * as format from "../lib/format";
-import { indexAt, nonFinite } from "../lib/series";
+import { nonFinite } from "../lib/series";
 import css from "./chart.module.css";
 import { ChartMenu } from "./ChartMenu";
+import { pointAt } from "./legend";
 import { hasDots, type Laid, lay, type Line, type Source, type View } from "./lines";
 import { lineStyle, readPalette } from "./palette";
 import { makeOptions, type Mark, type Window, xText } from "./plotOptions";
@@ -161,7 +162,9 @@ export function SeriesChart({ id, title, metric, source, x = "step", log = false
       mark.style.borderTopColor = style.stroke;
       mark.style.borderTopStyle = style.dash ? "dashed" : "solid";
       const value = document.createElement("b");
-      value.textContent = valueText(line, laid?.xs[i], at, metric);
+      const told = valueText(line, laid?.xs[i], at, x, metric, zone);
+      value.textContent = told.text;
+      if (told.isPast) value.dataset["past"] = "";
       key.append(mark, line.label, value);
       key.title = line.label;
       element.append(key);
@@ -173,7 +176,7 @@ export function SeriesChart({ id, title, metric, source, x = "step", log = false
   /** What the cursor points at, in words, for who moves it with the keyboard. */
   const speak = (at: number): void => {
     const { lines, laid } = drawn.current;
-    const values = lines.slice(0, MAX_KEYS).map((line, i) => `${line.label} ${valueText(line, laid?.xs[i], at, metric)}`);
+    const values = lines.slice(0, MAX_KEYS).map((line, i) => `${line.label} ${valueText(line, laid?.xs[i], at, x, metric, zone).text}`);
     if (spoken.current) spoken.current.textContent = t("chart.at", { x: `${xName} ${xText(x, at, zone)}`, values: values.join(", ") });
   };
 
@@ -253,10 +256,13 @@ export function SeriesChart({ id, title, metric, source, x = "step", log = false
   );
 }
 
-/** The value of a line at a place of the axis, or its latest. */
-function valueText(line: Line, x: Float64Array | undefined, at: number | null, metric: string): string {
-  const where = at === null ? line.columns.step.length - 1 : indexAt(x ?? line.columns.step, at);
-  return where < 0 ? format.MISSING : format.metric(metric, line.columns.mean[where] as number);
+/** The value of a line at a place of the axis, or its latest; where it has none there, the one before with its place. */
+function valueText(line: Line, own: Float64Array | undefined, at: number | null, x: XKind, metric: string, zone: Parameters<typeof xText>[2]): { text: string; isPast: boolean } {
+  const xs = own ?? line.columns.step;
+  const found = pointAt(xs, line.columns.bucketSteps, at, x);
+  if (found === null) return { text: format.MISSING, isPast: false };
+  const value = format.metric(metric, line.columns.mean[found.index] as number);
+  return found.isThere ? { text: value, isPast: false } : { text: `${value} (${xText(x, xs[found.index] ?? 0, zone)})`, isPast: true };
 }
 
 /** Cursor, zoom and move by keyboard; true when the key was one of theirs. */
