@@ -11,7 +11,7 @@ import uPlot from "uplot";
 import { useTimeZone } from "../components/Time";
 import { moved, outside, placeOf, type XKind } from "../lib/axis";
 import * as format from "../lib/format";
-import { nonFinite } from "../lib/series";
+import { nonFinite, stepsOf } from "../lib/series";
 import css from "./chart.module.css";
 import { ChartMenu } from "./ChartMenu";
 import { pointAt } from "./legend";
@@ -308,6 +308,9 @@ function footText(lines: readonly Line[], laid: Laid | null, smoothing: number, 
 
 /** "200 points", or of few lines each by name: "train 200 · val 64 points". */
 function pointsText(lines: readonly Line[], t: TFunction): string {
+  const main = lines[0]?.columns;
+  const steps = main && lines.length === 1 ? stepsOf(main) : null;
+  if (main && steps !== null && steps > main.numPoints) return t("chart.pointsOfSteps", { n: format.count(main.numPoints), all: format.count(steps) });
   const total = lines.reduce((sum, line) => sum + line.columns.numPoints, 0);
   const all = t("chart.points", { count: total, n: format.count(total) });
   if (lines.length === 1 || lines.length > MAX_NAMED) return all;

@@ -11,6 +11,7 @@ import {
   nonFinite,
   smooth,
   tailStart,
+  stepsOf,
   toColumns,
   unionSteps,
   type WireSeries,
@@ -117,4 +118,14 @@ test("charts: loss first, validation on its training chart, groups in order", ()
     "time/step_ms",
     "custom",
   ]);
+});
+
+test("what is measured of fast steps says of how many; what a script reports does not", () => {
+  const of = (name: string, step: number[], bucket_steps = 1) =>
+    stepsOf(toColumns({ name, rank: 0, raw: true, bucket_steps, num_points: step.length, step, time_ms: step, min: step, max: step, mean: step, last: step, count: step.map(() => 1) }));
+  expect(of("time/step_ms", [1, 3, 22])).toBe(22);
+  expect(of("comm/world/all_reduce/bytes", [5, 6])).toBe(2);
+  expect(of("val/loss", [50, 100])).toBeNull();
+  expect(of("time/step_ms", [0, 8], 8)).toBeNull();
+  expect(of("time/step_ms", [])).toBeNull();
 });

@@ -208,6 +208,17 @@ export function indexAt(steps: ArrayLike<number>, step: number): number {
   return high;
 }
 
+const MEASURED = ["time/", "comm/", "pipeline/", "throughput/"] as const;
+
+/**
+ * Steps from the first point to the last, of what Muster measures: where steps are fast a point is the mean of several,
+ * and there are more steps than points. Null for what a script reports, which has a value where it reports one.
+ */
+export function stepsOf({ name, bucketSteps, step }: Columns): number | null {
+  if (bucketSteps > 1 || step.length === 0 || !MEASURED.some((group) => name.startsWith(group))) return null;
+  return (step.at(-1) ?? 0) - (step[0] ?? 0) + 1;
+}
+
 /** Metric names that belong on one chart: training and validation of the same quantity overlaid. */
 export interface ChartSpec {
   id: string;

@@ -48,6 +48,15 @@ def is_valid_name(name: str) -> bool:
     )
 
 
+MEASURED_GROUPS = ("time/", "comm/", "pipeline/", "throughput/")
+"""What Muster measures of steps; of fast ones a value is the mean of several."""
+
+
+def is_measured(name: str) -> bool:
+    """Whether a metric is measured of steps, and not reported by the script."""
+    return name.startswith(MEASURED_GROUPS)
+
+
 _HEADLINES = ("time/", "throughput/", "staleness/", "progress/")
 
 

@@ -174,12 +174,17 @@ def _tried(view: PreflightView) -> str:
     trips = [link.ms for m in view.members for link in m.reports["connect"].links if link.ms]
     words = f"all {num_nodes * (num_nodes - 1)} connections between {num_nodes} nodes work"
     if trips:
-        words += f" (round trip {min(trips):.2g} to {max(trips):.2g} ms)"
+        words += f" (round trip {_ms(min(trips))} to {_ms(max(trips))} ms)"
     reduced = [
         report.reduce_ms
         for m in view.members
         if (report := m.reports.get("reduce")) is not None and report.reduce_ms is not None
     ]
     if reduced:
-        words += f"; an all-reduce of 1 MiB over gloo takes {max(reduced):.2g} ms"
+        words += f"; an all-reduce of 1 MiB over gloo takes {_ms(max(reduced))} ms"
     return words
+
+
+def _ms(value: float) -> str:
+    """Two digits, and all of those before the point."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"

@@ -45,6 +45,9 @@ class Series(Output):
     bucket_steps: int
     num_points: int
     """Points in the window behind these entries."""
+    num_steps: int | None = None
+    """Of what Muster measures, raw: steps from the first point to the last. Where steps are fast a point
+    is the mean of several, and there are more of them than points. Null for what a script reports."""
     downsampled: bool = False
     """Retention dropped points that this window would show; the buckets are as wide as it left them."""
     step: list[int]

@@ -46,7 +46,11 @@ class Cleaning:
 
     @property
     def reason(self) -> str:
-        return f"{len(self.dropped)} checkpoints go: {self.keep.sentence()}"
+        return f"{_go(len(self.dropped))}: {self.keep.sentence()}"
+
+
+def _go(num: int) -> str:
+    return "1 checkpoint goes" if num == 1 else f"{num:,} checkpoints go"
 
 
 def keep_of(config: dict[str, Any]) -> Keep | None:
@@ -189,7 +193,7 @@ def clean(session: Session, cleaning: Cleaning, *, by: str, now: dt.datetime) ->
     add_event(
         session,
         "checkpoints.cleaned",
-        f"{len(going)} checkpoints go, {size_bytes:,} bytes; {cleaning.keep.sentence()}.",
+        f"{_go(len(going))}, {size_bytes:,} bytes; {cleaning.keep.sentence()}.",
         now=now,
         experiment_id=experiment.id,
         data={"checkpoints": sorted(v.checkpoint.id for v in going)[:SHOWN_MAX]},

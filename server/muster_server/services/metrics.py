@@ -29,14 +29,12 @@ from muster_server.db.models import (
 )
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics_codec import encode_batch
-from muster_server.domain.metrics import epoch_at, recent_mean
+from muster_server.domain.metrics import MEASURED_GROUPS, epoch_at, is_measured, recent_mean
 from muster_server.domain.search import PROGRESS, Unit
 from muster_server.services import metrics_summaries
 from muster_server.services.metrics_columns import Column, Part, read_columns, values_of
 from muster_server.settings import get_settings
 
-MEASURED_GROUPS = ("time/", "comm/", "pipeline/", "throughput/")
-"""Of these the mean of the newest values is kept: a single step says little about them."""
 WORKER_GROUPS = (*MEASURED_GROUPS, "memory/")
 """Names of these groups are kept per worker, to compare ranks without reading series."""
 
@@ -424,7 +422,7 @@ def _merged(
                 added[key] = choose(both) if both else None
             if before["step"] > added["step"]:
                 added["last"], added["step"] = before["last"], before["step"]
-        if c.name.startswith(MEASURED_GROUPS):
+        if is_measured(c.name):
             known = before or {}
             earlier = (
                 (known["recent_mean"], known["recent_count"]) if "recent_mean" in known else None

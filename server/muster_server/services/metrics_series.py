@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import ExperimentRow, TrialRow
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics_codec import Entries, bucketed, means
+from muster_server.domain.metrics import is_measured
 from muster_server.errors import NotFound
 from muster_server.schemas.data import (
     ExperimentSeriesReply,
@@ -206,6 +207,7 @@ def _to_series(
         raw=raw,
         bucket_steps=width,
         num_points=num_points,
+        num_steps=_num_steps(group.name, entries) if raw else None,
         downsampled=is_downsampled,
         step=entries["step"].tolist(),
         time_ms=entries["time_ms"].tolist(),
@@ -215,6 +217,13 @@ def _to_series(
         last=last,
         count=entries["count"].tolist(),
     )
+
+
+def _num_steps(name: str, entries: Entries) -> int | None:
+    steps = entries["step"]
+    if not is_measured(name) or len(steps) == 0:
+        return None
+    return int(steps[-1]) - int(steps[0]) + 1
 
 
 def _floats(column: Any) -> list[float]:

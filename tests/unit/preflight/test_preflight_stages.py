@@ -2,6 +2,7 @@
 
 import datetime as dt
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -161,3 +162,10 @@ def test_a_failing_all_reduce_names_its_pair():
     ]
     verdict = advance(view("reduce", *nodes), NOW)
     assert (verdict.ok, verdict.reason) == (False, "n0 → n1: the all-reduce failed: timed out")
+
+
+def test_long_times_are_said_in_digits():
+    nodes = [[listen(), connect(link(1 - r, ms=12.4)), reduce(link(1 - r))] for r in range(2)]
+    nodes = [[*two, replace(third, reduce_ms=171.4)] for *two, third in nodes]
+    assert "takes 171 ms" in advance(view("reduce", *nodes), NOW).reason
+    assert "round trip 12 to 12 ms" in advance(view("reduce", *nodes), NOW).reason

@@ -126,7 +126,13 @@ def clean(
         if as_json:
             print_json(done)
         else:
-            say(f"{done['num_deleted']} checkpoints go; agents delete their files.")
+            num = done["num_deleted"]
+            go = (
+                "1 checkpoint goes; agents delete its"
+                if num == 1
+                else f"{num} checkpoints go; agents delete their"
+            )
+            say(f"{go} files.")
         return
     if as_json:
         print_json(plan)

@@ -48,6 +48,7 @@ export const charts = {
     spotKeysOpen: "Arrow keys go from point to point, Page up and Page down by ten, Enter opens the trial.",
     points_one: "{{n}} point",
     points_other: "{{n}} points",
+    pointsOfSteps: "{{n}} of {{all}} steps; a point is the mean of the steps since the one before",
     pointsOf: "points: {{each}}",
     newest: "newest {{n}} of {{all}} rows",
     buckets: "{{n}} buckets of {{steps}} steps, band is least to greatest",

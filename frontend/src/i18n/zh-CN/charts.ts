@@ -48,6 +48,7 @@ export const charts: Same<typeof english> = {
     spotKeysOpen: "方向键在各点之间移动，Page Up 和 Page Down 一次移动十个，Enter 打开该试验。",
     points_one: "{{n}} 个点",
     points_other: "{{n}} 个点",
+    pointsOfSteps: "{{all}} 步中的 {{n}} 个点；每个点是自上一个点以来各步的平均值",
     pointsOf: "点数：{{each}}",
     newest: "最新 {{n}} 行，共 {{all}} 行",
     buckets: "{{n}} 个区间，每个 {{steps}} 步，色带为最小到最大",
