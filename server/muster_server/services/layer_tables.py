@@ -315,11 +315,12 @@ def nodes_asked(session: Session, node_ids: Sequence[str]) -> set[str]:
 
 
 def wanted_of(session: Session, node_id: str) -> list[Description]:
-    """The models whose layers this node should list now."""
+    """The models whose layers this node should list now, the one asked for last first: somebody who
+    edits a document waits for it."""
     rows = session.scalars(
         select(LayerTableRow)
         .where(LayerTableRow.state == "wanted", LayerTableRow.node_id == node_id)
-        .order_by(LayerTableRow.id)
+        .order_by(LayerTableRow.asked_at.desc(), LayerTableRow.id.desc())
         .limit(MAX_OPEN)
     )
     return [load(Description, {"id": row.id, **row.question}) for row in rows]
