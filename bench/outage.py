@@ -208,12 +208,11 @@ def control_plane(kinds: Sequence[Any], seconds: Sequence[float]) -> int:
     print(f"{platform.machine()}, Python {platform.python_version()}, {database}, {load}")
 
     def tell(what: str, found: Found) -> int:
-        num_lost_nodes = sum(" is LOST" in text for text in found.events)
         say(
             f"{what}: {found.num_lost} attempts lost, {found.num_charged} restarts charged, "
-            f"{found.num_missing} of {found.num_points:,} points missing, {num_lost_nodes} nodes LOST"
+            f"{found.num_missing} of {found.num_points:,} points missing, {found.num_nodes_lost} nodes LOST"
         )
-        return found.num_lost + found.num_charged + found.num_missing + num_lost_nodes
+        return found.num_lost + found.num_charged + found.num_missing + found.num_nodes_lost
 
     with (
         TemporaryDirectory(prefix="muster-outage-") as folder,

@@ -64,6 +64,10 @@ class Found:
     events: tuple[str, ...]
     """What was said of the nodes."""
 
+    @property
+    def num_nodes_lost(self) -> int:
+        return sum(" is LOST. " in text for text in self.events)
+
 
 class ControlPlane:
     """A `muster up` of two agents with one training each, behind a proxy."""
