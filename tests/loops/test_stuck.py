@@ -61,6 +61,15 @@ def running(controller, agent, submit, show, time_machine):
     return node, allocation_id, trial["id"]
 
 
+def elapse(time_machine, controller, node, seconds):
+    """The node beats meanwhile, and the controller looks."""
+    while seconds > 0:
+        time_machine.shift(min(10, seconds))
+        seconds -= 10
+        node.beat()
+        controller.tick()
+
+
 def events(show, trial_id):
     return [e for e in show(f"/trials/{trial_id}/events")["items"] if e["type"] == "trial.stuck"]
 
@@ -74,14 +83,13 @@ def test_the_rank_that_holds_up_the_others_is_named_and_stacks_are_kept_once(
 
     hung = progress(1, 7, 7, phase="forward")
     node.send(allocation_id, ProgressRecord(workers=[progress(0, 7, 7), progress(1, 6, 6)]))
-    time_machine.shift(100)
+    elapse(time_machine, controller, node, 100)
     node.send(allocation_id, ProgressRecord(workers=[progress(0, 8, 7), hung]))
     found = show(path)
     assert (found["state"], found["blamed"]) == ("moving", [])
     assert [r["step"] for r in found["ranks"]] == [7, 7]
 
-    time_machine.shift(60)
-    node.beat()
+    elapse(time_machine, controller, node, 60)
     # That it is stopped now is news, and no progress.
     node.send(allocation_id, ProgressRecord(workers=[progress(0, 8, 7), hung]))
     found = show(path)
@@ -91,12 +99,10 @@ def test_the_rank_that_holds_up_the_others_is_named_and_stacks_are_kept_once(
     assert events(show, trial_id) == []
     assert node.only().stacks_no == 0
 
-    time_machine.shift(121)
-    node.beat()
+    elapse(time_machine, controller, node, 121)
     for _ in range(2):
         controller.tick()
-        time_machine.shift(20)
-        node.beat()
+        elapse(time_machine, controller, node, 20)
     (event,) = events(show, trial_id)
     assert event["level"] == "warning"
     assert "Rank 1 on node-1 has not called collective 8 of world" in event["message"]
@@ -198,9 +204,7 @@ def test_a_stuck_attempt_is_ended_and_starts_again_where_the_document_says_so(
     (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
 
     def after(seconds):
-        time_machine.shift(seconds)
-        node.beat()
-        controller.tick()
+        elapse(time_machine, controller, node, seconds)
         controller.tick()
         return show(f"/trials/{trial['id']}")["state"]
 

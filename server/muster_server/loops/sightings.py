@@ -29,6 +29,12 @@ class _Server:
     returned_s: float | None = None
     num_left: int = 0
 
+    @property
+    def proven_s(self) -> float | None:
+        """When it last proved that it can hear."""
+        moments = [moment_s for moment_s in (self.stamped_s, self.heard_s) if moment_s is not None]
+        return max(moments, default=None)
+
 
 class Sightings:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -106,7 +112,7 @@ class Sightings:
         moments += [
             at
             for server in self._servers.values()
-            if server.stamped_s is not None and at - server.stamped_s > away_after_s
+            if server.stamped_s is not None and _is_gap(server.proven_s, at, away_after_s)
         ]
         last_s = max((moment_s for moment_s in moments if moment_s is not None), default=None)
         return None if last_s is None else now - dt.timedelta(seconds=at - last_s)
@@ -139,7 +145,7 @@ def _see(
         server.stamp = server.stamped_s = None
     elif stamp != server.stamp:
         has_come_back = is_known and server.stamped_s is None
-        if has_come_back or _is_gap(server.stamped_s, at, away_after_s):
+        if has_come_back or _is_gap(server.proven_s, at, away_after_s):
             server.returned_s = at
         server.stamp, server.stamped_s = stamp, at
 
