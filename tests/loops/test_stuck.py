@@ -225,7 +225,7 @@ def test_a_stuck_attempt_is_ended_and_starts_again_where_the_document_says_so(
     assert node.only().desired == "stop"
     (attempt,) = show(f"/trials/{trial['id']}")["attempts"]
     assert (attempt["state"], attempt["termination"]) == ("FAILED", "stuck")
-    assert attempt["reason"].startswith("nothing has moved for 100 s. ")
+    assert attempt["reason"].startswith("nothing has moved for 90 s. ")
     assert attempt["reason"].endswith(" (restarts.stuck_after_s is 90 s)")
     node.exit(allocation_id, cause="stopped")
     found = after(1)
