@@ -5864,6 +5864,10 @@ export interface components {
             communication_ms: number;
             /** Compute Ms */
             compute_ms: number;
+            /** Doubt */
+            doubt: string;
+            /** Doubt Parts */
+            doubt_parts: components["schemas"]["PartOut"][];
             /** Efficiency */
             efficiency: number | null;
             /** Exposed Ms */
@@ -7097,6 +7101,8 @@ export interface components {
             name: string;
             /** Num Points */
             num_points: number;
+            /** Num Steps */
+            num_steps?: number | null;
             /** Rank */
             rank: number;
             /** Raw */
@@ -7927,6 +7933,8 @@ export interface components {
         muster_server__schemas__scaling__EstimateOut: {
             /** High */
             high: number | null;
+            /** Is Determined */
+            is_determined?: boolean;
             /** Low */
             low: number | null;
             /** N */
