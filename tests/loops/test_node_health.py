@@ -223,10 +223,16 @@ def test_the_commands(controller, agent, submit, show, muster):
     for verb, scheduling in (("cordon", "cordoned"), ("drain", "draining"), ("open", "open")):
         assert "node-1" in run(verb, "node-1")
         assert node_of(show)["scheduling"] == scheduling
+    refused = muster("node", "remove", "node-1", as_="admin")
+    assert refused.exit_code == 1
+    assert "ONLINE and open" in str(refused.exception)
+    run("cordon", "node-1")
+    assert "node-1 is removed" in run("remove", "node-1")
+    assert [node["name"] for node in show("/nodes")["items"]] == ["node-2"]
     missing = muster("node", "show", "nobody", as_="admin")
     assert missing.exit_code == 1
     assert "There is no node 'nobody'" in str(missing.exception)
-    assert "node-1, node-2" in missing.exception.hint
+    assert "there are: node-2" in missing.exception.hint
 
 
 # ---------------------------------------------------------------- what ran here

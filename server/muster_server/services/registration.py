@@ -273,8 +273,9 @@ def _refuse_takeover(node: NodeRow, settings: Settings, now: dt.datetime) -> Non
         "agent.name_in_use",
         f"A live node is named {node.name!r} already, and a join token does not replace it.",
         hint="Give this machine another name (--name). If it is that machine and has lost its "
-        f"credential, stop its other agent: it is let in once the node is LOST, "
-        f"{settings.node_lost_s:g} s after it was last heard, or once you remove the node.",
+        f"credential, stop its other agent: it is let in once the node is LOST "
+        f"({settings.node_lost_s:g} s after it was last heard, if others are heard), or once you "
+        f"remove the node: muster node remove {node.name}",
         retry_after_s=max(1, round((lost_at - now).total_seconds())),
     )
 

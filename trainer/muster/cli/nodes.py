@@ -137,6 +137,18 @@ def release(name: NodeArgument, as_json: JsonOption = False) -> None:
         say(f"{printable(node['name'])} was not quarantined.")
 
 
+@app.command("remove")
+def remove(name: NodeArgument) -> None:
+    """Remove a node that is LOST, has been silent for a minute, or is cordoned and empty.
+
+    Its credential is void at once. What ran on a silent node ends there and may start elsewhere.
+    """
+    with _client() as client:
+        node = find_node(client, name)
+        client.delete(f"/nodes/{node['id']}")
+    say(f"{printable(node['name'])} is removed.")
+
+
 @app.command("preflight")
 def preflight(
     names: Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")],

@@ -29,7 +29,7 @@ export function NodeScheduling({ node }: { node: Node }) {
       {node.scheduling === "draining" ? null : button("draining", t("nodes.drain"))}
       {node.quarantine_reason ? button("release", t("nodes.release")) : null}
       {node.scheduling === "open" ? null : button("open", t("nodes.open"))}
-      {node.num_slots_used === 0 && (node.state === "LOST" || node.scheduling !== "open") ? button("remove", t("nodes.remove")) : null}
+      {node.state === "SUSPECT" || (node.num_slots_used === 0 && (node.state === "LOST" || node.scheduling !== "open")) ? button("remove", t("nodes.remove")) : null}
       {asked === null ? null : <Asked key={asked} node={node} step={asked} onClose={() => setAsked(null)} />}
     </>
   );
