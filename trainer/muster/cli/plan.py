@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TYPE_CHECKING
 
 import typer
 
-from ..client import Client
 from .experiments import CodeOption, read_document, send_code
 from .operations import client_of_environment
 from .output import JsonOption, console, escape, print_json, say, table
+
+if TYPE_CHECKING:
+    from ..client import Client
 
 PATIENCE_S = 120.0
 """How long the command waits while a node lists the layers of the model."""
