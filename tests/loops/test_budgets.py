@@ -190,7 +190,7 @@ def test_what_waits_in_a_used_up_project_waits_until_the_budget_is_raised(
         controller.tick()
     assert show(f"/experiments/{running}")["termination"] == "budget_exhausted"
     assert trial_of(show, waiting)["state"] == "QUEUED"
-    assert "the budget of project vision" in trial_of(show, waiting)["pending_reason"]
+    assert "The budget of project vision" in trial_of(show, waiting)["pending_reason"]
     (item,) = show("/queue")["items"]
     assert "is used up" in item["pending_reason"]
     project = show("/projects/vision")
@@ -198,7 +198,9 @@ def test_what_waits_in_a_used_up_project_waits_until_the_budget_is_raised(
     (part,) = project["exhausted_parts"]
     assert part["code"] == "budget.project_used_up"
     assert part["params"]["project"] == "vision"
-    assert item["pending_parts"] == trial_of(show, waiting)["pending_parts"] == [part]
+    told, help_ = trial_of(show, waiting)["pending_parts"]
+    assert item["pending_parts"] == [told, help_]
+    assert (told, help_["code"]) == (part, "help.budget")
     elsewhere = submit("project: audio", slots=1)
     controller.tick()
     assert trial_of(show, elsewhere)["state"] == "STARTING", "others are not kept waiting"

@@ -29,7 +29,7 @@ def queue(database, monkeypatch):
 def test_everybody_is_told_what_it_waits_for_the_front_first(queue, controller, database):
     """Rounds of one tick go on until nothing is left to note."""
     controller.tick()
-    assert all("needs" in reason for reason in reasons(database))
+    assert all("Needs" in reason for reason in reasons(database))
 
 
 def test_those_behind_have_their_turn_one_after_the_other(queue, database):

@@ -4,6 +4,14 @@ import csv
 
 import pytest
 
+from muster.wire import (
+    DESCRIBES,
+    Activations,
+    DescriptionResult,
+    Layer,
+    LayerTable,
+    Parameter,
+)
 from muster_server import clock
 from muster_server.loops.runner import Controller
 from muster_server.testing.data import metrics_record
@@ -20,6 +28,21 @@ entrypoint: a.py
 code: {installed: /srv/own}
 """
 STEPS = 20
+LAYERS = LayerTable(
+    layers=[
+        Layer(
+            name="0", is_block=True, parameters=[Parameter(shape=[1000, 2500], bytes_per_value=4)],
+            buffer_bytes=0, input_bytes=256, flops=5e6,
+            activations={
+                kind: Activations(per_sample=256, split_per_sample=0, once=0, work_per_sample=0)
+                for kind in ("fp32", "bf16")
+            },
+        )
+    ],
+    sample_bytes=264,
+    output_bytes=40,
+)  # fmt: skip
+"""A model whose gradients are the 10 MB that are measured."""
 TRANSFER_MS = {1: 0.0, 2: 10.0, 4: 15.0}
 """Of an all-reduce of 10 MB: 1 GB/s, and no latency."""
 
@@ -139,6 +162,11 @@ def test_a_report_runs_every_size_in_turn_and_says_how_it_scales(
     # With the report, what was to be expected of a trial stands beside what it has measured.
     of_four = next(c for c in children if "4 slots" in c["name"])
     (trial,) = show(f"/experiments/{of_four['id']}/trials")["items"]
+    node.chores = [DESCRIBES]
+    node.register()
+    assert show(f"/trials/{trial['id']}/plan")["is_pending"]
+    (wanted,) = node.descriptions()
+    node.report_description(DescriptionResult(id=wanted.id, outcome="done", table=LAYERS))
     plan = show(f"/trials/{trial['id']}/plan")
     assert (plan["known"], plan["strategy"], plan["reason"]) == (True, "ddp", "")
     assert plan["step_ms"]["value"] == pytest.approx(plan["measured_step_ms"], rel=0.25)

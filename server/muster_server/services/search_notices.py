@@ -217,19 +217,19 @@ def unjudged(session: Session, experiment_id: int, finish_reason: str) -> str:
     names = metrics_compared(config)
     if not names:
         return ""
-    summaries = session.execute(
+    with session.execute(
         select(TrialRow.no, TrialRow.summary)
         .where(TrialRow.experiment_id == experiment_id, TrialRow.state.in_(_WELL))
         .order_by(TrialRow.no)
         .execution_options(yield_per=READ_MAX)
-    )
-    first: Mapping[str, Any] | None = None
-    first_no = 0
-    for row in summaries:
-        if all(name in (row.summary or {}) for name in names):
-            return ""
-        if first is None:
-            first, first_no = row.summary or {}, row.no
+    ) as rows:  # which ends the database's cursor, also where not every row is read
+        first: Mapping[str, Any] | None = None
+        first_no = 0
+        for row in rows:
+            if all(name in (row.summary or {}) for name in names):
+                return ""
+            if first is None:
+                first, first_no = row.summary or {}, row.no
     if first is None:
         return ""
     missing = next((name for name in names if name not in first), names[0])
