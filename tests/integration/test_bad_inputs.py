@@ -90,7 +90,8 @@ def test_a_log_line_of_50_mb_is_cut_and_the_rest_is_there(client: Client) -> Non
     ("action", "termination", "said"),
     [
         ({"exit": 7}, "user_error", "7"),
-        ({"signal": "SIGKILL"}, "killed_by_signal", "SIGKILL"),
+        ({"signal": "SIGABRT"}, "killed_by_signal", "SIGABRT"),
+        ({"signal": "SIGKILL"}, "worker_killed", "SIGKILL"),
         ({"raise": "no such layer"}, "user_error", "no such layer"),
     ],
 )
@@ -98,7 +99,8 @@ def test_a_worker_that_fails_is_named_with_its_cause(
     client: Client, action: dict[str, Any], termination: str, said: str
 ) -> None:
     script = [{**action, "ranks": [1]}, {"wait_for_stop": 60, "ranks": [0]}]
-    experiment = client.submit(scripted("fails", script, slots=2, restarts={"user": 0}))
+    restarts = {"user": 0, "infra": 0}
+    experiment = client.submit(scripted("fails", script, slots=2, restarts=restarts))
     assert client.wait(experiment["id"], timeout_s=60)["state"] == "FAILED"
     (trial,) = client.trials(experiment["id"])
     assert trial["termination"] == termination
