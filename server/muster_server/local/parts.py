@@ -22,7 +22,7 @@ class LocalOptions:
 
     root: Path
     port: int = 8470
-    """0 takes any free one."""
+    """0 takes that of the last start if it is free, else any free one."""
     num_agents: int = 1
     slots_per_agent: int | None = None
     """None lets the agent count: its GPUs, else its CPU cores."""

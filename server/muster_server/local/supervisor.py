@@ -12,12 +12,14 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 from muster_server.errors import SCHEMA_MISMATCH_EXIT
 
@@ -84,6 +86,16 @@ class Running:
     """When to start it again; None while it runs."""
 
 
+def _hold_port(home: Home, options: LocalOptions) -> socket.socket:
+    """Port 0 is that of the last start where it is free: agents keep to an address, and links too."""
+    if options.port == 0:
+        with contextlib.suppress(OSError, ValueError, KeyError, LocalError):
+            port = urlsplit(json.loads(home.cli.read_text())["url"]).port
+            if port:
+                return hold_port(options.listen_on, port)
+    return hold_port(options.listen_on, options.port)
+
+
 class Supervisor:
     """Use as: `with supervise(options, say) as s: access = s.start(); s.run()`."""
 
@@ -93,7 +105,7 @@ class Supervisor:
         self.say = say
         check_address(options.address)
         self._socket = runtime_folder(home) / "valkey.sock"
-        self._listening = hold_port(options.listen_on, options.port)
+        self._listening = _hold_port(home, options)
         self.port: int = self._listening.getsockname()[1]
         self.url = url_of(self.port)
         self.public_url = url_of(self.port, options.address)

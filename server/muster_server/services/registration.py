@@ -77,7 +77,8 @@ def register(
 
     With a join token the node gets a credential, returned this once; the same joining asked again
     (its answer was lost) uses up nothing. A join token takes over the name of a node only once that
-    is LOST: until then the node's own credential is what proves who it is, and others are refused
+    has been silent for as long as it takes to be LOST: until then the node's own credential is what
+    proves who it is, and others are refused
     with 409. So is a second machine with the credential of a live node, and an agent process that a
     later one has replaced; a restarted agent on the same boot of the same machine is not. A request
     that arrives after a later one of the same process is answered 410.
@@ -265,18 +266,19 @@ def _refuse_late(node: NodeRow, request: RegisterRequest) -> None:
 
 def _refuse_takeover(node: NodeRow, settings: Settings, now: dt.datetime) -> None:
     """Anybody with a join token can say a name and a boot id: only the credential tells the agent
-    of a node from others. A machine that has lost it waits until the node is given up."""
-    if node.state == "LOST":
+    of a node from others. A machine that has lost it, or was given another address of the server,
+    waits until the node has been silent for as long as it takes to be LOST: of a node that is the only
+    one nobody says that it is LOST."""
+    free_at = node.last_seen_at + dt.timedelta(seconds=settings.node_lost_s)
+    if node.state == "LOST" or free_at <= now:
         return
-    lost_at = node.last_seen_at + dt.timedelta(seconds=settings.node_lost_s)
     raise Conflict(
         "agent.name_in_use",
         f"A live node is named {node.name!r} already, and a join token does not replace it.",
         hint="Give this machine another name (--name). If it is that machine and has lost its "
-        f"credential, stop its other agent: it is let in once the node is LOST "
-        f"({settings.node_lost_s:g} s after it was last heard, if others are heard), or once you "
-        f"remove the node: muster node remove {node.name}",
-        retry_after_s=max(1, round((lost_at - now).total_seconds())),
+        f"credential, stop its other agent: it is let in {settings.node_lost_s:g} s after the node "
+        "was last heard, or once you remove the node.",
+        retry_after_s=max(1, round((free_at - now).total_seconds())),
     )
 
 
