@@ -37,12 +37,29 @@ export function toApiError(status: number, body: unknown, requestId: string | nu
   return new ApiError(status, "http", `The server answered ${status}.`, null, [], requestId);
 }
 
+export const PATIENCE_MS = 30_000;
+
 /** Told about every answer and every failure to get one (see live.ts, session.ts). */
 export const network = {
   onReached: (): void => {},
   onUnreached: (): void => {},
   onUnauthenticated: (): void => {},
+  /** How long an answer may take to begin before the server counts as not reached. */
+  patienceMs: (): number => PATIENCE_MS,
 };
+
+/** A server that is stopped, or whose port is held while it restarts, accepts requests and answers none. What only
+ * reads is given up then; what changes something is waited for, because it may have been carried out. */
+export async function patientFetch(request: Request): Promise<Response> {
+  if (request.method !== "GET") return fetch(request);
+  const waiting = new AbortController();
+  const timer = setTimeout(() => waiting.abort(new DOMException("The server does not answer.", "TimeoutError")), network.patienceMs());
+  try {
+    return await fetch(request, { signal: AbortSignal.any([request.signal, waiting.signal]) });
+  } finally {
+    clearTimeout(timer);
+  }
+}
 
 const middleware: Middleware = {
   onResponse({ response, request }) {
@@ -65,6 +82,7 @@ const middleware: Middleware = {
 export const client = createClient<paths>({
   baseUrl: typeof location === "undefined" ? "http://localhost" : location.origin,
   credentials: "same-origin",
+  fetch: patientFetch,
   // ?state=A&state=B, as FastAPI reads lists
   querySerializer: { array: { style: "form", explode: true } },
 });

@@ -113,6 +113,11 @@ export class LiveClient {
 
   getStatus = (): LiveStatus => this.status;
 
+  /** The channel broke, and nothing has been answered since. */
+  isCutOff(): boolean {
+    return this.status.state === "reconnecting" || this.status.state === "offline";
+  }
+
   onStatus = (listener: Listener): (() => void) => {
     this.statusListeners.add(listener);
     return () => this.statusListeners.delete(listener);

@@ -1,8 +1,11 @@
 import { type QueryClient, type QueryKey, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 
-import { client, network } from "./client";
+import { client, network, PATIENCE_MS } from "./client";
 import { coalesce, LiveClient, type LiveStatus } from "./live";
+
+/** Of requests while the live channel is broken: they are to tell whether the server is there. */
+const CUT_OFF_PATIENCE_MS = 5_000;
 
 export const live = new LiveClient(
   () => {
@@ -16,6 +19,7 @@ export const live = new LiveClient(
 
 network.onReached = () => live.reached();
 network.onUnreached = () => live.unreachable();
+network.patienceMs = () => (live.isCutOff() ? CUT_OFF_PATIENCE_MS : PATIENCE_MS);
 if (typeof document !== "undefined") {
   document.addEventListener("visibilitychange", () => live.setHidden(document.hidden));
 }
