@@ -74,11 +74,11 @@ def _the_silent_one_was_lost(world: World) -> None:
 
 
 def _nothing_was_charged(world: World) -> None:
-    """Where only the control plane was away: each trial had one attempt, and it went well."""
+    """Where only the control plane was away: every attempt went well, or made room as it was asked to."""
     for trial, no, state, reason in world.witness.rows(
         "SELECT trial_id, no, state, reason FROM attempts"
     ):
-        if no > 1 or state != "SUCCEEDED":
+        if state not in ("SUCCEEDED", "PREEMPTED"):  # the searcher lets trials pause at their rungs
             world.violation(f"attempt {no} of trial {trial} is {state}: {reason}")
 
 

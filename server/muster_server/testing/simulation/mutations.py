@@ -44,7 +44,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "no_attempt_fence",
         "records of a superseded attempt, or of an allocation given up as lost, are taken",
-        83,
+        84,
         records.apply_records,
         'if trial.attempt_no != allocation.attempt_no or allocation.observed in ("LOST", "CLEANED"):',
         "if False:",
