@@ -85,9 +85,9 @@ class Job:
     """See process.owner_of."""
     python: str
     environment: Mapping[str, str]
-    """Of a warm parent, and of a process that is started in its place."""
+    """Variables of a warm parent, and of a process that is started in its place."""
     warm_socket: str
-    """Of a warm parent with this environment; "" when there is none."""
+    """Socket of a warm parent with this environment; "" when there is none."""
     folder: Path
     """Made anew, and deleted in the end."""
     code: Path | None

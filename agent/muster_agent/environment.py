@@ -57,7 +57,7 @@ PASSED: tuple[Group, ...] = (
 """The one list; docs/guides/agents.md shows it."""
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY$|_KEY_|APIKEY|_AUTH", re.IGNORECASE)
-"""Of a name that a pattern above takes in by accident. One that is listed in full is meant."""
+"""Matches a name that a pattern above takes in by accident. One that is listed in full is meant."""
 _NAMES = frozenset(name for group in PASSED for name in group.names if "*" not in name)
 _PATTERNS = tuple(name for group in PASSED for name in group.names if "*" in name)
 

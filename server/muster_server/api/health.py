@@ -57,7 +57,7 @@ def readyz(request: Request, response: Response, db: Db, config: Config) -> Read
 
 
 def _parts(database: Database, settings: Settings) -> Parts | None:
-    """None: the database does not answer."""
+    """Return which parts are alive, or None when the database does not answer."""
     bound = stuck_after(settings.controller_interval_s)
     try:
         with database.read() as session:

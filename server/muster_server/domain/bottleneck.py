@@ -29,7 +29,7 @@ BottleneckKind = Literal[
 ]
 
 BOUND_SHARE = 0.1
-"""Of the step, from which on a cost is what the step is bound by."""
+"""Share of the step from which on a cost is what the step is bound by."""
 OPTIMIZER_SHARE = 0.25
 """The same of the optimizer: every training needs it."""
 IMBALANCE = 0.2
@@ -43,11 +43,11 @@ class Bottleneck:
     ms: float
     """Per step; of computation, forward and backward."""
     share: float
-    """Of the step, 0..1."""
+    """Share of the step, 0..1."""
     step_ms: float
     """Mean over the ranks; without the one that the others wait for, where one is named."""
     num_rows: int
-    """Of the rank with the fewest."""
+    """Number of rows of the rank that has the fewest."""
     reason: Said
     """What it is and what helps."""
 
