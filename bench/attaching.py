@@ -4,7 +4,7 @@
 
 A small transformer trains on two workers with torch's DDP, fully_shard or DTensor over gloo. In turn, in an
 order drawn by chance, its processes start as they are, and as an agent starts them: with
-`muster.attach` put in at the start of Python, reporting over a unix socket to a reader of its own. The first 40 steps are
+`muster.launch.attach` put in at the start of Python, reporting over a unix socket to a reader of its own. The first 40 steps are
 not timed: meanwhile it is found how many are recorded. The ratio of a pair is the median step without over that with it:
 throughput with measuring as a share of that without. Printed: its median with a 95 % interval by resampling,
 that of runs without it against each other (A/A), and the longer start. Goal: 0.99. Takes some five minutes.
@@ -49,7 +49,7 @@ while True:
             selector.unregister(key.fileobj)
 """
 SCRIPT = Path(__file__).with_name("plain_training.py")
-SITE = str(Path(muster.__file__).with_name("attach_site"))
+SITE = str(Path(muster.__file__).parent / "launch" / "attach_site")
 
 
 def trained(kind: str, folder: Path, *, is_measured: bool) -> dict[str, float]:

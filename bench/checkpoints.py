@@ -25,7 +25,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint
 
 import muster
-from muster import comm
+from muster.measure import agreement
 from muster.training.saving.saver import Saver
 
 
@@ -55,7 +55,7 @@ def work(folder: Path, rank: int, args: argparse.Namespace) -> None:
     for i in range(args.saves + 1):
         for way, saver in savers.items():
             step += 1
-            comm.agree_any(False)
+            agreement.agree_any(False)
             began = time.perf_counter()
             saver.save(step, 0.0, tensors, {}, metrics={})
             seconds = time.perf_counter() - began

@@ -15,13 +15,13 @@ that is. The data are put into the database beforehand and are not part of a tim
 from __future__ import annotations
 
 import argparse
-import copy
 import gzip
 import json
 import os
 import platform
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +34,10 @@ from timing import of
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.models import AllocationRow, ExperimentRow, TrialRow
-from muster_server.services import logs, metrics, metrics_compaction
-from muster_server.testing.data import add_attempt, add_experiment, add_trial, metrics_record
-from muster_server.testing.processes import ControlPlane, control_plane
+from muster_server.services.logs import storage
+from muster_server.services.metrics import compaction, ingest
+from support.data import add_attempt, add_experiment, add_trial, metrics_record
+from support.processes import ControlPlane, control_plane
 
 ROOT = Path(__file__).resolve().parents[1]
 STATIC = ROOT / "server" / "muster_server" / "static"
@@ -61,7 +62,7 @@ def fill_table(database: Database, num: int) -> str:
             for column in ExperimentRow.__table__.columns
             if column.key not in ("id", "name", "labels", "state", "best_metric", "best_trial_id")
         }
-        config = copy.deepcopy(first.config)
+        config = first.config
         base = first.id
     states = ["COMPLETED", "COMPLETED", "COMPLETED", "FAILED", "CANCELED", "RUNNING", "QUEUED"]
     experiments, trials = [], []
@@ -87,7 +88,7 @@ def fill_table(database: Database, num: int) -> str:
                 "labels": {"team": f"vision-{no % 7}", "phase": str(no % 3), "urgent": ""},
                 "state": state,
                 "best_metric": loss,
-                "config": config | {"name": f"e{no}"},
+                "config": replace(config, name=f"e{no}"),
             }
         )
         trials.append(
@@ -118,7 +119,7 @@ def _trial(database: Database) -> tuple[int, str]:
 
 def _report(database: Database, allocation_id: str, seq: int, points: dict[str, list]) -> None:  # type: ignore[type-arg]
     with database.transaction() as session:
-        metrics.ingest(
+        ingest.ingest(
             session,
             allocation=session.get_one(AllocationRow, allocation_id),
             seq=seq,
@@ -152,8 +153,8 @@ def fill_charts(database: Database, num_points: int) -> str:
         }
         _report(database, allocation_id, seq, points)
         if seq % 20 == 0:
-            metrics_compaction.compact_trial(database, trial_id, clock.now())
-    metrics_compaction.compact_trial(database, trial_id, clock.now())
+            compaction.compact_trial(database, trial_id, clock.now())
+    compaction.compact_trial(database, trial_id, clock.now())
     return f"/trials/{trial_id}"
 
 
@@ -165,7 +166,7 @@ def fill_logs(database: Database, num_lines: int) -> str:
     raw = text.encode()
     for at in range(0, len(raw), 65_536):
         with database.transaction() as session:
-            logs.append(
+            storage.append(
                 session,
                 allocation=session.get_one(AllocationRow, allocation_id),
                 local_rank=0,

@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 from shaped_cluster import POLL_S, ShapedCluster
 
-from muster.testing.stack import wait_for
+from support.stack import wait_for
 
 FAST_MBIT = 20_000
 SMALL = {"model": "mlp", "width": 64}

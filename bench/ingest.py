@@ -21,8 +21,9 @@ from sqlalchemy import text
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.models import AllocationRow, Base
-from muster_server.services import metrics, metrics_compaction
-from muster_server.testing.data import (
+from muster_server.services.metrics import compaction
+from muster_server.services.metrics import ingest as metrics
+from support.data import (
     add_attempt,
     add_experiment,
     add_trial,
@@ -69,7 +70,7 @@ def measure(url: str, num_points: int, shape: tuple[int, int, int]) -> tuple[flo
                 metrics.ingest(session, allocation=row, seq=i, record=record, at=clock.now())
     ingest_s = time.perf_counter() - start
     start = time.perf_counter()
-    done = metrics_compaction.compact_trial(database, trial.id, clock.now())
+    done = compaction.compact_trial(database, trial.id, clock.now())
     compact_s = time.perf_counter() - start
     with database.read() as session:
         stored = session.execute(

@@ -28,7 +28,7 @@ import numpy as np
 from ingest_http import NUM_NAMES, Trial, bytes_on_disk, vacuum
 from timing import of
 
-from muster_server.testing.processes import Kind, control_plane
+from support.processes import Kind, control_plane
 
 RECORDS, STEPS = 10, 50
 PER_REQUEST = RECORDS * STEPS * NUM_NAMES

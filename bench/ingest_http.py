@@ -34,10 +34,10 @@ from sqlalchemy import create_engine, make_url, text
 from muster.wire import MetricsRecord, NumberedRecord, RecordsReply, load
 from muster_server import clock
 from muster_server.db.engine import Database
-from muster_server.services import metrics_compaction
-from muster_server.testing.agent import FakeAgent
-from muster_server.testing.data import metrics_record
-from muster_server.testing.processes import ControlPlane, Kind, control_plane, wait_until
+from muster_server.services.metrics import compaction
+from support.agent import FakeAgent
+from support.data import metrics_record
+from support.processes import ControlPlane, Kind, control_plane, wait_until
 
 NUM_NAMES = 20
 SHAPES = {
@@ -133,7 +133,7 @@ class Trial:
 
     def compact(self) -> float:
         start = time.perf_counter()
-        metrics_compaction.compact_trial(self.plane.database, self.id, clock.now())
+        compaction.compact_trial(self.plane.database, self.id, clock.now())
         return time.perf_counter() - start
 
     def _record(self, steps: int) -> MetricsRecord:

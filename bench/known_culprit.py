@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/known_culprit.py
 
-Two workers of the built-in trainer; what the server would say of their rows (domain/steps.py):
+Two workers of the built-in trainer; what the server would say of their rows (domain/insight/steps.py):
 
 * a rank that sleeps in forward, and one whose data come late: named, with the part of its step,
   and the share of the others' step within 5 points of sleep / step;
@@ -23,9 +23,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from muster.testing.jobs import Job, start_job
-from muster_server.domain.step_traffic import Group
-from muster_server.domain.steps import StepAnalysis, analyse
+from muster_server.domain.insight.step_traffic import ProcessGroup
+from muster_server.domain.insight.steps import StepAnalysis, analyse
+from support.jobs import Job, start_job
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=60)
@@ -53,7 +53,9 @@ def judged(job: Job) -> StepAnalysis:
         rows = {s: row for s, row in job.rows(rank).items() if s > SKIPPED}
         names = {name for row in rows.values() for name in row}
         ranks[rank] = {n: {s: row[n] for s, row in rows.items() if n in row} for n in names}
-    groups = {g["name"]: Group(name=g["name"], ranks=tuple(g["ranks"])) for g in job.lines("group")}
+    groups = {
+        g["name"]: ProcessGroup(name=g["name"], ranks=tuple(g["ranks"])) for g in job.lines("group")
+    }
     return analyse(ranks, list(groups.values()))
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from shaped_cluster import POLL_S, ShapedCluster
 
-from muster.testing.stack import wait_for
+from support.stack import wait_for
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--mbit", type=float, default=200, help="rate that is measured")

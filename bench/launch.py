@@ -35,11 +35,11 @@ import psutil
 import uvloop
 from sqlalchemy import func, select
 
-from muster.testing.stack import Stack, processes_of, scripted, wait_for
 from muster.wire import Assignment
 from muster_server.db.models import ExperimentRow, TrialRow
-from muster_server.testing.processes import ControlPlane, Kind, NoPostgres, control_plane
-from muster_server.testing.swarm import Behaviour, Swarm, quantiles
+from support.processes import ControlPlane, Kind, NoPostgres, control_plane
+from support.stack import Stack, processes_of, scripted, wait_for
+from support.swarm import Behaviour, Swarm, quantiles
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "plain-torchrun" / "train.py"

@@ -34,7 +34,7 @@ from browsing import chromium, set_up
 from playwright.sync_api import CDPSession, Page
 from timing import of
 
-from muster.testing.stack import Stack, wait_for
+from support.stack import Stack, wait_for
 
 GOAL_P95_MS = 1_000
 GOAL_HEAP_MB_PER_HOUR = 30

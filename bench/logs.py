@@ -23,10 +23,10 @@ from timing import timed
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.models import AllocationRow, Base, LogChunkRow
-from muster_server.services import log_reading, logs
-from muster_server.services.log_reading import Place
-from muster_server.services.log_streams import LogFilter
-from muster_server.testing.data import add_attempt, add_experiment, add_trial
+from muster_server.services.logs import reading, storage
+from muster_server.services.logs.reading import LogPosition
+from muster_server.services.logs.streams import LogFilter
+from support.data import add_attempt, add_experiment, add_trial
 
 APPEND_BYTES = 65_536
 RANKS = 2
@@ -57,7 +57,7 @@ def fill(database: Database, text: bytes) -> tuple[int, float]:
     for at in range(0, len(text), APPEND_BYTES):
         for rank in range(RANKS):
             with database.transaction() as session:
-                logs.append(
+                storage.append(
                     session,
                     allocation=session.get_one(AllocationRow, allocation.id),
                     local_rank=rank,
@@ -89,16 +89,16 @@ def main() -> None:
             packed = session.scalar(select(func.sum(func.length(LogChunkRow.data)))) or 0
         print(f"size       {packed / size:8.3f} bytes of chunks per byte written")
 
-        def page(wanted: LogFilter = LogFilter(), **place: object) -> log_reading.LogPage:  # noqa: B008
+        def page(wanted: LogFilter = LogFilter(), **place: object) -> reading.LogPage:  # noqa: B008
             with database.read() as session:
-                found = log_reading.read_page(session, trial_id, wanted, **place)  # type: ignore[arg-type]
+                found = reading.read_page(session, trial_id, wanted, **place)  # type: ignore[arg-type]
                 found.model_dump_json()
                 return found
 
         places: dict[str, dict[str, object]] = {
             "tail": {"start": "tail"},
             "head": {"start": "head"},
-            "middle": {"start": Place(fraction=0.5)},
+            "middle": {"start": LogPosition(fraction=0.5)},
         }
         for name, place in places.items():
             median, p95 = timed(lambda place=place: page(**place), given.repeat)

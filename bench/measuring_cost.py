@@ -52,7 +52,7 @@ os.environ |= {"MUSTER_REPORT_SOCKET": path, "RANK": "0", "WORLD_SIZE": "1"}
 os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
 
 import muster  # noqa: E402
-from muster import collectives, comm  # noqa: E402
+from muster.measure import collectives, comm  # noqa: E402
 
 torch.set_num_threads(1)
 run = muster.init()

@@ -38,9 +38,9 @@ from paired import Times
 from strategies import CASES, Plain
 
 import muster
-from muster import comm
+from muster.document.train_config import resolve
+from muster.measure import comm
 from muster.training import allocation, tasks
-from muster.training.config import resolve
 from muster.training.tasks import Task
 
 READER = """

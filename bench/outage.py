@@ -37,10 +37,10 @@ from typing import Any
 
 import httpx
 
-from muster.testing.chaos.links import Links, free_port
-from muster.testing.outages import KINDS, ControlPlane, Found, measure
-from muster.testing.stack import Stack, wait_for
-from muster_server.testing.postgres import Postgres, find_binaries, private_postgres
+from support.chaos.links import Links, free_port
+from support.outages import KINDS, ControlPlane, Found, measure
+from support.postgres import Postgres, find_binaries, private_postgres
+from support.stack import Stack, wait_for
 
 AGENT = "agent-local-1"
 POSTGRES_AWAY_S = 3.0

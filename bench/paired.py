@@ -15,7 +15,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from muster.testing.forked import fork
+from support.forked import fork
 
 Times = tuple[float, float]
 """By the clock, and of this process's processor, in seconds."""

@@ -54,8 +54,8 @@ def work(folder: Path) -> None:
     from torch.profiler import ProfilerActivity, profile, record_function
 
     import muster
+    from muster.document.train_config import resolve
     from muster.training import strategies, tasks
-    from muster.training.config import resolve
     from muster.training.loop import train
 
     torch.set_num_threads(1)
@@ -145,7 +145,9 @@ def measure(workers: int, document: dict[str, Any]) -> tuple[int, dict[str, floa
 
 def predict(workers: int, trainer: dict[str, Any], strategy: dict[str, Any]) -> tuple[Any, Any]:
     model = layer_table(TrainConfig(**{"data": "synthetic", **trainer}))
-    job = PlannedJob(model=model, options=Options(**strategy), slots=workers, batch_size=BATCH_SIZE)
+    job = PlannedJob(
+        model=model, options=StrategySection(**strategy), slots=workers, batch_size=BATCH_SIZE
+    )
     return memory(job), traffic(job)
 
 
@@ -206,12 +208,12 @@ args = parser.parse_args()
 if args.work is not None:
     work(args.work)
 else:
-    from muster.testing.jobs import Job
-    from muster.training.config import TrainConfig
+    from muster.document.strategy import StrategySection
+    from muster.document.train_config import TrainConfig
     from muster.training.layer_table import layer_table
-    from muster.training.strategies.rules import Options
-    from muster_server.domain.planner.memory import Job as PlannedJob
-    from muster_server.domain.planner.memory import memory
-    from muster_server.domain.planner.traffic import traffic
+    from muster_server.domain.insight.planner.memory import PlannedTraining as PlannedJob
+    from muster_server.domain.insight.planner.memory import memory
+    from muster_server.domain.insight.planner.traffic import traffic
+    from support.jobs import Job
 
     main()

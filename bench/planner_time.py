@@ -17,7 +17,7 @@ from typing import Any
 
 from shaped_cluster import POLL_S, ShapedCluster
 
-from muster.testing.stack import wait_for
+from support.stack import wait_for
 
 MODELS: dict[str, dict[str, Any]] = {
     "mlp": {"model": "mlp", "data": "digits", "batch_size": 32, "width": 512, "depth": 3},

@@ -25,9 +25,9 @@ from timing import of
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.models import ExperimentRow
-from muster_server.services import metrics, metrics_compaction
-from muster_server.testing.data import add_attempt, add_experiment, add_trial, metrics_record
-from muster_server.testing.processes import control_plane
+from muster_server.services.metrics import compaction, ingest
+from support.data import add_attempt, add_experiment, add_trial, metrics_record
+from support.processes import control_plane
 
 NUM_METRICS, NUM_PARAMS, NUM_LABELS = 1_500, 150, 50
 STEPS_MIN, STEPS_MAX = 20, 150
@@ -71,9 +71,9 @@ def fill_runs(database: Database, num_experiments: int, num_runs: int) -> dict[s
                 trial = add_trial(session, experiment, no=run + 1)
                 trial.hparams = {f"param_{at}": chance.random() for at in range(NUM_PARAMS)}
                 (allocation,) = add_attempt(session, trial)
-                metrics.ingest(session, allocation=allocation, seq=1, record=record, at=clock.now())
+                ingest.ingest(session, allocation=allocation, seq=1, record=record, at=clock.now())
                 trials.append(trial.id)
-            metrics_compaction.compact_trial(database, trials[-1], clock.now())
+            compaction.compact_trial(database, trials[-1], clock.now())
             num_values += NUM_METRICS * len(steps)
     print(f"runs: {len(trials)} runs, {num_values:,} values")
     columns = "name%2Cstate%2Cbest%2Cmetric.last.group0%2Fmetric_1%2Cowner"

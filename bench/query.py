@@ -36,9 +36,9 @@ from timing import of
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.models import AllocationRow
-from muster_server.services import metrics, metrics_compaction
-from muster_server.testing.data import add_attempt, add_experiment, add_trial, metrics_record
-from muster_server.testing.processes import control_plane
+from muster_server.services.metrics import compaction, ingest
+from support.data import add_attempt, add_experiment, add_trial, metrics_record
+from support.processes import control_plane
 
 NAME = "train/loss"
 BATCH = 20_000
@@ -80,14 +80,14 @@ def fill(database: Database, num: int, seed: int) -> int:
     for seq, at in enumerate(range(0, num, BATCH), start=1):
         part = values[at : at + BATCH]
         with database.transaction() as session:
-            metrics.ingest(
+            ingest.ingest(
                 session,
                 allocation=session.get_one(AllocationRow, allocation_id),
                 seq=seq,
                 record=metrics_record({NAME: list(enumerate(part, start=at + 1))}),
                 at=clock.now(),
             )
-    metrics_compaction.compact_trial(database, trial_id, clock.now())
+    compaction.compact_trial(database, trial_id, clock.now())
     return trial_id
 
 

@@ -19,8 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from muster_server.domain.resources import NodeView, Request
-from muster_server.domain.scheduler import (
+from muster_server.domain.scheduling import (
     ProjectView,
     QueuedTrial,
     RunningTrial,
@@ -29,13 +28,14 @@ from muster_server.domain.scheduler import (
     SchedulerSnapshot,
     schedule,
 )
-from muster_server.testing.scheduling import at, make_node
+from muster_server.domain.scheduling.resources import NodeView, Request
+from support.scheduling import at, make_node
 
 NUM_SLOTS = 8
 NUM_PROJECTS = 20
 TRIALS_PER_EXPERIMENT = 50
 READ = 1000
-"""Waits read per pass: services.placement.MAX_REASONS_PER_PASS."""
+"""Waits read per pass: services.scheduling.placement.MAX_REASONS_PER_PASS."""
 POLICY = SchedulerPolicy()
 
 
@@ -179,8 +179,8 @@ def measure_load(url: str, num_nodes: int, num_queued: int, *, passes: int, chur
     from muster_server import clock
     from muster_server.db.engine import Database
     from muster_server.db.models import Base, NodeRow, NodeSlotRow, TrialRow
-    from muster_server.services.scheduling import SnapshotLoader
-    from muster_server.testing.data import add_experiment
+    from muster_server.services.scheduling.snapshot import SnapshotLoader
+    from support.data import add_experiment
 
     database = Database(url)
     Base.metadata.create_all(database.engine)

@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 
 import optuna
 
+from muster.document.searching import SamplerName
 from muster_server.domain.search import (
     Action,
     CreateTrial,
@@ -41,7 +42,6 @@ from muster_server.domain.search import (
 )
 from muster_server.domain.search.proposals import Proposer
 from muster_server.domain.search.simulate import simulate
-from muster_server.domain.search.spec import SamplerName
 
 T = TypeVar("T")
 SPACE = {"lr": {"log": [1e-4, 1e-1]}, "width": {"int": [1, 8]}}

@@ -29,7 +29,7 @@ from typing import Any
 import psutil
 
 from muster.client import Client
-from muster.testing.stack import Stack, processes_of, wait_for
+from support.stack import Stack, processes_of, wait_for
 
 AGENT = "agent-local-2"
 LIMIT_S = 3600.0

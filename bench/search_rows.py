@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import insert
 
+from muster.document.experiment import ExperimentConfig
 from muster_server.db.engine import Database
 from muster_server.db.models import TrialRow
 from muster_server.domain.search import (
@@ -21,9 +22,9 @@ from muster_server.domain.search import (
     TrialEnded,
     Validated,
 )
-from muster_server.services import metrics
 from muster_server.services.documents import resolve, search_spec
-from muster_server.testing.data import NOW, add_attempt, add_experiment, metrics_record
+from muster_server.services.metrics import ingest
+from support.data import NOW, add_attempt, add_experiment, metrics_record
 
 LENGTH = 27
 LANES = 64
@@ -79,7 +80,7 @@ def fill_search(
     return id_
 
 
-def _played(config: dict[str, Any], length: int) -> tuple[Searcher, dict[int, dict[str, Any]]]:
+def _played(config: ExperimentConfig, length: int) -> tuple[Searcher, dict[int, dict[str, Any]]]:
     """The searcher at its end, and per trial its point, its values by length, and how it ended."""
     searcher = Searcher(search_spec(config))
     rungs, chance = searcher.spec.rungs or (length,), np.random.default_rng(1)
@@ -159,5 +160,5 @@ def _add_curves(database: Database, experiment_id: int, num: int) -> None:
                     for n in range(1, int(epoch or 0) + 1)
                 ]
                 record = metrics_record({"val/loss": values})
-                metrics.ingest(session, allocation=allocation, seq=1, record=record, at=NOW)
+                ingest.ingest(session, allocation=allocation, seq=1, record=record, at=NOW)
                 trial.state, trial.step, trial.epoch = state, step, epoch

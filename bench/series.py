@@ -18,12 +18,12 @@ from sqlalchemy import text
 from timing import timed
 
 from muster_server import clock
-from muster_server.api.series import _columns, _json
+from muster_server.api.metrics import _columns, _json
 from muster_server.db.engine import Database
 from muster_server.db.models import AllocationRow, Base
 from muster_server.db.queries.metrics import begin_snapshot
-from muster_server.services import metrics, metrics_compaction, metrics_series
-from muster_server.testing.data import add_attempt, add_experiment, add_trial, metrics_record
+from muster_server.services.metrics import compaction, ingest, series
+from support.data import add_attempt, add_experiment, add_trial, metrics_record
 
 NAME = "train/loss"
 
@@ -44,7 +44,7 @@ def fill(database: Database, num_points: int) -> int:
         seq += 1
         pairs = list(zip(range(at + 1, at + size + 1), values[at : at + size], strict=False))
         with database.transaction() as session:
-            metrics.ingest(
+            ingest.ingest(
                 session,
                 allocation=session.get_one(AllocationRow, allocation.id),
                 seq=seq,
@@ -53,7 +53,7 @@ def fill(database: Database, num_points: int) -> int:
             )
         at += size
         if at == num_points:
-            metrics_compaction.compact_trial(database, trial.id, clock.now())
+            compaction.compact_trial(database, trial.id, clock.now())
     return trial.id
 
 
@@ -72,7 +72,7 @@ def main() -> None:
         def request(window: dict[str, int]) -> bytes:
             with database.read() as session:
                 begin_snapshot(session)
-                reply = metrics_series.series(
+                reply = series.series(
                     session, trial_id, names=[NAME], ranks=[0], max_points=1000, **window
                 )
             return bytes(_json({"series": [_columns(s) for s in reply.series]}).body)

@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from muster.testing.stack import Stack, wait_for
+from support.stack import Stack, wait_for
 
 MTU_BYTES = 9000
 """Headers then take 0.7 % of the link, not 4.4 %."""

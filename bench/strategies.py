@@ -47,9 +47,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import muster
-from muster import comm
+from muster.document.train_config import TrainConfig, resolve
+from muster.measure import comm
 from muster.training import allocation, loop
-from muster.training.config import TrainConfig, resolve
 from muster.training.tasks import Task
 
 Step = Callable[[Tensor, Tensor], None]
@@ -308,7 +308,7 @@ def work(name: str, args: argparse.Namespace, folder: Path, rank: int) -> dict[s
     }
     run = muster.init()
     in_turn = loop._batches = InTurn(name, args, group, seed=args.seed)  # type: ignore[assignment]
-    loop._train(run, resolve(run.config, {}, seed=1), torch.device("cpu"), rank, workers)
+    loop.train_in_group(run, resolve(run.config, {}, seed=1), torch.device("cpu"), rank, workers)
     run.close()
     return {"pairs": in_turn.pairs, "null": in_turn.null}
 

@@ -24,8 +24,9 @@ from sqlalchemy.orm import Session
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.models import AllocationRow, Base, ExperimentRow
-from muster_server.services import deletion, metrics, metrics_compaction
-from muster_server.testing.data import (
+from muster_server.services.experiments import deletion
+from muster_server.services.metrics import compaction, ingest
+from support.data import (
     add_attempt,
     add_experiment,
     add_trial,
@@ -46,7 +47,7 @@ def log(database: Database, names: int, points: int) -> tuple[int, int]:
         record = metrics_record({f"layer/{n}/norm": [(step, n / step)] for n in range(names)})
         with database.transaction() as session:
             row = session.get_one(AllocationRow, allocation.id)
-            metrics.ingest(session, allocation=row, seq=step, record=record, at=clock.now())
+            ingest.ingest(session, allocation=row, seq=step, record=record, at=clock.now())
     return trial.id, experiment.id
 
 
@@ -76,7 +77,7 @@ class Watched(Database):
 
 def compact(url: str, trial_id: int) -> None:
     database = Watched(url)
-    assert metrics_compaction.compact_trial(database, trial_id, clock.now()).is_done
+    assert compaction.compact_trial(database, trial_id, clock.now()).is_done
     database.tell()
 
 

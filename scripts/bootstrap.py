@@ -3,9 +3,9 @@
 
     python3 scripts/bootstrap.py [--test] [--quiet]
 
-Every step leaves a stamp with a hash of what it depends on, so a second run does nothing and
-takes a fraction of a second. Needs Python 3.11 and nothing else; says in one sentence what is
-missing.
+The packages are those of `requirements.lock`; uv installs them and checks their hashes. Every step
+leaves a stamp with a hash of what it depends on, so a second run does nothing and takes a fraction
+of a second. Needs Python 3.11 and nothing else; says in one sentence what is missing.
 
 MUSTER_VENV    where the virtual environment goes (default: .venv in the checkout)
 MUSTER_TORCH   cpu (default) | cuda (the build from the Python index) | skip (no built-in trainer)
@@ -25,32 +25,65 @@ import contextlib
 import fcntl
 import hashlib
 import importlib.util
-import json
 import os
 import platform
 import re
 import shutil
 import subprocess
-import threading
 import time
-from collections.abc import Iterable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "requirements.lock"
 DISK_NEEDED_GB = 2.5
 """Measured: 1.8 GB with torch's CPU build and 0.3 GB for the dashboard's packages, and some air."""
-PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-FRONTEND_SKIPPED = {
-    "node_modules",
-    "dist",
-    "test-results",
-    "coverage",
-    ".vite",
-    "playwright-report",
+FRONTEND_OUTPUT = {"node_modules", "dist", "test-results", "coverage", ".vite", "playwright-report"}
+UV_SETTINGS = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "cert": "SSL_CERT_FILE",
+    "proxy": "ALL_PROXY",
+    "trusted-host": "UV_INSECURE_HOST",
 }
-FORMAT = "1"
-"""Change it to make every checkout install again."""
+"""Settings of pip, and the variables that say the same to uv, which does not read pip's."""
+FAILURES = [
+    (r"No space left|ENOSPC|Errno 28", "the disk is full", "free some space and run this again"),
+    (
+        r"CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT|invalid peer certificate",
+        "the certificate of the package index is not trusted",
+        "set PIP_CERT and NODE_EXTRA_CA_CERTS to your CA bundle",
+    ),
+    (
+        r"NewConnectionError|Failed to establish|name resolution|Name or service not known|"
+        r"nodename nor servname|ConnectTimeout|Read timed out|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|"
+        r"ECONNREFUSED|Network is unreachable|ProxyError|MaxRetryError|Connection refused|"
+        r"error sending request|dns error|"  # uv
+        r"from versions: none",  # all that pip says when it may not try again
+        "the package index cannot be reached",
+        "check the network and the proxy or mirror settings "
+        "(HTTPS_PROXY, PIP_INDEX_URL, npm_config_registry)",
+    ),
+    (
+        r"(?i)hash mismatch|do not match the hashes",
+        "a package is not the one that requirements.lock names",
+        "a mirror, a proxy or a broken download has changed it: clear the caches and try again",
+    ),
+    (
+        r"No solution found|In `--require-hashes` mode",
+        "requirements.lock, pyproject.toml and the package index do not agree",
+        "if you changed pyproject.toml, renew the lock: CONTRIBUTING.md has the command",
+    ),
+    (
+        r"Permission denied|EACCES|Errno 13|Failed to initialize cache",
+        "no write permission",
+        "set UV_CACHE_DIR and npm_config_cache to folders you may write to",
+    ),
+]
+"""What pip, uv and npm print, what it means and what to do about it. The first match counts."""
 
 quiet = False
 
@@ -60,20 +93,22 @@ def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def fail(message: str, hint: str = "") -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
-    if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+def fail(message: str, hint: str) -> NoReturn:
+    print(f"error: {message}\nhint: {hint}", file=sys.stderr)
     sys.exit(1)
+
+
+def display(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
 # ---------------------------------------------------------------- stamps
 
 
 def digest(paths: Iterable[Path], *more: str) -> str:
-    """Of the files' names and contents and of `more`; missing files count as empty."""
+    """Hash the files' names and contents and `more`; missing files count as empty."""
     result = hashlib.sha256()
-    for text in (FORMAT, *more):
+    for text in more:
         result.update(text.encode() + b"\0")
     for path in paths:
         result.update(str(path).encode() + b"\0")
@@ -100,76 +135,54 @@ class Stamps:
 # ---------------------------------------------------------------- running long commands
 
 
-def run_step(
-    what: str, command: list[str], log: Path, *, cwd: Path = ROOT, env: dict[str, str] | None = None
-) -> str | None:
-    """Run a command with its output in `log` and a line of progress now and then.
+class Runner:
+    """Runs commands with their output in a log, and a line of progress every ten seconds."""
 
-    Returns None when it succeeded, its output otherwise.
-    """
-    started = time.monotonic()
-    say(f"  {what} …")
-    with log.open("a") as file:
-        file.write(f"\n$ {' '.join(command)}\n")
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        assert process.stdout is not None
-        output: list[str] = []
-        done = threading.Event()
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.env = dict(os.environ)
 
-        def tick() -> None:
-            while not done.wait(10):
-                last = output[-1].strip()[:80] if output else ""
-                say(f"    {time.monotonic() - started:4.0f} s  {last}")
-
-        threading.Thread(target=tick, daemon=True).start()
-        for line in process.stdout:
-            file.write(line)
-            # pip names every package that a local file index lacks; that is no news.
-            if "is ignored: it is neither a file nor a directory" not in line:
-                output.append(line)
-        done.set()
-        code = process.wait()
-    if code == 0:
-        say(f"  {what}: done in {time.monotonic() - started:.0f} s")
-        return None
-    return "".join(output[-200:]) or f"exit code {code}"
+    def run(self, what: str, *attempts: list[str], cwd: Path = ROOT) -> None:
+        """Run the commands until one succeeds, or fail with a sentence about the last one."""
+        output = ""
+        for command in attempts:
+            say(f"  {what} …")
+            started = time.monotonic()
+            with self.log.open("a") as file:
+                print(f"\n$ {' '.join(command)}", file=file, flush=True)
+                begin = file.tell()
+                try:
+                    process = subprocess.Popen(
+                        command,
+                        cwd=cwd,
+                        env=self.env,
+                        stdin=subprocess.DEVNULL,
+                        stdout=file,
+                        stderr=subprocess.STDOUT,
+                    )
+                except OSError as error:
+                    folder = self.log.parent
+                    fail(f"{what} failed: {error}.", f"remove {folder} and run this again")
+                while process.returncode is None:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(10)
+                        break
+                    last = self.log.read_text(errors="replace").splitlines()[-1]
+                    say(f"    {time.monotonic() - started:4.0f} s  {last.strip()[:80]}")
+            if process.returncode == 0:
+                say(f"  {what}: done in {time.monotonic() - started:.0f} s")
+                return
+            output = self.log.read_bytes()[begin:].decode(errors="replace")
+        explain_and_fail(what, output, self.log)
 
 
 def explain_and_fail(what: str, output: str, log: Path) -> NoReturn:
-    """Say in one sentence why installing failed, with the tail of the output for the rest."""
-    tail = "\n".join("    " + line for line in output.strip().splitlines()[-15:])
-    print(tail, file=sys.stderr)
-    if re.search(r"No space left|ENOSPC|Errno 28", output):
-        fail(f"{what} failed: the disk is full.", f"free some space and run this again; log: {log}")
-    if re.search(
-        r"NewConnectionError|Failed to establish|name resolution|Name or service not known|"
-        r"nodename nor servname|ConnectTimeout|Read timed out|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|"
-        r"ECONNREFUSED|Network is unreachable|ProxyError|MaxRetryError|Connection refused|"
-        r"from versions: none",  # all that pip says when it may not try again
-        output,
-    ):
-        fail(
-            f"{what} failed: the package index cannot be reached.",
-            "check the network and the proxy or mirror settings "
-            f"(HTTPS_PROXY, PIP_INDEX_URL, npm_config_registry); log: {log}",
-        )
-    if re.search(r"CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT", output):
-        fail(
-            f"{what} failed: the certificate of the package index is not trusted.",
-            f"set PIP_CERT and NODE_EXTRA_CA_CERTS to your CA bundle; log: {log}",
-        )
-    if re.search(r"Permission denied|EACCES|Errno 13", output):
-        fail(f"{what} failed: no write permission.", f"log: {log}")
-    fail(f"{what} failed.", f"log: {log}")
+    """Say in one sentence why a step failed, after the last lines of its output."""
+    print("\n".join("    " + x for x in output.strip().splitlines()[-15:]), file=sys.stderr)
+    for pattern, reason, hint in FAILURES:
+        if re.search(pattern, output):
+            fail(f"{what} failed: {reason}.", f"{hint}; log: {log}")
+    fail(f"{what} failed.", f"the log has more: {log}")
 
 
 # ---------------------------------------------------------------- the steps
@@ -216,126 +229,103 @@ def locked(venv: Path) -> Iterator[None]:
         yield
 
 
-def make_environment(venv: Path, log: Path) -> Path:
+def make_environment(venv: Path, runner: Runner) -> Path:
     """The environment's python; created, or kept when it still runs."""
     python = venv / "bin" / "python"
-    works = (
-        python.exists()
-        and subprocess.run(
-            [python, "-c", "import pip"], capture_output=True, check=False
-        ).returncode
-        == 0
-    )
-    if not works:
-        output = run_step(
-            f"creating {display(venv)}", [sys.executable, "-m", "venv", str(venv)], log
-        )
-        if output is not None:
-            explain_and_fail("creating the virtual environment", output, log)
+    probe = [str(python), "-c", "import pip"]
+    if not python.exists() or subprocess.run(probe, capture_output=True, check=False).returncode:
+        runner.run(f"creating {display(venv)}", [sys.executable, "-m", "venv", str(venv)])
     return python
 
 
-def pip(python: Path, *arguments: str) -> list[str]:
-    return [str(python), "-m", "pip", *arguments, "--disable-pip-version-check", "--no-input"]
+def uv_settings(python: Path) -> dict[str, str]:
+    """The index, mirror, proxy and certificate that pip is told to use, as variables of uv."""
+    listed = subprocess.run(
+        [python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    ).stdout
+    settings: dict[str, str] = {}
+    for section in ("global", "install", ":env:"):  # each overrides those before it
+        for name, value in re.findall(rf"^{section}\.([a-z-]+)='(.*)'$", listed, re.MULTILINE):
+            parts = value.replace("\\n", " ").split()  # pip prints lists as Python would
+            settings[name] = ("," if name == "find-links" else " ").join(parts)
+    # As pip does; with all hashes known it does not matter which index has a package first.
+    result = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
+    return result | {UV_SETTINGS[name]: settings[name] for name in UV_SETTINGS if name in settings}
 
 
-def install_packages(python: Path, log: Path, *, torch: str, test: bool) -> None:
-    # `pip install --group` came with 25.1.
-    version = subprocess.run(
-        [python, "-c", "import pip; print(pip.__version__)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split(".")
-    if (int(version[0]), int(version[1])) < (25, 1):
-        output = run_step("updating pip", pip(python, "install", "-q", "pip>=25.1"), log)
-        if output is not None:
-            explain_and_fail("updating pip", output, log)
+def install_packages(python: Path, runner: Runner, *, torch: str, test: bool) -> None:
+    """Install what pyproject.toml asks for, in the versions and with the hashes of the lock."""
+    folder = python.parent.parent
+    runner.env = uv_settings(python) | os.environ
+    if os.environ.get("PYTHONDONTWRITEBYTECODE"):  # else Python compiles what it imports
+        runner.env["UV_COMPILE_BYTECODE"] = "1"
+
+    def uv(command: str, *arguments: str) -> list[str]:
+        return [str(folder / "bin/uv"), "pip", command, "--python", str(python), *arguments]
+
+    (entry,) = re.findall(r"^uv==.*\n(?:    .*\n)+", LOCK.read_text(), re.MULTILINE)
+    (folder / "uv.txt").write_text(entry)
+    pip = [str(python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    runner.run("installing uv", [*pip, "--require-hashes", "-r", str(folder / "uv.txt")])
+
+    for information in folder.glob("lib*/python*/site-packages/*.dist-info"):
+        if not (information / "INSTALLER").exists():  # written last: this one was interrupted
+            shutil.rmtree(information, ignore_errors=True)
+    parts = ["--extra=local", "--group=build"]
+    parts += ["--extra=train", "--group=torch"] if torch != "skip" else []
+    parts += ["--group=test"] if test else []
+    (folder / "excluded.txt").write_text("torch\n")
+    files = [f"--excludes={folder / 'excluded.txt'}", f"--output-file={folder / 'pins.txt'}"]
+    resolve = uv("compile", "-q", "pyproject.toml", *parts, *files, "-c", str(LOCK))
+    runner.run("choosing the packages", resolve)
+    locked = ["--require-hashes", "-c", str(LOCK), "-r", str(folder / "pins.txt")]
+    runner.run("installing the packages", uv("install", *locked))
+    checkout = ["--no-deps", "--no-build-isolation", "-e", "."]
+    runner.run("installing the checkout", uv("install", *checkout))
     if torch != "skip":
-        install_torch(python, log, torch)
-    extras = "local" if torch == "skip" else "local,train"
-    groups = ["--group", "build", *(["--group", "test"] if test else [])]
-    output = run_step(
-        "installing the packages",
-        pip(python, "install", "-c", "constraints.txt", "-e", f".[{extras}]", *groups),
-        log,
-    )
-    if output is not None:
-        explain_and_fail("installing the packages", output, log)
+        install_torch(python, runner, uv, torch)
 
 
-def install_torch(python: Path, log: Path, torch: str) -> None:
+def install_torch(python: Path, runner: Runner, uv: Callable[..., list[str]], torch: str) -> None:
     """The CPU build unless asked otherwise: the default Linux build brings gigabytes of CUDA."""
-    probe = "import importlib.metadata as m; print(m.version('torch'))"
-    found = subprocess.run([python, "-c", probe], capture_output=True, text=True, check=False)
-    if found.returncode == 0:
+    probe = [str(python), "-c", "import importlib.metadata as m; m.version('torch')"]
+    if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
         return
-    line = (ROOT / "constraints.txt").read_text()
-    match = re.search(r"^torch==(\S+)$", line, re.MULTILINE)
-    assert match, "constraints.txt pins torch"
-    version = match.group(1)
-    install = pip(python, "install")
-    if torch == "cuda" or sys.platform == "darwin":
-        attempts = [[*install, f"torch=={version}"]]
-    else:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    (pin,) = (line for line in groups["torch"] if line.startswith("torch=="))
+    attempts = [uv("install", "-c", str(LOCK), pin)]
+    if torch == "cpu" and sys.platform != "darwin":
         # A mirror or a local wheel folder may have it; only then PyTorch's own index.
-        attempts = [
-            [*install, f"torch=={version}+cpu"],
-            [*install, f"torch=={version}+cpu", "--extra-index-url", PYTORCH_CPU_INDEX],
+        attempts[:0] = [
+            uv("install", "--no-deps", f"{pin}+cpu"),
+            uv("install", "--no-deps", "--torch-backend=cpu", pin),
         ]
-        if platform.machine() not in ("x86_64", "aarch64"):
-            attempts.append([*install, f"torch=={version}"])
-    output = None
-    for attempt in attempts:
-        output = run_step(f"installing PyTorch {version} ({torch})", attempt, log)
-        if output is None:
-            return
-        say("  not found there")
-    assert output is not None
-    explain_and_fail(f"installing PyTorch {version}", output, log)
+        if platform.machine() in ("x86_64", "aarch64"):
+            attempts.pop()
+    runner.run(f"installing PyTorch {pin.removeprefix('torch==')} ({torch})", *attempts)
 
 
-def build_dashboard(venv: Path, stamps: Stamps, log: Path) -> None:
+def build_dashboard(venv: Path, stamps: Stamps, runner: Runner) -> None:
     frontend = ROOT / "frontend"
-    if not (frontend / "package-lock.json").exists():
-        return
     lock = digest([frontend / "package.json", frontend / "package-lock.json"])
     sources = digest(sorted(frontend_files(frontend)))
     static = ROOT / "server" / "muster_server" / "static" / "index.html"
-    env = {**os.environ, "PATH": f"{venv / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"}
+    runner.env["PATH"] = f"{venv / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
     npm = str(venv / "bin" / "npm")
     # The stamps belong to this checkout's folders, not to the environment, which may be shared.
     if not (stamps.is_current("npm", lock) and (frontend / "node_modules").is_dir()):
-        output = run_step(
-            "installing the dashboard's packages",
-            [npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"],
-            log,
-            cwd=frontend,
-            env=env,
-        )
-        if output is not None:
-            explain_and_fail("installing the dashboard's packages", output, log)
+        install = [npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"]
+        runner.run("installing the dashboard's packages", install, cwd=frontend)
         stamps.write("npm", lock)
     if not (stamps.is_current("dashboard", sources) and static.exists()):
-        output = run_step(
-            "building the dashboard", [npm, "run", "build"], log, cwd=frontend, env=env
-        )
-        if output is not None:
-            explain_and_fail("building the dashboard", output, log)
+        runner.run("building the dashboard", [npm, "run", "build"], cwd=frontend)
         stamps.write("dashboard", sources)
 
 
-def frontend_files(folder: Path) -> Iterator[Path]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            if entry.name not in FRONTEND_SKIPPED:
-                yield from frontend_files(entry)
-        elif not entry.name.endswith(".tsbuildinfo"):
-            yield entry
-
-
-def display(path: Path) -> str:
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+def frontend_files(frontend: Path) -> Iterator[Path]:
+    for folder, subfolders, names in os.walk(frontend):
+        subfolders[:] = {*subfolders} - FRONTEND_OUTPUT
+        yield from (Path(folder, name) for name in names if not name.endswith(".tsbuildinfo"))
 
 
 def main() -> None:
@@ -357,23 +347,20 @@ def main() -> None:
 
     started = time.monotonic()
     stamps = Stamps(venv / ".bootstrap" / hashlib.sha256(str(ROOT).encode()).hexdigest()[:12])
-    log = venv / "bootstrap.log"
-    wanted = digest([ROOT / "pyproject.toml", ROOT / "constraints.txt"], torch, str(ROOT))
+    runner = Runner(venv / "bootstrap.log")
+    wanted = digest([ROOT / "pyproject.toml", LOCK], torch, str(ROOT))
     # An environment made for the tests also serves to run.
     steps = ["packages-test"] if arguments.test else ["packages", "packages-test"]
     if not any(stamps.is_current(step, wanted) for step in steps):
         check_place(venv)
-        say(f"Setting up {display(venv)} (once; the log is {display(log)})")
+        say(f"Setting up {display(venv)} (once; the log is {display(runner.log)})")
         with locked(venv):
-            python = make_environment(venv, log)
-            install_packages(python, log, torch=torch, test=arguments.test)
+            python = make_environment(venv, runner)
+            install_packages(python, runner, torch=torch, test=arguments.test)
             stamps.write(steps[0], wanted)
-            (venv / ".bootstrap" / "python.json").write_text(
-                json.dumps({"base": sys.executable, "version": platform.python_version()})
-            )
     if not arguments.no_dashboard:
         with locked(venv):
-            build_dashboard(venv, stamps, log)
+            build_dashboard(venv, stamps, runner)
     if time.monotonic() - started > 2:
         say(f"Ready after {time.monotonic() - started:.0f} s.")
 

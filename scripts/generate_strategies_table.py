@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from muster.testing.strategies import CASES, Case
-from muster.training.config import TrainConfig
+from muster.document.train_config import TrainConfig
+from support.strategies import CASES, Case
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "concepts"
 TARGET = FOLDER / "strategies.md"

@@ -1,7 +1,8 @@
 """Run the checks in order of cost and say at the end what passed. Called by scripts/test.
 
 scripts/test               everything
-scripts/test --fast        what takes about a minute: style, types, imports, unit tests
+scripts/test --fast        what takes less than a minute: style, types, imports, and unit
+                           tests without those of PostgreSQL
 scripts/test unit api      only these areas
 scripts/test e2e -- -x -k logs     everything after -- goes to pytest
 """
@@ -17,10 +18,11 @@ import tempfile
 import threading
 import time
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -40,6 +42,7 @@ PYTEST_AREAS = [
     "e2e",
 ]
 FAST = ["style", "types", "imports", "unit"]
+FAST_TESTS = ["-m", "not postgres"]
 BROWSER_AREAS = {"e2e"}
 RERUN_AREAS = {"loops", "agent", "sdk", "integration", "training", "chaos", "e2e"}
 """Their tests watch processes and clocks that the machine may hold up at any moment."""
@@ -65,6 +68,7 @@ BESIDE = {
     "frontend": ["types"],  # what it builds is served by the tests' stacks, so before them
     "simulation": ["agent", "sdk", "integration", "training", "chaos", "e2e"],
 }
+FAST_BESIDE = {"types": ["unit"]}
 """What runs while others do, on what they leave of the processors, and is told after the last."""
 NICENESS = 19
 NUM_WORKERS = min(4, os.cpu_count() or 1)
@@ -78,55 +82,44 @@ class Outcome:
     ok: bool
     seconds: float
     busy_s: float
-    """Of the processors, by what it ran and waited for; of two that are used all the time, twice
-    `seconds`."""
+    """Processor seconds of what it ran and waited for: at most twice `seconds` on two processors."""
+    tests: Tests
 
 
-@dataclass
 class Tests:
-    """Sums over every pytest run."""
+    """How the tests of an area, or of all, ended."""
 
-    passed: int = 0
-    failed: int = 0
-    errors: int = 0
-    skipped: int = 0
-    unsteady: list[str] = field(default_factory=list)
-    """Those that passed only when they were run again."""
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.unsteady: list[str] = []
+        """Those that passed only when they were run again."""
 
-    def add(self, report: Path) -> None:
-        for suite in ET.parse(report).getroot().iter("testsuite"):
-            count = {
-                key: int(suite.get(key, "0")) for key in ("tests", "failures", "errors", "skipped")
-            }
-            self.failed += count["failures"]
-            self.errors += count["errors"]
-            self.skipped += count["skipped"]
-            self.passed += count["tests"] - count["failures"] - count["errors"] - count["skipped"]
+    def add(self, report: Path) -> list[str]:
+        """Count the tests in pytest's report; return those that failed or had an error."""
+        failed = []
+        for case in ET.parse(report).getroot().iter("testcase"):
+            kinds = {"failure": "failed", "error": "errors", "skipped": "skipped"}
+            kind = next((kinds[child.tag] for child in case if child.tag in kinds), "passed")
+            self.counts[kind] += 1
+            if kind in ("failed", "errors"):
+                failed.append(f"{case.get('classname')}::{case.get('name')}")
+        return failed
 
     def include(self, other: Tests) -> None:
-        self.passed += other.passed
-        self.failed += other.failed
-        self.errors += other.errors
-        self.skipped += other.skipped
+        self.counts += other.counts
         self.unsteady += other.unsteady
 
     def __str__(self) -> str:
-        parts = [
-            f"{number} {word}"
-            for number, word in [
-                (self.failed, "failed"),
-                (self.errors, "errors"),
-                (self.passed, "passed"),
-                (self.skipped, "skipped"),
-            ]
-            if number
-        ]
+        kinds = ("failed", "errors", "passed", "skipped")
+        parts = [f"{self.counts[kind]} {kind}" for kind in kinds if self.counts[kind]]
         return ", ".join(parts) or "no tests ran"
 
 
 def environment() -> dict[str, str]:
     path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, "PATH": path, "VIRTUAL_ENV": str(BIN.parent)}
+    # The same modules are loaded by thousands of processes, and test files by each worker.
+    given = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**given, "PATH": path, "VIRTUAL_ENV": str(BIN.parent)}
 
 
 class Spent(threading.local):
@@ -155,41 +148,34 @@ def call(*command: str, cwd: Path = ROOT, output: IO[bytes] | None = None) -> bo
     return process.returncode == 0
 
 
-def style() -> bool:
-    formatted = call("ruff", "format", "--check", "--quiet", ".")
+def style(output: IO[bytes] | None) -> bool:
+    formatted = call("ruff", "format", "--check", "--quiet", ".", output=output)
     if not formatted:
         print("hint: ruff format .", flush=True)
-    return call("ruff", "check", "--quiet", ".") and formatted
+    return call("ruff", "check", "--quiet", ".", output=output) and formatted
 
 
-def types() -> bool:
-    return call("mypy")
+def types(output: IO[bytes] | None) -> bool:
+    return call("mypy", output=output)
 
 
-def imports() -> bool:
-    return call("lint-imports")
+def imports(output: IO[bytes] | None) -> bool:
+    return call("lint-imports", output=output)
 
 
-def frontend(output: IO[bytes] | None = None) -> bool:
+def frontend(output: IO[bytes] | None) -> bool:
     folder = ROOT / "frontend"
     if not (folder / "package-lock.json").exists():
         print("there is no dashboard yet")
         return True
     # Types made from an older server's description would compile against routes that are gone.
-    fresh = call(
-        "env",
-        f"PYTHON={sys.executable}",
-        str(BIN / "node"),
-        "scripts/api.mjs",
-        "--check",
-        cwd=folder,
-        output=output,
-    )
+    described = ["env", f"PYTHON={sys.executable}", str(BIN / "node"), "scripts/api.mjs", "--check"]
+    fresh = call(*described, cwd=folder, output=output)
     checked = call(str(BIN / "npm"), "run", "check", "--silent", cwd=folder, output=output)
     return checked and fresh
 
 
-CHECKS: dict[str, Callable[..., bool]] = {
+CHECKS: dict[str, Callable[[IO[bytes] | None], bool]] = {
     "style": style,
     "types": types,
     "imports": imports,
@@ -212,20 +198,12 @@ def find_browser() -> str | None:
 
 def provide_browser() -> bool:
     """Browser tests are never skipped: install Chromium where we may, else say what to do."""
-    if find_browser() is None and not os.environ.get("CHROME"):
-        apt = shutil.which("apt-get")
-        if apt and os.geteuid() == 0:
-            print(
-                "installing Chromium for the browser tests (apt-get install chromium)", flush=True
-            )
-            quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-            for arguments in (["update", "-q"], ["install", "-q", "-y", "chromium"]):
-                subprocess.run(
-                    [apt, *arguments],
-                    env=quiet,
-                    check=False,
-                    stdout=subprocess.DEVNULL,
-                )
+    apt = shutil.which("apt-get")
+    if find_browser() is None and not os.environ.get("CHROME") and apt and os.geteuid() == 0:
+        print("installing Chromium for the browser tests (apt-get install chromium)", flush=True)
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for arguments in (["update", "-q"], ["install", "-q", "-y", "chromium"]):
+            subprocess.run([apt, *arguments], env=quiet, check=False, stdout=subprocess.DEVNULL)
     browser = find_browser()
     if browser is None:
         print(
@@ -252,31 +230,19 @@ def pytest(area: str, more: list[str], tests: Tests, output: IO[bytes] | None = 
         # What failed last is remembered for each area: another may run at the same time.
         remembered = f"--override-ini=cache_dir={ROOT}/.pytest_cache/{area}"
         command = ("pytest", "-q", f"--junit-xml={report}", remembered, f"tests/{area}", *more)
-        if output is None:
-            ok = call(*command, *parallel)
-        else:  # with little of the processors a test may take its time
-            ok = call(*command, *parallel, "--timeout=1800", output=output)
+        # With little of the processors a test may take its time.
+        patience = [] if output is None else ["--timeout=1800"]
+        ok = call(*command, *parallel, *patience, output=output)
         if not report.exists():
             return ok
-        before = tests.failed, tests.errors
-        tests.add(report)
-        failed = failures(report)
+        failed = tests.add(report)
         if area in RERUN_AREAS and 0 < len(failed) <= MAX_UNSTEADY:
             print(f"\nrun again, alone: {', '.join(failed)}", flush=True)
             ok = call(*command, "--last-failed")
-            tests.failed, tests.errors = before
-            tests.add(report)
-            tests.unsteady += [test for test in failed if test not in failures(report)]
+            tests.counts["failed"] = tests.counts["errors"] = 0
+            again = tests.add(report)
+            tests.unsteady += [test for test in failed if test not in again]
     return ok
-
-
-def failures(report: Path) -> list[str]:
-    """The tests that failed, or could not be set up or ended."""
-    return [
-        f"{case.get('classname')}::{case.get('name')}"
-        for case in ET.parse(report).getroot().iter("testcase")
-        if case.find("failure") is not None or case.find("error") is not None
-    ]
 
 
 def main() -> int:
@@ -294,52 +260,49 @@ def main() -> int:
     unknown = [a for a in options.areas if a not in known]
     if unknown:
         parser.error(f"no area {unknown[0]!r}; there are: {', '.join(known)}")
-    chosen = options.areas or (FAST if options.fast else known)
+    fast = options.fast and not options.areas
+    chosen = options.areas or (FAST if fast else known)
+    more = [*FAST_TESTS, *more] if fast else more
+    beside = FAST_BESIDE if fast else BESIDE
 
-    started = time.monotonic()
-    tests = Tests()
-    outcomes: list[Outcome] = []
-
-    def check(name: str, output: IO[bytes] | None = None) -> tuple[Outcome, Tests]:
-        counted = Tests()
+    def check(name: str, output: IO[bytes] | None = None) -> Outcome:
+        tests = Tests()
         before, busy_before = time.monotonic(), spent.seconds
         if name in BROWSER_AREAS and not provide_browser():
             ok = False
         elif name in PYTEST_AREAS:
-            ok = pytest(name, more, counted, output)
+            ok = pytest(name, more, tests, output)
         else:
-            ok = CHECKS[name](output) if output else CHECKS[name]()
+            ok = CHECKS[name](output)
         took, busy = time.monotonic() - before, spent.seconds - busy_before
-        return Outcome(name, ok, took, busy), counted
+        return Outcome(name, ok, took, busy, tests)
 
-    def keep(outcome: Outcome, counted: Tests) -> None:
-        outcomes.append(outcome)
-        tests.include(counted)
-
-    hosts = {guest: [name for name in chosen if name in BESIDE[guest]] for guest in BESIDE}
-    aside = [guest for guest in chosen if hosts.get(guest)]
+    started = time.monotonic()
+    outcomes: list[Outcome] = []
+    hosts = {guest: {*beside[guest]} & {*chosen} for guest in beside if guest in chosen}
+    left = [name for name in known if name in chosen and not hosts.get(name)]
+    guests: dict[str, tuple[IO[bytes], Future[Outcome]]] = {}
     with ExitStack() as stack, ThreadPoolExecutor() as pool:
-        guests: dict[str, tuple[IO[bytes], Future[tuple[Outcome, Tests]]]] = {}
-        left = [name for name in known if name in chosen and name not in aside]
         while left:
             name = left.pop(0)
-            for guest in aside:
-                if guest not in guests and name in hosts[guest]:
+            for guest in hosts:
+                if name in hosts[guest] and guest not in guests:
                     output = stack.enter_context(tempfile.TemporaryFile())
                     guests[guest] = output, pool.submit(check, guest, output)
             print(f"\n── {name}", flush=True)
-            keep(*check(name))
-            for guest in [g for g in guests if not {*hosts[g]} & {*left}]:
-                told, ahead = guests.pop(guest)
-                aside.remove(guest)
+            outcomes.append(check(name))
+            for guest in [guest for guest in guests if not hosts[guest] & {*left}]:
+                told, result = guests.pop(guest)
+                del hosts[guest]
                 print(f"\n── {guest}", flush=True)
-                result = ahead.result()
+                outcomes.append(result.result())
                 told.seek(0)
                 print(told.read().decode(errors="replace"), flush=True)
-                keep(*result)
 
+    tests = Tests()
     print("\n── summary")
     for outcome in outcomes:
+        tests.include(outcome.tests)
         print(
             f"{'ok    ' if outcome.ok else 'FAILED'}  {outcome.name:<12} {outcome.seconds:6.1f} s"
             f"  {outcome.busy_s:6.1f} s of the processors"

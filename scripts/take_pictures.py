@@ -28,7 +28,7 @@ from playwright.sync_api import (
 )
 
 from muster.client import Client
-from muster.testing.stack import Stack, wait_for
+from support.stack import Stack, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "images"

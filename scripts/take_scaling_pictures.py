@@ -18,7 +18,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
-from muster.testing.stack import wait_for
+from support.stack import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))

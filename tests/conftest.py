@@ -9,18 +9,35 @@ import itertools
 import os
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import URL, Engine, create_engine, make_url, text
 
 if TYPE_CHECKING:
     from muster_server.db.engine import Database
 
 _database_numbers = itertools.count(1)
+
+MEMORY_DISK = Path("/dev/shm")
+MEMORY_DISK_MIN_BYTES = 4 * 2**30
+
+
+def pytest_configure() -> None:
+    """Keep temporary files in memory where there is room for them and programs may be started
+    from there: databases wait for the disk at every commit, which proves nothing in a test. TMPDIR
+    says otherwise."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY_DISK, os.W_OK):
+        return
+    facts = os.statvfs(MEMORY_DISK)
+    has_room = facts.f_bavail * facts.f_frsize >= MEMORY_DISK_MIN_BYTES
+    if has_room and not facts.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = str(MEMORY_DISK)
+        tempfile.tempdir = None  # it may have been looked up
 
 
 def _log_plainly() -> None:
@@ -54,7 +71,32 @@ def _plain_log_again() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _compiled_once() -> Iterator[None]:
+    """Engines of the same kind share what SQLAlchemy derives from statements. A control plane has
+    one engine for its whole life; here every test has several, and each of them would compile all
+    statements anew, which takes a quarter of the time of most tests."""
+    import muster_server.db.engine
+
+    first: dict[str, Engine] = {}
+
+    def create(url: URL, **options: Any) -> Engine:
+        engine = create_engine(url, query_cache_size=10_000, **options)
+        known = first.get(url.drivername)
+        # A dialect asks its server for what it can do when its engine connects first.
+        if known is None or known.dialect.server_version_info is None:
+            first[url.drivername] = engine
+        else:
+            engine.dialect = known.dialect
+            engine._compiled_cache = known._compiled_cache
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(muster_server.db.engine, "create_engine", create)
+        yield
+
+
+@pytest.fixture(scope="session")
+def _sqlite_template(tmp_path_factory: pytest.TempPathFactory, _compiled_once: None) -> Path:
     """A migrated SQLite file; copying it takes a tenth of migrating again."""
     from muster_server.db.engine import Database
     from muster_server.db.migrations import upgrade
@@ -85,7 +127,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """URL of a PostgreSQL server: MUSTER_TEST_PG_URL, or one started from the machine's binaries."""
-    from muster_server.testing.postgres import find_binaries, private_postgres
+    from support.postgres import find_binaries, private_postgres
 
     given = os.environ.get("MUSTER_TEST_PG_URL")
     if given:
@@ -116,7 +158,7 @@ def _with_database(url: str, name: str) -> str:
 
 @pytest.fixture(scope="session")
 def _postgres_template(
-    postgres_server: str, _postgres_admin: Callable[[str], None]
+    postgres_server: str, _postgres_admin: Callable[[str], None], _compiled_once: None
 ) -> Iterator[str]:
     from muster_server.db.engine import Database
     from muster_server.db.migrations import upgrade
@@ -136,7 +178,7 @@ def _reused_postgres(
 ) -> Iterator[Callable[[], str]]:
     """A function that gives the URL of a migrated database with nothing in it: always the same one,
     put back to its first state, unless a test has changed its tables."""
-    from muster_server.testing.postgres import ReusedDatabase
+    from support.postgres import ReusedDatabase
 
     with ExitStack() as made:
         current: list[tuple[str, ReusedDatabase]] = []
@@ -257,7 +299,7 @@ def app(settings):
 @pytest.fixture
 def portal(app):
     """Runs the application; `portal.call(function)` runs something in its event loop."""
-    from muster_server.testing.client import running
+    from support.client import running
 
     with running(app) as portal:
         yield portal
@@ -266,7 +308,7 @@ def portal(app):
 @pytest.fixture
 def connect(app, portal):
     """`connect(token=…, address=…)` makes one more client of the running application."""
-    from muster_server.testing.client import make_client
+    from support.client import make_client
 
     clients = []
 

@@ -1,4 +1,4 @@
-"""What the agent knows of, and does to, one allocation on this node."""
+"""One allocation on this node, as the agent sees it and what the agent does to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 import structlog
 
-from muster import lifeline, wire
+from muster import wire
+from muster.launch import lifeline
 from muster_agent.folder import (
     AllocationFolder,
     ShimOptions,
@@ -55,7 +56,8 @@ class Allocation:
         *,
         inherited: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """inherited: what of our environment its shim and its workers see."""
+        """Create the agent's view of an allocation; `inherited` is the part of the agent's
+        environment that its shim and its workers see."""
         self.folder = folder
         self.spec = spec
         self._inherited = inherited
@@ -64,10 +66,12 @@ class Allocation:
         self.log_offsets: dict[tuple[int, str], int] = {}
         self.is_busy = False
         self.is_being_deleted = False
-        """Its folder goes away under whoever still looks into it."""
+        """Set while its folder is being deleted, possibly under a task that still reads it."""
         self.is_superseded = False
         self.is_delivered = False
         """The server holds every record and log byte, the last record included."""
+        self.is_end_told = False
+        """The server was sent the last record, maybe before the shim has shown the state."""
         self.uploads: asyncio.Task[None] | None = None
         self._shim: subprocess.Popen[bytes] | None = None
         self._started_at = time.monotonic()
@@ -115,7 +119,7 @@ class Allocation:
         )
 
     def accept(self, ack: wire.AckState) -> None:
-        """Continue from what the server says it holds."""
+        """Continue from the position that the server has acknowledged."""
         self.acked_seq = ack.acked_seq
         self.log_offsets = {(item.local_rank, item.stream): item.offset for item in ack.logs}
         self.is_delivered = False
@@ -126,21 +130,21 @@ class Allocation:
         if state is not None:
             if state.boot_id != boot_id():
                 return "rebooted"
-            # A zombie of ours is dead; identify() sees that too.
+            # A zombie of ours counts as dead; identify() knows that too.
             return "alive" if shim_identity(state) is not None else "dead"
         if is_our_child:
             is_late = time.monotonic() - self._started_at > _SHIM_START_TIMEOUT_S
             return "dead" if is_late else "starting"
         if self._shim is None and self.folder.has_options() and self.folder.is_locked():
-            return "starting"  # started by the agent before us, moments before that one died
+            return "starting"  # Started by the previous agent, moments before that agent died.
         return "dead"
 
     # ------------------------------------------------------------ the shim
 
     def start_shim(self, options: ShimOptions) -> None:
-        """Start the process that does everything else. It does not end with us."""
+        """Start the shim, which does everything else and outlives the agent."""
         self.folder.write_options(options)
-        # Hardly more than its workers see: where both are one user's, they can read it.
+        # The shim sees hardly more than its workers do: if both run as one user, they can read it.
         environment = {
             **self._inherited,
             SHIM_VARIABLE: self.allocation_id,
@@ -151,7 +155,7 @@ class Allocation:
         fd = lifeline.lifeline_fd()
         with self.folder.shim_log.open("ab") as words:
             self._shim = subprocess.Popen(
-                # -P: the folder it runs in must not shadow modules.
+                # -P: the working folder must not shadow modules.
                 [sys.executable, "-P", "-m", "muster_agent.shim", "--dir", str(self.folder.path)],
                 stdin=subprocess.DEVNULL,
                 stdout=words,
@@ -164,7 +168,8 @@ class Allocation:
         self._started_at = time.monotonic()
 
     async def command(self, command: str, **fields: Any) -> bool:
-        """Tell the shim; False when it did not answer (it is told again later)."""
+        """Send a command to the shim; return False if it did not answer (the command is repeated
+        later)."""
         state = self._read_state()
         if state is None:
             return False
@@ -181,7 +186,7 @@ class Allocation:
         return True
 
     async def end_everything(self, *, timeout_s: float) -> int:
-        """Kill whatever of it lives, shim included. Returns the number of survivors."""
+        """Kill whatever is left of it, shim included. Return the number of survivors."""
         state = self._read_state()
         if state is not None and self.liveness() == "alive":
             await self.command("kill", reason="the server does not want it any more")
@@ -194,10 +199,11 @@ class Allocation:
         return await asyncio.to_thread(self._sweep, state, timeout_s)
 
     def end_by_ourselves(self, record: wire.StateRecord) -> None:
-        """Write the last record in place of a shim that cannot. Blocks while it is alive."""
+        """Write the last record in place of a shim that cannot. Does nothing while the shim is
+        alive."""
         lock = self.folder.lock()
         if lock is None:
-            return  # it lives after all
+            return  # It is alive after all.
         try:
             previous = last_state(self.folder.records)
             if previous is None or previous.observed not in TERMINAL:
@@ -213,7 +219,7 @@ class Allocation:
     async def declare_lost(
         self, cause: Literal["shim_lost", "node_rebooted"], reason: str, *, timeout_s: float
     ) -> None:
-        """Sweep up after a dead shim, then write its exit record."""
+        """Clean up after a dead shim, then write its exit record."""
         survivors = 0
         if cause == "shim_lost":
             survivors = await self.end_everything(timeout_s=timeout_s)
@@ -267,7 +273,7 @@ class Allocation:
 
 
 def recover(home: Path, *, inherited: Mapping[str, str]) -> list[Allocation]:
-    """The allocations an earlier agent left in `home`. Half-made folders are deleted."""
+    """Return the allocations that an earlier agent left in `home`. Half-made folders are deleted."""
     found = []
     parent = home / "allocations"
     parent.mkdir(parents=True, exist_ok=True)
@@ -279,7 +285,7 @@ def recover(home: Path, *, inherited: Mapping[str, str]) -> list[Allocation]:
             _delete_rest(path)
             continue
         if not folder.has_options() and last_state(folder.records) is None:
-            folder.delete()  # the agent died before anything was started
+            folder.delete()  # The agent died before anything was started.
             continue
         found.append(Allocation(folder, spec, inherited=inherited))
     return found

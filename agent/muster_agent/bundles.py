@@ -1,4 +1,4 @@
-"""Code bundles by content: downloaded once, kept while they are used."""
+"""Code bundles, addressed by content: downloaded once and kept while they are used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from muster_agent.client import ControlPlane, Refused, Unreachable, persistently
+from muster_agent.client import ControlPlane, RequestRefused, ServerUnreachable, persistently
 
 DOWNLOAD_TIMEOUT_S = 120.0
 
@@ -15,7 +15,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class BundleUnavailable(Exception):
-    """The code could not be had; the message is one sentence for people."""
+    """The code could not be downloaded; the message is one sentence for people."""
 
     def __init__(self, message: str, *, is_permanent: bool = False) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class BundleCache:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def get(self, sha256: str, plane: ControlPlane) -> Path:
-        """Path of the bundle, downloaded when it is not there yet. Raises BundleUnavailable."""
+        """Return the path of the bundle, downloading it if it is missing. Raises BundleUnavailable."""
         if not _SHA256.fullmatch(sha256):
             raise BundleUnavailable(
                 f"the code bundle has no valid name: {sha256[:80]!r}", is_permanent=True
@@ -47,17 +47,17 @@ class BundleCache:
                 raise BundleUnavailable(
                     f"the code bundle could not be downloaded within {DOWNLOAD_TIMEOUT_S:g} s"
                 ) from error
-            except (Refused, Unreachable, OSError) as error:
+            except (RequestRefused, ServerUnreachable, OSError) as error:
                 raise BundleUnavailable(
                     f"the code bundle could not be downloaded: {error}",
-                    is_permanent=isinstance(error, Refused) and error.status in (404, 413),
+                    is_permanent=isinstance(error, RequestRefused) and error.status in (404, 413),
                 ) from error
         self._trim(keep=path)
         return path
 
     def _trim(self, *, keep: Path) -> None:
-        """Delete the longest unused until the rest fits. A shim has unpacked its own by then, or
-        fails its preparation and is retried."""
+        """Delete the least recently used bundles until the rest fits. A shim has unpacked its
+        bundle by then, or fails its preparation and is retried."""
         files = sorted(
             (p for p in self._folder.glob("*.tar.gz") if p != keep),
             key=lambda p: p.stat().st_mtime,

@@ -1,4 +1,4 @@
-"""What the server asks of a node besides allocations, in one session."""
+"""Requests of the server besides allocations, served during one session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from muster import wire
 from muster_agent.bundles import BundleCache, BundleUnavailable
 from muster_agent.client import ControlPlane, Session
-from muster_agent.deletions import Deleter
+from muster_agent.deletions import FileDeleter
 from muster_agent.descriptions import Describer
 from muster_agent.exports import Exporter
 from muster_agent.machine import Machine
@@ -16,7 +16,7 @@ from muster_agent.preflights import Preflights
 
 
 class Chores:
-    """Files to delete, models to put together or to describe, and preflights."""
+    """Files to delete, models to export or describe, and preflights."""
 
     def __init__(
         self,
@@ -27,11 +27,12 @@ class Chores:
         bundles: BundleCache,
         in_use: Callable[[str], bool],
     ) -> None:
-        """in_use: whether an allocation here works with a path of the storage."""
+        """Create the workers; `in_use` tells whether an allocation on this node uses a path of the
+        storage."""
         self._plane = plane
         self._machine = machine
         self._bundles = bundles
-        self._deleter = Deleter(plane, session, delete=machine.delete_files, in_use=in_use)
+        self._deleter = FileDeleter(plane, session, delete=machine.delete_files, in_use=in_use)
         self._preflights = Preflights(
             plane, session, probe=machine.probe, problems=machine.problems
         )
@@ -39,12 +40,12 @@ class Chores:
         self._describer = Describer(plane, session, describe=self._describe)
 
     def start(self, group: asyncio.TaskGroup) -> None:
-        """Carry them out for as long as the group lasts. Superseded ends it."""
+        """Serve all requests for as long as the task group lasts. Superseded ends it."""
         for chore in (self._deleter, self._exporter, self._preflights, self._describer):
             group.create_task(chore.run())
 
     def want(self, reply: wire.AssignmentsReply) -> None:
-        """Take the complete sets."""
+        """Replace what is requested by these complete sets."""
         self._deleter.want(reply.deletions)
         self._preflights.want(reply.preflights)
         self._exporter.want(reply.exports)

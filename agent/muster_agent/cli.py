@@ -1,4 +1,5 @@
-"""`muster-agent run`: join this machine to a Muster server. `muster-agent check`: what it offers."""
+"""The `muster-agent` command: `run` joins this machine to a Muster server, `check` shows what it
+offers."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from typing import Any, TextIO
 import structlog
 from pydantic import ValidationError
 
-from muster import __version__, lifeline
+from muster import __version__
+from muster.launch import lifeline
 from muster_agent.settings import AgentSettings
 
 EXIT_SETTINGS = 2
@@ -27,7 +29,7 @@ EXIT_CANNOT_JOIN = 3
 EXIT_HOME_IN_USE = 4
 
 LIFELINE_EXIT_S = 10.0
-"""Time for a tidy end after the lifeline was cut; then the agent just ends."""
+"""Seconds allowed for an orderly end after the lifeline was cut; then the process exits."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,8 +84,8 @@ async def _run(settings: AgentSettings) -> int:
 
 
 def _check(settings: AgentSettings) -> int:
-    """Print the settings (secrets masked), what this node would offer, and the names of the
-    variables that its jobs would see of this environment."""
+    """Print the settings (secrets masked), what this node would offer, and which environment
+    variables its jobs would see."""
     from muster import wire
     from muster_agent.environment import passed, withheld
     from muster_agent.inventory import take_inventory
@@ -159,7 +161,7 @@ def _configure_logging() -> None:
 
 
 class Words:
-    """A stream whose disk may be full: a line that is lost must not end what wrote it."""
+    """A log stream that ignores write errors: a full disk must not end the process that logs."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

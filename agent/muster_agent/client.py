@@ -1,4 +1,4 @@
-"""The agent's side of `/agent/v1`: one method per call, errors sorted by what to do about them."""
+"""The agent's client for `/agent/v1`: one method per call, errors grouped by how to react to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import structlog
 import tenacity
 
 from muster import wire
-from muster_agent.spool import Line
+from muster_agent.spool import SpoolLine
 
 log = structlog.get_logger("muster.agent")
 
@@ -29,16 +29,17 @@ MAX_BUNDLE_BYTES = 100 * 1024 * 1024
 RETRY_MAX_S = 5.0
 
 
-class Unreachable(Exception):
-    """No usable answer: the network, an overload, a server that is starting. Try again."""
+class ServerUnreachable(Exception):
+    """The server gave no usable answer: the network failed, or it is overloaded or starting. Try
+    again."""
 
 
-class Superseded(Exception):
-    """A newer session of this node exists (410): register again before doing anything."""
+class SessionSuperseded(Exception):
+    """A newer session of this node exists (410): register again before any other call."""
 
 
-class Refused(Exception):
-    """The server understood and said no; the same request again would not help."""
+class RequestRefused(Exception):
+    """The server understood and rejected the request; repeating it would not help."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(f"{status} {code}: {message}")
@@ -49,18 +50,18 @@ class Refused(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """One registration of this node. Calls made under an older one are refused."""
+    """One registration of this node. Calls of an older session are rejected."""
 
     node_id: str
     epoch: int
     heartbeat_s: float
     lease_s: float
     deadline_boot_s: float
-    """Boot clock until which the first lease holds, counted from before the request was sent."""
+    """End of the first lease by the boot clock, counted from before the request was sent."""
 
 
 class ControlPlane:
-    """HTTP to the server. Every method raises Unreachable, Superseded or Refused."""
+    """HTTP client of the server. Every method raises Unreachable, Superseded or Refused."""
 
     def __init__(self, url: str, *, verify: str | bool = True, trust_env: bool = True) -> None:
         context: ssl.SSLContext | bool = True
@@ -79,6 +80,11 @@ class ControlPlane:
     async def close(self) -> None:
         await self._http.aclose()
 
+    @property
+    def credential(self) -> str:
+        """The one in use; empty before the first."""
+        return self._credential
+
     def use_credential(self, credential: str) -> None:
         self._credential = credential
 
@@ -88,7 +94,8 @@ class ControlPlane:
         return wire.loads(wire.RegisterReply, response.content)
 
     def _numbered(self, request: wire.RegisterRequest) -> wire.RegisterRequest:
-        """Each time it is sent it gets a number of its own, so that a late one can be told."""
+        """Send a request with a number of its own for each try, so that the server recognizes late
+        ones."""
         self._num_registrations += 1
         return dataclasses.replace(request, number=self._num_registrations)
 
@@ -97,7 +104,8 @@ class ControlPlane:
         return wire.loads(wire.LeaseReply, response.content)
 
     async def assignments(self, session: Session, index: int | None) -> wire.AssignmentsReply:
-        """Waits up to ASSIGNMENTS_WAIT_S when `index` is the present one; None: answer at once."""
+        """Return the assignments, waiting up to ASSIGNMENTS_WAIT_S while `index` is current; None
+        answers at once."""
         response = await self._call(
             "GET",
             "/assignments",
@@ -112,14 +120,14 @@ class ControlPlane:
         return wire.loads(wire.AssignmentsReply, response.content)
 
     async def deletions(self, session: Session, results: list[wire.DeletionResult]) -> None:
-        """Say how requested deletions of files went."""
+        """Report the results of requested file deletions."""
         request = wire.DeletionsRequest(
             node_id=session.node_id, session_epoch=session.epoch, results=results
         )
         await self._call("POST", "/deletions", body=wire.dump(request))
 
     async def export_piece(self, session: Session, export_id: int, idx: int, data: bytes) -> bool:
-        """Send a piece of a file; whether it is still wanted."""
+        """Send a piece of a file; return whether the export is still wanted."""
         response = await self._call(
             "POST",
             f"/exports/{export_id}/pieces/{idx}",
@@ -130,7 +138,7 @@ class ControlPlane:
         return wire.loads(wire.ExportReply, response.content).taken
 
     async def export(self, session: Session, result: wire.ExportResult) -> None:
-        """Say how the export of a model went."""
+        """Report the result of a model export."""
         request = wire.ExportRequest(
             node_id=session.node_id, session_epoch=session.epoch, result=result
         )
@@ -144,16 +152,16 @@ class ControlPlane:
         await self._call("POST", "/descriptions", body=wire.dump(request))
 
     async def preflight(self, session: Session, report: wire.PreflightReport) -> None:
-        """Say how a stage of a preflight went here."""
+        """Report the result of one stage of a preflight on this node."""
         request = wire.PreflightRequest(
             node_id=session.node_id, session_epoch=session.epoch, report=report
         )
         await self._call("POST", "/preflights", body=wire.dump(request))
 
     async def records(
-        self, session: Session, allocation_id: str, attempt_no: int, lines: Sequence[Line]
+        self, session: Session, allocation_id: str, attempt_no: int, lines: Sequence[SpoolLine]
     ) -> wire.RecordsReply:
-        """Sends lines of the spool as they are: what is on disk is wire JSON already."""
+        """Send lines of the spool unchanged: they are stored as wire JSON."""
         head = json.dumps(
             {
                 "node_id": session.node_id,
@@ -176,7 +184,7 @@ class ControlPlane:
         offset: int,
         data: bytes,
     ) -> int:
-        """The offset to continue from."""
+        """Send a piece of a log; return the offset to continue from."""
         response = await self._call(
             "POST",
             f"/allocations/{allocation_id}/logs/{local_rank}/{stream}",
@@ -192,7 +200,7 @@ class ControlPlane:
         return wire.loads(wire.LogsReply, response.content).next_offset
 
     async def download(self, sha256: str, path: Path) -> None:
-        """Fetch a code bundle into `path`, which then holds exactly what the name promises."""
+        """Fetch a code bundle into `path` and verify that it has the promised hash."""
         temporary = path.with_name(f".{path.name}.part")
         digest = hashlib.sha256()
         num_bytes = 0
@@ -207,14 +215,16 @@ class ControlPlane:
                     async for chunk in response.aiter_bytes():
                         num_bytes += len(chunk)
                         if num_bytes > MAX_BUNDLE_BYTES:
-                            raise Refused(413, "blobs.too_large", "the code bundle is too large")
+                            raise RequestRefused(
+                                413, "blobs.too_large", "the code bundle is too large"
+                            )
                         digest.update(chunk)
                         file.write(chunk)
             if digest.hexdigest() != sha256:
-                raise Unreachable("the code bundle arrived damaged")
+                raise ServerUnreachable("the code bundle arrived damaged")
             temporary.replace(path)
         except httpx.TransportError as error:
-            raise Unreachable(f"{type(error).__name__}: {error}") from error
+            raise ServerUnreachable(f"{type(error).__name__}: {error}") from error
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -238,9 +248,9 @@ class ControlPlane:
                 method, path, params=params, content=body, headers=headers, timeout=timeout_s
             )
         except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise Unreachable(f"{type(error).__name__}: {error}") from error
+            raise ServerUnreachable(f"{type(error).__name__}: {error}") from error
         if response.status_code == 401 and token is None and credential != self._credential:
-            raise Unreachable("the credential was replaced while this was under way")
+            raise ServerUnreachable("the credential was replaced while this was under way")
         _check(response)
         return response
 
@@ -249,7 +259,7 @@ class ControlPlane:
 
 
 async def persistently(call: Callable[[], Awaitable[T]], *, what: str) -> T:
-    """`call` until the server can be reached, with growing pauses. Other errors pass through."""
+    """Repeat `call` with growing pauses until the server is reachable. Other errors are raised."""
 
     def tell(state: tenacity.RetryCallState) -> None:
         if state.attempt_number in (1, 5) or state.attempt_number % 20 == 0:
@@ -262,7 +272,7 @@ async def persistently(call: Callable[[], Awaitable[T]], *, what: str) -> T:
         return await call()
 
     retrying = tenacity.AsyncRetrying(
-        retry=tenacity.retry_if_exception_type(Unreachable),
+        retry=tenacity.retry_if_exception_type(ServerUnreachable),
         wait=tenacity.wait_random_exponential(multiplier=0.2, max=RETRY_MAX_S),
         before_sleep=tell,
         sleep=asyncio.sleep,
@@ -276,14 +286,15 @@ def _check(response: httpx.Response) -> None:
         return
     code, message = _problem(response)
     if status == 410:
-        raise Superseded(message)
+        raise SessionSuperseded(message)
     if status in (408, 425, 429) or status >= 500:
-        raise Unreachable(f"{status} {code}: {message}")
-    raise Refused(status, code, message)
+        raise ServerUnreachable(f"{status} {code}: {message}")
+    raise RequestRefused(status, code, message)
 
 
 def _problem(response: httpx.Response) -> tuple[str, str]:
-    """Code and message of the server's error body; something readable when it is not ours."""
+    """Return code and message of the server's error body, or a readable text if it has another
+    form."""
     try:
         error = response.json()["error"]
         return str(error["code"]), str(error["message"])

@@ -1,4 +1,4 @@
-"""Deleting files the server asks for, until it has heard how that went."""
+"""Deletion of files on request, repeated until the server has acknowledged the result."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from muster import wire
-from muster_agent.client import ControlPlane, Refused, Session, persistently
+from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
 from muster_agent.storage import RefusedPath
 
 log = structlog.get_logger("muster.agent")
 
 RETRY_S = 60.0
-"""After a deletion that did not work, or whose files are in use here."""
+"""Seconds before a deletion is tried again that failed or whose files are in use on this node."""
 
 
-class Deleter:
-    """The deletions of one session. `want` takes the complete set as often as it comes."""
+class FileDeleter:
+    """File deletions of one session. `want` accepts the complete set any number of times."""
 
     def __init__(
         self,
@@ -30,8 +30,10 @@ class Deleter:
         delete: Callable[[wire.Deletion], int],
         in_use: Callable[[str], bool],
     ) -> None:
-        """delete: blocks; the bytes freed, or RefusedPath or OSError. in_use: whether something
-        on this node works with a path."""
+        """Create the deleter.
+
+        delete: deletes a path and returns the bytes freed; blocks. Raises RefusedPath or OSError.
+        in_use: tells whether something on this node uses a path."""
         self._plane = plane
         self._session = session
         self._delete = delete
@@ -48,7 +50,7 @@ class Deleter:
             self._wake.set()
 
     async def run(self) -> None:
-        """For as long as the session lasts. Raises Superseded."""
+        """Delete until the session ends. Raises Superseded."""
         while True:
             now = time.monotonic()
             for wanted in list(self._wanted.values()):
@@ -69,7 +71,7 @@ class Deleter:
             await persistently(
                 lambda: self._plane.deletions(self._session, [result]), what="deletions"
             )
-        except Refused as error:
+        except RequestRefused as error:
             log.warning("deletion_not_taken", id=wanted.id, error=str(error))
             self._not_before[wanted.id] = time.monotonic() + RETRY_S
             return

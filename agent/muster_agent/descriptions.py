@@ -1,4 +1,4 @@
-"""Listing the layers of models when the server asks for it, each in a short process of its own.
+"""Listing the layers of models on request, each in a short-lived process of its own.
 
 The process is forked from a warm parent where there is one that fits, else started. It holds no slot;
 what it may take is bounded by itself (muster.training.describe), how long by us, and all that is left
@@ -18,16 +18,16 @@ from pathlib import Path
 import structlog
 
 from muster import wire
-from muster_agent.client import ControlPlane, Refused, Session, persistently
+from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
 from muster_agent.process import OWNER_VARIABLE, TOKEN_VARIABLE, kill_all, tagged
-from muster_agent.shim.bundle import BundleError, extract_bundle
+from muster_agent.shim.bundle import ExtractionError, extract_bundle
 from muster_agent.shim.warm import NoWarmWorkers, start_keeper
 
 log = structlog.get_logger("muster.agent")
 
 MODULE = ("-m", "muster.training.describe")
 WARM_TIMEOUT_S = 10.0
-"""A warm parent that has not answered by then is not waited for."""
+"""Seconds to wait for the answer of a warm parent."""
 KILL_TIMEOUT_S = 5.0
 MAX_WORDS = 300
 
@@ -35,8 +35,8 @@ Describe = Callable[[wire.Description], Awaitable[wire.DescriptionResult]]
 
 
 class Describer:
-    """The descriptions of one session, one after another. `want` takes the complete set as often as it
-    comes."""
+    """Model descriptions of one session, one after another. `want` accepts the complete set any
+    number of times."""
 
     def __init__(self, plane: ControlPlane, session: Session, *, describe: Describe) -> None:
         self._plane = plane
@@ -53,7 +53,7 @@ class Describer:
             self._wake.set()
 
     async def run(self) -> None:
-        """For as long as the session lasts. Raises Superseded."""
+        """Describe models until the session ends. Raises Superseded."""
         while True:
             while (wanted := self._next()) is not None:
                 self._reported.add(wanted.id)
@@ -66,7 +66,7 @@ class Describer:
                         lambda result=result: self._plane.description(self._session, result),  # type: ignore[misc]
                         what="descriptions",
                     )
-                except Refused as error:
+                except RequestRefused as error:
                     log.warning("description_not_taken", id=result.id, error=str(error))
             await self._wake.wait()
             self._wake.clear()
@@ -76,31 +76,32 @@ class Describer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class DescriptionJob:
     """How to describe a model on this node."""
 
     name: str
     """Mark of its processes, unique on this node."""
     owner: str
-    """See process.owner_of."""
+    """Owner mark of its processes; see process.owner_of."""
     python: str
     environment: Mapping[str, str]
-    """Variables of a warm parent, and of a process that is started in its place."""
+    """Environment of the warm parent, or of the process that is started instead."""
     warm_socket: str
-    """Socket of a warm parent with this environment; "" when there is none."""
+    """Socket of a warm parent with this environment; "" if there is none."""
     folder: Path
-    """Made anew, and deleted in the end."""
+    """Work folder, created before and deleted after the job."""
     code: Path | None
-    """Folder of code that is installed here."""
+    """Folder of code that is installed on this node."""
     bundle: Path | None
-    """Archive of the code, in place of it."""
+    """Archive of the code, used instead of `code`."""
 
 
-async def describe(wanted: wire.Description, job: Job) -> wire.DescriptionResult:
-    """What became of it. Takes as long as wire.DESCRIPTION_TIMEOUT_S, and a moment to end it."""
+async def describe(wanted: wire.Description, job: DescriptionJob) -> wire.DescriptionResult:
+    """Run the job and return its result. Takes at most wire.DESCRIPTION_TIMEOUT_S and the time to
+    end the process."""
     try:
         await asyncio.to_thread(_make_folder, wanted, job)
-    except (BundleError, OSError) as error:
+    except (ExtractionError, OSError) as error:
         return _without(wanted, "refused", str(error))
     try:
         async with asyncio.timeout(wire.DESCRIPTION_TIMEOUT_S):
@@ -116,7 +117,7 @@ async def describe(wanted: wire.Description, job: Job) -> wire.DescriptionResult
         await asyncio.shield(asyncio.to_thread(_clean_up, job))
 
 
-def _make_folder(wanted: wire.Description, job: Job) -> None:
+def _make_folder(wanted: wire.Description, job: DescriptionJob) -> None:
     shutil.rmtree(job.folder, ignore_errors=True)
     job.folder.mkdir(parents=True)
     if job.bundle is not None:
@@ -128,8 +129,9 @@ def _make_folder(wanted: wire.Description, job: Job) -> None:
     (job.folder / "request.json").write_text(json.dumps({"settings": wanted.settings}))
 
 
-async def _run(job: Job) -> int:
-    """Exit code, or minus the signal. Raises OSError when it could not be started."""
+async def _run(job: DescriptionJob) -> int:
+    """Return the exit code, or minus the signal. Raises OSError if the process could not be
+    started."""
     own = {TOKEN_VARIABLE: job.name, OWNER_VARIABLE: job.owner, "CUDA_VISIBLE_DEVICES": ""}
     entrypoint = [*MODULE, str(job.folder / "request.json"), str(job.folder / "result.json")]
     if job.warm_socket:
@@ -157,8 +159,8 @@ async def _run(job: Job) -> int:
             await asyncio.shield(process.wait())
 
 
-async def _run_warm(job: Job, own: Mapping[str, str], entrypoint: Sequence[str]) -> int:
-    """Raises NoWarmWorkers."""
+async def _run_warm(job: DescriptionJob, own: Mapping[str, str], entrypoint: Sequence[str]) -> int:
+    """Run the job in a fork of a warm parent. Raises NoWarmWorkers."""
     ended = asyncio.Event()
     keeper = await start_keeper(
         job.warm_socket,
@@ -182,7 +184,7 @@ async def _run_warm(job: Job, own: Mapping[str, str], entrypoint: Sequence[str])
         keeper.close()
 
 
-def _read(wanted: wire.Description, job: Job, status: int) -> wire.DescriptionResult:
+def _read(wanted: wire.Description, job: DescriptionJob, status: int) -> wire.DescriptionResult:
     path = job.folder / "result.json"
     try:
         if path.stat().st_size > wire.MAX_TABLE_BYTES:
@@ -195,18 +197,18 @@ def _read(wanted: wire.Description, job: Job, status: int) -> wire.DescriptionRe
         return _without(wanted, "refused", f"the process that builds it {how}: {words}")
 
 
-def _clean_up(job: Job) -> None:
+def _clean_up(job: DescriptionJob) -> None:
     left = kill_all(lambda: tagged(job.name, job.owner), timeout_s=KILL_TIMEOUT_S)
     if left:
         log.warning("unkillable", description=job.name, num_processes=len(left))
     shutil.rmtree(job.folder, ignore_errors=True)
 
 
-def _code(job: Job) -> Path:
+def _code(job: DescriptionJob) -> Path:
     return job.code if job.code is not None and job.bundle is None else job.folder / "code"
 
 
-def _words(job: Job) -> Path:
+def _words(job: DescriptionJob) -> Path:
     return job.folder / "stderr"
 
 

@@ -1,4 +1,4 @@
-"""Which of the agent's own variables a job sees.
+"""The agent's own environment variables that a job sees.
 
 Whoever starts an agent has a shell full of things: cloud credentials, tokens, passwords. A job gets
 what training needs to find its programs, libraries, devices and network, and nothing else. What a
@@ -15,55 +15,56 @@ from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
 MARK = "_MUSTER_UP_HOME"
-"""By which `muster up` finds the processes that it has started, jobs included."""
+"""Variable by which `muster up` finds the processes that it has started, jobs included."""
 
 
 @dataclass(frozen=True)
-class Group:
-    """Variables that are passed for one reason."""
+class VariableGroup:
+    """Variables that are passed to jobs for one reason."""
 
     what: str
     names: tuple[str, ...]
     """Names, or patterns with `*`."""
 
 
-PASSED: tuple[Group, ...] = (
-    Group("programs, home and temporary files",
+PASSED: tuple[VariableGroup, ...] = (
+    VariableGroup("programs, home and temporary files",
           ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "TMPDIR", "TMP", "TEMP")),
-    Group("language and time zone", ("LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR")),
-    Group("the interpreter and its environment",
+    VariableGroup("language and time zone", ("LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR")),
+    VariableGroup("the interpreter and its environment",
           ("PYTHON*", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV")),
-    Group("shared libraries, and compilers for what is built at run time",
+    VariableGroup("shared libraries, and compilers for what is built at run time",
           ("LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH", "CC", "CXX", "CFLAGS",
            "CXXFLAGS", "LDFLAGS", "MALLOC_*")),
-    Group("GPUs", ("CUDA_*", "CUDNN_*", "CUBLAS_*", "NVIDIA_*")),
-    Group("PyTorch and its compiler",
+    VariableGroup("GPUs", ("CUDA_*", "CUDNN_*", "CUBLAS_*", "NVIDIA_*")),
+    VariableGroup("PyTorch and its compiler",
           ("TORCH_*", "TORCHINDUCTOR_*", "TORCHDYNAMO_*", "PYTORCH_*", "TRITON_*", "KINETO_*")),
-    Group("communication between workers",
+    VariableGroup("communication between workers",
           ("NCCL_*", "GLOO_*", "TP_SOCKET_IFNAME", "UCX_*", "FI_*", "IBV_*", "RDMAV_*")),
-    Group("threads of numerical libraries",
+    VariableGroup("threads of numerical libraries",
           ("OMP_*", "GOMP_*", "KMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*")),
-    Group("proxies, unless a password is in the address",
+    VariableGroup("proxies, unless a password is in the address",
           ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
            "http_proxy", "https_proxy", "all_proxy", "no_proxy")),
-    Group("certificate authorities",
+    VariableGroup("certificate authorities",
           ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
            "AWS_CA_BUNDLE")),
-    Group("caches of data sets and models, and whether they may download",
+    VariableGroup("caches of data sets and models, and whether they may download",
           ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_HUB_OFFLINE",
            "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE", "TOKENIZERS_PARALLELISM",
            "MPLCONFIGDIR", "MPLBACKEND")),
 )  # fmt: skip
-"""The one list; docs/guides/agents.md shows it."""
+"""Variables that are passed to jobs; docs/guides/agents.md shows this list."""
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY$|_KEY_|APIKEY|_AUTH", re.IGNORECASE)
-"""Matches a name that a pattern above takes in by accident. One that is listed in full is meant."""
+"""Pattern of secrets that PASSED would match by accident. A name listed in full is passed anyway.
+"""
 _NAMES = frozenset(name for group in PASSED for name in group.names if "*" not in name)
 _PATTERNS = tuple(name for group in PASSED for name in group.names if "*" in name)
 
 
 def passed(environment: Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
-    """The part of `environment` that jobs see: PASSED, and the names or patterns in `more`.
+    """Return the part of `environment` that jobs see: PASSED, and the names or patterns in `more`.
 
     `*` in `more` stands for any characters, so `*` alone passes everything. The agent's own
     settings (`MUSTER_…`) are never part of it.
@@ -82,7 +83,7 @@ def passed(environment: Mapping[str, str], more: Iterable[str] = ()) -> dict[str
 
 
 def withheld(environment: Mapping[str, str], more: Iterable[str] = ()) -> list[str]:
-    """The names of the others, without the agent's own settings; sorted."""
+    """Return the sorted names of all other variables, without the agent's own settings."""
     given = passed(environment, more)
     return sorted(
         name for name in environment if name not in given and not name.startswith("MUSTER_")
@@ -96,7 +97,7 @@ def _is_passed(name: str, value: str) -> bool:
 
 
 def _has_password(address: str) -> bool:
-    """Whether it says who is to be let in: http://user:password@proxy:3128."""
+    """Return whether a proxy URL contains credentials, as http://user:password@proxy:3128 does."""
     try:
         return "@" in urlsplit(address if "//" in address else f"//{address}").netloc
     except ValueError:

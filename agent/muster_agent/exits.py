@@ -1,4 +1,4 @@
-"""Why an allocation ended, in one word for machines and one sentence for people. Pure."""
+"""Why an allocation ended: one word for programs and one sentence for people. Pure."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ _BLAMES_PEER = re.compile(
     r"|ncclRemoteError|remote process exited|collective operation timeout|NCCL communicator was aborted"
     r"|Rendezvous(Timeout|Connection|Closed)Error|wait timeout after \d+ms"
 )
-"""What gloo, NCCL and the rendezvous store say when another worker is gone or does not answer."""
+"""Messages of gloo, NCCL and the rendezvous store when another worker is gone or does not answer.
+"""
 TEARDOWN_MS = 10_000
-"""A worker closes its connections before it is gone: others may fail of that, and end, before it."""
+"""Milliseconds by which a worker may outlive its connections: others may fail from the loss and
+exit first."""
 _TRACEBACK = "Traceback (most recent"
 _ABORTED_AT_EXIT = "terminate called without"
 _INVALID_HPARAMS = re.compile(r"^([\w.]+\.)?InvalidHyperparameters\b")
-"""`muster.InvalidHyperparameters`, or a script's own exception of that name."""
+"""Name of `muster.InvalidHyperparameters`, or of a script's own exception of that name."""
 _PORT_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 _TORCHRUN_FAILURE = re.compile(
     r"rank\s*: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)\s+"
@@ -48,50 +50,52 @@ _TORCHRUN_FAILURE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerEnd:
-    """What is known of one worker after everything has ended."""
+    """What is known about one worker after everything has ended."""
 
     local_rank: int
     rank: int
     pid: int = 0
     exit_code: int | None = None
     signal: int | None = None
-    """Both None: it is not known how the worker ended, or it ended well."""
+    """Signal that ended the worker. If `exit_code` is None too, it ended well or its end is
+    unknown."""
     at_ms: int = 0
     error: str = ""
-    """Message of the error file that torch's `record` or the SDK wrote."""
+    """Message of the error file written by torch's `record` or the SDK."""
     stderr_tail: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
-    """Everything the verdict rests on."""
+class ExitEvidence:
+    """All facts that the classification of an exit uses."""
 
     launcher: Literal["torchrun", "direct", "the workers' keeper"]
-    """The last one: of workers forked from a warm parent."""
+    """Launcher of the workers, or the warm parent's keeper."""
     workers: Sequence[WorkerEnd]
     launcher_exit_code: int | None = None
     launcher_signal: int | None = None
     launcher_tail: str = ""
     stop: Literal["", "stop", "kill", "node"] = ""
-    """Whether the end was asked for, and how; "node": not by the server, but by this node (its
-    agent's end, a lease that ran out)."""
+    """How the end was requested, if it was; "node" means by this node (its agent ended, a lease
+    expired) and not by the server."""
     stop_reason: str = ""
     stop_at_ms: int = 0
     is_forced: bool = False
-    """The grace ended before the processes did, so they were killed."""
+    """Whether the processes were killed because they outlived the grace period."""
     stop_grace_s: float = 0.0
     num_oom_kills_here: int = 0
-    """Out-of-memory kills the kernel counted in this allocation's own cgroup."""
+    """Out-of-memory kills that the kernel counted in this allocation's own cgroup."""
     num_oom_kills_on_node: int = 0
-    """Out-of-memory kills the kernel counted on the whole node meanwhile."""
+    """Out-of-memory kills that the kernel counted on the whole node during the run."""
     num_survivors: int = 0
-    """Processes that did not die of SIGKILL."""
+    """Number of processes that survived SIGKILL."""
     unix_at_boot_ms: float | None = None
-    """Of all times here, see wire.ExitInfo."""
+    """Offset of all times in this object; see wire.ExitInfo."""
 
 
-def classify_exit(ending: Ending) -> ExitInfo:
-    """The verdict. Of several failed workers the earliest is the cause; the rest followed it."""
+def classify_exit(ending: ExitEvidence) -> ExitInfo:
+    """Return the cause of the end. Of several failed workers, the one that failed first is the
+    cause."""
     ends = sorted(ending.workers, key=lambda w: w.local_rank)
     exits = [_worker_exit(ending, w) for w in ends]
     failed = [w for w in ends if _has_failed(w)]
@@ -116,8 +120,8 @@ def classify_exit(ending: Ending) -> ExitInfo:
 
 
 def _first_failure(failed: Sequence[WorkerEnd]) -> WorkerEnd | None:
-    """The earliest, unless it says that another one was gone and that one ended soon after it."""
-    # An end by SIGTERM is nearly always the launcher cleaning up after the one that failed first.
+    """Return the earliest failure, unless it blames another worker that ended soon after it."""
+    # SIGTERM nearly always comes from the launcher, which cleans up after the first failure.
     earliest = min(failed, key=lambda w: (w.signal == signal.SIGTERM, w.at_ms), default=None)
     if earliest is None or not blames_peer(earliest):
         return earliest
@@ -132,21 +136,22 @@ def _first_failure(failed: Sequence[WorkerEnd]) -> WorkerEnd | None:
 
 
 def blames_peer(worker: WorkerEnd) -> bool:
-    """Whether its last words are about another worker. NCCL's watchdog ends a process by SIGABRT,
-    after many lines."""
+    """Return whether the last output of a worker blames another one. NCCL's watchdog ends a process
+    by SIGABRT, after many lines."""
     if worker.signal == signal.SIGABRT:
         return _BLAMES_PEER.search(worker.stderr_tail) is not None
     return worker.signal is None and _BLAMES_PEER.search(_words(worker)) is not None
 
 
-def _verdict(ending: Ending, first: WorkerEnd | None) -> ExitInfo:
+def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
     code, number = ending.launcher_exit_code, ending.launcher_signal
     if first is not None and ending.stop and 0 < first.at_ms < ending.stop_at_ms:
-        # It failed by itself; the stop came while the launcher was still clearing up. In a gang
-        # that is the rule: another node notices the failure sooner than its own launcher ends.
+        # It failed by itself; the stop arrived while the launcher was still cleaning up. This is
+        # the rule in a gang: another node notices the failure before the worker's own launcher
+        # ends.
         return _verdict_of_worker(ending, first)
     if ending.stop == "node":
-        # Not the user's doing and not the script's: it counts as trouble of the infrastructure.
+        # Neither the user nor the script caused it, so it counts as an infrastructure failure.
         return ExitInfo(cause="shim_lost", message=_sentence("ended by its node", ending))
     if ending.stop == "kill":
         return ExitInfo(cause="killed", message=_sentence("killed", ending), signal=signal.SIGKILL)
@@ -179,7 +184,7 @@ def _verdict(ending: Ending, first: WorkerEnd | None) -> ExitInfo:
     )
 
 
-def _verdict_of_worker(ending: Ending, first: WorkerEnd) -> ExitInfo:
+def _verdict_of_worker(ending: ExitEvidence, first: WorkerEnd) -> ExitInfo:
     message = _cut(f"rank {first.rank} {_how(ending, first)}")
     words = _words(first)
     cause: Cause = "user_error"
@@ -193,15 +198,16 @@ def _verdict_of_worker(ending: Ending, first: WorkerEnd) -> ExitInfo:
     elif _DISK_FULL.search(words):
         cause = "disk_full"
     elif _PORT_IN_USE.search(words) or (
-        # Without torchrun the workers bind the port themselves, under an exception of many lines.
+        # Without torchrun the workers bind the port themselves; the error is raised below a long
+        # traceback.
         ending.launcher != "torchrun" and _PORT_IN_USE.search(first.stderr_tail)
     ):
         cause = "port_in_use"
     return ExitInfo(cause=cause, message=message, exit_code=first.exit_code, signal=first.signal)
 
 
-def _how(ending: Ending, worker: WorkerEnd) -> str:
-    """How a failed worker ended, to follow "rank 3 …"."""
+def _how(ending: ExitEvidence, worker: WorkerEnd) -> str:
+    """Return how a failed worker ended, as the predicate after "rank 3 …"."""
     words = _words(worker)
     if worker.signal is None:
         return f"exited with code {worker.exit_code}" + (f": {words}" if words else "")
@@ -226,20 +232,21 @@ def _how(ending: Ending, worker: WorkerEnd) -> str:
 
 
 def _exception_before_abort(worker: WorkerEnd) -> str:
-    """The exception of which Python was ending when a thread of gloo aborted it; "" for none. The
-    signal is then what came after, and the exception is the cause."""
+    """Return the exception that was ending Python when a thread of gloo aborted it; "" if there is
+    none. The exception is the cause and the signal its consequence."""
     if worker.signal != signal.SIGABRT or _ABORTED_AT_EXIT not in worker.stderr_tail:
         return ""
     has_traceback = _TRACEBACK in worker.stderr_tail
     return worker.error or (last_words(worker.stderr_tail) if has_traceback else "")
 
 
-def _has_kernel_killed(ending: Ending) -> bool:
+def _has_kernel_killed(ending: ExitEvidence) -> bool:
     return bool(ending.num_oom_kills_here or ending.num_oom_kills_on_node)
 
 
 def last_words(stderr: str) -> str:
-    """The exception a Python process died of ("ValueError: bad"), or its last non-empty line."""
+    """Return the exception a Python process died of ("ValueError: bad"), or its last non-empty
+    line."""
     lines = [_RANK_PREFIX.sub("", line).rstrip() for line in stderr.splitlines()]
     start = next(
         (i for i in reversed(range(len(lines))) if lines[i].startswith(_TRACEBACK)),
@@ -253,7 +260,7 @@ def last_words(stderr: str) -> str:
 
 
 def parse_torchrun_failures(launcher_stderr: str) -> list[WorkerEnd]:
-    """The workers that torchrun says failed, the first observed one (its root cause) first.
+    """Return the workers that torchrun lists as failed, its root cause first.
 
     Empty when it printed no summary. Times are not taken from it: they have whole seconds only.
     """
@@ -267,7 +274,7 @@ def parse_torchrun_failures(launcher_stderr: str) -> list[WorkerEnd]:
 
 
 def parse_error_file(text: str) -> str:
-    """The message in a TORCHELASTIC_ERROR_FILE, first line only; "" when it is not readable."""
+    """Return the first line of the message in a TORCHELASTIC_ERROR_FILE; "" if it is not readable."""
     try:
         message = json.loads(text)["message"]
     except (ValueError, KeyError, TypeError):
@@ -303,10 +310,10 @@ def _words(worker: WorkerEnd) -> str:
     return worker.error or last_words(worker.stderr_tail)
 
 
-def _worker_exit(ending: Ending, worker: WorkerEnd) -> WorkerExit:
+def _worker_exit(ending: ExitEvidence, worker: WorkerEnd) -> WorkerExit:
     message = ""
     if _has_failed(worker):
-        # A worker killed by a signal said nothing about it: its last line is about other things.
+        # A worker killed by a signal left no message: its last line is about something else.
         message = _words(worker) if worker.signal is None else ""
         message = message or _how(ending, worker)
     return WorkerExit(
@@ -320,7 +327,7 @@ def _worker_exit(ending: Ending, worker: WorkerEnd) -> WorkerExit:
     )
 
 
-def _sentence(what: str, ending: Ending) -> str:
+def _sentence(what: str, ending: ExitEvidence) -> str:
     return _cut(f"{what} ({ending.stop_reason})" if ending.stop_reason else what)
 
 

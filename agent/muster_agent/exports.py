@@ -1,4 +1,4 @@
-"""Making one file of a model and sending it, when the server asks for it.
+"""Export of a model as one file, sent to the server piece by piece.
 
 Nothing is written here but what is fetched from an object store: the file is made piece by piece from
 the checkpoint, and each piece is sent before the next one is made.
@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager
 import structlog
 
 from muster import wire
-from muster.checkpoints import CheckpointDamaged
-from muster_agent.client import ControlPlane, Refused, Session, persistently
+from muster.sdk.checkpoints import CheckpointDamaged
+from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
 from muster_agent.storage import RefusedPath
 
 log = structlog.get_logger("muster.agent")
@@ -27,15 +27,16 @@ Open = Callable[[wire.Export], AbstractContextManager[Model]]
 
 
 class _NotWanted(Exception):
-    """The server has let go of it."""
+    """The server no longer wants the export."""
 
 
 class Exporter:
-    """The exports of one session, one after another. `want` takes the complete set as often as it
-    comes."""
+    """Model exports of one session, one after another. `want` accepts the complete set any number
+    of times."""
 
     def __init__(self, plane: ControlPlane, session: Session, *, open_: Open) -> None:
-        """open_: blocks, and so does reading; raises RefusedPath, OSError and CheckpointDamaged."""
+        """Create the exporter; `open_` and reading from it block and raise RefusedPath, OSError and
+        CheckpointDamaged."""
         self._plane = plane
         self._session = session
         self._open = open_
@@ -50,7 +51,7 @@ class Exporter:
             self._wake.set()
 
     async def run(self) -> None:
-        """For as long as the session lasts. Raises Superseded."""
+        """Export until the session ends. Raises Superseded."""
         while True:
             while (wanted := self._next()) is not None:
                 self._reported.add(wanted.id)
@@ -66,11 +67,11 @@ class Exporter:
         log.info("export", id=result.id, outcome=result.outcome, message=result.message)
         try:
             await persistently(lambda: self._plane.export(self._session, result), what="exports")
-        except Refused as error:
+        except RequestRefused as error:
             log.warning("export_not_taken", id=result.id, error=str(error))
 
     async def _try(self, wanted: wire.Export) -> wire.ExportResult:
-        """Raises _NotWanted."""
+        """Make one export. Raises _NotWanted."""
         opened = self._open(wanted)
         try:
             size_bytes, content = await asyncio.to_thread(opened.__enter__)
@@ -80,7 +81,7 @@ class Exporter:
                 await asyncio.to_thread(opened.__exit__, None, None, None)
         except FileNotFoundError as error:
             why = f"{error.filename or wanted.path} is not there"
-        except (RefusedPath, CheckpointDamaged, Refused) as error:
+        except (RefusedPath, CheckpointDamaged, RequestRefused) as error:
             why = str(error)
         except OSError as error:
             why = f"{error.strerror or error}"
@@ -116,7 +117,7 @@ class Exporter:
 
 
 def _in_pieces(content: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes, EXPORT_PIECE_BYTES at a time."""
+    """Yield the same bytes in pieces of EXPORT_PIECE_BYTES."""
     held = bytearray()
     for part in content:
         held += part

@@ -1,4 +1,4 @@
-"""The folder of one allocation: what agent and shim leave each other on disk.
+"""The folder of one allocation, through which agent and shim exchange data on disk.
 
 allocations/<allocation id>/
   spec.json      wire.AllocationSpec, written by the agent
@@ -28,13 +28,13 @@ from muster import wire
 from muster_agent.process import Identity, boot_id, is_alive, owner_of, tagged
 
 MIN_DISK_FREE_BYTES = 64 * 2**20
-"""With less than this an allocation refuses to prepare."""
+"""Free disk space in bytes below which an allocation refuses to prepare."""
 _ALLOCATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShimOptions:
-    """What a shim must know of its node."""
+    """Node-specific settings of a shim."""
 
     default_python: str
     node_address: str
@@ -45,22 +45,23 @@ class ShimOptions:
     sdk_path: str
     """Folder with the `muster` package alone, for interpreters that do not have it."""
     bundle: str = ""
-    """The downloaded code, when the spec's code is a bundle."""
+    """Path of the downloaded code, if the spec's code is a bundle."""
     deadline_boot_s: float | None = None
-    """For on_disconnect "stop": kill everything at this boot clock unless the agent renews it."""
+    """Boot clock at which everything is killed unless the agent renews the lease; for on_disconnect
+    "stop"."""
     warm_socket: str = ""
-    """Where to ask for workers that are forked; "" starts them as processes of their own."""
+    """Socket of a warm parent that forks the workers; "" starts them as new processes."""
     warm_wait_s: float = 30.0
-    """How long to wait for that: its process may still be importing torch."""
+    """Seconds to wait for the warm parent, which may still be importing torch."""
     kill_wait_s: float = 30.0
-    """How long processes may take to die of SIGKILL before they are called unkillable."""
+    """Seconds that processes may take to die of SIGKILL before they are reported as unkillable."""
     spool_limit_bytes: int = 2 * 1024**3
     min_disk_free_bytes: int = MIN_DISK_FREE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShimState:
-    """Who the shim is and where it listens."""
+    """Identity of the shim, its socket and its progress."""
 
     pid: int
     start_ticks: int
@@ -68,18 +69,18 @@ class ShimState:
     socket_dir: str
     control_socket: str
     cgroup: str
-    """Its allocation's cgroup folder, or ""."""
+    """Folder of the allocation's cgroup, or ""."""
     observed: wire.Observed
     asked: list[str]
     """Commands taken so far: start, stop, kill."""
     stacks_no: int = 0
-    """Of the last time that it was asked for stacks."""
+    """Number of the last request for stacks."""
     profile_no: int = 0
-    """Of the last window of the profiler that it was asked for."""
+    """Number of the last request for a profiler window."""
 
 
 class AllocationFolder:
-    """Paths and files of one allocation. Raises ValueError for an id that is no plain name."""
+    """Paths and files of one allocation. Raises ValueError if the id is not a plain name."""
 
     def __init__(self, home: Path, allocation_id: str) -> None:
         if not _ALLOCATION_ID.fullmatch(allocation_id):
@@ -129,15 +130,15 @@ class AllocationFolder:
 
     @property
     def owner(self) -> str:
-        """The mark of its agent (process.owner_of)."""
+        """Return the owner mark of its agent (process.owner_of)."""
         return owner_of(self.path.parent.parent)
 
     def processes(self) -> set[Identity]:
-        """Every living process that carries this allocation's marks. Its shim does not."""
+        """Return every living process with this allocation's marks. Its shim has none of them."""
         return tagged(self.allocation_id, self.owner)
 
     def create(self, spec: wire.AllocationSpec) -> None:
-        """The folder with its spec, visible under its name only when complete."""
+        """Create the folder with its spec; it appears under its name only when complete."""
         building = self.path.with_name(f".new-{self.path.name}")
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir(parents=True, mode=0o700)
@@ -166,7 +167,7 @@ class AllocationFolder:
         return (self.path / "options.json").exists()
 
     def lock(self) -> int | None:
-        """Take the shim's lock: a descriptor, or None while somebody else holds it."""
+        """Take the shim's lock: return a descriptor, or None while another process holds it."""
         fd = os.open(self.path / "shim.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -197,7 +198,7 @@ def allocations_dir(home: Path) -> Path:
 
 
 def shim_identity(state: ShimState) -> Identity | None:
-    """The living shim process of `state`; None when it is gone or the machine has rebooted."""
+    """Return the living shim process of `state`; None if it is gone or the machine has rebooted."""
     if state.boot_id != boot_id():
         return None
     identity = Identity(state.pid, state.start_ticks)
@@ -228,7 +229,7 @@ def with_changes(
 
 
 def remove_socket_dir(path: str) -> None:
-    """Delete a shim's socket folder; anything that is not one is left alone."""
+    """Delete a shim's socket folder; leave any other folder alone."""
     if Path(path).name.startswith(SOCKET_DIR_PREFIX):
         shutil.rmtree(path, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""How busy the NVIDIA devices of this node are, by NVML. Needs the package nvidia-ml-py.
+"""Utilization of this node's NVIDIA devices, read through NVML. Needs the package nvidia-ml-py.
 
 A driver in trouble may not answer for minutes, so a thread of its own asks; who wants to know reads
 what it last heard, and is told when that is old.
@@ -15,12 +15,12 @@ from muster.wire import GpuUsage
 
 SAMPLE_INTERVAL_S = 5.0
 TOO_OLD_S = 30.0
-"""What was heard before is not said any more."""
+"""Age in seconds beyond which a reading is no longer reported."""
 
 
 class GpuMeter:
     def __init__(self, read: Callable[[], list[GpuUsage]] | None = None) -> None:
-        """read: asks all devices; default is NVML."""
+        """Create the meter; `read` queries all devices and defaults to NVML."""
         self._read = read
         self._found: list[GpuUsage] | None = None
         self._at = time.monotonic()
@@ -28,7 +28,7 @@ class GpuMeter:
         self._thread: threading.Thread | None = None
 
     def read(self) -> tuple[list[GpuUsage] | None, str]:
-        """All devices as last heard, or None and why they are not known. Never blocks."""
+        """Return the latest reading of all devices, or None and the reason. Never blocks."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._ask, name="muster-gpus", daemon=True)
             self._thread.start()
@@ -42,7 +42,7 @@ class GpuMeter:
         if read is None:
             read, self._problem = _open_nvml()
             if read is None:
-                return  # what is not installed now will not be until the agent is started again
+                return  # A missing package stays missing until the agent is restarted.
         while True:
             try:
                 self._found, self._problem = read(), ""
@@ -53,7 +53,7 @@ class GpuMeter:
 
 
 def _open_nvml() -> tuple[Callable[[], list[GpuUsage]] | None, str]:
-    """How to ask, or None and why not."""
+    """Return a function that queries the devices, or None and the reason."""
     try:
         import pynvml
     except ImportError:
@@ -66,7 +66,7 @@ def _open_nvml() -> tuple[Callable[[], list[GpuUsage]] | None, str]:
 
 
 def read_all(nvml: Any) -> list[GpuUsage]:
-    """nvml: the module pynvml, initialised."""
+    """Query all devices; `nvml` is the initialized module pynvml."""
     return [_read_one(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
 
 
@@ -75,7 +75,8 @@ def _read_one(nvml: Any, index: int) -> GpuUsage:
     memory = nvml.nvmlDeviceGetMemoryInfo(device)
 
     def ask(call: Callable[..., Any], *more: Any) -> float | None:
-        """None for what a device does not know: a MIG part has no power of its own."""
+        """Query one value; None if the device does not know it: a MIG part has no power reading of
+        its own."""
         try:
             return float(call(device, *more))
         except nvml.NVMLError:

@@ -1,4 +1,4 @@
-"""What is wrong with this node: looked at now and then, told with every heartbeat.
+"""Health checks of this node, run from time to time and reported with every heartbeat.
 
 Only what somebody should act on is a problem. Those that `block` keep new work away until they are
 gone; nothing that runs is touched.
@@ -20,19 +20,21 @@ from muster_agent.inventory import ask_smi
 CHECK_INTERVAL_S = 15.0
 LOW_DISK_FREE_BYTES = 1024 * 2**20
 LOW_DISK_FREE_SHARE = 0.02
-"""Both: less than a gigabyte and less than one in fifty."""
+"""Share of the disk below which it counts as low, if less than a gigabyte is free as well."""
 LOW_MEMORY_SHARE = 0.03
 MAX_CLOCK_SKEW_S = 5.0
-"""Log lines and files of nodes further apart than this cannot be put in order by their times."""
+"""Seconds of clock skew beyond which log lines and files of different nodes cannot be ordered by
+time."""
 _SMI_FIELDS = "index,uuid,ecc.errors.uncorrected.volatile.total"
 
 
 def find_problems(
     folders: Iterable[Path], *, clock: ClockReading | None, devices: Sequence[SlotInfo]
 ) -> list[NodeProblem]:
-    """All checks, those that block first. Blocks for as long as nvidia-smi takes.
+    """Run all checks and return the problems, blocking ones first. Waits for nvidia-smi.
 
-    folders: of the agent and its storage. devices: the slots it has offered.
+    folders: the folders of the agent and its storage.
+    devices: the slots the node has offered.
     """
     found = [problem for path in folders for problem in check_disk(path)]
     found += check_memory() + check_clock(clock)
@@ -44,7 +46,7 @@ def find_problems(
 
 
 def check_disk(path: Path) -> list[NodeProblem]:
-    """Whether something can still be written there."""
+    """Check whether files can still be written there."""
     try:
         usage = shutil.disk_usage(path)
         is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
@@ -72,7 +74,7 @@ def check_memory() -> list[NodeProblem]:
 
 
 def check_clock(reading: ClockReading | None) -> list[NodeProblem]:
-    """Against the server's clock; nothing while that has not been compared."""
+    """Compare with the server's clock; return nothing before the first comparison."""
     if reading is None or abs(reading.skew_s) - reading.error_ms / 1000 <= MAX_CLOCK_SKEW_S:
         return []
     way = "ahead of" if reading.skew_s > 0 else "behind"
@@ -81,9 +83,9 @@ def check_clock(reading: ClockReading | None) -> list[NodeProblem]:
 
 
 def check_devices(expected: Sequence[SlotInfo], answer: str | None) -> list[NodeProblem]:
-    """Whether the devices offered are still there, and without errors of memory.
+    """Check whether the offered devices are present and free of memory errors.
 
-    answer: of `ask_smi`, with these fields of ours.
+    answer: the result of `ask_smi` with the fields of this module.
     """
     if answer is None:
         message = "nvidia-smi does not answer, or says that a device has failed"

@@ -1,4 +1,4 @@
-"""The allocations that were here and are forgotten: none of them is ever started again.
+"""Allocations that were on this node and are deleted: none of them is ever started again.
 
 A server whose database was restored from a backup, or lost its last seconds in a failover, may ask
 for one that ran here already. It must not run twice: outside effects apart, what it reported then
@@ -14,8 +14,8 @@ from pathlib import Path
 MOST_KEPT = 10_000
 
 
-class History:
-    """Ids, one per line, the latest last."""
+class AllocationHistory:
+    """Allocation ids, one per line, the latest last."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -34,7 +34,7 @@ class History:
         return allocation_id in self._ids
 
     def add(self, allocation_id: str) -> None:
-        """Remember it, durably if the disk lets us."""
+        """Remember an allocation, durably if the disk permits."""
         if allocation_id in self._ids:
             return
         self._ids.add(allocation_id)

@@ -1,4 +1,4 @@
-"""What an agent does now and then, whatever the server wants: sweep up, and look at its node."""
+"""Periodic work of an agent, independent of the server: clean up, and check the node's health."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ ORPHAN_SWEEP_S = 60.0
 
 
 class Housekeeping:
-    """Ends what nobody supervises, and knows what is wrong with the node."""
+    """Ends unsupervised processes and checks the node's health."""
 
     def __init__(self, machine: Machine, *, is_kept: Callable[[str], bool]) -> None:
-        """is_kept: whether an allocation's processes are supervised, or somebody else ends them."""
+        """Create the housekeeping; `is_kept` tells whether somebody supervises or ends an
+        allocation's processes."""
         self.problems: list[wire.NodeProblem] | None = None
-        """What the last look has found; None before the first."""
+        """Result of the latest health check; None before the first."""
         self._machine = machine
         self._is_kept = is_kept
         self._check_now = asyncio.Event()
 
     def check_soon(self) -> None:
-        """Look at the node at once, and not only when it is time."""
+        """Check the node's health now instead of at the next interval."""
         self._check_now.set()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until canceled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._sweep())
             group.create_task(self._check())
 
     async def end_orphans(self) -> None:
-        """End what runs here in our name, and unknown to us."""
+        """Kill processes that carry this agent's mark and belong to no known allocation."""
         try:
             found, num_survivors = await asyncio.to_thread(self._machine.end_orphans, self._is_kept)
         except Exception:

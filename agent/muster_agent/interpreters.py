@@ -61,30 +61,30 @@ for part in sys.argv[1].split("."):
         print("lacks", name)
         break
 """
-"""Imports no package on the way, for that runs its code; so what a package does to its own path is
-not judged."""
+"""Script that looks for a module without importing packages on the way, since that runs their code;
+changes that a package makes to its own path are therefore not seen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interpreter:
     python_version: str
     torch_version: str
-    """Empty when torch cannot be imported there."""
+    """Version of torch; empty if it cannot be imported there."""
     cuda_version: str
-    """That torch was built for; empty for a CPU build."""
+    """CUDA version that torch was built for; empty for a CPU build."""
 
 
 class InterpreterError(Exception):
     """The interpreter cannot be used; the message is one sentence for people."""
 
     def __init__(self, message: str, *, passes: bool = False) -> None:
-        """passes: it may be another time, on this node as it is."""
+        """Create the error; `passes` marks one that may disappear on this node as it is."""
         super().__init__(message)
         self.passes = passes
 
 
 def describe(python: str, *, cache: Path) -> Interpreter:
-    """What `python` is. Raises InterpreterError when it does not exist or does not run."""
+    """Return facts about `python`. Raises InterpreterError if it does not exist or does not run."""
     executable = shutil.which(python)
     if executable is None:
         raise InterpreterError(f"the interpreter {python} does not exist on this node")
@@ -99,7 +99,7 @@ def describe(python: str, *, cache: Path) -> Interpreter:
             timeout=_PROBE_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
             check=False,
-            cwd="/",  # a torch.py in the present folder must not be mistaken for torch
+            cwd="/",  # A torch.py in the current folder must not be mistaken for torch.
         )
         if done.returncode != 0:
             reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
@@ -128,8 +128,8 @@ def describe(python: str, *, cache: Path) -> Interpreter:
 
 
 def find_missing(module: str, python: str, *, folder: Path, environment: Mapping[str, str]) -> str:
-    """The first part of `module` that `python -m` would not find in `folder`: "pkg.train" of
-    "pkg.train.main"; "" when it is there, or cannot be told without running code."""
+    """Return the first part of `module` that `python -m` would not find in `folder`: "pkg.train" of
+    "pkg.train.main". Return "" if it exists, or if only running code could tell."""
     try:
         done = subprocess.run(
             [python, "-c", _FIND, module],
@@ -147,12 +147,12 @@ def find_missing(module: str, python: str, *, folder: Path, environment: Mapping
 
 
 def is_our_own(python: str) -> bool:
-    """Whether `python` is the interpreter that runs the agent, with its packages."""
+    """Return whether `python` is the interpreter that runs the agent, with its packages."""
     return shutil.which(python) == sys.executable
 
 
 def fingerprint(executable: str) -> str:
-    """Changes when packages are installed or removed: their folder's time is part of it.
+    """Return a fingerprint that changes when packages are installed or removed, through their folder's time.
 
     executable: absolute path.
     """

@@ -27,7 +27,7 @@ _SMI_FIELDS = "index,name,memory.total,uuid,driver_version"
 
 
 def take_inventory(settings: AgentSettings) -> Inventory:
-    """Sent at registration. Asks nvidia-smi and the training interpreter, which takes a moment."""
+    """Return the inventory for registration. Runs nvidia-smi and the training interpreter."""
     devices, driver_version = (
         parse_smi(ask_smi(_SMI_FIELDS) or "") if settings.slot_type != "cpu" else ([], "")
     )
@@ -57,7 +57,7 @@ def take_inventory(settings: AgentSettings) -> Inventory:
 
 
 def node_address(settings: AgentSettings) -> str:
-    """The address set, else the local end of the route to the server."""
+    """Return the configured address, else the local end of the route to the server."""
     if settings.address:
         return settings.address
     parts = urlsplit(settings.server_url)
@@ -65,14 +65,14 @@ def node_address(settings: AgentSettings) -> str:
     try:
         info = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(info[0], socket.SOCK_DGRAM) as probe:
-            probe.connect(info[4])  # sends nothing: it only picks the route
+            probe.connect(info[4])  # Sends nothing: connecting a UDP socket only selects the route.
             return str(probe.getsockname()[0])
     except OSError:
         return "127.0.0.1"
 
 
 def interface_of(address: str) -> str:
-    """The network interface that holds `address`; "" when none does."""
+    """Return the network interface that holds `address`; "" if none does."""
     for name, addresses in psutil.net_if_addrs().items():
         if any(item.address.split("%")[0] == address for item in addresses):
             return name
@@ -80,7 +80,7 @@ def interface_of(address: str) -> str:
 
 
 MAX_INTERFACES = 16
-"""Told of one node, by name: one with many containers has hundreds."""
+"""Largest number of interfaces reported per node: one with many containers has hundreds."""
 
 
 class UsageMeter:
@@ -121,7 +121,7 @@ class UsageMeter:
         )
 
     def _rates(self) -> dict[str, float]:
-        """Bytes per second since the previous call, of everything that is counted."""
+        """Return bytes per second since the previous call, per counter."""
         counts: dict[str, float] = {}
         total = psutil.net_io_counters()
         if total is not None:
@@ -141,7 +141,8 @@ class UsageMeter:
 
 
 def _num_usable_cpus() -> int:
-    """CPUs this process may run on: fewer than the machine has, under taskset or Slurm."""
+    """Return the number of CPUs this process may run on: fewer than the machine has, under taskset
+    or Slurm."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -168,8 +169,8 @@ def _cpu_model() -> str:
 
 
 def ask_smi(fields: str) -> str | None:
-    """What nvidia-smi says of every device: a line of these fields each, with commas between them.
-    None when it is not there, fails or does not answer in time."""
+    """Query nvidia-smi: one line per device with these fields, separated by commas. Return None if
+    it is missing, fails or times out."""
     try:
         done = subprocess.run(
             ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
@@ -185,7 +186,7 @@ def ask_smi(fields: str) -> str | None:
 
 
 def parse_smi(text: str) -> tuple[list[SlotInfo], str]:
-    """Slots and driver version from nvidia-smi's CSV. Lines it cannot read are no devices."""
+    """Return slots and driver version from nvidia-smi's CSV. Unreadable lines are skipped."""
     slots = []
     driver_version = ""
     for row in csv.reader(io.StringIO(text), skipinitialspace=True):

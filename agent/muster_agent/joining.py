@@ -1,4 +1,4 @@
-"""Become a node: exchange the join token for a credential once, and use that from then on."""
+"""Joining the cluster: exchange the join token for a credential once, and use that from then on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from muster import wire
-from muster_agent.client import ControlPlane, Refused, persistently
+from muster_agent.client import ControlPlane, RequestRefused, persistently
 from muster_agent.settings import AgentSettings
 
 log = structlog.get_logger("muster.agent")
@@ -25,24 +25,23 @@ class CannotJoin(Exception):
 async def introduce(
     plane: ControlPlane, settings: AgentSettings, request: wire.RegisterRequest
 ) -> wire.RegisterReply:
-    """Register with the stored credential; with the join token when there is none (any more).
+    """Register with the stored credential, or with the one before it when that was never valid; with
+    the join token when there is none (any more).
 
     Waits as long as the server is out of reach. Raises CannotJoin, Refused or Superseded.
     """
-    credential = _read_credential(settings)
-    if credential:
+    for credential in _read_credentials(settings):
         try:
             reply = await persistently(
-                lambda: plane.register(request, token=credential), what="register"
+                lambda token=credential: plane.register(request, token=token),  # type: ignore[misc]
+                what="register",
             )
-        except Refused as error:
+        except RequestRefused as error:
             if error.status not in (401, 403):
                 raise
             log.warning("credential_refused", error=error.message)
         else:
             plane.use_credential(credential)
-            if reply.credential:
-                take_credential(plane, settings, reply.credential)
             return reply
     try:
         token = settings.read_join_token()
@@ -53,8 +52,8 @@ async def introduce(
             "this agent has no valid credential: make a join token ('muster agent token') and "
             "pass it as MUSTER_AGENT_JOIN_TOKEN or MUSTER_AGENT_JOIN_TOKEN_FILE"
         )
-    # A join token works once. Should the answer to this not reach us, or should we end before it
-    # is on disk, the same joining asked again is given a credential again.
+    # A join token works once. If the answer is lost, or the agent ends before the credential is on
+    # disk, repeating the same join returns a credential again.
     joining = dataclasses.replace(request, join_id=_join_id(settings))
     reply = await persistently(lambda: plane.register(joining, token=token), what="register")
     if reply.credential is None:
@@ -64,14 +63,20 @@ async def introduce(
 
 
 def take_credential(plane: ControlPlane, settings: AgentSettings, credential: str) -> None:
-    """Use this credential from now on. Raises OSError, and changes nothing, when it cannot be kept."""
-    _write_credential(settings, credential)
+    """Use this credential from now on. Raises OSError, and changes nothing, when it cannot be kept.
+
+    The one before it is kept, too. The server gives another credential to each heartbeat that asks
+    with an old one, and only the last it gave is valid: when a heartbeat that was given up long ago
+    arrives after the answer to a later one, this one is void before it is used, and the one before
+    it still valid.
+    """
+    _write_credential(settings, credential, before=plane.credential)
     plane.use_credential(credential)
     (settings.home / "join_id").unlink(missing_ok=True)
 
 
 def _join_id(settings: AgentSettings) -> str:
-    """Of the joining under way, made when it begins."""
+    """Return the id of the join in progress, created at its start."""
     path = settings.home / "join_id"
     with contextlib.suppress(OSError):
         found = path.read_text().strip()
@@ -86,22 +91,26 @@ def _path(settings: AgentSettings) -> Path:
     return settings.home / "credential.json"
 
 
-def _read_credential(settings: AgentSettings) -> str:
+def _read_credentials(settings: AgentSettings) -> list[str]:
+    """The newest first."""
     try:
         stored = json.loads(_path(settings).read_text())
     except (OSError, ValueError):
-        return ""
+        return []
     if stored.get("server_url") != settings.server_url:
-        return ""  # it is another server's secret
-    return str(stored.get("credential", ""))
+        return []  # they are another server's secrets
+    found = (str(stored.get(key) or "") for key in ("credential", "credential_before"))
+    return [credential for credential in found if credential]
 
 
-def _write_credential(settings: AgentSettings, credential: str) -> None:
+def _write_credential(settings: AgentSettings, credential: str, *, before: str) -> None:
     """Durable before it is used: the server gives it once."""
-    _write_durably(
-        _path(settings),
-        json.dumps({"server_url": settings.server_url, "credential": credential}),
-    )
+    stored = {
+        "server_url": settings.server_url,
+        "credential": credential,
+        "credential_before": before,
+    }
+    _write_durably(_path(settings), json.dumps(stored))
 
 
 def _write_durably(path: Path, text: str) -> None:

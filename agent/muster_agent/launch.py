@@ -1,4 +1,4 @@
-"""What to run: an allocation as argument vectors and environments. Pure.
+"""The commands of an allocation, as argument vectors and environments. Pure.
 
 The exact commands are pinned by golden tests, because users reproduce them by hand.
 """
@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from muster.document.codec import load
+from muster.document.running import EnvironmentSection, MeasureSection
 from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
 
 RENDEZVOUS_READ_TIMEOUT_S = 300
-"""Nodes start together, but importing torch from a slow shared disk may take one of them minutes."""
+"""Seconds to wait at the rendezvous. Nodes start together, but importing torch from a slow shared
+disk may take one of them minutes."""
 
 _LAUNCHER_VARIABLES = frozenset(
     {
@@ -23,8 +26,8 @@ _LAUNCHER_PREFIXES = ("TORCHELASTIC_", "TORCH_ELASTIC_", "PET_")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where on this node an allocation runs: what the spec cannot know."""
+class LaunchContext:
+    """Facts about this node that an allocation's spec cannot know."""
 
     python: str
     work_dir: str
@@ -33,22 +36,23 @@ class Place:
     config_file: str
     checkpoint_dir: str
     resume_from: str
-    """Absolute path, or "" for a fresh start."""
+    """Absolute path or URL of a checkpoint, or "" for a fresh start."""
     weights_from: str
-    """Absolute path of a checkpoint whose weights are to be taken over, or "". Both may be URLs."""
+    """Absolute path or URL of a checkpoint whose weights to start from, or ""."""
     cache_dir: str
-    """Compiler caches. Per allocation: a worker killed while compiling leaves a truncated file
-    behind, which would break every later run that shares the cache."""
+    """Folder of compiler caches. One per allocation: a worker killed while compiling leaves a
+    truncated file behind, which would break every later run that shares the cache."""
     node_address: str
     network_interface: str = ""
-    """The interface that holds `node_address`; "" when unknown."""
+    """Interface that holds `node_address`; "" if unknown."""
     sdk_path: str = ""
-    """Folder to put on PYTHONPATH so that `import muster` works; "" when it does already."""
+    """Folder to put on PYTHONPATH so that `import muster` works; "" if it already does."""
     attach_path: str = ""
-    """Folder whose sitecustomize measures scripts that do not measure themselves; see muster.attach."""
+    """Folder whose sitecustomize measures scripts that do not measure themselves; see
+    muster.launch.attach."""
     loopback_interface: str = "lo"
     inherited: Mapping[str, str] = field(default_factory=dict)
-    """What is passed on of the agent's environment, see `inheritable`."""
+    """Part of the agent's environment that is passed on; see `inheritable`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +70,15 @@ class WarmCommand:
     """Workers to fork, as environments."""
 
     shared: dict[str, str]
-    """That of the parent."""
+    """Variables of the parent."""
     own: dict[str, str]
     """Variables of all workers of this allocation."""
     workers: list[dict[str, str]]
-    """Variables of each, by local rank."""
+    """Variables of each worker, by local rank."""
 
 
 def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
-    """What workers are given of the environment that their shim was started with.
+    """Return the part of the shim's environment that workers inherit.
 
     Left out: everything of ours (the lifeline) and another launcher's variables. What the shim has
     of the agent's environment is decided in muster_agent.environment.
@@ -87,9 +91,9 @@ def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def build_commands(
-    spec: AllocationSpec, place: Place, *, rendezvous: Rendezvous | None
+    spec: AllocationSpec, place: LaunchContext, *, rendezvous: Rendezvous | None
 ) -> list[Command]:
-    """The processes to start for `spec`: one torchrun, or one process per slot.
+    """Return the processes to start for `spec`: one torchrun, or one process per slot.
 
     rendezvous: required when the gang spans nodes, and for launcher "direct".
     Raises ValueError when it is missing.
@@ -114,11 +118,10 @@ def build_commands(
 
 
 def attaches(spec: AllocationSpec) -> bool:
-    """Whether Muster measures from outside: a script of the user's own, unless the document says
-    no."""
-    measure = spec.config.get("measure") or {}
-    wanted = measure.get("steps") is not False and measure.get("scripts") is not False
-    return wanted and not is_built_in_trainer(spec)
+    """Return whether Muster measures from outside: a user's own script, unless the document
+    disables it."""
+    measure = load(MeasureSection, spec.config.get("measure") or {})
+    return measure.steps and measure.scripts and not is_built_in_trainer(spec)
 
 
 def is_built_in_trainer(spec: AllocationSpec) -> bool:
@@ -126,7 +129,8 @@ def is_built_in_trainer(spec: AllocationSpec) -> bool:
 
 
 def why_cold(spec: AllocationSpec) -> str:
-    """Why the workers of `spec` cannot be forked from a warm parent: one clause, "" when they can.
+    """Return why the workers of `spec` cannot be forked from a warm parent, as one clause; "" if
+    they can.
 
     Warm workers take the place of torchrun on one node. What a warm parent could not give exactly
     as a new interpreter does is left to torchrun, as are gangs of several nodes, whose torchruns
@@ -135,7 +139,7 @@ def why_cold(spec: AllocationSpec) -> str:
     script = spec.entrypoint[0]
     if spec.launcher != "torchrun":
         return "the launcher is 'direct'"
-    if not spec.config.get("environment", {}).get("warm", True):
+    if not load(EnvironmentSection, spec.config.get("environment") or {}).warm:
         return "environment.warm is false"
     if spec.num_nodes > 1:
         return "it spans several nodes"
@@ -152,8 +156,8 @@ def why_cold(spec: AllocationSpec) -> str:
 def shared_environment(
     spec: AllocationSpec, *, inherited: Mapping[str, str], sdk_path: str, loopback_interface: str
 ) -> dict[str, str]:
-    """The part of the workers' environment that is the same for every allocation like `spec` on one
-    node: a warm parent is started with it. Only where `why_cold` says nothing."""
+    """Return the part of the workers' environment that is the same for every allocation like `spec`
+    on one node: a warm parent is started with it. Requires that `why_cold` returns ""."""
     return parent_environment(
         spec.environment,
         inherited=inherited,
@@ -169,15 +173,15 @@ def parent_environment(
     sdk_path: str,
     loopback_interface: str,
 ) -> dict[str, str]:
-    """The environment of a warm parent on one node for documents with these variables."""
+    """Return the environment of a warm parent on one node for documents with these variables."""
     defaults = _defaults(loopback_interface, 1)
     of_user = {k: v for k, v in variables.items() if not _belongs_to_launcher(k)}
     merged = _with_path({**inherited, **defaults, **of_user}, sdk_path)
     return {k: v for k, v in merged.items() if k not in _OWN_VARIABLES}
 
 
-def build_warm(spec: AllocationSpec, place: Place, *, run_id: str) -> WarmCommand:
-    """What a warm parent is asked for in place of torchrun; see muster.warm.
+def build_warm(spec: AllocationSpec, place: LaunchContext, *, run_id: str) -> WarmCommand:
+    """Return the request to a warm parent that replaces torchrun; see muster.launch.warm.
 
     The port of the rendezvous is the keeper's to choose, who also hosts the store.
     """
@@ -188,7 +192,7 @@ def build_warm(spec: AllocationSpec, place: Place, *, run_id: str) -> WarmComman
         loopback_interface=place.loopback_interface,
     )
     meeting = Rendezvous(host="127.0.0.1", port=0, run_id=run_id)
-    # Their interpreter has started already: the parent's child attaches itself.
+    # The workers' interpreter has already started, so the forked child attaches itself.
     full = _environment(spec, replace(place, attach_path=""))
     workers = []
     for local_rank in range(len(spec.slots)):
@@ -203,21 +207,23 @@ def build_warm(spec: AllocationSpec, place: Place, *, run_id: str) -> WarmComman
 
 
 def worker_log_dir(logs_dir: str, local_rank: int) -> str:
-    """Where a worker started by us (not by torchrun) writes."""
+    """Return the log folder of a worker that was not started by torchrun."""
     return f"{logs_dir}/direct/{local_rank}"
 
 
-def _torchrun_argv(spec: AllocationSpec, place: Place, rendezvous: Rendezvous | None) -> list[str]:
+def _torchrun_argv(
+    spec: AllocationSpec, place: LaunchContext, rendezvous: Rendezvous | None
+) -> list[str]:
     if spec.num_nodes > 1:
         if rendezvous is None:
             raise ValueError("a gang of several nodes needs a rendezvous")
         host = f"[{rendezvous.host}]" if ":" in rendezvous.host else rendezvous.host
         endpoint, run_id = f"{host}:{rendezvous.port}", rendezvous.run_id
         local_address = place.node_address
-        # The store is hosted by `muster.rendezvous`, so no torchrun may try to bind it.
+        # `muster.launch.rendezvous` hosts the store, so no torchrun may try to bind it.
         conf = f"is_host=false,read_timeout={RENDEZVOUS_READ_TIMEOUT_S}"
     else:
-        # What --standalone does (a store on a port the kernel picks), with an id of our own.
+        # Same as --standalone (a store on a port the kernel picks), with an id of our own.
         endpoint, run_id, local_address = "localhost:0", f"muster-{spec.allocation_id}", "127.0.0.1"
         conf = f"is_host=true,read_timeout={RENDEZVOUS_READ_TIMEOUT_S}"
     return [
@@ -231,10 +237,10 @@ def _torchrun_argv(spec: AllocationSpec, place: Place, rendezvous: Rendezvous | 
         f"--rdzv-id={run_id}",
         f"--rdzv-conf={conf}",
         f"--local-addr={local_address}",
-        "--max-restarts=0",  # the controller owns restarts
+        "--max-restarts=0",  # The controller owns restarts.
         "--monitor-interval=0.1",
         f"--log-dir={place.logs_dir}/torchrun",
-        "--redirects=3",  # files: a full pipe would block training
+        "--redirects=3",  # Files, because a full pipe would block training.
         *spec.entrypoint,
     ]
 
@@ -249,10 +255,10 @@ _OWN_VARIABLES = frozenset(
         "MUSTER_RESUME_STEP", "MUSTER_STACKS_DIR", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
     }
 )  # fmt: skip
-"""What differs between two allocations of one kind."""
+"""Variables that differ between two allocations of one kind."""
 
 
-def _environment(spec: AllocationSpec, place: Place) -> dict[str, str]:
+def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     interface = place.network_interface if spec.num_nodes > 1 else place.loopback_interface
     ours = {
         "TORCHINDUCTOR_CACHE_DIR": f"{place.cache_dir}/inductor",
@@ -283,16 +289,18 @@ def _environment(spec: AllocationSpec, place: Place) -> dict[str, str]:
 
 
 def _defaults(interface: str, num_nodes: int) -> dict[str, str]:
-    """What a user may set otherwise. interface: the one to use between workers, "" when unknown."""
+    """Return the defaults that a user may override.
+
+    interface: network interface to use between workers, "" if unknown."""
     defaults = {
         "OMP_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",
-        # torchrun's patience with siblings of a failed worker (its default is 30 s).
+        # Seconds torchrun gives the siblings of a failed worker (its default is 30).
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "10",
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order of nvidia-smi, hence of slot indexes
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # The order of nvidia-smi, hence of slot indexes.
     }
     if interface:
-        # By itself gloo listens where the host name resolves to, often 127.0.1.1.
+        # By default gloo listens where the host name resolves to, often 127.0.1.1.
         defaults["GLOO_SOCKET_IFNAME"] = interface
         if num_nodes > 1:
             defaults["NCCL_SOCKET_IFNAME"] = interface
@@ -304,7 +312,7 @@ def _of_user(spec: AllocationSpec) -> dict[str, str]:
 
 
 def _with_path(environment: dict[str, str], folder: str) -> dict[str, str]:
-    """With `folder` before everything else on PYTHONPATH; "" for none."""
+    """Return PYTHONPATH with `folder` in front; "" for none."""
     if not folder:
         return environment
     rest = environment.get("PYTHONPATH", "")
@@ -312,7 +320,7 @@ def _with_path(environment: dict[str, str], folder: str) -> dict[str, str]:
 
 
 def _rank_variables(
-    spec: AllocationSpec, place: Place, rendezvous: Rendezvous, local_rank: int
+    spec: AllocationSpec, place: LaunchContext, rendezvous: Rendezvous, local_rank: int
 ) -> dict[str, str]:
     rank = spec.rank_offset + local_rank
     return {

@@ -20,7 +20,7 @@ Stream = Literal["stdout", "stderr"]
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 KEPT_TAIL_BYTES = 1024 * 1024
-"""Of a log past its limit, the end stays on disk: it holds the reason of a failure."""
+"""Bytes kept on disk at the end of a log past its limit: they hold the reason of a failure."""
 
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 
@@ -33,18 +33,18 @@ class LogFile:
 
 
 def launcher_log(logs: Path, stream: Stream) -> Path:
-    """Where the launcher's own output goes (filed under local rank -1)."""
+    """Return the log of the launcher itself (filed under local rank -1)."""
     return logs / "launcher" / f"{stream}.log"
 
 
 def find_logs(logs: Path) -> list[LogFile]:
-    """Every log there is by now; more appear while workers start."""
+    """Return all logs that exist now; more appear while workers start."""
     found = [
         LogFile(LAUNCHER_LOCAL_RANK, stream, launcher_log(logs, stream))
         for stream in STREAMS
         if launcher_log(logs, stream).exists()
     ]
-    # torchrun makes <run id>_<random>/attempt_0/<local rank>/; we make direct/<local rank>/.
+    # torchrun creates <run id>_<random>/attempt_0/<local rank>/; we create direct/<local rank>/.
     folders = [*logs.glob("direct/*"), *logs.glob("torchrun/*/attempt_0/*")]
     for folder in sorted(folders):
         if not folder.name.isdigit():
@@ -57,7 +57,7 @@ def find_logs(logs: Path) -> list[LogFile]:
 
 
 def error_file(logs: Path, local_rank: int) -> Path | None:
-    """The file a failing worker left its exception in, if it did."""
+    """Return the file in which a failed worker left its exception, if there is one."""
     for pattern in (f"direct/{local_rank}", f"torchrun/*/attempt_0/{local_rank}"):
         for folder in logs.glob(pattern):
             if (folder / "error.json").exists():
@@ -66,7 +66,7 @@ def error_file(logs: Path, local_rank: int) -> Path | None:
 
 
 def read_cut(path: Path, offset: int, *, limit_bytes: int, max_bytes: int) -> bytes:
-    """Up to `max_bytes` of the cut view from `offset`; empty at its (present) end."""
+    """Return up to `max_bytes` of the cut view from `offset`; empty at its current end."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -84,7 +84,7 @@ def read_cut(path: Path, offset: int, *, limit_bytes: int, max_bytes: int) -> by
 
 
 def cut_size(path: Path, *, limit_bytes: int) -> int:
-    """Length of the cut view in bytes, by now."""
+    """Return the current length of the cut view in bytes."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -100,7 +100,7 @@ def cut_marker(limit_bytes: int) -> bytes:
 
 
 def tail(path: Path, *, max_bytes: int = 65_536) -> str:
-    """The end of a log as text; undecodable bytes become replacement characters."""
+    """Return the end of a log as text; undecodable bytes become replacement characters."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -111,7 +111,8 @@ def tail(path: Path, *, max_bytes: int = 65_536) -> str:
 
 
 def free_past_limit(path: Path, *, limit_bytes: int) -> bool:
-    """Give the disk back what is neither sent nor needed of a log past its limit.
+    """Release the disk space of the part of a log that is past its limit and neither sent nor
+    needed.
 
     The worker holds the file open and writes at its own offset, so the file cannot be shortened;
     its blocks are freed instead and its length stays. False where the file system cannot.

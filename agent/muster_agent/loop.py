@@ -1,4 +1,4 @@
-"""The agent: keep a session with the server, bring this node to what it wants, and report.
+"""The agent: keep a session with the server, bring this node to the desired state, and report.
 
 While the server is out of reach everything that runs goes on; while the agent is, too. What is
 true lies on disk (spools, locks, shim.json) and at the server; the agent itself remembers nothing
@@ -17,16 +17,17 @@ from typing import Literal
 
 import structlog
 
-from muster import lifeline, wire
+from muster import wire
+from muster.launch import lifeline
 from muster_agent.allocations import Allocation
 from muster_agent.bundles import BundleCache, BundleUnavailable
 from muster_agent.chores import Chores
 from muster_agent.client import (
     ControlPlane,
-    Refused,
+    RequestRefused,
+    ServerUnreachable,
     Session,
-    Superseded,
-    Unreachable,
+    SessionSuperseded,
     persistently,
 )
 from muster_agent.housekeeping import Housekeeping
@@ -40,7 +41,7 @@ from muster_agent.plan import (
     Prepare,
     Profile,
     Settle,
-    Start,
+    StartAllocation,
     Stop,
     TakeStacks,
     plan,
@@ -65,12 +66,13 @@ class Agent:
         plane: ControlPlane | None = None,
         machine: Machine | None = None,
     ) -> None:
-        """plane, machine: the server of the settings and this computer, unless given."""
+        """Create the agent; `plane` and `machine` default to the server of the settings and this
+        computer."""
         self._settings = settings
         self._plane = plane or ControlPlane(
             settings.server_url,
             verify=str(settings.ca_file) if settings.ca_file else True,
-            # A proxy meant for the internet must not get what stays on this machine.
+            # A proxy for the internet must not see traffic that stays on this machine.
             trust_env=not settings.is_server_on_this_machine,
         )
         self._machine = machine or Machine(settings)
@@ -85,14 +87,16 @@ class Agent:
         self._housekeeping = Housekeeping(self._machine, is_kept=self._is_kept)
         self._deadline_boot_s = 0.0
         self._lease_s = 0.0
+        self._patience: asyncio.Timeout | None = None
+        """Ends the poll under way."""
         self._wake = asyncio.Event()
         self._is_leaving = False
         self._retry_create_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set. Raises CannotJoin."""
-        await self._housekeeping.end_orphans()  # before we say what runs here
+        """Run until `stop` is set. Raises CannotJoin."""
+        await self._housekeeping.end_orphans()  # Before reporting what runs here.
         sessions = asyncio.create_task(self._sessions())
         stopped = asyncio.create_task(stop.wait())
         housekeeping = asyncio.create_task(self._housekeeping.run())
@@ -113,7 +117,8 @@ class Agent:
             self._machine.close()
 
     def _is_kept(self, allocation_id: str) -> bool:
-        """Whether its processes are supervised, or about to be swept up after by someone else."""
+        """Return whether an allocation's processes are supervised or about to be cleaned up by
+        another task."""
         allocation = self._allocations.get(allocation_id)
         return allocation is not None and (
             allocation.is_busy or not allocation.has_ended or allocation.liveness() != "dead"
@@ -137,10 +142,10 @@ class Agent:
                     group.create_task(self._follow(session, chores))
                     chores.start(group)
                     group.create_task(self._reconcile(session, group))
-            except* Superseded:
+            except* SessionSuperseded:
                 log.warning("session_superseded", epoch=session.epoch)
-            except* Refused as errors:
-                # Most likely the credential was revoked; registering says so, or heals it.
+            except* RequestRefused as errors:
+                # Most likely the credential was revoked; registering reports that, or repairs it.
                 log.warning("session_refused", error=str(errors.exceptions[0]))
                 await asyncio.sleep(NAME_TAKEN_PAUSE_S)
 
@@ -160,11 +165,11 @@ class Agent:
             asked_at = self._machine.boot_clock()
             try:
                 reply = await introduce(self._plane, self._settings, request)
-            except Superseded as error:
+            except SessionSuperseded as error:
                 log.warning("registration_superseded", error=str(error))
-            except Refused as error:
-                # 409: another live session of this name. After a crash of ours that is our own
-                # old one, gone when its lease ends.
+            except RequestRefused as error:
+                # 409: another live session of this name. After a crash it is this node's own old
+                # session, which ends with its lease.
                 if error.status != 409:
                     raise CannotJoin(f"the server refused this agent: {error}") from error
                 log.warning("name_taken", name=self._settings.name, error=error.message)
@@ -198,11 +203,12 @@ class Agent:
 
     async def _heartbeats(self, session: Session) -> None:
         heartbeat_s = session.heartbeat_s
+        is_away = False
         await self._renew()
         while True:
             asked_at = self._machine.boot_clock()
             try:
-                # Forgotten ones stay in the list until they are dead and deleted.
+                # Forgotten allocations stay in the list until they are dead and deleted.
                 reply = await self._plane.lease(
                     wire.LeaseRequest(
                         node_id=session.node_id,
@@ -214,16 +220,21 @@ class Agent:
                         problems=self._housekeeping.problems,
                     )
                 )
-            except Unreachable as error:
+            except ServerUnreachable as error:
                 log.warning("heartbeat_failed", error=str(error))
+                is_away = True
                 await asyncio.sleep(min(heartbeat_s, 2.0))
                 continue
+            if is_away:
+                is_away = False
+                self._ask_anew()
             if reply.server_time_ms is not None:
                 self._machine.note_server_time(reply.server_time_ms, sent_boot_s=asked_at)
             heartbeat_s = reply.heartbeat_s
             if reply.credential:
                 self._take_credential(reply.credential)
-            # From before the request: an answer that took long may have expired on its way.
+            # Counted from before the request: the lease of a slow answer may have expired on its
+            # way.
             self._deadline_boot_s = asked_at + reply.lease_s
             await self._renew()
             await asyncio.sleep(heartbeat_s)
@@ -231,46 +242,64 @@ class Agent:
     def _take_credential(self, credential: str) -> None:
         try:
             take_credential(self._plane, self._settings, credential)
-        except OSError as error:  # the present one stays valid until another one is used
+        except OSError as error:  # The current credential stays valid until another one is used.
             log.warning("credential_not_kept", error=str(error))
         else:
             log.info("credential_replaced")
 
+    async def _poll(self, session: Session, index: int | None) -> wire.AssignmentsReply:
+        """What the server wants, once that is no longer what has this number."""
+        try:
+            async with asyncio.timeout(None) as self._patience:
+                return await self._plane.assignments(session, index)
+        except TimeoutError as error:
+            raise ServerUnreachable("the server was away meanwhile") from error
+        finally:
+            self._patience = None
+
+    def _ask_anew(self) -> None:
+        """The server is reached again: whoever held the poll under way may have forgotten it, and
+        what is wanted now should not wait until that is given up."""
+        if self._patience is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time())
+            self._patience = None
+
     async def _renew(self) -> None:
-        """Tell the shims that kill at the end of the lease until when it holds now."""
+        """Send the new end of the lease to the shims that kill their workers when it expires."""
         for allocation in list(self._allocations.values()):
             if allocation.spec.on_disconnect == "stop" and allocation.liveness() == "alive":
                 await allocation.command("renew", deadline_boot_s=self._deadline_boot_s)
 
     async def _follow(self, session: Session, chores: Chores) -> None:
-        """Keep `_desired` what the server wants."""
+        """Keep `_desired` in step with the server."""
         index: int | None = None
         while True:
             reply = await persistently(
-                lambda known=index: self._plane.assignments(session, known),  # type: ignore[misc]
+                lambda known=index: self._poll(session, known),  # type: ignore[misc]
                 what="assignments",
             )
             if index is not None and reply.index < index:
-                # The database is one from before: what it says of this node must be compared.
-                raise Superseded("the server's numbers went backwards")
+                # The database is an older one: its view of this node must be compared.
+                raise SessionSuperseded("the server's numbers went backwards")
             self._desired = {a.spec.allocation_id: a for a in reply.assignments}
             self._forget.clear()
             self._wake.set()
             chores.want(reply)
             if index is not None and reply.index != index:
-                await asyncio.sleep(0.02)  # a burst of changes becomes one answer
+                await asyncio.sleep(0.02)  # A burst of changes becomes one answer.
             index = reply.index
 
     def _is_in_use(self, path: str) -> bool:
-        """Whether an allocation here works with a path of the storage."""
-        specs = [a.spec for a in self._allocations.values() if not a.has_ended]
+        """Whether an allocation here works with a path of the storage. None does whose end the
+        server was told: it may ask for a deletion at once."""
+        specs = [a.spec for a in self._allocations.values() if not (a.has_ended or a.is_end_told)]
         paths = [p for s in specs for p in (s.checkpoint_dir, s.resume_from, s.weights_from) if p]
         return any(is_within(used, path) for used in paths)
 
     # ------------------------------------------------------------ from wanted to done
 
     async def _reconcile(self, session: Session, group: asyncio.TaskGroup) -> None:
-        """Plan and act, and see that each allocation has somebody who sends its reports."""
+        """Plan and act, and make sure that every allocation has a task that sends its reports."""
         uploading: set[str] = set()
         num_unprepared = 0
 
@@ -297,7 +326,7 @@ class Agent:
                     allocation.uploads = uploads
             states = [a.observed for a in self._allocations.values()]
             if states.count("PREPARE_FAILED") > num_unprepared:
-                self._housekeeping.check_soon()  # what was in its way may be in the way of the next one
+                self._housekeeping.check_soon()  # What blocked it may also block the next one.
             num_unprepared = states.count("PREPARE_FAILED")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PLAN_INTERVAL_S):
@@ -305,8 +334,8 @@ class Agent:
             self._wake.clear()
 
     def _act(self, action: Action) -> None:
-        """Start doing it. The allocation is busy, and not planned for, until that is done."""
-        if self._is_leaving and isinstance(action, Prepare | Start):
+        """Start an action. The allocation is busy, and not planned for, until it is done."""
+        if self._is_leaving and isinstance(action, Prepare | StartAllocation):
             return
         match action:
             case Prepare(assignment=assignment) | Settle(assignment=assignment):
@@ -324,7 +353,7 @@ class Agent:
                     work = self._prepare(allocation)
                 else:
                     work = self._settle(allocation, action.reason)
-            case Start(allocation_id=allocation_id, rendezvous=rendezvous):
+            case StartAllocation(allocation_id=allocation_id, rendezvous=rendezvous):
                 allocation = self._allocations[allocation_id]
                 work = self._tell(allocation, "start", rendezvous=_plain(rendezvous))
             case Stop(allocation_id=allocation_id, reason=reason, kind=kind, grace_s=grace_s):
@@ -367,7 +396,8 @@ class Agent:
         task.add_done_callback(self._tasks.discard)
 
     def _add(self, spec: wire.AllocationSpec) -> Allocation | None:
-        """The new allocation; None when its folder cannot be made, which is tried again later."""
+        """Return the new allocation; None if its folder cannot be created, which is tried again
+        later."""
         if time.monotonic() < self._retry_create_at:
             return None
         try:
@@ -409,13 +439,13 @@ class Agent:
             )
 
     def _dispute(self, allocation_id: str) -> None:
-        """The server asks for one that ran here and is forgotten: its database is one from before.
-        Registering again lets it compare. If it still asks then, that one never began, it thinks.
-        """
+        """Handle a request for an allocation that ran here and was forgotten: the server's database
+        is an older one. Registering again lets the server compare. If it still asks after that,
+        the allocation is reported as never begun."""
         if allocation_id not in self._disputed:
             self._disputed.add(allocation_id)
             log.warning("allocation_was_here", allocation_id=allocation_id)
-            raise Superseded(f"{allocation_id} ran here before and was forgotten")
+            raise SessionSuperseded(f"{allocation_id} ran here before and was forgotten")
 
     async def _settle(
         self,
@@ -430,7 +460,7 @@ class Agent:
 
     async def _tell(self, allocation: Allocation, command: str, **fields: object) -> None:
         if not await allocation.command(command, **fields):
-            await asyncio.sleep(0.5)  # planned again, unless the shim turns out to be dead
+            await asyncio.sleep(0.5)  # Planned again, unless the shim turns out to be dead.
 
     async def _remove(self, allocation: Allocation) -> None:
         survivors = 0
@@ -438,10 +468,10 @@ class Agent:
             survivors = await allocation.end_everything(timeout_s=self._settings.kill_wait_s)
         if survivors:
             log.error("unkillable", allocation_id=allocation.allocation_id, num_processes=survivors)
-            return  # the folder stays, so that this is tried again and not forgotten
+            return  # The folder stays, so that this is tried again.
         allocation.is_being_deleted = True
         if allocation.uploads is not None:
-            # It must have ended, and not only been told to, before its files go away.
+            # The allocation must have ended, not only been asked to, before its files are deleted.
             allocation.uploads.cancel()
             await asyncio.wait([allocation.uploads])
         await asyncio.to_thread(self._machine.forget, allocation)
@@ -450,9 +480,10 @@ class Agent:
     # ------------------------------------------------------------ leaving
 
     async def _leave(self) -> None:
-        """What a polite end of the agent does to what runs: nothing, unless told otherwise.
+        """End or keep allocations when the agent ends in an orderly way: keep them by default.
 
-        Under a lifeline everything ends anyway in a moment, so it is killed at once.
+
+        Under a lifeline everything is about to end anyway, so it is killed at once.
         """
         has_lifeline = lifeline.lifeline_fd() is not None
         if not (has_lifeline or self._settings.stop_allocations):
@@ -468,8 +499,8 @@ class Agent:
         patience_s = self._settings.kill_wait_s + (0.0 if has_lifeline else grace_s)
 
         def are(over: Callable[[Allocation], bool]) -> Callable[[], bool]:
-            # Those that the server does not want any more are deleted meanwhile, and say nothing.
-            # What has been begun with the others is brought to its end.
+            # Allocations that the server no longer wants are deleted meanwhile without a report.
+            # Actions on the others are completed.
             return lambda: all(
                 a.allocation_id not in self._allocations or (over(a) and not a.is_busy)
                 for a in running
@@ -481,7 +512,7 @@ class Agent:
 
 
 async def _until(condition: Callable[[], bool], *, timeout_s: float) -> None:
-    """Wait for something that shows on disk only, so there is no event to wait for."""
+    """Wait for a condition that shows on disk only, so no event announces it."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             while not condition():  # noqa: ASYNC110

@@ -1,4 +1,4 @@
-"""The computer an agent runs on: all that the agent asks of it, and the allocations on its disk."""
+"""The computer an agent runs on: everything the agent asks of it, and the allocations on its disk."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from functools import cached_property
 from pathlib import Path
 
 import muster
-from muster import object_store, shards, wire
-from muster.checkpoints import CheckpointDamaged, verify_checkpoint
+from muster import wire
+from muster.sdk import object_store, shards
+from muster.sdk.checkpoints import CheckpointDamaged, verify_checkpoint
 from muster_agent import clock, descriptions, environment, health, inventory, process
 from muster_agent.allocations import Allocation, recover
 from muster_agent.exports import Model
 from muster_agent.folder import AllocationFolder, ShimOptions
-from muster_agent.history import History
+from muster_agent.history import AllocationHistory
 from muster_agent.interpreters import is_our_own
 from muster_agent.launch import (
     inheritable,
@@ -27,7 +28,7 @@ from muster_agent.launch import (
     why_cold,
 )
 from muster_agent.orphans import end_orphans
-from muster_agent.preflights import Probe
+from muster_agent.preflights import PreflightCommand
 from muster_agent.settings import AgentSettings
 from muster_agent.shim.prepare import LOOPBACK_INTERFACE
 from muster_agent.storage import Storage, require_own_path
@@ -35,8 +36,8 @@ from muster_agent.warm import WarmParents
 
 
 class Machine:
-    """This computer. The agent's loop touches it through this class alone, so that the loop can
-    also be run on a computer that is only simulated."""
+    """This computer. The agent's loop uses it through this class alone, so that the loop can also
+    run on a simulated computer."""
 
     def __init__(self, settings: AgentSettings) -> None:
         self._settings = settings
@@ -47,17 +48,17 @@ class Machine:
         self._sdk_path = _make_sdk_folder(self._home)
         self._offered: list[wire.SlotInfo] = []
         self._inherited = environment.passed(os.environ, settings.pass_environment)
-        """What of our environment jobs see."""
+        """Part of the agent's environment that jobs see."""
         self._describing = ""
-        """Mark of the processes that list the layers of a model now."""
+        """Mark of the processes that are listing the layers of a model now."""
         self._num_described = 0
 
     def boot_id(self) -> str:
-        """Changes with every boot."""
+        """Return an id that changes with every boot."""
         return process.boot_id()
 
     def boot_clock(self) -> float:
-        """Seconds since boot, suspended time included."""
+        """Return seconds since boot, including suspended time."""
         return clock.boot_clock()
 
     @cached_property
@@ -65,7 +66,8 @@ class Machine:
         return clock.ClockSync()
 
     def note_server_time(self, server_time_ms: float, *, sent_boot_s: float) -> None:
-        """An answer that said what time it was, to a request sent then, has just come."""
+        """Record the server's time from an answer that has just arrived, and when its request was
+        sent."""
         self._clocks.add(
             sent_boot_s=sent_boot_s,
             received_boot_s=self.boot_clock(),
@@ -73,17 +75,17 @@ class Machine:
         )
 
     def clock_reading(self) -> wire.ClockReading | None:
-        """How the clocks here stand to the server's; None while that is not known."""
+        """Return the offset between this node's clocks and the server's; None while it is unknown."""
         return self._clocks.read(self.boot_clock())
 
     def inventory(self) -> wire.Inventory:
-        """What it offers. Takes a moment: it asks nvidia-smi and the training interpreter."""
+        """Return what the node offers. Runs nvidia-smi and the training interpreter."""
         found = inventory.take_inventory(self._settings)
         self._offered = list(found.slots)
         return dataclasses.replace(found, storage_id=self._storage.id())
 
     def problems(self) -> list[wire.NodeProblem]:
-        """What is wrong with it now. Takes a moment where there are CUDA devices."""
+        """Return the node's current problems. Runs nvidia-smi where there are CUDA devices."""
         folders = [self._home, self._settings.storage]
         return health.find_problems(
             [path for path in folders if path.exists()],
@@ -92,24 +94,24 @@ class Machine:
         )
 
     def usage(self) -> wire.NodeUsage:
-        """How busy it has been since the previous call."""
+        """Return the node's use since the previous call."""
         return self._usage.read()
 
     @cached_property
-    def _history(self) -> History:
-        return History(self._home / "history")
+    def _history(self) -> AllocationHistory:
+        return AllocationHistory(self._home / "history")
 
     def was_here(self, allocation_id: str) -> bool:
-        """Whether it ran here, and was forgotten."""
+        """Return whether an allocation ran here and was forgotten."""
         return allocation_id in self._history
 
     def forget(self, allocation: Allocation) -> None:
-        """Delete what is left of it, and remember that it was here."""
+        """Delete what is left of an allocation, and remember that it was here."""
         self._history.add(allocation.allocation_id)
         allocation.folder.delete()
 
     def end_orphans(self, is_kept: Callable[[str], bool]) -> tuple[list[str], int]:
-        """Kill what runs here in our name without being kept; see muster_agent.orphans."""
+        """Kill processes with this agent's mark that no allocation keeps; see muster_agent.orphans."""
         return end_orphans(
             process.owner_of(self._home),
             lambda id: id == self._describing or self._warm.has(id) or is_kept(id),
@@ -124,21 +126,21 @@ class Machine:
         )
 
     def close(self) -> None:
-        """End what is kept for allocations to come."""
+        """End the processes that are kept for future allocations."""
         self._warm.close()
 
     def recover(self) -> list[Allocation]:
-        """The allocations an earlier agent left here."""
+        """Return the allocations that an earlier agent left here."""
         return recover(self._home, inherited=self._inherited)
 
     def create(self, spec: wire.AllocationSpec) -> Allocation:
-        """A new allocation, on disk, with nothing started. Raises OSError and ValueError."""
+        """Create a new allocation on disk, with nothing started. Raises OSError and ValueError."""
         folder = AllocationFolder(self._home, spec.allocation_id)
         folder.create(spec)
         return Allocation(folder, spec, inherited=self._inherited)
 
     def delete_files(self, wanted: wire.Deletion) -> int:
-        """Delete a folder of the storage, or of an object store; the bytes freed. Raises
+        """Delete a folder of the storage or of an object store; return the bytes freed. Raises
         RefusedPath and OSError."""
         if wanted.storage_url:
             require_own_path(wanted.path, wanted.cluster_id)
@@ -154,9 +156,9 @@ class Machine:
 
     @contextlib.contextmanager
     def exported(self, wanted: wire.Export) -> Iterator[Model]:
-        """One safetensors file of the model of a checkpoint, whose files are verified first. What is
-        fetched from an object store is let go of in the end. Raises RefusedPath, OSError and
-        CheckpointDamaged."""
+        """Yield one safetensors file of a checkpoint's model, after verifying the checkpoint's
+        files. Files fetched from an object store are deleted at the end. Raises RefusedPath,
+        OSError and CheckpointDamaged."""
         if not wanted.storage_url:
             folder = self._storage.own_folder(
                 wanted.path, storage_id=wanted.storage_id, cluster_id=wanted.cluster_id
@@ -171,10 +173,10 @@ class Machine:
             folder, _ = object_store.fetch(url, Path(copy))
             yield _model(folder)
 
-    def probe(self, wanted: wire.Preflight) -> Probe:
-        """How to start this node's part of a preflight."""
+    def probe(self, wanted: wire.Preflight) -> PreflightCommand:
+        """Return how to start this node's part of a preflight."""
         python = wanted.python or self._settings.python
-        return Probe(
+        return PreflightCommand(
             python=python,
             address=self._address,
             interface=inventory.interface_of(self._address),
@@ -185,7 +187,7 @@ class Machine:
         )
 
     async def describe(self, wanted: wire.Description, *, bundle: str) -> wire.DescriptionResult:
-        """List the layers of a model. bundle: path of the downloaded code, or ""."""
+        """List the layers of a model; `bundle` is the path of the downloaded code, or ""."""
         self._num_described += 1
         self._describing = f"describe-{os.getpid()}-{self._num_described}"
         python = wanted.python or self._settings.python
@@ -195,7 +197,7 @@ class Machine:
             sdk_path="" if is_our_own(python) else self._sdk_path,
             loopback_interface=LOOPBACK_INTERFACE,
         )
-        job = descriptions.Job(
+        job = descriptions.DescriptionJob(
             name=self._describing,
             owner=process.owner_of(self._home),
             python=python,
@@ -213,7 +215,8 @@ class Machine:
     def shim_options(
         self, spec: wire.AllocationSpec, *, bundle: str, deadline_boot_s: float
     ) -> ShimOptions:
-        """What a shim of `spec` started now must know. bundle: path of the downloaded code, or ""."""
+        """Return the options of a shim of `spec` started now; `bundle` is the path of the
+        downloaded code, or ""."""
         settings = self._settings
         return ShimOptions(
             default_python=settings.python,
@@ -246,7 +249,7 @@ class Machine:
 
 
 def _model(folder: Path) -> Model:
-    """Raises CheckpointDamaged."""
+    """Open the model of a checkpoint. Raises CheckpointDamaged."""
     try:
         return shards.exported(folder)
     except FileNotFoundError:
@@ -256,7 +259,7 @@ def _model(folder: Path) -> Model:
 
 
 def _make_sdk_folder(home: Path) -> str:
-    """A folder that holds the `muster` package and nothing else.
+    """Create a folder that holds the `muster` package and nothing else.
 
     Another interpreter's workers get it on their path. Our whole site-packages would shadow theirs.
     """

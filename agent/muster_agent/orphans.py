@@ -1,4 +1,4 @@
-"""Processes of ours that nobody supervises any more: what a lost home or a killed shim leaves."""
+"""Processes of this agent that nobody supervises any more, after a lost home or a killed shim."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ORPHAN_TIMEOUT_S = 10.0
 def end_orphans(
     owner: str, is_kept: Callable[[str], bool], *, timeout_s: float = ORPHAN_TIMEOUT_S
 ) -> tuple[list[str], int]:
-    """Kill every process with our mark whose allocation is not to be kept.
+    """Kill every process with this agent's mark whose allocation is not to be kept.
 
     is_kept: asked about an allocation id only after its processes were seen, so that one that is
         started meanwhile is known by then.

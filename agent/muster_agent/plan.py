@@ -1,4 +1,4 @@
-"""What to do next on this node: wanted × observed → actions. Pure.
+"""The next actions on this node, from desired and observed state. Pure.
 
 Level-triggered: the whole desired set is compared with everything on disk each time, so a lost,
 repeated or reordered answer of the server changes nothing.
@@ -22,17 +22,17 @@ class Local:
     allocation_id: str
     observed: Observed
     shim: Literal["starting", "alive", "dead", "rebooted"]
-    """rebooted: it was started before this machine booted."""
+    """State of the shim; "rebooted" means that it was started before this machine booted."""
     asked: frozenset[Literal["start", "stop", "kill"]] = frozenset()
     """Commands the shim has taken. They are never sent twice."""
     is_busy: bool = False
-    """An action on it is under way."""
+    """Whether an action on it is in progress."""
     is_superseded: bool = False
-    """The server answered that a newer attempt exists."""
+    """Whether the server answered that a newer attempt exists."""
     stacks_no: int = 0
-    """Of the last time that its shim was asked for stacks."""
+    """Number of the last request for stacks that its shim has taken."""
     profile_no: int = 0
-    """Of the last window of the profiler that its shim was asked for."""
+    """Number of the last profiler window that its shim has taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Prepare:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class StartAllocation:
     allocation_id: str
     rendezvous: Rendezvous | None
     reason: str = "every member of the gang is ready"
@@ -55,9 +55,9 @@ class Stop:
     allocation_id: str
     reason: str
     kind: str = ""
-    """wire.STOP_KINDS, for the workers to read."""
+    """One of wire.STOP_KINDS, for the workers to read."""
     grace_s: float | None = None
-    """In place of the spec's, and without notice before SIGTERM."""
+    """Grace period in seconds in place of the spec's, without notice before SIGTERM."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class Settle:
 
 @dataclass(frozen=True, kw_only=True)
 class DeclareLost:
-    """The shim is gone without an exit record: end what it left, then write the record for it."""
+    """Kill what a shim without an exit record left, then write the record for it."""
 
     allocation_id: str
     cause: Literal["shim_lost", "node_rebooted"]
@@ -99,17 +99,19 @@ class DeclareLost:
 
 @dataclass(frozen=True, kw_only=True)
 class Forget:
-    """End whatever lives and delete the folder."""
+    """Kill whatever is left and delete the folder."""
 
     allocation_id: str
     reason: str = "the server does not want it any more"
 
 
-Action = Prepare | Start | Stop | Kill | TakeStacks | Profile | Settle | DeclareLost | Forget
+Action = (
+    Prepare | StartAllocation | Stop | Kill | TakeStacks | Profile | Settle | DeclareLost | Forget
+)
 
 
 def plan(desired: Mapping[str, Assignment] | None, local: Sequence[Local]) -> list[Action]:
-    """The actions that bring `local` to `desired`, at most one per allocation.
+    """Return the actions that bring `local` to `desired`, at most one per allocation.
 
     desired: None while the server has not been heard: then nothing is started, stopped or
         forgotten, and only what died by itself is recorded.
@@ -172,7 +174,7 @@ def _next_action(desired: Mapping[str, Assignment] | None, item: Local) -> Actio
         needs_rendezvous = wanted.spec.num_nodes > 1
         if needs_rendezvous and wanted.rendezvous is None:
             return None
-        return Start(allocation_id=item.allocation_id, rendezvous=wanted.rendezvous)
+        return StartAllocation(allocation_id=item.allocation_id, rendezvous=wanted.rendezvous)
     if item.observed == "RUNNING" and wanted.stacks_no > item.stacks_no:
         return TakeStacks(allocation_id=item.allocation_id, no=wanted.stacks_no)
     order = wanted.profile

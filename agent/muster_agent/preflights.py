@@ -1,4 +1,4 @@
-"""The preflights this node takes part in: a child process each, driven by what the server says.
+"""Preflights in which this node takes part: one child process each, driven by the server.
 
 Level-triggered like everything else: the server says which preflights there are and at which stage
 each is; what is not there any more is ended. Nothing is kept over a session: a child that is gone
@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 
 from muster import wire
-from muster_agent.client import ControlPlane, Refused, Session, persistently
+from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
 from muster_agent.launch import inheritable
 
 log = structlog.get_logger("muster.agent")
@@ -30,41 +30,41 @@ Report = Callable[[wire.PreflightReport], Awaitable[None]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Probe:
+class PreflightCommand:
     """How to start the child on this node."""
 
     python: str
     address: str
     interface: str
     sdk_path: str
-    """Folder to put on PYTHONPATH so that `import muster` works; "" when it does already."""
+    """Folder to put on PYTHONPATH so that `import muster` works; "" if it already does."""
     folder: Path
     words: Path
-    """Where its standard error goes."""
+    """File that receives its standard error."""
     inherited: Mapping[str, str]
-    """What of the agent's environment jobs see."""
+    """Part of the agent's environment that jobs see."""
 
     def environment(self) -> dict[str, str]:
         found = inheritable(self.inherited)
         if self.sdk_path:
             found["PYTHONPATH"] = self.sdk_path
         if self.interface:
-            found["GLOO_SOCKET_IFNAME"] = self.interface  # as for workers, see launch
+            found["GLOO_SOCKET_IFNAME"] = self.interface  # The same as for workers, see launch.
         return found
 
 
 class Preflights:
-    """Those of one session. `want` takes the complete set as often as it comes."""
+    """Preflights of one session. `want` accepts the complete set any number of times."""
 
     def __init__(
         self,
         plane: ControlPlane,
         session: Session,
         *,
-        probe: Callable[[wire.Preflight], Probe],
+        probe: Callable[[wire.Preflight], PreflightCommand],
         problems: Callable[[], list[wire.NodeProblem]],
     ) -> None:
-        """problems: what the node's own checks find now; blocks."""
+        """Create the set; `problems` runs the node's own checks and blocks."""
         self._plane = plane
         self._session = session
         self._probe = probe
@@ -78,7 +78,7 @@ class Preflights:
             self._wake.set()
 
     async def run(self) -> None:
-        """For as long as the session lasts. Raises Superseded."""
+        """Take part until the session ends. Raises Superseded."""
         running: dict[int, Participation] = {}
         async with asyncio.TaskGroup() as group:
             try:
@@ -102,15 +102,18 @@ class Preflights:
             await persistently(
                 lambda: self._plane.preflight(self._session, report), what="preflight"
             )
-        except Refused as error:
+        except RequestRefused as error:
             log.warning("preflight_report_refused", id=report.id, error=str(error))
 
 
 class Participation:
-    """One preflight on this node: its child, and the stages carried out so far."""
+    """One preflight on this node: its child, and the stages completed so far."""
 
     def __init__(
-        self, probe: Probe, problems: Callable[[], list[wire.NodeProblem]], report: Report
+        self,
+        probe: PreflightCommand,
+        problems: Callable[[], list[wire.NodeProblem]],
+        report: Report,
     ) -> None:
         self.task: asyncio.Task[None] | None = None
         self._probe = probe
@@ -129,7 +132,7 @@ class Participation:
             self.task.cancel()
 
     async def run(self) -> None:
-        """Until it is ended. Carries out each stage once, and says how that went."""
+        """Run until ended. Carries out each stage once, and reports its result."""
         child: Process | None = None
         try:
             while True:
@@ -153,7 +156,7 @@ class Participation:
                 child = await asyncio.create_subprocess_exec(
                     probe.python,
                     "-m",
-                    "muster.preflight",
+                    "muster.launch.preflight",
                     f"--address={probe.address}",
                     f"--rank={wanted.rank}",
                     stdin=PIPE,
@@ -207,7 +210,7 @@ def _order(wanted: wire.Preflight) -> dict[str, Any]:
 
 
 def _report_of(wanted: wire.Preflight, answer: dict[str, Any]) -> wire.PreflightReport:
-    """What the child said; one that makes no sense is a problem like any other."""
+    """Return the child's report; one that is not valid counts as a problem."""
     known = {
         name: answer[name]
         for name in (
@@ -223,7 +226,7 @@ def _report_of(wanted: wire.Preflight, answer: dict[str, Any]) -> wire.Preflight
 
 
 async def _end(child: Process) -> None:
-    """It ends by itself when its input is closed."""
+    """End the child by closing its input."""
     if child.stdin is not None:
         child.stdin.close()
     with contextlib.suppress(ProcessLookupError):

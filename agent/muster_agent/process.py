@@ -1,4 +1,4 @@
-"""Own a tree of processes: know its members for certain, and end all of them.
+"""Control of a process tree: find all of its members, and end all of them.
 
 torchrun gives each worker its own session, so killing the launcher's process group leaves every
 worker alive. A tree is therefore ended by three means, each catching what the one before misses:
@@ -32,9 +32,9 @@ from muster_agent.clock import unix_ms
 
 TOKEN_VARIABLE = "MUSTER_ALLOCATION_ID"  # noqa: S105 (a name, not a secret)
 SHIM_VARIABLE = "MUSTER_SHIM_OF"
-"""In a shim's own environment: the allocation it supervises."""
+"""Variable in a shim's own environment: the allocation it supervises."""
 OWNER_VARIABLE = "MUSTER_OWNER"
-"""Beside either: whose it is, see `owner_of`."""
+"""Variable beside either: the mark of the owner, see `owner_of`."""
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUND_S = 0.02
 _IS_LINUX = sys.platform.startswith("linux")
@@ -42,27 +42,27 @@ _IS_LINUX = sys.platform.startswith("linux")
 
 @dataclass(frozen=True)
 class Identity:
-    """One process, told apart from a later one that got the same pid."""
+    """One process, distinguished from a later one with the same pid."""
 
     pid: int
     start_ticks: int
 
 
 def boot_id() -> str:
-    """Changes with every boot of this machine."""
+    """Return an id that changes with every boot of this machine."""
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"boot-{int(psutil.boot_time())}"
 
 
 def identify(pid: int) -> Identity | None:
-    """The identity of a living process; None when there is none, or only a zombie is left."""
+    """Return the identity of a living process; None if there is none, or only a zombie is left."""
     if _IS_LINUX:
         try:
             stat = Path(f"/proc/{pid}/stat").read_bytes()
         except OSError:
             return None
-        # The command in parentheses may itself hold spaces and parentheses.
+        # The command in parentheses may itself contain spaces and parentheses.
         fields = stat[stat.rindex(b")") + 2 :].split()
         return None if fields[0] in (b"Z", b"X") else Identity(pid, int(fields[19]))
     try:
@@ -79,7 +79,7 @@ def is_alive(identity: Identity) -> bool:
 
 
 def send_signal(identity: Identity, number: int) -> bool:
-    """Signal exactly this process. False when it is gone."""
+    """Signal exactly this process. Return False if it is gone."""
     if not is_alive(identity):
         return False
     try:
@@ -90,7 +90,7 @@ def send_signal(identity: Identity, number: int) -> bool:
 
 
 def become_subreaper() -> bool:
-    """Orphans of our descendants become our children instead of init's. Linux only."""
+    """Make orphans of this process's descendants its children instead of init's. Linux only."""
     if not _IS_LINUX:
         return False
     libc = ctypes.CDLL(None, use_errno=True)
@@ -98,7 +98,7 @@ def become_subreaper() -> bool:
 
 
 def descendants(pid: int) -> set[Identity]:
-    """All living processes below `pid`."""
+    """Return all living processes below `pid`."""
     try:
         children = psutil.Process(pid).children(recursive=True)
     except psutil.Error:
@@ -107,7 +107,7 @@ def descendants(pid: int) -> set[Identity]:
 
 
 def owner_of(home: Path) -> str:
-    """The mark of the agent with this home, for as long as it has that home: "<hash>@<host>".
+    """Return the mark of the agent with this home: "<hash>@<host>".
 
     Two agents of one machine have different homes. The host tells containers apart that share
     their process ids.
@@ -117,7 +117,7 @@ def owner_of(home: Path) -> str:
 
 
 def tagged(allocation_id: str, owner: str) -> set[Identity]:
-    """All living processes of this allocation, by the marks in their environment.
+    """Return all living processes of this allocation, by the marks in their environment.
 
     The host may have got another name since they were started.
     """
@@ -131,7 +131,7 @@ def tagged(allocation_id: str, owner: str) -> set[Identity]:
 
 
 def owned(owner: str) -> dict[str, set[Identity]]:
-    """All living processes with this mark, shims among them, by allocation id."""
+    """Return all living processes with this mark, shims among them, by allocation id."""
     found: dict[str, set[Identity]] = {}
     for identity, environment in _environments():
         if environment.get(OWNER_VARIABLE) == owner:
@@ -146,7 +146,7 @@ def _environments() -> Iterator[tuple[Identity, Mapping[str, str]]]:
         try:
             environment = process.environ()
         except (psutil.Error, OSError):
-            continue  # somebody else's, or gone
+            continue  # It belongs to another user, or is gone.
         if OWNER_VARIABLE not in environment:
             continue
         identity = identify(process.pid)
@@ -160,7 +160,7 @@ def kill_all(
     timeout_s: float,
     reap: Callable[[], None] = lambda: None,
 ) -> set[Identity]:
-    """SIGKILL what `members` returns, again and again until it returns nothing.
+    """Send SIGKILL to what `members` returns, again and again until it returns nothing.
 
     A process may fork between being listed and being killed, hence the rounds. Returns those
     still alive after `timeout_s`: in uninterruptible sleep, or not ours to kill.
@@ -187,7 +187,8 @@ class Cgroup:
 
     @staticmethod
     def create(name: str) -> Cgroup | None:
-        """A new group below our own one, or None where this machine does not let us."""
+        """Return a new group below this process's own group, or None where this machine does not
+        permit it."""
         home = _own_cgroup()
         if home is None:
             return None
@@ -197,14 +198,14 @@ class Cgroup:
         except OSError:
             return None
         group = Cgroup(path)
-        if not (path / "cgroup.kill").exists():  # kernels before 5.14
+        if not (path / "cgroup.kill").exists():  # Kernels before 5.14.
             group.remove()
             return None
         return group
 
     @contextlib.contextmanager
     def joined(self) -> Iterator[None]:
-        """Children started inside the block are members from their first instruction on.
+        """Make children started inside the block members from their first instruction on.
 
         We step in and out ourselves: moving a child after its start would leave it time to fork.
         """
@@ -212,7 +213,7 @@ class Cgroup:
         try:
             (self.path / "cgroup.procs").write_text("0")
         except OSError:
-            yield  # the other two means remain
+            yield  # The other two means remain.
             return
         try:
             yield
@@ -231,7 +232,8 @@ class Cgroup:
             (self.path / "cgroup.kill").write_text("1")
 
     def num_oom_kills(self) -> int:
-        """Members the kernel killed for memory; 0 where the memory controller is not ours."""
+        """Return the number of members the kernel killed for memory; 0 where the memory controller
+        is not ours."""
         try:
             lines = (self.path / "memory.events").read_text().split("\n")
         except OSError:
@@ -244,7 +246,8 @@ class Cgroup:
 
 
 def _own_cgroup() -> Path | None:
-    """Our own group's folder in the cgroup v2 hierarchy, wherever that is mounted."""
+    """Return the folder of this process's group in the cgroup v2 hierarchy, wherever that is
+    mounted."""
     try:
         mounts = Path("/proc/self/mounts").read_text().splitlines()
         groups = Path("/proc/self/cgroup").read_text().splitlines()
@@ -260,7 +263,7 @@ def _own_cgroup() -> Path | None:
 
 
 def num_system_oom_kills() -> int:
-    """The kernel's count of out-of-memory kills on this machine since boot; 0 when unknown."""
+    """Return the kernel's count of out-of-memory kills on this machine since boot; 0 if unknown."""
     try:
         for line in Path("/proc/vmstat").read_text().splitlines():
             if line.startswith("oom_kill "):
@@ -272,7 +275,7 @@ def num_system_oom_kills() -> int:
 
 @dataclass
 class Child:
-    """A process we started. Exactly one of `exit_code` and `signal` is set once it has ended."""
+    """A started process. Exactly one of `exit_code` and `signal` is set once it has ended."""
 
     pid: int
     exit_code: int | None = None
@@ -285,7 +288,7 @@ class Child:
 
     @property
     def status(self) -> int | None:
-        """Exit code, or minus the signal; None while it lives."""
+        """Return the exit code, or minus the signal; None while it lives."""
         return self.exit_code if self.signal is None else -self.signal
 
 
@@ -296,7 +299,7 @@ class Children:
     """
 
     def __init__(self, marks: Mapping[str, str]) -> None:
-        """marks: put into the environment of every process started here, whatever else is in it."""
+        """Create an empty set; `marks` are put into the environment of every process started here."""
         self.marks = dict(marks)
         self._known: dict[int, tuple[Child, subprocess.Popen[bytes]]] = {}
 
@@ -311,7 +314,7 @@ class Children:
         stdin: int | IO[bytes] = subprocess.DEVNULL,
         cgroup: Cgroup | None = None,
     ) -> tuple[Child, subprocess.Popen[bytes]]:
-        """Start `argv` in a session of its own. Raises OSError when it cannot be started.
+        """Start `argv` in a session of its own. Raises OSError if it cannot be started.
 
         Use the Popen for its pipes only; never wait on it.
         """
@@ -340,11 +343,11 @@ class Children:
                 return
             known = self._known.pop(pid, None)
             if known is None:
-                continue  # an orphan that ended as our child
+                continue  # An orphan that became a child of this process.
             child, process = known
             child.ended_at_ms = unix_ms()
             code = os.waitstatus_to_exitcode(status)
-            process.returncode = code  # keeps Popen from waiting for a pid that is gone
+            process.returncode = code  # Keeps Popen from waiting for a pid that is gone.
             if code < 0:
                 child.signal = -code
             else:

@@ -1,4 +1,4 @@
-"""Everything about an agent that can be set: `MUSTER_AGENT_*`, read once."""
+"""Settings of an agent, from `MUSTER_AGENT_*`, read once."""
 
 from __future__ import annotations
 
@@ -23,48 +23,52 @@ class AgentSettings(BaseSettings):
     server_url: str
     """Address of the Muster server, for example https://muster.example:8470."""
     join_token: SecretStr | None = None
-    """Exchanged for a credential of the agent's own at the first registration."""
+    """Token that is exchanged for a credential of the agent's own at the first registration."""
     join_token_file: Path | None = None
     """File that holds the join token; keeps it out of process listings."""
     name: str = Field(default_factory=lambda: socket.gethostname().split(".")[0], max_length=128)
     """The node's name, unique in the cluster."""
     home: Path = Field(default_factory=lambda: Path.home() / ".muster" / "agent")
-    """Credential, spool, code cache. One agent per home."""
+    """Folder for the credential, the spool and the code cache. One agent per home."""
     pool: str = Field("default", max_length=64)
     labels: Annotated[dict[str, str], NoDecode] = {}
-    """zone=a,rack=3"""
+    """Labels of the node, for example `zone=a,rack=3`."""
     slot_type: Literal["auto", "cpu", "cuda"] = "auto"
-    """auto: cuda where nvidia-smi lists devices, else cpu."""
+    """Type of the slots offered. `auto` means `cuda` where nvidia-smi lists devices, else `cpu`."""
     slots: int | None = Field(None, ge=0, le=4096)
-    """CPU slots offered (default: one per CPU), or the first n CUDA devices."""
+    """Number of CPU slots offered (default: one per CPU), or of the first CUDA devices."""
     address: str | None = None
-    """Address other nodes reach this one on. Default: the one that the route to the server has."""
+    """Address at which other nodes reach this one. Default: the local address of the route to the
+    server."""
     python: str = sys.executable
     """Training interpreter of experiments that name none."""
     storage_dir: Path | None = None
-    """Where checkpoints go; nodes that run one trial after another need a shared folder.
-    Default: `storage` in home."""
+    """Folder for checkpoints; nodes that run one trial after another need a shared folder. Default:
+    `storage` in home."""
     ca_file: Path | None = None
-    """Certificate authority of the server, when it is not a public one."""
+    """Certificate authority of the server, if it is not a public one."""
     spool_limit_bytes: int = Field(2 * 1024**3, ge=1024**2)
-    """Records kept on disk per allocation while the server is out of reach."""
+    """Limit in bytes of the records kept on disk per allocation while the server is out of reach.
+    """
     bundle_cache_bytes: int = Field(2 * 1024**3, ge=0)
     kill_wait_s: float = Field(30.0, gt=0)
-    """How long processes may take to die of SIGKILL before they are reported as unkillable."""
+    """Seconds that processes may take to die of SIGKILL before they are reported as unkillable."""
     warm_workers: Literal["trainer", "all", "none"] = "trainer"
-    """Whose workers to fork from a process that has imported torch already, where that gives exactly
-    what starting them gives: those of the built-in trainer, of all scripts, or nobody's. Seconds
-    less per start, 300 to 400 MB while it is kept. See docs/concepts/warm-workers.md."""
+    """Workers to fork from a process that has already imported torch, where this is equivalent to
+    starting them: those of the built-in trainer, of all scripts, or none. Saves seconds per
+    start and takes 300 to 400 MB while the process is kept. See docs/concepts/warm-workers.md."""
     warm_imports: Annotated[tuple[str, ...], NoDecode] = ()
-    """sklearn.datasets,pandas: further modules that those processes import, installed ones that scripts
-    take long to import. What reads a variable when it is imported reads the agent's environment and
-    `environment.variables`, and not what a script sets before."""
+    """Further modules that those processes import, for example `sklearn.datasets,pandas`: installed
+    modules that scripts take long to import. A module that reads a variable at import time sees
+    the agent's environment and `environment.variables`, not what a script sets first."""
     pass_environment: Annotated[tuple[str, ...], NoDecode] = ()
-    """WANDB_API_KEY,AWS_*: variables of the agent's own environment that its jobs see besides
-    those in docs/guides/agents.md; `*` stands for any characters. Every job on this machine can read
-    them. `muster-agent check` lists what is passed and what is not."""
+    """Variables of the agent's own environment that its jobs see besides those in
+    docs/guides/agents.md, for example `WANDB_API_KEY,AWS_*`; `*` stands for any characters.
+    Every job on this machine can read them. `muster-agent check` lists what is passed and what
+    is not."""
     stop_allocations: bool = False
-    """On SIGTERM, stop what runs as well. Otherwise training goes on without the agent."""
+    """Whether to stop running allocations on SIGTERM. Otherwise training goes on without the agent.
+    """
 
     @field_validator("server_url")
     @classmethod
@@ -127,7 +131,7 @@ class AgentSettings(BaseSettings):
         return urlsplit(self.server_url).hostname in _LOOPBACK
 
     def read_join_token(self) -> str | None:
-        """Raises OSError when the file that should hold it cannot be read."""
+        """Return the join token. Raises OSError if its file cannot be read."""
         if self.join_token is not None:
             return self.join_token.get_secret_value().strip() or None
         if self.join_token_file is not None:

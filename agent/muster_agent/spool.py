@@ -33,18 +33,21 @@ from muster_agent.clock import boot_clock, unix_ms
 SEGMENT_BYTES = 16 * 1024 * 1024
 DEFAULT_LIMIT_BYTES = 2 * 1024 * 1024 * 1024
 HOLD_BYTES = 16 * 1024 * 1024
-"""What a shim keeps in memory while its disk is full; then only metrics are lost."""
+"""Bytes a shim keeps in memory while its disk is full; beyond it, only metrics are lost."""
 _SIZE_CHECK_EVERY = 256
-"""Appends between two looks at the total size."""
+"""Number of appends between two checks of the total size."""
 _FULL_CHECK_EVERY = 8
-"""The same while it is full: what the server has taken makes room."""
+"""Number of appends between two checks while the spool is full: what the server has taken makes
+room."""
 _SEGMENTS_MIN = 4
-"""Room is made by whole segments, so a small spool has small ones: in one segment that is as large
-as the spool nothing would ever go, and the spool would stay full for good."""
+"""Smallest number of segments in a full spool. Space is freed by whole segments: a single segment
+as large as the spool could never be deleted, and the spool would stay full for good."""
 _TELL_FIRST_S = 10.0
-"""Losses are told at once, then after this long, and after twice as long each time, …"""
+"""Seconds until further losses are reported; doubles with each report. The first is reported at
+once."""
 _TELL_MAX_S = 600.0
-"""… up to this. After as long without a loss the next one is told at once again."""
+"""Largest such interval in seconds. After as long without a loss, the next one is reported at once.
+"""
 
 
 class RecordWriter:
@@ -58,8 +61,10 @@ class RecordWriter:
         hold_bytes: int = 0,
         clock: Callable[[], float] = boot_clock,
     ) -> None:
-        """hold_bytes: to keep in memory while the disk is full; 0: `append` raises OSError then.
-        clock: seconds, for how often losses are told."""
+        """Open the spool for writing.
+
+        hold_bytes: bytes to keep in memory while the disk is full; with 0, `append` raises OSError then.
+        clock: seconds, for how often losses are reported."""
         self._folder = folder
         self._limit_bytes = limit_bytes
         self._segment_bytes = min(SEGMENT_BYTES, max(1, limit_bytes // _SEGMENTS_MIN))
@@ -76,24 +81,25 @@ class RecordWriter:
         self._open(path)
 
     def append(self, record: wire.Record) -> int:
-        """Number of the record; 0 when it is held, or when it was a metric record and is lost."""
+        """Append a record and return its number; 0 if it is held, or if it was a metric record and
+        is lost."""
         if isinstance(record, wire.MetricsRecord):
             return self.append_raw(wire.dump(record), is_metrics=True)
         is_state = isinstance(record, wire.StateRecord)
         return self.append_raw(wire.dump(record), is_synced=is_state)
 
     def append_raw(self, record: str, *, is_metrics: bool = False, is_synced: bool = False) -> int:
-        """The same for the JSON text of a record that is already known to be valid."""
+        """Append the JSON text of a record that is already known to be valid; see `append`."""
         if is_metrics and self._has_no_room():
             self._losses.add()
             return 0
         item = _Held(record, unix_ms(), is_synced)
         try:
             self.flush()
-            # Before a state too, because nothing may follow the last one.
+            # Also before a state, because nothing may follow the last one.
             self._tell_losses(is_due=is_synced or self._losses.is_due())
             return self._write(item)
-        except OSError:  # the disk is full; training goes on
+        except OSError:  # The disk is full; training goes on.
             if is_metrics and self._held_bytes >= self._hold_bytes:
                 self._losses.add()
                 return 0
@@ -105,11 +111,12 @@ class RecordWriter:
 
     @property
     def is_holding(self) -> bool:
-        """Whether something waits in memory for room on the disk."""
+        """Return whether records wait in memory for room on the disk."""
         return bool(self._held)
 
     def flush(self) -> None:
-        """Write what is held. Raises OSError when there is still no room for all of it."""
+        """Write the records held in memory. Raises OSError if there is still no room for all of
+        them."""
         while self._held:
             self._write(self._held[0])
             self._held_bytes -= len(self._held.popleft().record)
@@ -123,7 +130,7 @@ class RecordWriter:
         line = f'{{"seq":{seq},"at_ms":{item.at_ms},"record":{item.record}}}\n'.encode()
         written = 0
         try:
-            while written < len(line):  # more than once on a disk that is nearly full
+            while written < len(line):  # More than once on a disk that is nearly full.
                 written += os.write(self._fd, line[written:])
         except OSError:
             if written:
@@ -136,7 +143,7 @@ class RecordWriter:
         return seq
 
     def close(self) -> None:
-        """What is still held is lost."""
+        """Close the spool. Records still held in memory are lost."""
         with contextlib.suppress(OSError):
             self.flush()
             self._tell_losses(is_due=True)
@@ -162,11 +169,11 @@ class RecordWriter:
         return self._is_full
 
     def _tell_losses(self, *, is_due: bool) -> None:
-        """Raises OSError when there is no room for that either."""
+        """Record a message about losses. Raises OSError if there is no room for it either."""
         num, total = self._losses.num_untold, self._losses.num_total
         if num == 0 or not is_due:
             return
-        # So many steps of one training can be lost that a line for each gap would bury the rest.
+        # A training can lose so many steps that one line per gap would bury the rest.
         since = f" (together {total})" if total > num else ""
         text = (
             f"{num} metric records were lost{since}: the server was out of reach and the "
@@ -178,7 +185,8 @@ class RecordWriter:
 
 
 class _Losses:
-    """How many metric records were lost, how many of them nobody was told of, and when to tell."""
+    """Counts lost metric records, and how many of them are not reported yet, and decides when to
+    report."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path = path
@@ -186,7 +194,7 @@ class _Losses:
         self._lost_at = self._told_at = -math.inf
         self._wait_s = 0.0
         self.num_untold = self.num_total = 0
-        with contextlib.suppress(OSError, ValueError, KeyError):  # none yet, or torn
+        with contextlib.suppress(OSError, ValueError, KeyError):  # None yet, or torn.
             kept = json.loads(path.read_text())
             self.num_untold, self.num_total = int(kept["untold"]), int(kept["total"])
 
@@ -227,13 +235,13 @@ class _Held:
 
 
 @dataclass(frozen=True)
-class Line:
+class SpoolLine:
     seq: int
     data: bytes
     """JSON text of the NumberedRecord, without the newline."""
 
     def is_exit(self) -> bool:
-        """Whether this is the state record EXITED: the last of its stream."""
+        """Return whether this is the state record EXITED: the last of its stream."""
         if b'"type":"state"' not in self.data[:120]:
             return False
         record: dict[str, Any] = json.loads(self.data)["record"]
@@ -249,11 +257,12 @@ class RecordReader:
         self._offset = 0
         self._next_seq = 0
 
-    def read(self, after_seq: int, *, max_records: int, max_bytes: int) -> list[Line]:
-        """Complete lines that follow `after_seq`; at least one, however long, if there is one."""
+    def read(self, after_seq: int, *, max_records: int, max_bytes: int) -> list[SpoolLine]:
+        """Return complete lines that follow `after_seq`; at least one, however long, if there is
+        one."""
         if self._segment is None or self._next_seq != after_seq + 1:
             self._seek(after_seq + 1)
-        lines: list[Line] = []
+        lines: list[SpoolLine] = []
         num_bytes = 0
         while self._segment is not None and len(lines) < max_records:
             with self._segment.open("rb") as file:
@@ -261,10 +270,10 @@ class RecordReader:
                 while len(lines) < max_records:
                     data = file.readline()
                     if not data.endswith(b"\n"):
-                        break  # the end, or a line still being written
+                        break  # The end, or a line that is still being written.
                     if lines and num_bytes + len(data) > max_bytes:
                         return lines
-                    lines.append(Line(self._next_seq, data[:-1]))
+                    lines.append(SpoolLine(self._next_seq, data[:-1]))
                     num_bytes += len(data)
                     self._offset += len(data)
                     self._next_seq += 1
@@ -275,7 +284,7 @@ class RecordReader:
         return lines
 
     def drop_until(self, acked_seq: int) -> None:
-        """Delete the segments the server holds wholly. The one being written is kept."""
+        """Delete the segments that the server holds entirely. The one being written is kept."""
         segments = _segments(self._folder)
         for segment, following in itertools.pairwise(segments):
             if int(following.stem) <= acked_seq + 1:
@@ -295,14 +304,14 @@ class RecordReader:
             while self._next_seq < seq:
                 data = file.readline()
                 if not data.endswith(b"\n"):
-                    self._segment = None  # not written yet
+                    self._segment = None  # Not written yet.
                     return
                 self._offset += len(data)
                 self._next_seq += 1
 
 
 def read_records(folder: Path) -> list[wire.NumberedRecord]:
-    """Everything still on disk, decoded. For tests and for looking at a spool by hand."""
+    """Return everything still on disk, decoded. For tests and for inspecting a spool by hand."""
     segments = _segments(folder)
     if not segments:
         return []
@@ -313,7 +322,7 @@ def read_records(folder: Path) -> list[wire.NumberedRecord]:
 
 
 def last_state(folder: Path) -> wire.StateRecord | None:
-    """The newest state record on disk: what the allocation was last seen doing."""
+    """Return the newest state record on disk: the last known state of the allocation."""
     for segment in reversed(_segments(folder)):
         found: wire.StateRecord | None = None
         with segment.open("rb") as file:
@@ -328,7 +337,7 @@ def last_state(folder: Path) -> wire.StateRecord | None:
 
 
 def count_records(folder: Path) -> int:
-    """Number of the last complete record; 0 when there is none."""
+    """Return the number of the last complete record; 0 if there is none."""
     segments = _segments(folder)
     if not segments:
         return 0
@@ -344,7 +353,7 @@ def _segment_name(first_seq: int) -> str:
 
 
 def _count_lines(path: Path) -> tuple[int, int]:
-    """Complete lines of a segment, and the bytes they take."""
+    """Return the number of complete lines of a segment, and their size in bytes."""
     num_lines = num_bytes = 0
     if path.exists():
         with path.open("rb") as file:
@@ -357,7 +366,7 @@ def _count_lines(path: Path) -> tuple[int, int]:
 
 
 def _repair(path: Path) -> int:
-    """Cut off a torn last line; returns the number of complete ones."""
+    """Cut off a torn last line; return the number of complete lines."""
     num_lines, num_bytes = _count_lines(path)
     if path.exists() and path.stat().st_size > num_bytes:
         os.truncate(path, num_bytes)

@@ -1,4 +1,4 @@
-"""The folder in which checkpoints lie: whose folders are in it, and deleting them on request.
+"""The folder in which checkpoints lie: ownership of its folders, and deletion on request.
 
     <storage>/.muster-storage            id of this folder; agents that share it read the same
     <storage>/experiment-12/.muster-owner   id of the server whose experiment 12 this is
@@ -30,7 +30,7 @@ _MAX_MARK_BYTES = 256
 
 
 class RefusedPath(Exception):
-    """This is not for us to touch; the message says why."""
+    """This path is not ours to touch; the message says why."""
 
 
 class Storage:
@@ -40,7 +40,8 @@ class Storage:
         self._root = root
 
     def id(self) -> str:
-        """The folder's own id, made by the first agent that uses it; "" when it cannot be kept."""
+        """Return the folder's own id, created by the first agent that uses it; "" if it cannot be
+        stored."""
         try:
             self._root.mkdir(parents=True, exist_ok=True)
             return _read_or_create(self._root, STORAGE_FILE, secrets.token_hex(16))
@@ -48,7 +49,7 @@ class Storage:
             return ""
 
     def claim(self, path: str, cluster_id: str) -> None:
-        """Mark the experiment folder that `path` lies in as this server's; make it if need be.
+        """Mark the experiment folder that contains `path` as this server's; create it if necessary.
 
         Raises RefusedPath when another server's mark is on it, and OSError.
         """
@@ -62,8 +63,8 @@ class Storage:
             )
 
     def own_folder(self, path: str, *, storage_id: str, cluster_id: str) -> Path:
-        """A folder of this server, to be read. Raises RefusedPath, FileNotFoundError when it is gone,
-        and OSError."""
+        """Return a folder of this server for reading. Raises RefusedPath, FileNotFoundError if it
+        is gone, and OSError."""
         parts = require_own_path(path, cluster_id)
         if self.id() != storage_id or not storage_id:
             raise RefusedPath("this node has another storage folder now")
@@ -76,7 +77,7 @@ class Storage:
         return self._root.joinpath(*parts)
 
     def delete(self, path: str, *, request: int, storage_id: str, cluster_id: str) -> int:
-        """Delete a folder of this server; how many bytes its files had. 0 when it was gone.
+        """Delete a folder of this server; return the bytes of its files, 0 if it was gone.
 
         request: number of the request, so that one that was interrupted half-way is finished.
         Raises RefusedPath, and OSError for what may go better another time.
@@ -87,7 +88,7 @@ class Storage:
         with contextlib.ExitStack() as opened:
             root = _open(self._root, None, opened)
             trash = f"{_TRASH}{cluster_id}-{request}"
-            freed = _remove(root, trash)  # of an earlier try that was interrupted
+            freed = _remove(root, trash)  # Left by an earlier try that was interrupted.
             try:
                 parent = root
                 for depth, part in enumerate(parts):
@@ -96,7 +97,7 @@ class Storage:
                         raise RefusedPath(f"{part} does not carry this server's mark")
                     if depth < len(parts) - 1:
                         parent = folder
-                # Away under another name in one step: half of a checkpoint must not look like one.
+                # Renamed in one step first: half of a checkpoint must not look like a checkpoint.
                 os.rename(parts[-1], trash, src_dir_fd=parent, dst_dir_fd=root)
             except FileNotFoundError:
                 return freed
@@ -104,7 +105,7 @@ class Storage:
 
 
 def require_own_path(path: str, cluster_id: str) -> list[str]:
-    """The parts of a path that a server may want deleted. Raises RefusedPath for any other."""
+    """Return the parts of a path that a server may delete. Raises RefusedPath for any other."""
     parts = path.split("/")
     well_formed = _EXPERIMENT.fullmatch(parts[0]) and all(map(_PART.fullmatch, parts))
     if not well_formed or len(parts) > _MAX_DEPTH or not _PART.fullmatch(cluster_id):
@@ -113,12 +114,13 @@ def require_own_path(path: str, cluster_id: str) -> list[str]:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether a path, relative to the storage like `folder`, is that folder or lies in it."""
+    """Return whether a path, relative to the storage like `folder`, is that folder or lies in it."""
     return path == folder or path.startswith(folder + "/")
 
 
 def _open(name: str | Path, parent: int | None, opened: contextlib.ExitStack) -> int:
-    """A descriptor of a folder. Below the root no link is followed. Raises RefusedPath, OSError."""
+    """Return a descriptor of a folder. Below the root no link is followed. Raises RefusedPath,
+    OSError."""
     follow = 0 if parent is None else os.O_NOFOLLOW
     try:
         fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | follow, dir_fd=parent)
@@ -131,7 +133,7 @@ def _open(name: str | Path, parent: int | None, opened: contextlib.ExitStack) ->
 
 
 def _read_mark(folder: int, name: str) -> str:
-    """The content of a mark; "" when it is not there. Raises OSError."""
+    """Return the content of a mark; "" if it does not exist. Raises OSError."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
     except FileNotFoundError:
@@ -141,7 +143,8 @@ def _read_mark(folder: int, name: str) -> str:
 
 
 def _read_or_create(folder: Path, name: str, content: str) -> str:
-    """What the mark says; it is written first when there is none, by exactly one of several."""
+    """Return the content of a mark; if it does not exist, exactly one of several processes writes
+    it first."""
     with contextlib.ExitStack() as opened:
         fd = _open(folder, None, opened)
         found = _read_mark(fd, name)
@@ -152,14 +155,14 @@ def _read_or_create(folder: Path, name: str, content: str) -> str:
         try:
             path.write_text(content + "\n", encoding="utf-8")
             with contextlib.suppress(FileExistsError):
-                os.link(draft, name, src_dir_fd=fd, dst_dir_fd=fd)  # complete, or not at all
+                os.link(draft, name, src_dir_fd=fd, dst_dir_fd=fd)  # Complete, or not at all.
         finally:
             path.unlink(missing_ok=True)
         return _read_mark(fd, name)
 
 
 def _remove(root: int, name: str) -> int:
-    """Delete a folder of the root; the bytes its files had. 0 when there is none."""
+    """Remove a folder of the root; return the bytes of its files, 0 if there is none."""
     try:
         with contextlib.ExitStack() as opened:
             size = _size_bytes(_open(name, root, opened))
@@ -170,7 +173,7 @@ def _remove(root: int, name: str) -> int:
 
 
 def _size_bytes(folder: int) -> int:
-    """Of all regular files below; links are not followed."""
+    """Return the bytes of all regular files below; links are not followed."""
     total = 0
     for _, _, names, fd in os.fwalk(".", dir_fd=folder):
         for name in names:

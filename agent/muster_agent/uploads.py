@@ -1,4 +1,4 @@
-"""Bring one allocation's records and logs to the server, in order and without loss.
+"""Delivery of one allocation's records and logs to the server, in order and without loss.
 
 What happened first is sent first; the EXITED record waits until every log byte is acknowledged, so
 a trial that is over has all its metrics and its whole log. Nothing here changes the spool: a
@@ -15,23 +15,23 @@ import structlog
 
 from muster import wire
 from muster_agent.allocations import Allocation
-from muster_agent.client import ControlPlane, Refused, Session, persistently
+from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
 from muster_agent.logs import LogFile, cut_size, find_logs, read_cut
-from muster_agent.spool import Line
+from muster_agent.spool import SpoolLine
 
 log = structlog.get_logger("muster.agent")
 
 POLL_S = 0.1
-"""How long a new record waits at most before it is seen."""
+"""Longest time in seconds until a new record is seen."""
 LOG_SCAN_EVERY = 3
-"""Log files are looked for at every third poll."""
+"""Log files are searched for at every third poll."""
 MAX_RECORDS = 1_000
-MAX_RECORD_BYTES = 3_500_000  # the server takes 4 MiB, envelope included
+MAX_RECORD_BYTES = 3_500_000  # The server accepts 4 MiB, envelope included.
 MAX_LOG_BYTES = 1_048_576
 REFUSED_PAUSE_S = 5.0
 NO_PROGRESS_PAUSE_S = 0.5
 UNACCEPTABLE = frozenset({400, 413, 422})
-"""Answers that say that the content is at fault: it would be refused for ever."""
+"""Answers that reject the content itself: it would be rejected for ever."""
 
 
 class Uploader:
@@ -45,7 +45,8 @@ class Uploader:
         self._max_records = MAX_RECORDS
 
     async def run(self) -> None:
-        """Until all is delivered. Raises Superseded when this session is no longer the node's."""
+        """Run until everything is delivered. Raises Superseded if this session is no longer the
+        node's."""
         while not self._allocation.is_delivered:
             had_ended = self._allocation.has_ended
             try:
@@ -53,7 +54,7 @@ class Uploader:
                 sent_logs = await self._send_logs(must_scan=had_ended or is_waiting_for_logs)
                 if is_waiting_for_logs and not sent_logs:
                     await self._send_exit()
-            except Refused as error:
+            except RequestRefused as error:
                 log.warning(
                     "upload_refused",
                     allocation_id=self._allocation.allocation_id,
@@ -65,7 +66,7 @@ class Uploader:
                 await asyncio.sleep(POLL_S)
 
     async def _send_records(self) -> tuple[bool, bool]:
-        """Whether only the exit record is left, and whether anything was sent."""
+        """Send records; return whether only the exit record is left, and whether anything was sent."""
         allocation = self._allocation
         lines = allocation.reader.read(
             allocation.acked_seq, max_records=self._max_records, max_bytes=MAX_RECORD_BYTES
@@ -76,7 +77,9 @@ class Uploader:
         if lines:
             await self._send(lines)
         elif allocation.observed == "PREPARE_FAILED":
-            allocation.is_delivered = True  # nothing ran, so there is neither log nor exit record
+            allocation.is_delivered = (
+                True  # Nothing ran, so there is neither a log nor an exit record.
+            )
         return has_exit and not lines, bool(lines)
 
     async def _send_exit(self) -> None:
@@ -85,10 +88,11 @@ class Uploader:
             allocation.acked_seq, max_records=1, max_bytes=MAX_RECORD_BYTES
         )
         if lines and lines[0].is_exit():
+            allocation.is_end_told = True
             await self._send(lines)
             allocation.is_delivered = allocation.acked_seq >= lines[0].seq
 
-    async def _send(self, lines: list[Line]) -> None:
+    async def _send(self, lines: list[SpoolLine]) -> None:
         allocation = self._allocation
 
         async def call() -> wire.RecordsReply:
@@ -98,7 +102,7 @@ class Uploader:
 
         try:
             reply = await persistently(call, what="records")
-        except Refused as error:
+        except RequestRefused as error:
             if error.status not in UNACCEPTABLE:
                 raise
             await self._work_around(lines, error)
@@ -110,8 +114,9 @@ class Uploader:
         allocation.acked_seq = reply.acked_seq
         allocation.reader.drop_until(reply.acked_seq)
 
-    async def _work_around(self, lines: list[Line], error: Refused) -> None:
-        """One record the server will never take must not hold up all that follow it."""
+    async def _work_around(self, lines: list[SpoolLine], error: RequestRefused) -> None:
+        """Skip one record that the server will never accept, so that it does not hold up the
+        others."""
         if len(lines) > 1:
             self._max_records = max(1, len(lines) // 2)
             return
@@ -129,10 +134,10 @@ class Uploader:
         text = f"record {lines[0].seq} ({kind}) was refused by the server and is lost: {error}"
         message = wire.MessageRecord(level="error", text=text[:2_000])
         numbered["record"] = dataclasses.asdict(message)
-        await self._send([Line(lines[0].seq, json.dumps(numbered).encode())])
+        await self._send([SpoolLine(lines[0].seq, json.dumps(numbered).encode())])
 
     async def _send_logs(self, *, must_scan: bool) -> bool:
-        """One piece of each log that has grown; whether there was any."""
+        """Send one piece of each log that has grown; return whether there was any."""
         self._polls_until_scan -= 1
         if must_scan or self._polls_until_scan < 0:
             self._polls_until_scan = LOG_SCAN_EVERY
@@ -166,10 +171,10 @@ class Uploader:
 
         try:
             next_offset = await persistently(call, what="logs")
-        except Refused as error:
+        except RequestRefused as error:
             if error.status not in UNACCEPTABLE:
                 raise
-            self._given_up.add(key)  # a log must not keep a trial from ending
+            self._given_up.add(key)  # A log must not keep a trial from ending.
             log.error(
                 "log_refused",
                 allocation_id=allocation.allocation_id,
@@ -179,6 +184,6 @@ class Uploader:
             )
             return False
         if next_offset == offset:
-            await asyncio.sleep(NO_PROGRESS_PAUSE_S)  # the server keeps less than it was given
+            await asyncio.sleep(NO_PROGRESS_PAUSE_S)  # The server keeps less than it was sent.
         allocation.log_offsets[key] = next_offset
         return True

@@ -1,7 +1,7 @@
-"""Warm parents: interpreters that have imported torch, from which shims have workers forked.
+"""Warm parents: interpreters that have imported torch, from which shims fork their workers.
 
 The agent keeps at most MAX_PARENTS of them, one per (interpreter, environment, slot type), started
-when an allocation first needs it. What they do is in muster.warm; what asks them is in shim.warm.
+when an allocation first needs it. What they do is in muster.launch.warm; what asks them is in shim.warm.
 """
 
 from __future__ import annotations
@@ -31,25 +31,27 @@ log = structlog.get_logger("muster.agent")
 
 MAX_PARENTS = 2
 IDLE_S = 600.0
-"""A parent that nobody asked for this long ends."""
+"""Seconds without a request after which a parent ends."""
 RETRY_S = 600.0
-"""A parent that could not be started is not tried again for this long."""
+"""Seconds before a parent that could not be started is tried again."""
 BACKLOG = 128
 ROOM_VARIABLE = "MUSTER_WARM_ROOM"
 ROOM_BYTES = 16_384
-"""For the variables of a worker that its parent does not have; they are about 2,000 bytes."""
+"""Bytes reserved for the variables that a worker has and its parent does not; they take about
+2,000."""
 TITLE_BYTES = 2_048
-SCRIPT = Path(muster.__file__).with_name("warm.py")
+SCRIPT = Path(muster.__file__).parent / "launch" / "warm.py"
 
 
 @dataclass(frozen=True)
 class _Key:
     python: str
     fingerprint: str
-    """Of what is installed: after an update nobody may get what was imported before it."""
+    """Fingerprint of the installed packages: after an update nobody may get modules imported before
+    it."""
     slot_type: str
     environment: str
-    """Hash of it."""
+    """Hash of the environment."""
 
 
 @dataclass
@@ -67,22 +69,25 @@ class _Parent:
 
 
 class WarmParents:
-    """The warm parents of one agent. Not to be used from several threads."""
+    """The warm parents of one agent. Not thread-safe."""
 
     def __init__(self, owner: str, *, words: Path, imports: Sequence[str] = ()) -> None:
-        """owner: see process.owner_of. words: the file to which the parents write. imports: modules
-        that they import besides torch and its parts."""
+        """Create the set.
+
+        owner: see process.owner_of.
+        words: the file to which the parents write.
+        imports: modules that they import besides torch and its parts."""
         self._owner = owner
         self.words = words
         self._imports = list(imports)
         self._parents: dict[_Key, _Parent] = {}
-        """The one that was asked for last is the last one."""
+        """Parents, the most recently used last."""
         self._failed_at: dict[_Key, float] = {}
         self._num_started = 0
 
     def want(self, python: str, environment: Mapping[str, str], slot_type: str) -> str:
-        """The socket of a parent for such workers, started if there is none, perhaps still
-        importing; "" when there can be none. Returns at once.
+        """Return the socket of a parent for such workers, started if there is none, perhaps still
+        importing; "" if there can be none. Returns at once.
 
         environment: exactly what the parent gets.
         """
@@ -105,7 +110,7 @@ class WarmParents:
         return str(parent.socket_path)
 
     def find(self, python: str, environment: Mapping[str, str]) -> str:
-        """The socket of a parent that is there, for workers of any slot type; "" for none."""
+        """Return the socket of an existing parent, for workers of any slot type; "" for none."""
         self._collect()
         executable = shutil.which(python)
         if executable is None or not self._parents:
@@ -117,17 +122,17 @@ class WarmParents:
         return ""
 
     def has(self, id: str) -> bool:
-        """Whether this is the mark of one of ours that lives."""
+        """Return whether this is the mark of one of the living parents."""
         return any(parent.id == id for parent in self._parents.values())
 
     def close(self) -> None:
-        """End all of them. The workers go on."""
+        """End all parents. The workers go on."""
         for parent in self._parents.values():
             parent.end()
         self._parents.clear()
 
     def _collect(self) -> None:
-        """Forget those that have ended."""
+        """Forget the parents that have ended."""
         for key, parent in list(self._parents.items()):
             code = parent.process.poll()
             if code is not None:
@@ -144,7 +149,7 @@ class WarmParents:
         folder = Path(tempfile.mkdtemp(prefix=SOCKET_DIR_PREFIX))
         path = folder / "warm"
         lifeline_read, lifeline_write = os.pipe()
-        # Listening from now on: who comes while it imports torch waits for it in the queue.
+        # Listening from now on: whoever connects while it imports torch waits in the queue.
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
             try:
                 listener.bind(str(path))
@@ -160,7 +165,7 @@ class WarmParents:
                 with self.words.open("ab") as words:
                     process = subprocess.Popen(
                         [python, str(SCRIPT), json.dumps(given)],
-                        # First, see muster.warm.Label.
+                        # It must be first, see muster.launch.warm.Label.
                         env={ROOM_VARIABLE: " " * ROOM_BYTES, **environment},
                         stdin=subprocess.DEVNULL,
                         stdout=words,
@@ -184,6 +189,6 @@ def _digest(environment: Mapping[str, str]) -> str:
 
 
 def _has_relative_path(environment: Mapping[str, str]) -> bool:
-    """Then what is imported depends on the folder in which it is."""
+    """Return whether PYTHONPATH has a relative entry: then imports depend on the working folder."""
     entries = environment.get("PYTHONPATH", "").split(":")
     return any(entry and not entry.startswith("/") for entry in entries)

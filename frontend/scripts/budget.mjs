@@ -4,10 +4,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
-const out = path.resolve(
-  path.dirname(fileURLToPath(import.meta.url)),
-  "../../server/muster_server/static",
-);
+const out = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../server/muster_server/static");
 const ENTRY_KB = 250; // scripts and styles needed before the first page is drawn
 const CHUNK_KB = 60;
 // What most pages share; CodeMirror, loaded on /submit only; ECharts, on the search tab only.
@@ -16,7 +13,11 @@ const HEAVY = { "_shared-": 140, "features/submit/editor": 160, "features/experi
 const manifest = JSON.parse(readFileSync(path.join(out, "manifest.json"), "utf8"));
 const gzip = (file) => gzipSync(readFileSync(path.join(out, file))).length / 1024;
 // What the first answer of the server names, and what those files import.
-const first = new Set([...readFileSync(path.join(out, "index.html"), "utf8").matchAll(/(?:src|href)="\/([^"]+\.(?:js|css))"/g)].map((match) => match[1]));
+const first = new Set(
+  [...readFileSync(path.join(out, "index.html"), "utf8").matchAll(/(?:src|href)="\/([^"]+\.(?:js|css))"/g)].map(
+    (match) => match[1],
+  ),
+);
 const filesOf = (chunk, seen) => {
   if (!chunk || seen.has(chunk.file)) return;
   seen.add(chunk.file);
@@ -26,7 +27,8 @@ const filesOf = (chunk, seen) => {
 const entry = new Set();
 for (const chunk of Object.values(manifest)) if (first.has(chunk.file)) filesOf(chunk, entry);
 for (const file of first) entry.add(file);
-if (![...entry].some((file) => file.startsWith("assets/") && file.endsWith(".js"))) throw new Error("index.html names no script");
+if (![...entry].some((file) => file.startsWith("assets/") && file.endsWith(".js")))
+  throw new Error("index.html names no script");
 const total = [...entry].reduce((sum, file) => sum + gzip(file), 0);
 let failed = total > ENTRY_KB;
 process.stdout.write(`entry ${total.toFixed(1)} KB of ${ENTRY_KB} KB gzip\n`);

@@ -18,7 +18,8 @@ export function traceViewer(): Plugin {
       const root = path.dirname(createRequire(import.meta.url).resolve("speedscope/package.json"));
       const release = path.join(root, "dist/release");
       const files = readdirSync(release).filter((name) => !LEFT_OUT.test(name));
-      for (const name of files) this.emitFile({ type: "asset", fileName: `${FOLDER}/${name}`, source: readFileSync(path.join(release, name)) });
+      for (const name of files)
+        this.emitFile({ type: "asset", fileName: `${FOLDER}/${name}`, source: readFileSync(path.join(release, name)) });
       this.emitFile({ type: "asset", fileName: `${FOLDER}/LICENSE`, source: readFileSync(path.join(root, "LICENSE")) });
     },
   };

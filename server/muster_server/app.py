@@ -7,46 +7,47 @@ from contextlib import asynccontextmanager
 from functools import cache
 
 import anyio
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
 
 from muster import __version__
 from muster_server.api import (
     agents,
+    ask_tell,
     auth,
     blobs,
     checkpoints,
     cluster,
-    description,
     diagnoses,
-    driving,
     errors,
     experiments,
     exports,
     health,
     live,
     logs,
+    metrics,
+    openapi,
     operations,
-    plans,
+    planner,
     preflights,
     profiles,
     projects,
     prometheus,
+    saved_views,
     scaling,
-    series,
     tokens,
     trials,
     users,
-    views,
 )
-from muster_server.api.agent_lane import AgentLane
+from muster_server.api.agent_calls import AgentCalls
 from muster_server.api.dashboard import dashboard_route
-from muster_server.api.guard import Gate, confirm_operation, operations_of
-from muster_server.api.parameters import parameters_of, refuse_unknown_parameters
+from muster_server.api.guard import Gate, operations_of
+from muster_server.api.parameters import GUARDS, parameters_of
+from muster_server.db.batching import Batcher
 from muster_server.db.engine import Database
-from muster_server.db.together import Together
 from muster_server.live.hub import Hub
 from muster_server.live.polls import PollWatch
 from muster_server.live.stamps import Stamps
@@ -59,15 +60,15 @@ from muster_server.middleware.meter import RequestMeter
 from muster_server.middleware.strict_json import StrictJson
 from muster_server.security.passwords import CONCURRENT_VERIFIES
 from muster_server.security.rate_limits import SignInLimits
-from muster_server.services.foresight import Foresight
-from muster_server.services.scheduling import scheduler_policy
+from muster_server.services.scheduling.placement_preview import Foresight
+from muster_server.services.scheduling.snapshot import scheduler_policy
 from muster_server.settings import Settings
 from muster_server.tasks.names import QUEUE_KEY
 from muster_server.telemetry.cluster import ClusterCollector, redis_list_length
 from muster_server.telemetry.process import ServerTelemetry
 
 COMPRESSED_FROM_BYTES = 4096
-"""Smaller answers go as they are: of tokens and of what an agent asks for, for example."""
+"""Size below which responses are not compressed, such as those of tokens and to agents."""
 COMPRESSION_LEVEL = 1
 """Twelve curves of 1,000 buckets, 883 kB, go as 409 kB after 7 ms of the processor; with level 5 it was
 393 kB after 35 ms, three times what reading them took."""
@@ -88,26 +89,35 @@ _API_ROUTERS = (
     experiments.router,
     exports.router,
     operations.router,
-    driving.router,
+    ask_tell.router,
     projects.router,
     trials.router,
     checkpoints.router,
     diagnoses.router,
     profiles.router,
     scaling.router,
-    plans.router,
-    series.router,
+    planner.router,
+    metrics.router,
     logs.router,
     preflights.router,
-    views.router,
+    saved_views.router,
     blobs.router,
     live.router,
 )
 
 
+class Compression(GZipMiddleware):
+    """Compresses answers to people. Those to agents are short, and come by the thousand."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_for_agent = scope["type"] == "http" and scope["path"].startswith("/agent/")
+        call = self.app if is_for_agent else super().__call__
+        await call(scope, receive, send)
+
+
 @cache
 def _routes() -> tuple[BaseRoute, ...]:
-    """What every application of this process answers to.
+    """Return the routes of every application of this process.
 
     Working out the schemas of a hundred routes takes 0.3 s of a core. A route keeps nothing of an
     application: what is an application's own is in `request.app.state`.
@@ -116,22 +126,24 @@ def _routes() -> tuple[BaseRoute, ...]:
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        dependencies=[Depends(confirm_operation), Depends(refuse_unknown_parameters)],
+        dependencies=GUARDS,
         responses=errors.ERROR_RESPONSES,
     )
+    # Found at once, and not by way of a router that includes them: they are asked for all day.
+    app.router.routes.extend(agents.router.routes)
     app.include_router(health.router)
     app.include_router(prometheus.router)
-    app.include_router(agents.router, prefix="/agent/v1")
     app.include_router(blobs.agent_router, prefix="/agent/v1")
     app.include_router(exports.agent_router, prefix="/agent/v1")
     for router in _API_ROUTERS:
         app.include_router(router, prefix="/api/v1")
-    app.include_router(description.router)
+    app.include_router(openapi.router)
     return tuple(app.router.routes)
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The whole service as one ASGI application. Raises UnguardedRoute when a route has no permission."""
+    """Return the whole service as one ASGI application. Raises UnguardedRoute if a route has no
+    permission."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -143,10 +155,9 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.live_sockets = {}
         app.state.polls = polls = PollWatch(database, hub)
         app.state.listeners = listeners = ListenerWatch(database)
-        app.state.writes = writes = Together(database, name="agents-write", writes=True)
-        app.state.reads = reads = Together(database, name="agents-read", writes=False)
-        app.state.renew_many = agents.renewer(settings)
-        app.state.register_many = agents.registrar(settings)
+        writes = Batcher(database, name="agents-write", writes=True)
+        reads = Batcher(database, name="agents-read", writes=False)
+        app.state.agent_calls = AgentCalls(writes=writes, reads=reads, settings=settings)
         writes.start()
         reads.start()
         _watch(app, settings)
@@ -191,15 +202,14 @@ def create_app(settings: Settings) -> FastAPI:
 
     # The last one added is the outermost. Every answer is hardened and counted; a request is
     # named, and answered for whatever happens; its page of origin and its size are checked; its
-    # sender is known and may do what is asked; and only then is its body read. What agents say all day
-    # is answered before the framework looks for its route once more. Long lists and curves go compressed.
+    # sender is known and may do what is asked; and only then is its body read. Long lists and curves go
+    # compressed.
     app.add_middleware(
-        GZipMiddleware,
+        Compression,
         minimum_size=COMPRESSED_FROM_BYTES,
         compresslevel=COMPRESSION_LEVEL,
         exclude_content_types=NOT_COMPRESSED,
     )
-    app.add_middleware(AgentLane)
     app.add_middleware(StrictJson)
     app.add_middleware(Gate, settings=settings)
     app.add_middleware(RequestLimits, settings=settings)

@@ -26,14 +26,14 @@ from .db.migrations import current_revision, head_revision, known_revisions, upg
 from .db.models import Base
 from .db.tables import SchemaMismatch, migrate
 from .domain.lifecycle import LifecyclePolicy
-from .services.restoring import settle
+from .services.lifecycle.restoring import settle
 
 VALUED = ("users", "experiments", "nodes")
-"""A database with rows in one of these tables is not written over."""
+"""Tables with valuable rows: a database that has any is not overwritten."""
 
 
 class BackupError(Exception):
-    """Why there is no backup, or nothing was restored: one sentence, and what to do."""
+    """The reason why there is no backup, or nothing was restored: one sentence, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Contents:
     num_experiments: int
     num_trials: int
     size_bytes: int
-    """Of the backup file."""
+    """Size of the backup file."""
     num_interrupted: int = 0
-    """Trials that ran when the backup was made, and go on in a new attempt."""
+    """Number of trials that ran when the backup was made, and go on in a new attempt."""
 
 
 def back_up(database: Database, target: Path) -> Contents:
@@ -93,7 +93,8 @@ def restore(backup: Path, database_url: str, policy: LifecyclePolicy) -> Content
 
 
 def _vacuum_into(source: Path, part: Path) -> None:
-    """SQLite's own copy: one read transaction, so that no writer is stopped and none is half in."""
+    """Copy a SQLite database in one read transaction, so that no writer is stopped and none is half
+    in."""
     with contextlib.closing(sqlite3.connect(source)) as connection:
         connection.execute("VACUUM INTO ?", (str(part),))
 
@@ -153,7 +154,7 @@ def _restore_rows(backup: Path, target: Database, policy: LifecyclePolicy) -> Co
 
 
 def _prepare(backup: Path, part: Path, policy: LifecyclePolicy) -> Contents:
-    """A copy with this version's tables, in which nothing seems to run."""
+    """Yield a copy with this version's tables, in which nothing seems to run."""
     _require_backup(backup)
     shutil.copyfile(backup, part)
     part.chmod(0o600)
@@ -175,7 +176,7 @@ def _migrate(database: Database, what: str) -> None:
 
 
 def _require_backup(backup: Path) -> None:
-    """Raises BackupError for what is no backup, is damaged, or is of a newer version."""
+    """Raise BackupError for a file that is no backup, is damaged, or is of a newer version."""
     try:
         with contextlib.closing(
             sqlite3.connect(f"{backup.absolute().as_uri()}?mode=ro", uri=True)
@@ -204,7 +205,7 @@ def _contents(part: Path, num_interrupted: int = 0) -> Contents:
 
 @contextmanager
 def _beside(target: Path) -> Iterator[Path]:
-    """A name in the same folder, for what is not complete; gone at the end, with what it left."""
+    """Yield a name in the same folder for an incomplete file; it is deleted at the end."""
     part = target.with_name(f".{target.name}.part")
     leftovers = [part.with_name(part.name + suffix) for suffix in ("", "-wal", "-shm", "-journal")]
     try:
@@ -218,7 +219,7 @@ def _beside(target: Path) -> Iterator[Path]:
 
 
 def _publish(part: Path, target: Path) -> None:
-    """To disk first, then the name: whoever finds the name finds all of it."""
+    """Write the file to disk first, then rename it, so that whoever finds the name finds all of it."""
     _sync(part)
     part.rename(target)
     _sync(target.absolute().parent)

@@ -28,7 +28,7 @@ def check(settings: Settings, say: Callable[[str], None]) -> bool:
 
 
 def missing_database(url: str) -> str | None:
-    """A sentence about the SQLite file that is not there; None when it is, and for PostgreSQL.
+    """Return a sentence about a missing SQLite file; None if it exists, and for PostgreSQL.
 
     Raises ArgumentError for what is no URL.
     """
@@ -43,7 +43,7 @@ def missing_database(url: str) -> str | None:
 
 
 def masked_url(url: str) -> str:
-    """A URL that may be shown: without its password, and without what cannot be read as one."""
+    """Return a URL that may be shown: without its password, and without unreadable parts."""
     try:
         return make_url(url).render_as_string(hide_password=True)
     except SQLAlchemyError:
@@ -83,7 +83,7 @@ def _check_database(settings: Settings, say: Callable[[str], None]) -> bool:
 
 
 def _check_redis(settings: Settings, say: Callable[[str], None]) -> bool:
-    """Not configured is fine; configured and silent is not."""
+    """Check Redis. Not configured is fine; configured and silent is not."""
     url = settings.resolved_redis_url()
     if url is None:
         say("redis: not configured (live pages poll)")

@@ -1,4 +1,4 @@
-"""muster-server: the processes of the control plane, and what an administrator does beside them."""
+"""The `muster-server` command: the processes of the control plane, and an administrator's tasks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from . import longlived
 
 # Imports of the server's parts are inside the commands: SQLAlchemy, FastAPI and Alembic take
 # seconds on a busy machine, and `setup-token` needs only one of them.
@@ -25,7 +27,7 @@ OK, FAILED, USAGE = 0, 1, 2
 
 
 class CommandError(Exception):
-    """Ends the command with this text on standard error, and with this code."""
+    """An error that ends the command with this text on standard error, and with this code."""
 
     def __init__(self, text: str, code: int = FAILED) -> None:
         super().__init__(text)
@@ -105,6 +107,7 @@ def _no_command(parser: argparse.ArgumentParser, args: argparse.Namespace) -> in
 
 
 def _serve(_: argparse.Namespace) -> int:
+    longlived.hold_off()
     settings = _settings()
     from . import serve
 
@@ -118,9 +121,10 @@ def _serve(_: argparse.Namespace) -> int:
 
 
 def _controller(_: argparse.Namespace) -> int:
+    longlived.hold_off()
     settings = _settings()
     from .loops import runner
-    from .services.heartbeats import stuck_after
+    from .services.core.liveness import stuck_after
     from .telemetry.process import ControllerTelemetry
 
     telemetry = ControllerTelemetry()
@@ -134,6 +138,7 @@ def _controller(_: argparse.Namespace) -> int:
 
 
 def _worker(_: argparse.Namespace) -> int:
+    longlived.hold_off()
     settings = _settings()
     from .tasks import runner
     from .telemetry.process import WorkerTelemetry
@@ -190,7 +195,7 @@ def _restore(args: argparse.Namespace) -> int:
 
 
 def _told(contents: Contents) -> str:
-    from .domain.resources import count
+    from .domain.messages import count
 
     return (
         f"{count(contents.num_users, 'user')}, {count(contents.num_experiments, 'experiment')}, "
@@ -224,7 +229,7 @@ def _health(args: argparse.Namespace) -> int:
 
 
 def _setup_token(args: argparse.Namespace) -> int:
-    from .services import auth
+    from .services.core import auth
 
     settings = _settings()
     with _transaction(settings) as (session, now):
@@ -234,7 +239,7 @@ def _setup_token(args: argparse.Namespace) -> int:
 
 
 def _sign_in_token(args: argparse.Namespace) -> int:
-    from .services import auth
+    from .services.core import auth
 
     settings = _settings()
     with _transaction(settings) as (session, now):
@@ -244,7 +249,7 @@ def _sign_in_token(args: argparse.Namespace) -> int:
 
 
 def _create_token(args: argparse.Namespace) -> int:
-    from .services import auth, tokens, users
+    from .services.core import auth, tokens, users
 
     if not 1 <= args.expires_in_days <= 3650:
         raise CommandError(f"--expires-in-days {args.expires_in_days}: must be 1 to 3650")
@@ -277,7 +282,7 @@ def _create_join_token(args: argparse.Namespace) -> int:
     from pydantic import ValidationError
 
     from .schemas.auth import JoinTokenIn
-    from .services import tokens
+    from .services.core import tokens
 
     try:
         wanted = JoinTokenIn(pool=args.pool, uses=args.uses, expires_in_s=args.expires_in_s)

@@ -6,5 +6,5 @@ import datetime as dt
 
 
 def now() -> dt.datetime:
-    """The present moment, aware, UTC."""
+    """Return the present moment, aware, UTC."""
     return dt.datetime.now(dt.UTC)

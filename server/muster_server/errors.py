@@ -1,4 +1,4 @@
-"""Errors people see.
+"""Errors that users see.
 
 MusterError (code, status, message, hint, fields)
 ├── Malformed            400  it cannot even be read
@@ -19,15 +19,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from muster_server.domain.messages import AnyMessage
+
 SCHEMA_MISMATCH_EXIT = 78
-"""A process ends with this code when the database does not have this version's tables: starting it
-again changes nothing (EX_CONFIG of sysexits.h)."""
+"""Exit code of a process whose database does not have this version's tables: starting it again
+changes nothing (EX_CONFIG of sysexits.h)."""
 
 
 @dataclass(frozen=True)
 class FieldProblem:
     path: str
-    message: str
+    message: AnyMessage | str
+    """What is wrong, as it follows the path: "must be at least 1"."""
     hint: str | None = None
 
 

@@ -21,11 +21,11 @@ log = structlog.get_logger(__name__)
 
 HEAD_TIMEOUT_S = 10.0
 HEAD_MAX_BYTES = 32_768
-"""Where the configuration, which says it for h11, does not."""
+"""Default limit in bytes of a request's head, used if the configuration for h11 has none."""
 
 
 class HeadTooLarge(Exception):
-    """Raised inside of the parser, which gives the request up."""
+    """The head is too large. Raised inside of the parser, which gives the request up."""
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -42,13 +42,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     head_timeout_s = HEAD_TIMEOUT_S
     _head_timer: asyncio.TimerHandle | None = None
     _has_begun = False
-    """A head, which is not complete yet."""
+    """Whether a head has begun and is not complete yet."""
     _is_whole = True
-    """The latest request has come, body and all; or there was none yet."""
+    """Whether the latest request has come, body and all; or there was none yet."""
     _num_head_bytes = 0
-    """Of the present request: its address, its headers, its trailers."""
+    """Bytes of the present request's address, headers and trailers."""
     _num_silent_bytes = 0
-    """Since the parser handed something on."""
+    """Bytes received since the parser handed something on."""
 
     # connections
 
@@ -109,7 +109,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # answers of our own
 
     def send_400_response(self, msg: str) -> None:
-        """What uvicorn calls where its parser gives a request up."""
+        """Answer 400 when uvicorn's parser gives a request up."""
         if self._answers():
             # In the middle of an answer another one would be taken for a part of it.
             self.transport.close()

@@ -1,4 +1,4 @@
-"""What a controller or a Celery worker answers on a port of its own: health, and its metrics.
+"""The HTTP port of a controller or a Celery worker: health and metrics.
 
 The same guard, limits and answers as the API server has, with three routes. It runs in a thread
 beside the work, only where a port is configured.

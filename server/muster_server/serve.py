@@ -9,20 +9,20 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from muster import lifeline
+from muster.launch import lifeline
 
 from . import clock, longlived
 from .app import create_app
 from .db.engine import Database
 from .db.tables import require_tables
 from .http_protocol import BoundedHttpProtocol
-from .services import auth
+from .services.core import auth
 from .settings import Settings
 
 log = structlog.get_logger(__name__)
 
 GRACEFUL_SHUTDOWN_S = 5
-"""Requests that run get this long when the server is asked to stop; long polls end at once."""
+"""Seconds that running requests get when the server is asked to stop; long polls end at once."""
 BACKLOG = 2048
 LIVE_MESSAGE_MAX_BYTES = 65_536
 
@@ -61,7 +61,7 @@ def _listening(settings: Settings) -> socket.socket:
 
 
 def server_config(app: FastAPI, settings: Settings, port: int) -> uvicorn.Config:
-    """How every HTTP server of ours is run: bounded heads, nothing said about itself."""
+    """Return the configuration of every HTTP server of ours: bounded heads, no server header."""
     return uvicorn.Config(
         app,
         host=settings.host,
@@ -88,7 +88,7 @@ def server_config(app: FastAPI, settings: Settings, port: int) -> uvicorn.Config
 
 
 def listen_on(host: str, port: int, setting: str) -> socket.socket:
-    """A listening socket. Raises NotReady, which names `setting`, when the port is taken."""
+    """Return a listening socket. Raises NotReady, which names `setting`, if the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

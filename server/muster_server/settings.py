@@ -76,7 +76,8 @@ class Settings(BaseSettings):
     session_max_s: int = Field(default=7 * 86_400, ge=60)
     """A browser session ends after this in any case."""
     sign_in_attempts_per_minute: int = Field(default=20, ge=1)
-    """From one address, over all accounts; one account allows 5 a minute from one address."""
+    """Sign-in attempts per minute from one address, over all accounts; one account allows 5 a
+    minute from one address."""
     live_sockets_per_user: int = Field(default=20, ge=1)
     """Live connections (browser tabs) of one user to one API server."""
     heartbeat_s: float = Field(default=5.0, gt=0)
@@ -126,7 +127,7 @@ class Settings(BaseSettings):
     controller_port: int | None = Field(default=None, ge=0, le=65535)
     """Port on which a controller answers /healthz, /readyz and /metrics; unset: on none."""
     worker_port: int | None = Field(default=None, ge=0, le=65535)
-    """The same of a Celery worker."""
+    """Port on which a Celery worker answers /healthz, /readyz and /metrics; unset: on none."""
     controller_interval_s: float = Field(default=1.0, gt=0)
     """The loops run at least this often; hints wake them earlier."""
     series_max_per_trial: int = Field(default=20_000, ge=1)
@@ -138,9 +139,9 @@ class Settings(BaseSettings):
     log_retention_days: int | None = Field(default=None, ge=1)
     """Logs of trials that ended longer ago are deleted; unset: never."""
     metric_retention_days: int | None = Field(default=None, ge=1)
-    """Of metrics of trials that ended longer ago, series of more than 1,000 points are downsampled
-    for good: some 32 buckets of 4,096 points keep their first, least, greatest and last point, their
-    mean and their count. Unset: never."""
+    """Age in days at which metrics of ended trials are downsampled for good, in series of more than
+    1,000 points: some 32 buckets of 4,096 points keep their first, least, greatest and last
+    point, their mean and their count. Unset: never."""
 
     @field_validator("public_url")
     @classmethod
@@ -153,14 +154,14 @@ class Settings(BaseSettings):
         return value
 
     def browser_url(self) -> str:
-        """Where people reach the dashboard, without a slash at the end."""
+        """Address of the dashboard for browsers, without a slash at the end."""
         if self.public_url:
             return self.public_url.rstrip("/")
         host = "localhost" if self.host in ("0.0.0.0", "::", "127.0.0.1") else self.host  # noqa: S104
         return f"http://{host}:{self.port}"
 
     def is_for_this_machine_alone(self) -> bool:
-        """Whether the address above leads every other machine to itself."""
+        """Return whether the address above leads every other machine to itself."""
         host = urlsplit(self.browser_url()).hostname or ""
         if host == "localhost" or host.endswith(".localhost"):
             return True
@@ -171,7 +172,7 @@ class Settings(BaseSettings):
 
     @property
     def own_name(self) -> str:
-        """`server_name`, or what stands for it; 1 to 128 characters."""
+        """Name of the server: `server_name`, or its default; 1 to 128 characters."""
         place = self.port or f"pid-{os.getpid()}"
         return self.server_name or f"{socket.gethostname()[:100]}:{place}"
 
@@ -193,7 +194,8 @@ def get_settings() -> Settings:
 
 
 def explain(error: ValidationError) -> list[str]:
-    """One line per wrong setting: the variable, the value given, and the form it should have."""
+    """Return one line per wrong setting: the variable, the value given, and the form it should
+    have."""
     lines = []
     for problem in error.errors():
         name = ".".join(str(part) for part in problem["loc"])

@@ -33,7 +33,8 @@ def setup_command(settings: Settings) -> str:
 
 
 def _program() -> str:
-    """How muster-server is started from a shell: by its name, where that finds this very program."""
+    """Return how muster-server is started from a shell: by its name, where that finds this very
+    program."""
     script = Path(sys.executable).with_name("muster-server")
     found = shutil.which("muster-server")
     if found is not None and Path(found) == script:

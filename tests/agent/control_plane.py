@@ -66,6 +66,12 @@ class TestControlPlane:
         """Those that are valid now."""
         self.next_credential: str | None = None
         """Given with the next heartbeat; the others are void once it has been used."""
+        self.late_heartbeats = 0
+        """So many that were given up long ago arrive after the answer to a later one."""
+        self.is_mute = False
+        """Polls that are under way now are never answered, and heartbeats find nobody."""
+        self.num_unheard = 0
+        """Heartbeats that found nobody."""
         self.drop_answers = 0
         """So many answers to registrations are lost on their way."""
         self.joinings: list[str] = []
@@ -224,16 +230,24 @@ class TestControlPlane:
         with self.lock:
             self.leases.append(body)
             ahead_s = self.clock_ahead_s
+            credential = self.next_credential
+            if credential is not None and self.late_heartbeats > 0:
+                self.late_heartbeats -= 1
+                self.next_credential = f"instead of {credential}"  # given in an answer to nobody
             return wire.LeaseReply(
                 lease_s=self.lease_s,
                 heartbeat_s=0.3,
-                credential=self.next_credential,
+                credential=credential,
                 server_time_ms=None if ahead_s is None else (time.time() + ahead_s) * 1000,
             )
 
     def get_assignments(self, index: int, wait: float) -> wire.AssignmentsReply:
         with self.changed:
-            self.changed.wait_for(lambda: self.index != index or self.is_down, timeout=wait)
+            self.changed.wait_for(
+                lambda: self.index != index or self.is_down or self.is_mute, timeout=wait
+            )
+            if self.is_mute:
+                self.changed.wait_for(lambda: self.is_down)
             return wire.AssignmentsReply(
                 index=self.index,
                 assignments=list(self.assignments.values()),
@@ -350,6 +364,9 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
             epoch = int(query.get("session_epoch", content.get("session_epoch", -1)))
             if epoch != plane.epoch:
                 return 410, _problem("agent.session_superseded", "register again")
+            if parts == ["lease"] and plane.is_mute:
+                plane.num_unheard += 1
+                return 503, _problem("server.starting", "not yet")
             if parts == ["lease"]:
                 return 200, plane.lease(content)
             if parts == ["assignments"]:

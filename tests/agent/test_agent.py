@@ -135,6 +135,21 @@ def test_outage_and_forgotten_session_lose_nothing(
     assert len(plane.registrations) >= 2
 
 
+def test_what_is_wanted_after_an_outage_does_not_wait_for_a_poll_from_before(
+    agent: Any, plane: Any, make_spec: Any, code: Code, wait_for: Any
+) -> None:
+    wait_for(lambda: plane.leases)
+    with plane.changed:
+        plane.is_mute = True
+        plane.changed.notify_all()
+    wait_for(lambda: plane.num_unheard)
+    plane.want(make_spec(**one_worker(code=code("print('hello')"))))
+    plane.is_mute = False
+    agent.wait_state("a1", "PREPARING", timeout_s=20.0)  # the poll is given up after 55 s
+    assert agent.wait_exit("a1").cause == "success"
+    assert len(plane.registrations) == 1
+
+
 def test_records_reach_the_server_within_300_ms(
     agent: Any, plane: Any, make_spec: Any, code: Code, wait_for: Any
 ) -> None:
@@ -219,14 +234,19 @@ def test_sigterm_can_be_told_to_stop_training(
 
 
 def test_an_agent_that_ends_does_not_wait_for_what_is_not_wanted_any_more(
-    plane: Any, make_spec: Any, code: Code, agent: Any
+    plane: Any, make_spec: Any, code: Code, agent: Any, tmp_path: Path, wait_for: Any
 ) -> None:
     agent.kill()
     agent.environment["MUSTER_AGENT_STOP_ALLOCATIONS"] = "1"
     agent.start()
-    stubborn = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
+    stubborn = (
+        "import os, pathlib, signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"pathlib.Path({str(tmp_path)!r}, 'deaf-' + os.environ['RANK']).touch()\n" + WAIT
+    )
     plane.want(make_spec(code=code(stubborn), stop_grace_s=60.0))
     agent.wait_state("a1", "RUNNING")
+    # That they were started does not say how far they are.
+    wait_for(lambda: len(list(tmp_path.glob("deaf-*"))) == 2)
     agent.process.terminate()
     agent.wait_state("a1", "STOPPING")
     plane.forget("a1")

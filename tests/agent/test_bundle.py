@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster_agent.shim.bundle import BundleError, extract_bundle
+from muster_agent.shim.bundle import ExtractionError, extract_bundle
 
 
 def archive(path: Path, *members: tuple[str, dict[str, object]]) -> Path:
@@ -56,7 +56,7 @@ def test_members_that_lead_out_or_are_no_files_are_refused(
     tmp_path: Path, member: tuple[str, dict[str, object]]
 ) -> None:
     bundle = archive(tmp_path / "b.tar.gz", member)
-    with pytest.raises(BundleError, match="was refused"):
+    with pytest.raises(ExtractionError, match="was refused"):
         extract_bundle(bundle, tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir() if p.name not in ("b.tar.gz", "out")] == []
 
@@ -67,15 +67,15 @@ def test_symlink_is_not_followed_to_write_elsewhere(tmp_path: Path) -> None:
         ("d", {"type": tarfile.SYMTYPE, "link": "/tmp"}),
         ("d/evil", {"size": 1}),
     )
-    with pytest.raises(BundleError):
+    with pytest.raises(ExtractionError):
         extract_bundle(bundle, tmp_path / "out")
 
 
 def test_bombs_are_refused_by_their_headers(tmp_path: Path) -> None:
     bundle = archive(tmp_path / "b.tar.gz", *((f"f{i}", {"size": 10}) for i in range(5)))
-    with pytest.raises(BundleError, match="more than 4 files"):
+    with pytest.raises(ExtractionError, match="more than 4 files"):
         extract_bundle(bundle, tmp_path / "many", max_members=4)
-    with pytest.raises(BundleError, match="more than 49 bytes"):
+    with pytest.raises(ExtractionError, match="more than 49 bytes"):
         extract_bundle(bundle, tmp_path / "large", max_bytes=49)
 
 
@@ -87,5 +87,5 @@ def test_damaged_archive_is_one_clear_sentence(
 ) -> None:
     bundle = archive(tmp_path / "b.tar.gz", ("a.py", {"size": 100_000}))
     bundle.write_bytes(damage(bundle.read_bytes()))
-    with pytest.raises(BundleError, match=r"not a readable tar\.gz"):
+    with pytest.raises(ExtractionError, match=r"not a readable tar\.gz"):
         extract_bundle(bundle, tmp_path / "out")

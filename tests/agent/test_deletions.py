@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster.testing.buckets import Buckets, buckets
+from support.buckets import Buckets, buckets
 
 CLUSTER = "aaaa1111"
 SAVE = """
@@ -84,6 +84,30 @@ def test_what_is_in_use_is_not_deleted(
     assert (result.outcome, result.message) == ("failed", "something that uses it still runs here")
     assert (agent.home / "storage/experiment-3/trial-2").is_dir()
     assert 1 in plane.deletions
+
+
+def test_what_has_ended_for_the_server_is_not_in_use_any_more(
+    agent: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any
+) -> None:
+    """The shim writes the last record first and shows its state to the agent afterwards: the server
+    may know of the end, and ask for a deletion, in between."""
+    script = (
+        SAVE + "import time\nwhile not (folder.parent / 'go').exists():\n    time.sleep(0.01)\n"
+    )
+    plane.want(trial(make_spec, code=code(script)))
+    agent.wait_state("a1", "RUNNING")
+    folder = agent.folder("a1")
+    in_the_way = folder.path / f".shim.json.{folder.read_state().pid}"
+    in_the_way.mkdir()
+    trial_folder = agent.home / "storage/experiment-3/trial-2"
+    (trial_folder / "go").touch()
+    assert agent.wait_exit("a1").cause == "success"
+    assert folder.read_state().observed != "EXITED"
+    plane.want_deleted(wanted(plane))
+    (result,) = wait_for(lambda: plane.deletion_results)
+    assert result.outcome == "done"
+    assert not trial_folder.exists()
+    in_the_way.rmdir()
 
 
 def test_a_deletion_is_done_by_the_next_agent_when_the_first_one_dies(

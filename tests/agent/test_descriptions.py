@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster_agent.descriptions import Job, describe
+from muster_agent.descriptions import DescriptionJob, describe
 from muster_agent.launch import inheritable, parent_environment
 from muster_agent.process import owner_of, tagged
 from muster_agent.shim.prepare import LOOPBACK_INTERFACE
@@ -90,10 +90,10 @@ def test_an_agent_lists_layers_of_built_in_models_and_of_ones_own(
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path: Path) -> DescriptionJob:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "mine.py").write_text(CODE)
-    return Job(
+    return DescriptionJob(
         name=f"describe-{tmp_path.name}",
         owner=owner_of(tmp_path),
         python=sys.executable,
@@ -118,7 +118,7 @@ def parents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmParents]:
     found.close()
 
 
-def test_a_warm_parent_that_is_there_is_used(job: Job, parents: WarmParents) -> None:
+def test_a_warm_parent_that_is_there_is_used(job: DescriptionJob, parents: WarmParents) -> None:
     assert parents.find(job.python, job.environment) == ""  # none is started for it
     path = parents.want(job.python, job.environment, "cuda")
     assert parents.find(job.python, job.environment) == path
@@ -136,14 +136,14 @@ def test_a_warm_parent_that_is_there_is_used(job: Job, parents: WarmParents) -> 
     assert not tagged(job.name, job.owner)
 
 
-def test_a_warm_parent_that_is_gone_is_done_without(job: Job, tmp_path: Path) -> None:
+def test_a_warm_parent_that_is_gone_is_done_without(job: DescriptionJob, tmp_path: Path) -> None:
     gone = dataclasses.replace(job, warm_socket=str(tmp_path / "no-socket"))
     cold = asyncio.run(describe(wanted(1, "mine:parent"), gone))
     assert cold.outcome == "refused"
     assert "muster-warm" not in cold.message
 
 
-def test_all_that_it_started_ends_with_it(job: Job, wait_for: Any) -> None:
+def test_all_that_it_started_ends_with_it(job: DescriptionJob, wait_for: Any) -> None:
     async def cancelled() -> None:
         task = asyncio.create_task(describe(wanted(1, "mine:lasting"), job))
         assert job.code is not None
@@ -158,14 +158,16 @@ def test_all_that_it_started_ends_with_it(job: Job, wait_for: Any) -> None:
     assert not job.folder.exists()
 
 
-def test_one_that_takes_too_long_is_ended(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_takes_too_long_is_ended(
+    job: DescriptionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(wire, "DESCRIPTION_TIMEOUT_S", 0.5)
     late = asyncio.run(describe(wanted(1, "mine:net"), job))
     assert (late.outcome, late.message) == ("refused", "building it takes longer than 0.5 s")
     assert not tagged(job.name, job.owner)
 
 
-def test_what_cannot_be_started_is_said(job: Job, tmp_path: Path) -> None:
+def test_what_cannot_be_started_is_said(job: DescriptionJob, tmp_path: Path) -> None:
     nowhere = dataclasses.replace(job, python=str(tmp_path / "python"))
     found = asyncio.run(describe(wanted(1), nowhere))
     assert (found.outcome, "could not be started" in found.message) == ("failed", True)

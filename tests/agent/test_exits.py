@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from muster_agent.exits import (
-    Ending,
+    ExitEvidence,
     WorkerEnd,
     classify_exit,
     last_words,
@@ -48,7 +48,7 @@ def worker(rank: int = 0, **changes: Any) -> WorkerEnd:
 
 
 def verdict(*workers: WorkerEnd, **changes: Any) -> Any:
-    return classify_exit(Ending(**{"launcher": "torchrun", "workers": workers, **changes}))
+    return classify_exit(ExitEvidence(**{"launcher": "torchrun", "workers": workers, **changes}))
 
 
 def test_summary_of_torchrun_names_the_root_cause_first() -> None:
@@ -120,7 +120,7 @@ def test_out_of_memory_needs_a_sign() -> None:
 
 
 def test_a_full_disk_is_not_the_fault_of_the_script() -> None:
-    said = "muster.hyperparameters.InvalidHyperparameters: 3 heads do not divide 64"
+    said = "muster.sdk.hyperparameters.InvalidHyperparameters: 3 heads do not divide 64"
     assert verdict(worker(exit_code=1, stderr_tail=said)).cause == "invalid_hparams"
     said = "KeyError: no InvalidHyperparameters here"
     assert verdict(worker(exit_code=1, stderr_tail=said)).cause == "user_error"

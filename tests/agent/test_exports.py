@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from muster import checkpoints, shards, wire
-from muster.testing.buckets import Buckets, buckets
-from muster.testing.models import NUMBERS, save_model
+from muster import wire
+from muster.sdk import checkpoints, shards
 from muster_agent.storage import Storage
+from support.buckets import Buckets, buckets
+from support.small_model import NUMBERS, save_model
 
 CLUSTER = "aaaa1111"
 

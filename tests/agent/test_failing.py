@@ -15,7 +15,7 @@ import pytest
 
 from muster import wire
 from muster_agent.process import identify
-from muster_agent.shim.deaths import exit_status, watch_end
+from muster_agent.shim.exit_watch import exit_status, watch_end
 
 DEAF = """
 import os, signal, sys, time

@@ -6,11 +6,11 @@ import importlib.util
 import threading
 from pathlib import Path
 
-from muster.testing.jobs import wait_for
 from muster.wire import GpuUsage
 from muster_agent import gpus
 from muster_agent.gpus import GpuMeter
 from muster_agent.inventory import UsageMeter
+from support.jobs import wait_for
 
 GPU = GpuUsage(
     index=0,

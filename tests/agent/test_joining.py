@@ -57,6 +57,30 @@ def test_a_credential_is_replaced_while_training_goes_on(
     assert not [event for event in said if "401" in str({**event, "timestamp": ""})]
 
 
+def test_a_credential_that_a_late_heartbeat_made_void_locks_nobody_out(
+    plane: Any, agent: Any, make_spec: Any, code: Any, wait_for: Any, stored: Any
+) -> None:
+    plane.want(make_spec(code=code("import time; time.sleep(600)")))
+    agent.wait_state("a1", "RUNNING")
+    first = stored()
+    joinings = len(plane.joinings)
+    with plane.lock:
+        plane.next_credential, plane.late_heartbeats = "mst_agt_void", 1
+    wait_for(lambda: stored() == "mst_agt_void")
+    wait_for(lambda: len(plane.registrations) == 2)
+    assert plane.registrations[1]["running"][0]["observed"] == "RUNNING"
+    # It works on with the one before, with which it is given the next.
+    wait_for(lambda: plane.credentials == {"instead of mst_agt_void"})
+    assert stored() == "instead of mst_agt_void" != first
+    with plane.lock:
+        plane.next_credential, plane.late_heartbeats = "mst_agt_also_void", 1
+    wait_for(lambda: stored() == "mst_agt_also_void")
+    agent.kill()
+    agent.start()  # and so does the agent after it
+    wait_for(lambda: plane.credentials == {"instead of mst_agt_also_void"})
+    assert len(plane.joinings) == joinings
+
+
 def test_numbers_that_go_backwards_make_the_agent_register_again(
     plane: Any, agent: Any, make_spec: Any, code: Any, wait_for: Any
 ) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster_agent.launch import Place, build_commands, build_warm, inheritable, why_cold
+from muster_agent.launch import LaunchContext, build_commands, build_warm, inheritable, why_cold
 
-PLACE = Place(
+PLACE = LaunchContext(
     python="/venv/bin/python",
     work_dir="/a/code",
     logs_dir="/a/logs",

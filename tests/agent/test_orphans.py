@@ -18,7 +18,7 @@ import pytest
 from muster import wire
 from muster_agent import history
 from muster_agent.folder import AllocationFolder
-from muster_agent.history import History
+from muster_agent.history import AllocationHistory
 from muster_agent.orphans import end_orphans
 from muster_agent.process import (
     OWNER_VARIABLE,
@@ -210,11 +210,11 @@ def test_the_history_survives_and_stays_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "MOST_KEPT", 3)
-    first = History(tmp_path / "history")
+    first = AllocationHistory(tmp_path / "history")
     for number in range(8):
         first.add(f"a{number}")
         first.add(f"a{number}")
     assert "a0" in first
-    second = History(tmp_path / "history")
+    second = AllocationHistory(tmp_path / "history")
     assert [f"a{n}" in second for n in range(8)] == [False] * 5 + [True] * 3
     assert (tmp_path / "history").read_text() == "a5\na6\na7\n"

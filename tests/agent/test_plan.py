@@ -18,7 +18,7 @@ from muster_agent.plan import (
     Prepare,
     Profile,
     Settle,
-    Start,
+    StartAllocation,
     Stop,
     TakeStacks,
     plan,
@@ -69,7 +69,7 @@ def test_unknown_allocation(wanted: Any, desired: str, expected: type) -> None:
     [
         ("prepare", "READY", [], []),
         ("start", "PREPARING", [], []),
-        ("start", "READY", [], [Start]),
+        ("start", "READY", [], [StartAllocation]),
         ("start", "READY", ["start"], []),
         ("start", "RUNNING", ["start"], []),
         ("stop", "PREPARING", [], [Stop]),
@@ -94,7 +94,7 @@ def test_gang_starts_only_with_its_rendezvous(wanted: Any) -> None:
     assert plan(wanted("start", num_nodes=2), [item]) == []
     meeting = wire.Rendezvous(host="h", port=1, run_id="r")
     (action,) = plan(wanted("start", num_nodes=2, rendezvous=meeting), [item])
-    assert isinstance(action, Start)
+    assert isinstance(action, StartAllocation)
     assert action.rendezvous == meeting
 
 

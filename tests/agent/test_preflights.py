@@ -21,7 +21,7 @@ def children(agent: Any) -> list[psutil.Process]:
     found = []
     for process in psutil.Process(agent.process.pid).children():
         with contextlib.suppress(psutil.Error):  # it has just ended
-            if "muster.preflight" in process.cmdline():
+            if "muster.launch.preflight" in process.cmdline():
                 found.append(process)
     return found
 

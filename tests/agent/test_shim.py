@@ -87,7 +87,7 @@ def test_a_full_disk_ends_no_training_and_loses_no_report(
     go = tmp_path / "go"
     shim = shims(
         "import os, time\n"
-        "from muster.run import init\n"
+        "from muster.sdk.run import init\n"
         "run = init()\n"
         "run.log({'train/loss': 1.0}, step=1)\n"
         "run.flush()\n"

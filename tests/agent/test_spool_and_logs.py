@@ -28,7 +28,7 @@ def metrics(step: int) -> wire.MetricsRecord:
     return wire.MetricsRecord(local_rank=0, rank=0, series=[point], step=step)
 
 
-def seqs(lines: list[spool.Line]) -> list[int]:
+def seqs(lines: list[spool.SpoolLine]) -> list[int]:
     return [line.seq for line in lines]
 
 
@@ -130,10 +130,12 @@ def test_losses_that_go_on_are_told_ever_more_rarely_and_all_of_them(tmp_path: P
     seconds = 0.0
     writer = RecordWriter(tmp_path, limit_bytes=1, clock=lambda: seconds)
     writer.append(message("fills it"))
-    for _ in range(3600):
+    for second in range(3600):
+        seconds = float(second)
         writer.append(metrics(1))
-        writer.append(message("goes on"))
-        seconds += 1
+        if second % 5 == 0:  # each is a file here, which are looked through again and again
+            writer.append(message("goes on"))
+    seconds += 1
     assert len(told(tmp_path)) == 11, "after 0, 10, 30, 70, … s, then every ten minutes"
     seconds += 3600
     writer.append(metrics(1))

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from muster import stacks, wire
-from muster.testing.jobs import wait_for as until
+from muster import wire
+from muster.measure import stacks
 from muster_agent.process import identify
-from muster_agent.shim import watching
-from muster_agent.shim.watching import state_of, take_stacks
+from muster_agent.shim import progress
+from muster_agent.shim.progress import state_of, take_stacks
+from support.jobs import wait_for as until
 
 
 def test_a_process_without_a_handler_is_left_alone(tmp_path: Path, monkeypatch) -> None:
@@ -34,9 +35,9 @@ def test_a_process_without_a_handler_is_left_alone(tmp_path: Path, monkeypatch) 
 
 def test_a_long_answer_keeps_its_end(tmp_path: Path, monkeypatch) -> None:
     """The main thread comes last."""
-    monkeypatch.setattr(watching, "MAX_STACKS_BYTES", 100)
+    monkeypatch.setattr(progress, "MAX_STACKS_BYTES", 100)
     script = (
-        "import threading, time, muster.stacks as s\n"
+        "import threading, time, muster.measure.stacks as s\n"
         "def deep(n):\n"
         "    if n:\n        deep(n - 1)\n"
         "    print(flush=True)\n    time.sleep(600)\n"

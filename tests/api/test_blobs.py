@@ -11,9 +11,9 @@ import tarfile
 import pytest
 from sqlalchemy import func, select
 
-from muster import archive
+from muster.code import archive
 from muster_server.db.models import BlobChunkRow
-from muster_server.services import blobs
+from muster_server.services.core import blobs
 
 
 def bundle(*members: tarfile.TarInfo, files: dict[str, bytes] | None = None) -> bytes:

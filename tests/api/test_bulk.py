@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 
 from muster_server.db.models import AllocationRow, AuditRow, ExperimentRow, TrialRow
 from muster_server.schemas.operations import BulkOut, BulkPreviewOut
-from muster_server.services import bulk
+from muster_server.services.experiments import bulk
 
 API = "/api/v1"
 TRAINER = "name: digits\ntrainer: {model: mlp}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster_server.db.models import CheckpointRow
-from muster_server.testing.data import NOW, add_experiment, add_trial
+from support.data import NOW, add_experiment, add_trial
 
 PATH = "/api/v1/checkpoints"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_server.testing.data import add_experiment, add_trial
+from support.data import add_experiment, add_trial
 
 
 def test_sums_and_means_say_over_how_many_trials_they_are(database, viewer_client):

@@ -8,11 +8,12 @@ import json
 import pytest
 from sqlalchemy import select, update
 
-from muster.cli.output import Failure
+from muster.cli.output import CommandFailure
 from muster.client import ClientError
 from muster_server.db.models import AllocationRow, ExperimentRow, TrialRow
-from muster_server.services import logs, metrics, metrics_compaction
-from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
+from muster_server.services.logs import storage
+from muster_server.services.metrics import compaction, ingest
+from support.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
 
 API = "/api/v1"
 TRAINER = "name: digits\ntrainer: {model: mlp}\n"
@@ -58,7 +59,7 @@ def test_a_filter_asks_first_and_touches_nothing_else(muster, submit, database):
     mine = [submit(TRAINER + "labels: {team: a}") for _ in range(2)]
     other = submit()
     refused = muster("stop", "--label", "team=a")
-    assert isinstance(refused.exception, Failure)
+    assert isinstance(refused.exception, CommandFailure)
     assert "say --yes" in refused.exception.hint
     assert set(desired(database).values()) == {"run"}
     ok(muster("stop", "--label", "team=a", "--yes"))
@@ -108,7 +109,7 @@ def test_the_log_of_an_experiment_says_which_trial_wrote_a_line(muster, database
         experiment = add_experiment(session)
         for no in (1, 2):
             (allocation,) = add_attempt(session, add_trial(session, experiment, no=no))
-            logs.append(
+            storage.append(
                 session,
                 allocation=allocation,
                 local_rank=0,
@@ -126,7 +127,7 @@ def test_deleting_says_what_it_frees_and_always_asks(muster, submit, database):
     experiment_id = submit()
     finish(database, experiment_id)
     assert "Frees 1 trial," in ok(muster("delete", str(experiment_id), "--dry-run"))
-    assert isinstance(muster("delete", str(experiment_id)).exception, Failure)
+    assert isinstance(muster("delete", str(experiment_id)).exception, CommandFailure)
     assert desired(database) != {}
     ok(muster("delete", str(experiment_id), "--yes"))
     assert json.loads(ok(muster("list", "--json"))) == []
@@ -219,7 +220,7 @@ def test_projects_and_pools_are_for_administrators(muster, submit):
 )
 def test_wrong_use_is_said_before_anything_is_asked_of_the_server(muster, arguments, words):
     result = muster(*arguments)
-    assert isinstance(result.exception, Failure), result.output
+    assert isinstance(result.exception, CommandFailure), result.output
     assert result.exception.exit_code == 2
     assert words in result.exception.message
 
@@ -229,16 +230,16 @@ def test_what_an_age_would_free_is_said_before_it_is_set(muster, database):
         trial = add_trial(session, add_experiment(session))
         trial.state, trial.ended_at = "COMPLETED", NOW - dt.timedelta(days=400)
         (allocation,) = add_attempt(session, trial)
-        logs.append(
+        storage.append(
             session, allocation=allocation, local_rank=0, stream="stdout", offset=0,
             data=b"a line\n" * 100, now=NOW,
         )  # fmt: skip
-        metrics.ingest(
+        ingest.ingest(
             session, allocation=allocation, seq=1, at=NOW,
             record=metrics_record({"loss": [(step, 1.0 / step) for step in range(1, 5_000)]}),
         )  # fmt: skip
         trial_id = trial.id
-    metrics_compaction.compact_trial(database, trial_id, NOW)
+    compaction.compact_trial(database, trial_id, NOW)
     found = json.loads(ok(muster("retention", "--json", as_="admin")))
     assert found["is_set"]
     assert found["metrics"]["days"] is found["logs"]["days"] is None

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from muster_server.testing.data import add_attempt, add_experiment, add_trial
+from support.data import add_attempt, add_experiment, add_trial
 
 TIMES = (
     "0001-01-01T00:00:00Z",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from sqlalchemy import literal, update
 
 from muster_server.db.models import ExperimentRow
-from muster_server.services import experiment_order
-from muster_server.testing import data
+from muster_server.db.models.base import Json
+from muster_server.services.experiments import order
+from support import data
 
 API = "/api/v1"
 
@@ -30,10 +34,8 @@ def table(database):
         for name in "abcdefg":
             experiment = data.add_experiment(session, metric_name="loss")
             experiment.name = name
-            experiment.config = {
-                **experiment.config,
-                "hyperparameters": {"width": {"a": 10, "b": 9, "c": "wide"}.get(name)},
-            }
+            width = {"a": 10, "b": 9, "c": "wide"}.get(name)
+            experiment.config = replace(experiment.config, hyperparameters={"width": width})
             ids[name] = experiment.id
             if name == "g":
                 continue
@@ -175,7 +177,7 @@ def test_the_count_is_of_the_same_filters_and_of_every_page(viewer_client, table
 
 
 def test_too_many_to_put_in_order_is_said(viewer_client, table, monkeypatch):
-    monkeypatch.setattr(experiment_order, "SORT_ROWS_MAX", 6)
+    monkeypatch.setattr(order, "SORT_ROWS_MAX", 6)
     answer = viewer_client.get(f"{API}/experiments", params={"sort": "metric.last.loss"})
     assert answer.json()["error"]["code"] == "experiments.too_many_to_sort"
     assert names(viewer_client, sort="name") == "abcdefg", "there is an index for it"
@@ -183,7 +185,11 @@ def test_too_many_to_put_in_order_is_said(viewer_client, table, monkeypatch):
 
 def test_the_choice_of_columns_says_how_many_have_each(viewer_client, database, table):
     with database.transaction() as session:
-        session.get(ExperimentRow, table["b"]).config = {"a.b": 1, "x": {"y": None, "z": 1}}
+        config = literal({"a.b": 1, "x": {"y": None, "z": 1}}, Json)
+        session.execute(
+            update(ExperimentRow).where(ExperimentRow.id == table["b"]).values(config=config),
+            execution_options={"synchronize_session": False},
+        )
     found = viewer_client.get(f"{API}/experiments:columns").json()
     counts = {item["column"]: item["num_experiments"] for item in found["items"]}
     assert found["num_searched"] == 7

@@ -40,7 +40,7 @@ from muster_server.schemas.experiments import (
     WorkerOut,
 )
 from muster_server.schemas.operations import DeletionOut
-from muster_server.testing.data import add_attempt
+from support.data import add_attempt
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 API = "/api/v1"
@@ -129,7 +129,7 @@ def test_a_bad_document_is_refused_with_every_problem_and_nothing_stored(member_
     assert body["error"]["code"] == "experiments.invalid_document"
     assert [(f["path"], f["message"]) for f in body["error"]["fields"]] == [
         ("resources.slots", "must be at most 4096, got 10000"),
-        ("resources.slt", "unknown key"),
+        ("resources.slt", "does not exist"),
     ]
     with database.read() as session:
         assert session.scalar(select(func.count()).select_from(ExperimentRow)) == 0

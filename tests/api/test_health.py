@@ -7,7 +7,7 @@ import shutil
 
 from muster_server import clock
 from muster_server.db.leases import acquire
-from muster_server.services.heartbeats import CONTROLLER_LEASE, worker_sweeps
+from muster_server.services.core.liveness import CONTROLLER_LEASE, worker_sweeps
 
 
 def test_healthz_answers_without_credentials(client):
@@ -46,11 +46,12 @@ def test_readiness_tells_which_part_is_down(client, database):
 
 
 def test_a_database_that_is_away_hides_the_rest(app, connect, tmp_path):
-    app.state.database.engine.dispose()
     path = app.state.database.url.database
     if app.state.database.is_sqlite:
         shutil.move(path, tmp_path / "elsewhere.db")
         (tmp_path / "muster.db").mkdir()  # nothing that can be opened
+    # Last: a background task could otherwise connect to the file before it is moved.
+    app.state.database.engine.dispose()
     reply = connect().get("/readyz")
     assert reply.status_code == 503
     body = reply.json()

@@ -15,8 +15,8 @@ from muster_server.db.engine import touch
 from muster_server.db.models import ApiTokenRow, UserRow
 from muster_server.live import hub
 from muster_server.security.tokens import hash_secret
-from muster_server.services import auth
-from muster_server.testing.live import LiveClient, serving, until
+from muster_server.services.core import auth
+from support.live import LiveClient, serving, until
 
 
 @pytest.fixture

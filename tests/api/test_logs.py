@@ -6,14 +6,15 @@ import datetime as dt
 
 import pytest
 
-from muster_server.services import log_reading, log_streams, logs
-from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial
+from muster_server.services.logs import reading, storage
+from muster_server.services.logs import streams as log_streams
+from support.data import NOW, add_attempt, add_experiment, add_trial
 
 
 @pytest.fixture
 def trial(database, monkeypatch):
     # On a busy machine a search of five lines may be interrupted for longer than it may take.
-    monkeypatch.setattr(log_reading, "SEARCH_BUDGET_S", 60.0)
+    monkeypatch.setattr(reading, "SEARCH_BUDGET_S", 60.0)
     with database.transaction() as session:
         row = add_trial(session, add_experiment(session))
         (allocation,) = add_attempt(session, row)
@@ -23,7 +24,7 @@ def trial(database, monkeypatch):
             (1, "stdout", b"epoch 1\n"),
             (-1, "stderr", b"launching\n"),
         ]:
-            logs.append(
+            storage.append(
                 session,
                 allocation=allocation,
                 local_rank=rank,
@@ -129,14 +130,14 @@ def test_streams_and_their_bytes(viewer_client, trial):
 @pytest.fixture
 def experiment(database, monkeypatch):
     """Three trials of two ranks; rank r of trial t writes "t.r" every second, t seconds after NOW."""
-    monkeypatch.setattr(log_reading, "SEARCH_BUDGET_S", 60.0)
+    monkeypatch.setattr(reading, "SEARCH_BUDGET_S", 60.0)
     with database.transaction() as session:
         row = add_experiment(session)
         other = add_trial(session, add_experiment(session))
         for trial in [add_trial(session, row, no=no) for no in (1, 2, 3)] + [other]:
             (allocation,) = add_attempt(session, trial)
             for rank in (0, 1):
-                logs.append(
+                storage.append(
                     session,
                     allocation=allocation,
                     local_rank=rank,
@@ -203,7 +204,7 @@ def test_lines_over_time_by_level(viewer_client, database):
         (allocation,) = add_attempt(session, row)
         experiment_id, trial_id, offset = row.experiment_id, row.id, 0
         for second, data in ((0, b"INFO a\nb\n"), (30, b"ERROR c\n"), (90, b"d\nWARNING e\nopen")):
-            offset = logs.append(
+            offset = storage.append(
                 session, allocation=allocation, local_rank=0, stream="stdout", offset=offset,
                 data=data, now=NOW + dt.timedelta(seconds=second),
             )  # fmt: skip

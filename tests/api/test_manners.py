@@ -50,7 +50,7 @@ def test_actions_need_neither_body_nor_content_type(member_client):
     ("body", "message"),
     [
         ([], "must be a JSON object"),
-        ({"document": "x" * 300_000}, "must have at most 262144 characters, has 300000"),
+        ({"document": "x" * 300_000}, "must have at most 262,144 characters, has 300,000"),
         ({"document": ""}, "must have at least 1 character, has 0"),
         ({"document": "{}", "overrides": ["a=1"] * 101}, "must have at most 100 entries, has 101"),
         ({"document": 7}, "must be text, not a whole number"),
@@ -109,19 +109,19 @@ def test_a_join_token_names_a_pool_that_documents_can_name(admin_client, pool):
 def test_an_unknown_parameter_is_refused_instead_of_ignored(member_client, query, path, hint):
     reply = member_client.get(f"{EXPERIMENTS}?{query}")
     assert reply.status_code == 422
-    assert only_field(reply) == (path, "there is no such parameter", hint)
+    assert only_field(reply) == (path, "does not exist", hint)
 
 
 def test_a_parameter_given_twice_is_refused_where_one_is_used(member_client):
     reply = member_client.get(f"{EXPERIMENTS}?limit=1&limit=2")
-    assert only_field(reply)[:2] == ("limit", "is there twice, and takes one value")
+    assert only_field(reply)[:2] == ("limit", "is given twice, and takes one value")
     both = member_client.get(f"{EXPERIMENTS}?state=RUNNING&state=QUEUED")
     assert both.status_code == 200
 
 
 def test_a_route_without_parameters_says_so(member_client):
     reply = member_client.get("/api/v1/auth/me?x=1")
-    assert only_field(reply) == ("x", "there is no such parameter", "none are known here")
+    assert only_field(reply) == ("x", "does not exist", "none are known here")
 
 
 # ---------------------------------------------------------------- methods

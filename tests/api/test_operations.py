@@ -322,10 +322,10 @@ def test_an_experiment_without_a_budget_still_says_what_it_spent(member_client, 
         ("{slot_hours: 0}", "budget.slot_hours", "above 0"),
         ("{cost: -1}", "budget.cost", "above 0"),
         ("{deadline: soon}", "budget.deadline", "neither a length of time nor a moment"),
-        ("{deadline: '2020-01-01T00:00Z'}", "budget.deadline", "passed already"),
+        ("{deadline: '2020-01-01T00:00Z'}", "budget.deadline", "is in the past"),
         ("{deadline: '2099-01-01T00:00'}", "budget.deadline", "no time zone"),
         ("{alert_at: [1.5]}", "budget.alert_at[0]", "below 1"),
-        ("{slots: 1}", "budget.slots", "unknown key"),
+        ("{slots: 1}", "budget.slots", "does not exist"),
     ],
 )
 def test_a_budget_that_cannot_work_is_refused_by_path(member_client, text, path, words):

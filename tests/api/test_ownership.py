@@ -16,7 +16,7 @@ from muster_server.db.models import (
     UserRow,
 )
 from muster_server.settings import Settings
-from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial
+from support.data import NOW, add_attempt, add_experiment, add_trial
 
 NOT_OF_ANOTHER = {
     "create_experiment": "makes one of the caller's",

@@ -6,8 +6,8 @@ import pytest
 
 from muster_server.db.models import ProcessGroupRow
 from muster_server.schemas.performance import PerformanceOut
-from muster_server.services import metrics
-from muster_server.testing.data import (
+from muster_server.services.metrics import ingest
+from support.data import (
     NOW,
     add_attempt,
     add_experiment,
@@ -54,7 +54,7 @@ def trial(database):
                 "train/loss": [(s, 1.0) for s in STEPS],
             }
             record = metrics_record(values, rank=rank)
-            metrics.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
+            ingest.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
     return row
 
 
@@ -96,13 +96,13 @@ def test_a_pipeline_that_waits_for_its_stages_is_bound_by_its_bubble(database, v
                 {name: [(s, value) for s in range(1, 21)] for name, value in parts.items()},
                 rank=rank,
             )
-            metrics.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
+            ingest.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
         summary = dict(row.summary)
     answer = viewer_client.get(f"/api/v1/trials/{row.id}/performance")
     reply = PerformanceOut.model_validate(answer.json())
     assert reply.bottleneck is not None
     assert (reply.bottleneck.kind, round(reply.bottleneck.share, 2)) == ("bubble", 0.56)
-    assert "More micro-batches (strategy.accumulate)" in reply.bottleneck.reason
+    assert "more micro-batches (`strategy.accumulate`)" in reply.bottleneck.reason
     assert summary["pipeline/bubble_ms"]["recent_mean"] == 226
 
 
@@ -128,7 +128,7 @@ def test_what_is_rare_says_in_how_many_steps_it_was(database, viewer_client, mus
                 },
             }
             record = metrics_record(values, rank=rank)
-            metrics.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
+            ingest.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
     answer = viewer_client.get(f"/api/v1/trials/{row.id}/performance")
     (traffic,) = PerformanceOut.model_validate(answer.json()).traffic
     assert (traffic.num_rows_with, traffic.num_rows) == (3, 14)
@@ -163,7 +163,7 @@ def test_the_command_shows_each_rank_and_names_the_one_that_is_waited_for(muster
     assert result.exit_code == 0, result.output
     assert "all_reduce" in result.output
     said = " ".join(result.output.split())
-    assert "wait 50 ms of each step of 150 ms (33%) for rank 1." in said
-    assert "Its time/data_wait_ms is 50 ms longer than theirs." in said
+    assert "wait 50 ms of each 150 ms step (33%) for rank 1." in said
+    assert "Its time/data_wait_ms is 50 ms longer than that of the others." in said
     nothing = muster("performance", str(trial.id), "--attempt", "7")
     assert "measured no steps" in nothing.output + nothing.stderr

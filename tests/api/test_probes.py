@@ -8,7 +8,7 @@ import pytest
 
 from muster_server.db.models import ExperimentRow, TrialRow
 from muster_server.errors import InvalidRequest
-from muster_server.services.probes import check_probe, launch_probe
+from muster_server.services.insight.probes import check_probe, launch_probe
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 DOCUMENT = """
@@ -63,10 +63,10 @@ def test_a_probe_that_cannot_work_is_refused_with_the_key(database, source):
         config = check_probe(
             session, row, ["resources.slots=1"], purpose="scaling", num_steps=5, now=NOW
         )
-        assert config["resources"]["slots"] == 1
-        assert config["trainer"]["options"] == {"rows_per_s": 0, "time_network": True}
+        assert config.resources.slots == 1
+        assert config.trainer.options == {"rows_per_s": 0, "time_network": True}
         other = check_probe(session, row, [], purpose="diagnose", num_steps=5, now=NOW)
-        assert other["trainer"]["options"] == {"rows_per_s": 0}
+        assert other.trainer.options == {"rows_per_s": 0}
         with pytest.raises(InvalidRequest) as refused:
             check_probe(
                 session,

@@ -17,7 +17,7 @@ from muster_server.api.guard import operations_of
 from muster_server.process_app import create_process_app
 from muster_server.telemetry.families import FAMILIES
 from muster_server.telemetry.process import ControllerTelemetry, WorkerTelemetry
-from muster_server.testing.client import make_client, running
+from support.client import make_client, running
 
 DEADLINE_S = 60
 

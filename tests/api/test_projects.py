@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from muster_server import clock
 from muster_server.db.models import EventRow, NodeRow, NodeSlotRow, SpendingRow
 from muster_server.schemas.budgets import PoolOut, ProjectOut
-from muster_server.services.projects import load_projects
+from muster_server.services.quota.projects import load_projects
 
 API = "/api/v1"
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)

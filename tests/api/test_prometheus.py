@@ -11,10 +11,10 @@ from sqlalchemy import create_engine
 from muster_server import clock
 from muster_server.db.models import NodeRow, NodeSlotRow
 from muster_server.security.tokens import hash_secret
-from muster_server.services.heartbeats import worker_sweeps
+from muster_server.services.core.liveness import worker_sweeps
 from muster_server.telemetry import cluster, families
 from muster_server.telemetry.families import FAMILIES
-from muster_server.testing.data import add_experiment, add_trial
+from support.data import add_experiment, add_trial
 
 METRICS = "/metrics"
 STANDARD = ("process_", "python_")

@@ -12,7 +12,7 @@ from muster_server import clock
 from muster_server.db.models import AuditRow, EventRow, ExperimentRow, TrialRow
 from muster_server.loops.runner import Controller
 from muster_server.schemas.cluster import QueueItem, QueueMoved
-from muster_server.testing.agent import FakeAgent
+from support.agent import FakeAgent
 
 API = "/api/v1"
 SEARCH = """
@@ -200,9 +200,9 @@ def test_what_does_not_wait_has_no_place(submit, move, member_client, database, 
         ({"trial_id": 1}, "to, before or after"),
         ({"trial_id": 1, "to": "front", "before": {"trial_id": 2}}, "one of the three"),
         ({"trial_id": 1, "before": {}}, "trial_id or experiment_id"),
-        ({"trial_id": 1, "to": "top"}, "'front' or 'back'"),
+        ({"trial_id": 1, "to": "top"}, "one of front, back"),
         ({"trial_id": 0, "to": "front"}, "must be at least 1"),
-        ({"trial_id": 1, "to": "front", "by": 3}, "no such field"),
+        ({"trial_id": 1, "to": "front", "by": 3}, "does not exist"),
     ],
 )
 def test_a_wish_that_says_too_little_or_too_much_is_refused(move, wish, message):

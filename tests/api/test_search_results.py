@@ -6,8 +6,8 @@ from itertools import pairwise
 from sqlalchemy import select
 
 from muster_server.db.models import TrialRow
-from muster_server.domain.search.standings import RungEntry
-from muster_server.services.experiment_views import RUNG_BEST, RUNG_TRIALS_MAX, thinned
+from muster_server.domain.search.ranking import RungEntry
+from muster_server.services.experiments.views import RUNG_BEST, RUNG_TRIALS_MAX, thinned
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 DOCUMENT = """

@@ -21,7 +21,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect as connect_websocket
 
 from muster_server import http_protocol
-from muster_server.testing.live import serving
+from support.live import serving
 
 START_TIMEOUT_S = 60
 SCRIPT = """

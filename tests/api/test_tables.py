@@ -16,7 +16,7 @@ from muster_server.db.migrations import downgrade, head_revision
 from muster_server.db.tables import SchemaMismatch, migrate, require_tables, schema_of
 from muster_server.live.waker import HintWaker
 from muster_server.loops.runner import Controller, run_until
-from muster_server.testing.processes import wait_until
+from support.processes import wait_until
 
 
 @pytest.fixture

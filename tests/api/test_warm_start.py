@@ -81,9 +81,9 @@ def test_a_sampler_that_learns_begins_where_the_earlier_search_ended(submit, ear
         ("search.warm_start.experiments=[99]", "experiments", "experiment 99 does not exist"),
         ("search.metric=val/accuracy", "experiments", "experiment 1 compares by val/loss (min)"),
         ("hyperparameters.depth={int: [1, 4]}", "experiments", "none of their 5 trials"),
-        ("search.method=grid", "warm_start", "has no effect on method grid"),
+        ("search.method=grid", "warm_start", "has no effect with search.method: grid"),
         ("search.warm_start.top=9", "top", "more than the 8 trials"),
-        ("search.warm_start.top=0", "warm_start", "random learns nothing"),
+        ("search.warm_start.top=0", "warm_start", "random does not learn from trials"),
     ],
 )
 def test_what_cannot_be_taken_over_is_refused(submit, earlier, override, path, message):

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from muster.testing.chaos import judge_curve, judge_tables, run
-from muster.testing.chaos.disks import SmallDisk, can_mount
-from muster.testing.chaos.links import Links
-from muster_server.testing.postgres import find_binaries
+from support.chaos import judge_curve, judge_tables, run
+from support.chaos.disks import SmallDisk, can_mount
+from support.chaos.links import Links
+from support.postgres import find_binaries
 
 pytestmark = pytest.mark.timeout(900)  # importing torch on a busy machine
 SEED = int(os.environ.get("MUSTER_CHAOS_SEED", "8"))

@@ -55,7 +55,7 @@ def main() -> None:
         with contextlib.closing(sqlite3.connect(file)) as connection:
             _write(f"{args.name}.sqlite", "\n".join(connection.iterdump()))
 
-    from muster_server.testing.postgres import find_binaries, private_postgres
+    from support.postgres import find_binaries, private_postgres
 
     binaries = find_binaries()
     assert binaries is not None, "no PostgreSQL on this machine"
@@ -95,8 +95,8 @@ def fill(url: str) -> None:
     from muster_server.loops.runner import Controller
     from muster_server.security.tokens import hash_secret, mint, visible_prefix
     from muster_server.settings import Settings
-    from muster_server.testing.agent import FakeAgent
-    from muster_server.testing.client import make_client, running
+    from support.agent import FakeAgent
+    from support.client import make_client, running
 
     database = Database(url)
     upgrade(database)

@@ -22,7 +22,7 @@ from playwright.sync_api import (
 )
 from xdist.scheduler import LoadFileScheduling, Scheduling
 
-from muster.testing.stack import Stack
+from support.stack import Stack
 
 FLAGS = [
     "--no-sandbox",  # the tests may run as root

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from muster.testing.stack import Stack, scripted
+from support.stack import Stack, scripted
 
 pytestmark = pytest.mark.browser
 

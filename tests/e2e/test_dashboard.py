@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 from playwright.sync_api import BrowserContext, Page, expect
 
-from muster.testing.stack import Stack, wait_for
+from support.stack import Stack, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -80,7 +80,7 @@ def test_submit_watch_read_a_log_and_stop(
     lines = page.get_by_test_id("log-line")
     both = lines.filter(has_text="hello from rank")
     expect(both).to_have_count(1)
-    expect(page.get_by_test_id("log-merged")).to_contain_text("1 line is merged")
+    expect(page.get_by_test_id("log-merged")).to_contain_text("1 duplicate line collapsed")
     both.get_by_text("×2 ranks").click()
     expect(both).to_have_count(2)
     expect(page.get_by_test_id("log-merged")).to_have_count(0)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from muster.testing.stack import Stack, scripted
+from support.stack import Stack, scripted
 
 pytestmark = pytest.mark.browser
 
@@ -49,7 +49,7 @@ def test_keys_go_to_pages_and_labels_narrow_the_list(
     expect(table.get_by_role("row")).to_have_count(2)
     expect(page).to_have_url(re.compile("label="))
     page.get_by_test_id("columns").click()
-    page.get_by_role("button", name="Leave out Owner").click()
+    page.get_by_role("button", name="Remove Owner").click()
     expect(table.get_by_role("columnheader", name="Owner")).to_have_count(0)
     page.reload()
     expect(table.get_by_role("row")).to_have_count(2)

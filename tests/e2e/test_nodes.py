@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from muster.testing.stack import Stack, scripted, wait_for
+from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -35,8 +35,8 @@ def test_draining_names_the_trials_that_move_and_they_go_on_elsewhere(
         expect(page.get_by_test_id("node-trials")).to_contain_text("moves-away")
         page.get_by_test_id("node-draining").click()
         effect = page.get_by_test_id("node-effect")
-        expect(effect).to_contain_text("no restart is charged")
-        expect(effect).to_contain_text(f"moves-away · trial id {trial_id} · 1 slot")
+        expect(effect).to_contain_text("does not count as a restart")
+        expect(effect).to_contain_text(f"moves-away · trial {trial_id} · 1 slot")
         page.get_by_test_id("confirm").click()
         expect(page.get_by_text("This node is draining")).to_be_visible()
 
@@ -44,7 +44,7 @@ def test_draining_names_the_trials_that_move_and_they_go_on_elsewhere(
         expect(page.get_by_test_id("node-trials")).to_have_count(0, timeout=SLOW_MS)
         ran = page.get_by_test_id("node-history").get_by_role("row").nth(1)
         expect(ran).to_contain_text("moves-away")
-        expect(ran).not_to_contain_text("still runs")
+        expect(ran).not_to_contain_text("still running")
 
         page.goto(f"{stack.url}/trials/{trial_id}?tab=events")
         attempts = page.get_by_test_id("attempts")
@@ -70,11 +70,11 @@ def test_cordoning_lets_what_runs_go_on(
     with stack.client() as client:
         node = client.get("/nodes")["items"][0]
         page.goto(f"{stack.url}/nodes/{node['id']}")
-        expect(page.get_by_text("no problem found")).to_be_visible()
-        expect(page.get_by_text("against the server's")).to_be_visible(timeout=SLOW_MS)
+        expect(page.get_by_text("no problems found")).to_be_visible()
+        expect(page.get_by_text("from the server's clock")).to_be_visible(timeout=SLOW_MS)
         expect(page.get_by_test_id("node-release")).to_have_count(0)
         page.get_by_test_id("node-cordoned").click()
-        expect(page.get_by_test_id("node-effect")).to_contain_text("Nothing runs here now")
+        expect(page.get_by_test_id("node-effect")).to_contain_text("Nothing is running here now")
         page.get_by_test_id("confirm").click()
         expect(page.get_by_text("This node is cordoned")).to_be_visible()
         assert client.get(f"/nodes/{node['id']}")["scheduling"] == "cordoned"
@@ -91,7 +91,7 @@ def test_nodes_try_each_other_and_the_result_is_shown(
     page.get_by_test_id("select-all").check()
     page.get_by_test_id("preflight").click()
     begin = page.get_by_test_id("preflight-begin")
-    expect(begin).to_have_text("Try 2 nodes")
+    expect(begin).to_have_text("Check 2 nodes")
     begin.click()
     # The address changes before the page does.
     expect(page.locator("main h1")).to_have_text(re.compile(r"^Preflight \d+"))
@@ -101,13 +101,13 @@ def test_nodes_try_each_other_and_the_result_is_shown(
     expect(page.get_by_test_id("preflight-verdict")).to_contain_text("all 2 connections")
     pairs = page.get_by_test_id("preflight-pairs")
     expect(pairs.locator("td", has_text=" ms")).to_have_count(2)
-    expect(page.get_by_test_id("preflight-nodes")).to_contain_text("in order")
+    expect(page.get_by_test_id("preflight-nodes")).to_contain_text("OK")
 
     # Each node's page begins with itself chosen.
     page.get_by_test_id("preflight-nodes").get_by_role("link", name="local-1").click()
     expect(page.locator("main h1")).to_have_text(re.compile("^local-1"))
     page.get_by_test_id("preflight").click()
-    expect(page.get_by_test_id("preflight-begin")).to_have_text("Try 1 node")
+    expect(page.get_by_test_id("preflight-begin")).to_have_text("Check 1 node")
     page.goto(f"{stack.url}/nodes")
     expect(page.get_by_test_id("preflights")).to_contain_text("passed")
 
@@ -138,6 +138,6 @@ def test_a_quarantined_node_is_released(
         effect = page.get_by_test_id("node-effect")
         expect(effect).to_contain_text("could not prepare 3 times in a row")
         page.get_by_test_id("confirm").click()
-        expect(page.get_by_text("no problem found")).to_be_visible()
+        expect(page.get_by_text("no problems found")).to_be_visible()
         expect(page.get_by_test_id("node-release")).to_have_count(0)
         assert client.get(f"/nodes/{node['id']}")["health"] == "ok"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from muster.testing.stack import Stack, scripted, wait_for
+from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -47,28 +47,30 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
         page.goto(f"{stack.url}/trials/{trial_id}")
         confirm(page, "pause", "1 running trial gets 20s to save a checkpoint and gives up 1 slot.")
         badge(page, "PAUSED")
-        confirm(page, "resume", "1 trial is queued again and goes on from its checkpoint.")
+        confirm(page, "resume", "1 trial is queued again and resumes from its checkpoint.")
         badge(page, "RUNNING")
 
         page.goto(f"{stack.url}/experiments/{experiment_id}")
         page.get_by_test_id("edit-budget").click()
         form = page.get_by_test_id("budget-form")
         form.get_by_label("Slot-hours").fill("1000")
-        form.get_by_label("Alert at, per cent").fill("25, 75")
+        form.get_by_label("Alert at (%)").fill("25, 75")
         form.get_by_role("button", name="Save").click()
         limit = page.get_by_test_id("limit-slot_hours")
         expect(limit).to_contain_text("of 1,000 slot-hours")
-        expect(limit).to_contain_text("Alerts at 25 %, 75 %")
+        expect(limit).to_contain_text("Alerts at 25%, 75%")
         expect(page.get_by_test_id("budget")).to_contain_text("save a checkpoint and end")
 
-        confirm(page, "kill", "end at once and free 1 slot")
+        confirm(page, "kill", "are killed immediately, freeing 1 slot")
         badge(page, "CANCELED")
         page.get_by_test_id("continue").click()
-        expect(page.get_by_test_id("continue-effect")).to_contain_text("The trial goes on.")
+        expect(page.get_by_test_id("continue-effect")).to_contain_text("The trial continues.")
         page.get_by_test_id("confirm").click()
         badge(page, "RUNNING")
         expect(page.get_by_test_id("continued")).to_have_text("continued 1 time")
-        confirm(page, "stop", "1 running trial gets 20s for a last checkpoint and frees 1 slot.")
+        confirm(
+            page, "stop", "1 running trial gets 20s to save a last checkpoint and frees 1 slot."
+        )
         badge(page, "CANCELED")
 
         see_which_checkpoints_would_go(page, stack, client, experiment_id)
@@ -86,14 +88,14 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
         deletion = page.get_by_test_id("deletion")
         size = client.get(f"/experiments/{experiment_id}/deletion")["freed"]["num_checkpoints"]
         expect(deletion).to_contain_text(re.compile(rf"{size} checkpoints?, [\d.]+ .*B of files"))
-        expect(deletion).to_contain_text("Its files are deleted now.")
-        expect(deletion).to_contain_text("1 experiment was forked from it and stays.")
+        expect(deletion).to_contain_text("The files are deleted now.")
+        expect(deletion).to_contain_text("1 experiment forked from it is kept.")
         expect(page.get_by_test_id("confirm")).to_be_disabled()
         page.get_by_test_id("typed").fill(str(experiment_id))
         page.get_by_test_id("confirm").click()
         expect(page).to_have_url(re.compile(r"/experiments$"))
         page.goto(f"{stack.url}/experiments/{fork_id}")
-        expect(page.get_by_test_id("origin")).to_contain_text("deleted since")
+        expect(page.get_by_test_id("origin")).to_contain_text("since deleted")
 
 
 def see_which_checkpoints_would_go(
@@ -108,7 +110,7 @@ def see_which_checkpoints_would_go(
     expect(problem).to_contain_text("another program than the built-in trainer made it")
     page.get_by_test_id("cleaning-open").click()
     expect(page.get_by_test_id("cleaning-policy")).to_contain_text("everything is kept")
-    page.get_by_label("Newest of each trial").fill("0")
+    page.get_by_label("Latest per trial").fill("0")
     rows = page.get_by_test_id("cleaning-plan").locator("tbody tr")
     expect(rows).to_have_count(len(plan["checkpoints"]))
     expect(page.get_by_test_id("cleaning-delete")).to_contain_text(f"Delete {plan['num_dropped']}")
@@ -124,7 +126,7 @@ def fork_from_the_latest_checkpoint(
     page.get_by_test_id("fork").click()
     expect(page.get_by_role("heading", name="Fork of operated")).to_be_visible()
     page.get_by_test_id("fork-bar").get_by_label("Start from").click()
-    page.get_by_role("option", name="Its latest checkpoint").click()
+    page.get_by_role("option", name="Latest checkpoint").click()
     expect(page).to_have_url(re.compile(r"start=latest"))
     expect(page.get_by_test_id("preview")).to_have_attribute("data-valid", "true", timeout=SLOW_MS)
     page.get_by_test_id("submit").click()
@@ -154,14 +156,14 @@ def test_all_that_match_are_stopped_then_deleted_and_each_is_accounted_for(
         bar = page.get_by_test_id("bulk-bar")
         expect(bar).to_contain_text("50 selected")
         page.get_by_test_id("select-all-matching").click()
-        expect(bar).to_contain_text("All 52 that match selected")
+        expect(bar).to_contain_text("All 52 matching selected")
         bulk(page, "stop")
         preview = page.get_by_test_id("bulk-preview")
         expect(preview.get_by_test_id("group-changes")).to_contain_text("51 will change")
-        expect(preview.get_by_test_id("group-unchanged")).to_contain_text("1 is like that already")
+        expect(preview.get_by_test_id("group-unchanged")).to_contain_text("1 already in this state")
         page.get_by_test_id("confirm").click()
         expect(page.get_by_test_id("bulk-result")).to_contain_text(
-            "51 done, 1 unchanged, 0 not done."
+            "51 done, 1 unchanged, 0 refused."
         )
         page.get_by_test_id("bulk-close").click()
         expect(bar).to_have_count(0)
@@ -181,7 +183,7 @@ def test_all_that_match_are_stopped_then_deleted_and_each_is_accounted_for(
         page.get_by_test_id("typed").fill("52")
         page.get_by_test_id("confirm").click()
         result = page.get_by_test_id("bulk-result")
-        expect(result).to_contain_text("52 done, 0 unchanged, 1 not done.", timeout=SLOW_MS)
+        expect(result).to_contain_text("52 done, 0 unchanged, 1 refused.", timeout=SLOW_MS)
         expect(result).to_contain_text("experiments.not_ended")
         page.get_by_test_id("bulk-close").click()
         rows = page.get_by_test_id("experiments").locator("tbody tr")

@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from muster.testing.stack import Stack, wait_for
+from support.stack import Stack, wait_for
 
 pytestmark = pytest.mark.timeout(300)  # a training on a machine that may be busy
 WAIT_MS = 90_000

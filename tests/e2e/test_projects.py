@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from muster.testing.stack import Stack, scripted
+from support.stack import Stack, scripted
 
 pytestmark = pytest.mark.browser
 
@@ -26,7 +26,7 @@ def test_a_project_is_made_and_its_quota_keeps_a_trial_waiting(
     share = page.get_by_test_id("share-form")
     share.get_by_label("Weight").fill("2.5")
     page.get_by_test_id("add-quota").click()
-    share.get_by_label("At most, slots").fill("0")
+    share.get_by_label("Max slots").fill("0")
     share.get_by_role("button", name="Save").click()
     panel = page.get_by_test_id("project")
     expect(panel).to_contain_text("2.5")
@@ -34,13 +34,13 @@ def test_a_project_is_made_and_its_quota_keeps_a_trial_waiting(
 
     page.get_by_test_id("project-budget").click()
     budget = page.get_by_test_id("budget-form")
-    expect(budget).to_contain_text("what waits stays queued")
+    expect(budget).to_contain_text("Waiting ones stay queued")
     budget.get_by_label("Slot-hours").fill("12.5")
-    budget.get_by_label("Alert at, per cent").fill("50, 120")
-    expect(budget).to_contain_text("120 is no per cent")
-    budget.get_by_label("Alert at, per cent").fill("80")
+    budget.get_by_label("Alert at (%)").fill("50, 120")
+    expect(budget).to_contain_text("120 is not a percentage")
+    budget.get_by_label("Alert at (%)").fill("80")
     budget.get_by_role("button", name="Save").click()
-    expect(panel.get_by_test_id("limit-slot_hours")).to_contain_text("0 of 12.5 slot-hours (0 %)")
+    expect(panel.get_by_test_id("limit-slot_hours")).to_contain_text("0 of 12.5 slot-hours (0%)")
 
     with stack.client() as client:
         document = scripted("held-back", [{"sleep": 1}], project="speech")
@@ -48,7 +48,7 @@ def test_a_project_is_made_and_its_quota_keeps_a_trial_waiting(
         page.goto(f"{stack.url}/queue?project=speech")
         expect(page.get_by_test_id("pending-reason")).to_contain_text("quota", timeout=60_000)
         page.goto(f"{stack.url}/settings?tab=projects&project=speech")
-        expect(page.get_by_test_id("projects")).to_contain_text("1 going on of 1")
+        expect(page.get_by_test_id("projects")).to_contain_text("1 active of 1")
         client.stop(experiment["id"])
         client.wait(experiment["id"], timeout_s=60)
 
@@ -60,7 +60,7 @@ def test_the_price_of_a_pool_says_for_what_it_holds(
     page.get_by_test_id("set-price").first.click()
     form = page.get_by_test_id("price-form")
     expect(form).to_contain_text("reserved from now on")
-    form.get_by_label("USD per slot and hour").fill("1.75")
+    form.get_by_label("USD per slot-hour").fill("1.75")
     form.get_by_role("button", name="Save").click()
     expect(page.get_by_test_id("pools")).to_contain_text("1.75 USD/h")
     with stack.client() as client:

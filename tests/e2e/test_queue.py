@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from muster.testing.stack import Stack, scripted
+from support.stack import Stack, scripted
 
 pytestmark = pytest.mark.browser
 
@@ -44,7 +44,7 @@ def test_the_order_is_changed_with_the_keyboard_and_the_focus_goes_along(
     up.focus()
     page.keyboard.press("Enter")
     expect(names(page)).to_have_text([re.compile(n) for n in ("first", "third", "second")])
-    expect(page.get_by_test_id("moved")).to_contain_text("third, trial 1, is at position")
+    expect(page.get_by_test_id("moved")).to_contain_text("third, trial 1, is now at position")
     expect(row(page, "third").get_by_test_id("move-up")).to_be_focused()
     page.keyboard.press("Enter")
     expect(names(page)).to_have_text([re.compile(n) for n in ("third", "first", "second")])
@@ -55,7 +55,7 @@ def test_the_order_is_changed_with_the_keyboard_and_the_focus_goes_along(
     row(page, "second").get_by_test_id("move-front").press("Enter")
     row(page, "second").get_by_test_id("move-down").press("Enter")
     expect(names(page)).to_have_text([re.compile(n) for n in ("third", "second", "first")])
-    expect(page.get_by_test_id("moved")).to_contain_text("second, trial 1, is at position")
+    expect(page.get_by_test_id("moved")).to_contain_text("second, trial 1, is now at position")
     page.reload()
     expect(names(page)).to_have_text([re.compile(n) for n in ("third", "second", "first")])
 
@@ -66,7 +66,7 @@ def test_priority_is_changed_from_the_queue_and_says_what_it_touches(
     page.goto(f"{stack.url}/queue?project=a")
     row(page, "third").get_by_test_id("priority").press("Enter")
     form = page.get_by_test_id("priority-form")
-    expect(form).to_contain_text(f"every trial of experiment #{waiting[2]}")
+    expect(form).to_contain_text(f"trial of experiment #{waiting[2]}")
     field = form.get_by_label("Priority")
     expect(field).to_be_focused()
     page.keyboard.press("Control+A")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from muster.driving import Drive
-from muster.testing.stack import Stack
+from muster.ask_tell import Drive
+from support.stack import Stack
 
 pytestmark = pytest.mark.browser
 
@@ -74,12 +74,12 @@ def test_charts_of_a_search_by_keyboard(
     page.keyboard.press("ArrowRight")
     brushes = page.get_by_test_id("brushes")
     expect(brushes).to_have_text("optimizer: adam – adam")
-    clear = page.get_by_role("button", name="show all")
+    clear = page.get_by_role("button", name="selected · Clear")
     kept = int(re.findall(r"\d+", clear.inner_text())[0])
     assert 0 < kept < NUM
 
     history = drawn(page, "search-history")
-    expect(history).to_contain_text("outside of what is brushed")
+    expect(history).to_contain_text("outside the selection")
     history.focus()
     page.keyboard.press("ArrowRight")
     expect(history).to_contain_text(f"1 of {kept}: Trial")
@@ -140,13 +140,13 @@ def test_limits_are_changed_and_a_waiting_trial_is_sent_on(
 
         page.goto(f"{stack.url}/experiments/{drive.experiment_id}?tab=search")
         shown = page.get_by_test_id("search-limits")
-        expect(shown).to_contain_text("3 at once")
+        expect(shown).to_contain_text("3 in parallel")
         page.get_by_test_id("edit-limits").click()
         form = page.get_by_test_id("limits-form")
-        form.get_by_label("Trials in all").fill("8")
-        form.get_by_label("Trials at once").fill("4")
+        form.get_by_label("Total trials").fill("8")
+        form.get_by_label("Parallel trials").fill("4")
         form.get_by_role("button", name="Save").click()
-        expect(shown).to_contain_text("of 8 trials created · 4 at once")
+        expect(shown).to_contain_text("of 8 trials created · 4 in parallel")
 
         trials = client.trials(drive.experiment_id)
         waiting = [trial["id"] for trial in trials if trial["state"] == "PAUSED"][-1]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from muster.testing.stack import Stack, scripted, wait_for
+from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -70,7 +70,7 @@ def test_a_loss_that_is_not_finite_is_seen_everywhere(
     expect(page.get_by_test_id("stat-loss")).to_contain_text("NaN")
     expect(page.get_by_test_id("non-finite")).to_contain_text("NaN at step 30")
     page.goto(stack.url)
-    expect(page.get_by_test_id("attention")).to_contain_text("diverges reports a value")
+    expect(page.get_by_test_id("attention")).to_contain_text("diverges reports a non-finite value")
     expect(page.get_by_test_id("attention")).to_contain_text("train/loss")
 
 
@@ -103,21 +103,21 @@ def test_a_queued_trial_says_why_it_waits(
     trial = submit(stack, "too-large", [{"sleep": 1}], slots=64)
     page.goto(f"{stack.url}/trials/{trial}")
     expect(page.get_by_text("Needs 64 cpu slots in pool default")).to_be_visible(timeout=SLOW_MS)
-    expect(page.get_by_text("Cannot start with the present nodes")).to_be_visible()
+    expect(page.get_by_text("Cannot start on the current nodes")).to_be_visible()
     expect(page.get_by_test_id("stat-step")).to_have_count(0)  # nothing ran, nothing to measure
     # No node could ever hold it: that is more than an ordinary wait, wherever it stands.
     with stack.client() as client:
         experiment = client.get(f"/trials/{trial}")["experiment_id"]
     page.goto(f"{stack.url}/experiments/{experiment}")
     expect(page.get_by_test_id("waits")).to_contain_text("Needs 64 cpu slots")
-    expect(page.get_by_test_id("stat-elapsed")).to_contain_text("Waiting for")
+    expect(page.get_by_test_id("stat-elapsed")).to_contain_text("Waiting")
     page.goto(f"{stack.url}/queue")
     expect(page.get_by_test_id("pending-reason")).to_contain_text(
-        "Cannot start with the present nodes: Needs 64 cpu slots"
+        "Cannot start on the current nodes: Needs 64 cpu slots"
     )
     page.goto(stack.url)
     expect(page.get_by_test_id("attention")).to_contain_text(
-        "too-large cannot start with the present nodes"
+        "too-large cannot start on the current nodes"
     )
 
 

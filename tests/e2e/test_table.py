@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from muster.testing.stack import Stack, scripted
+from support.stack import Stack, scripted
 
 pytestmark = pytest.mark.browser
 

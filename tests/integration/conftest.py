@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from guides import ADDRESS
 
 from muster.client import Client
-from muster.testing.stack import Stack
+from support.stack import Stack
 
 
 @pytest.fixture

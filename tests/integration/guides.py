@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from muster.testing.stack import Stack, wait_for
+from support.stack import Stack, wait_for
 
 GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
 ADDRESS = "127.0.0.2"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from muster.client import Client, Refused
-from muster.testing.stack import Stack, scripted
+from support.stack import Stack, scripted
 
 GOOD: dict[str, Any] = {
     "name": "x",

@@ -24,8 +24,8 @@ from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.models import AllocationRow, MetricBatchRow, MetricBlockRow
 from muster_server.local.valkey import find_server_binary
-from muster_server.services import metrics
-from muster_server.testing.data import add_attempt, add_experiment, add_trial, metrics_record
+from muster_server.services.metrics import ingest
+from support.data import add_attempt, add_experiment, add_trial, metrics_record
 
 DEADLINE_S = 120.0
 WORKER = "from muster_server.settings import get_settings; from muster_server.tasks.runner import run; run(get_settings())"
@@ -131,7 +131,7 @@ def report(database: Database, allocation_id: str) -> Callable[[int], None]:
 
     def store(seq: int) -> None:
         with database.transaction() as session:
-            metrics.ingest(
+            ingest.ingest(
                 session,
                 allocation=session.get_one(AllocationRow, allocation_id),
                 seq=seq,

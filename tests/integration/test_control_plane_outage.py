@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.testing.outages import KINDS, ControlPlane, measure
-from muster.testing.stack import wait_for
-from muster_server.testing.postgres import find_binaries
+from support.outages import KINDS, ControlPlane, measure
+from support.postgres import find_binaries
+from support.stack import wait_for
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(600)]
 
@@ -40,7 +40,7 @@ def test_an_outage_of_the_control_plane_changes_nothing(tmp_path: Path) -> None:
         assert found.num_nodes_lost == 0, found.events
         assert (found.num_lost, found.num_charged, found.num_missing) == (0, 0, 0)
         assert found.num_points > 2 * len(KINDS) * AWAY_S
-        suspected = [text for text in found.events if "No node has been heard since" in text]
+        suspected = [text for text in found.events if "No heartbeat from any node since" in text]
         assert len(suspected) >= len(KINDS) - 1, (
             found.events
         )  # without a database nothing is written

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from muster.client import Client
-from muster.testing.stack import Stack, wait_for
+from support.stack import Stack, wait_for
 
 DELAY_MS = 250
 """Of the loader: many times the rest of a step, also on a busy machine, and it takes no processor."""

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from muster.checkpoints import folder_name
 from muster.client import Client
-from muster.testing.chaos.blows import trial_of_shim
-from muster.testing.chaos.links import Links
-from muster.testing.faults import names
-from muster.testing.stack import Stack, processes_of, wait_for
-from muster.testing.strategies import CASES, document
+from muster.sdk.checkpoints import folder_name
+from support.chaos.faults import trial_of_shim
+from support.chaos.links import Links
+from support.stack import Stack, processes_of, wait_for
+from support.strategies import CASES, document
+from support.training_faults import names
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(400)]
 

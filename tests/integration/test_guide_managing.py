@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from guides import run_guide
 
-from muster.testing.stack import Stack
+from support.stack import Stack
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.torch]  # many commands
 

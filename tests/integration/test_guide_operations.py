@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from guides import run_guide
 
-from muster.testing.stack import Stack, scripted, wait_for
+from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.timeout(600)  # many commands, and one more start of Muster
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from guides import joined, last_id, run_guide
 
-from muster.testing.stack import Stack
+from support.stack import Stack
 
 pytestmark = pytest.mark.timeout(600)  # many commands, and two more agents
 

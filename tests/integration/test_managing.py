@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from muster.client import Client
-from muster.testing.stack import Stack, scripted, wait_for
+from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.timeout(600)  # several trainings one after the other
 
@@ -44,7 +44,7 @@ def test_a_budget_stops_a_training_with_a_checkpoint_and_more_budget_continues_i
     assert stack.cli("budget", str(experiment_id), *arguments).returncode == 0
     ended = client.wait(experiment_id, timeout_s=90, poll_s=0.1)
     assert (ended["state"], ended["termination"]) == ("CANCELED", "budget_exhausted")
-    assert "is used up" in ended["reason"]
+    assert "has used up its budget" in ended["reason"]
     trial = only_trial(client, experiment_id)
     assert (trial["state"], trial["termination"]) == ("CANCELED", "budget_exhausted")
     newest = next(iter(client.pages(f"/trials/{trial['id']}/checkpoints")))
@@ -57,7 +57,7 @@ def test_a_budget_stops_a_training_with_a_checkpoint_and_more_budget_continues_i
 
     refused = stack.cli("continue", str(experiment_id), "--yes")
     assert refused.returncode == 1
-    assert "is used up" in refused.stderr
+    assert "has used up its budget" in refused.stderr
     went_on = stack.cli("continue", str(experiment_id), "--set", "budget.slot_hours=1")
     assert went_on.returncode == 0, went_on.stderr
     wait_for(

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from muster.testing.stack import Stack, wait_for
+from support.stack import Stack, wait_for
 
 HEARTBEAT_S = 3.0
 LEASE_S = 3 * HEARTBEAT_S

@@ -31,11 +31,11 @@ from muster_server import clock
 from muster_server.app import create_app
 from muster_server.db.engine import Database
 from muster_server.db.migrations import upgrade
-from muster_server.services import tokens, users
-from muster_server.testing.agent import FakeAgent
-from muster_server.testing.data import add_attempt, add_experiment, add_trial, metrics_record
-from muster_server.testing.live import serving
-from muster_server.testing.postgres import Postgres, find_binaries, private_postgres
+from muster_server.services.core import tokens, users
+from support.agent import FakeAgent
+from support.data import add_attempt, add_experiment, add_trial, metrics_record
+from support.live import serving
+from support.postgres import Postgres, find_binaries, private_postgres
 
 pytestmark = pytest.mark.postgres
 

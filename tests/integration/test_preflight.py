@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from muster.client import Client
-from muster.testing.stack import Stack, scripted, wait_for
+from support.stack import Stack, scripted, wait_for
 
 UNREACHABLE = "192.0.2.77"
 """Reserved for documentation: no machine has it."""
@@ -94,7 +94,7 @@ def children_of_preflights() -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):  # somebody else's, or gone
-            if "muster.preflight" in process.cmdline() and "muster-pf-" in process.cwd():
+            if "muster.launch.preflight" in process.cmdline() and "muster-pf-" in process.cwd():
                 found.append(process)
     return found
 
@@ -200,7 +200,7 @@ def meeting_points() -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if "muster.rendezvous" in process.cmdline() and "muster-pf-" in process.cwd():
+            if "muster.launch.rendezvous" in process.cmdline() and "muster-pf-" in process.cwd():
                 found.append(process)
     return found
 

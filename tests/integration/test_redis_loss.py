@@ -14,8 +14,8 @@ from muster_server.db.engine import Database, touch
 from muster_server.live import hub, publisher, waker
 from muster_server.live.publisher import Publisher
 from muster_server.live.waker import HintWaker
-from muster_server.testing.live import LiveClient, serving, until
-from muster_server.testing.valkey import private_valkey
+from support.live import LiveClient, serving, until
+from support.valkey import private_valkey
 
 COMMIT = """
 import sys, time

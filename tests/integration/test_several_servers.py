@@ -21,14 +21,14 @@ import pytest
 from sqlalchemy import select
 
 from muster.client import Client, Target
-from muster.testing.stack import scripted, wait_for
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.models import ControllerLeaseRow
-from muster_server.services import tokens, users
-from muster_server.services.heartbeats import CONTROLLER_LEASE
-from muster_server.testing.live import LiveClient
-from muster_server.testing.valkey import private_valkey
+from muster_server.services.core import tokens, users
+from muster_server.services.core.liveness import CONTROLLER_LEASE
+from support.live import LiveClient
+from support.stack import scripted, wait_for
+from support.valkey import private_valkey
 
 pytestmark = pytest.mark.postgres
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from muster.bundle import make_bundle
 from muster.client import Client
-from muster.testing.stack import Stack, scripted, wait_for
+from muster.code.bundle import make_bundle
+from support.stack import Stack, scripted, wait_for
 
 TRAIN = [{"log": "hello"}, {"train": {"epochs": 2, "steps_per_epoch": 5, "step_s": 0.005}}]
 

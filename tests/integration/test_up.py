@@ -19,7 +19,7 @@ import httpx
 import psutil
 from sqlalchemy import make_url
 
-from muster.testing.stack import Stack, processes_of, scripted, wait_for
+from support.stack import Stack, processes_of, scripted, wait_for
 
 HANG = [{"log": "up"}, {"fork_daemon": 600}, {"ignore_sigterm": True}, {"hang": True}]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from muster.client import Client
-from muster.testing.stack import Stack, scripted, wait_for
+from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.timeout(600)  # importing torch on a busy machine
 

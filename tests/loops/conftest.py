@@ -38,7 +38,7 @@ def controller(database, settings):
 @pytest.fixture
 def agent(connect, join_token):
     """`agent("node-1", slots=2)` registers one more fake agent."""
-    from muster_server.testing.agent import FakeAgent
+    from support.agent import FakeAgent
 
     def make(name="node-1", *, slots=2, **kwargs):
         fake = FakeAgent(

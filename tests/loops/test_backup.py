@@ -22,8 +22,8 @@ from muster_server.db.migrations import current_revision, downgrade, head_revisi
 from muster_server.db.models import AllocationRow, AttemptRow, ProjectRow, TrialRow
 from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.loops.runner import Controller
-from muster_server.testing.client import make_client, running
-from muster_server.testing.data import add_experiment
+from support.client import make_client, running
+from support.data import add_experiment
 
 POLICY = LifecyclePolicy()
 

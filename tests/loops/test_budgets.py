@@ -112,8 +112,10 @@ def test_alerts_come_once_also_over_a_new_controller(
     reserved(3.2)
     second.tick()
     first, later = events("budget.alert")
-    assert first.startswith("50 % of its budget of 4 slot-hours is spent: 2.2 slot-hours")
-    assert later.startswith("75 % of its budget")
+    assert first.startswith(
+        "The experiment has spent 50% of its budget of 4 slot-hours: 2.2 slot-hours"
+    )
+    assert later.startswith("The experiment has spent 75% of its budget")
     (limit,) = show(f"/experiments/{experiment_id}")["budget"]["limits"]
     assert limit["alerts_given"] == [0.5, 0.75]
     assert limit["exhausted_at"] is not None
@@ -131,12 +133,13 @@ def test_a_used_up_budget_stops_with_a_checkpoint_and_says_so(
     controller.tick()
     assignment = node.only()
     assert assignment.desired == "stop", "with time for a checkpoint"
-    assert "its budget of 1 slot-hours is used up: 1.5 slot-hours spent" in assignment.stop_reason
+    used_up = "The experiment has used up its budget of 1 slot-hours"
+    assert f"{used_up}: 1.5 slot-hours spent" in assignment.stop_reason
     assert show(f"/experiments/{experiment_id}")["state"] == "STOPPING"
     leave(controller, node, allocation_id, step=7)
     experiment, trial = show(f"/experiments/{experiment_id}"), trial_of(show, experiment_id)
     assert (experiment["state"], experiment["termination"]) == ("CANCELED", "budget_exhausted")
-    assert "its budget of 1 slot-hours is used up" in experiment["reason"]
+    assert used_up in experiment["reason"]
     assert (trial["state"], trial["termination"]) == ("CANCELED", "budget_exhausted")
     assert len(events("budget.exhausted")) == 1
 
@@ -148,7 +151,7 @@ def test_a_passed_deadline_ends_what_never_ran(controller, submit, show):
     controller.tick(in_(2 * HOUR))
     experiment = show(f"/experiments/{experiment_id}")
     assert (experiment["state"], experiment["termination"]) == ("CANCELED", "budget_exhausted")
-    assert "the deadline of its budget" in experiment["reason"]
+    assert "The budget deadline of the experiment" in experiment["reason"]
 
 
 SEARCH = """
@@ -190,9 +193,9 @@ def test_what_waits_in_a_used_up_project_waits_until_the_budget_is_raised(
         controller.tick()
     assert show(f"/experiments/{running}")["termination"] == "budget_exhausted"
     assert trial_of(show, waiting)["state"] == "QUEUED"
-    assert "The budget of project vision" in trial_of(show, waiting)["pending_reason"]
+    assert "Project vision has used up its budget" in trial_of(show, waiting)["pending_reason"]
     (item,) = show("/queue")["items"]
-    assert "is used up" in item["pending_reason"]
+    assert "has used up its budget" in item["pending_reason"]
     project = show("/projects/vision")
     assert project["exhausted_reason"]
     (part,) = project["exhausted_parts"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.wire import WorkerRecord
-from muster_server.testing.data import metrics_record
+from support.data import metrics_record
 
 DOCUMENT = """
 name: digits

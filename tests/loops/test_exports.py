@@ -9,7 +9,7 @@ from sqlalchemy import func, select, update
 from muster.wire import EXPORT_PIECE_BYTES, CheckpointRecord, ExportResult
 from muster_server import clock
 from muster_server.db.models import CheckpointRow, ExportChunkRow, ExportRow
-from muster_server.services import retention
+from muster_server.services.core import retention
 
 from .test_lineage import API, post, start
 

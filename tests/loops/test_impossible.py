@@ -17,8 +17,8 @@ def test_an_impossible_request_is_shown_everywhere_until_a_node_can_hold_it(
     (item,) = show("/queue")["items"]
     assert item["is_impossible"]
     assert item["pending_reason"] == (
-        "Needs 3 cpu slots in pool default: its 2 nodes cannot be divided that way. "
-        "resources.uneven: true would start it at once."
+        "Needs 3 cpu slots in pool default: the slots of 2 nodes cannot be divided that "
+        "way. Set `resources.uneven: true` to start it now."
     )
     assert item["pending_parts"][-1]["code"] == "help.uneven_now"
     trial = show(f"/trials/{item['trial_id']}")

@@ -14,7 +14,7 @@ from muster_server.db.models import (
     SpendingRow,
     TrialRow,
 )
-from muster_server.services import deletion
+from muster_server.services.experiments import deletion
 
 API = "/api/v1"
 SEARCH = """
@@ -257,11 +257,11 @@ def test_a_document_names_its_checkpoint_by_trial_experiment_or_id(
     [
         ("{}", "from", "names nothing"),
         ("{trial: 1, experiment: 1}", "from", "names trial and experiment"),
-        ("{checkpoint: 99}", "from.checkpoint", "there is no checkpoint 99"),
-        ("{trial: 99}", "from.trial", "there is no trial 99"),
-        ("{experiment: 99}", "from.experiment", "there is no experiment 99"),
+        ("{checkpoint: 99}", "from.checkpoint", "names checkpoint 99, which does not exist"),
+        ("{trial: 99}", "from.trial", "names trial 99, which does not exist"),
+        ("{experiment: 99}", "from.experiment", "names experiment 99, which does not exist"),
         ("{experiment: 1}", "from.experiment", "has no checkpoint"),
-        ("{experiment: 1, pick: worst}", "from.pick", "'latest' or 'best'"),
+        ("{experiment: 1, pick: worst}", "from.pick", "one of latest, best"),
     ],
 )
 def test_a_source_that_is_not_there_is_refused_by_path(submit, member_client, section, path, words):

@@ -7,6 +7,9 @@ import random
 import pytest
 from sqlalchemy import delete, insert, select, update
 
+from muster.document.experiment import ExperimentConfig
+from muster.document.running import ResourcesSection
+from muster.document.training import TrainerSection
 from muster_server.db.models import (
     AllocationRow,
     AttemptRow,
@@ -17,7 +20,10 @@ from muster_server.db.models import (
     ProjectRow,
     TrialRow,
 )
-from muster_server.services.scheduling import SnapshotLoader, load_scheduler_snapshot
+from muster_server.services.scheduling.snapshot import (
+    SnapshotLoader,
+    load_scheduler_snapshot,
+)
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
@@ -80,11 +86,12 @@ class Changes:
             self.session.add(NodeSlotRow(node_id=f"n{no}", idx=idx, slot_type="cpu", device={}))
 
     def config(self):
-        return {
-            "resources": {"slots": self.draw.randint(1, 4), "pool": "default", "slot_type": "cpu"},
-            "trainer": {"steps": self.draw.choice([None, 1000])},
-            "stop_grace_s": 5.0,
-        }
+        return ExperimentConfig(
+            name="e",
+            resources=ResourcesSection(slots=self.draw.randint(1, 4)),
+            trainer=TrainerSection(steps=self.draw.choice([None, 1000])),
+            stop_grace_s=5.0,
+        )
 
     def add_experiment(self):
         project = self.one(ProjectRow.id)

@@ -15,9 +15,9 @@ from muster.wire import RunningAllocation
 from muster_server import clock
 from muster_server.db.models import AllocationRow, JoinTokenRow, SpendingRow
 from muster_server.security.principal import Principal
-from muster_server.services import registration
-from muster_server.services.allocations import bump_assignments
-from muster_server.testing.live import until
+from muster_server.services.core.assignments import bump_assignments
+from muster_server.services.nodes import registration
+from support.live import until
 
 WAITS_S = 60.0
 
@@ -59,7 +59,7 @@ def test_an_agent_that_frees_something_and_the_loops_do_not_wait_for_each_other(
         assert session.get_one(AllocationRow, allocation_id).observed == "CLEANED"
 
 
-def test_those_who_register_together_are_told_what_is_theirs(
+def test_those_who_register_at_once_are_told_what_is_theirs(
     controller, agent, submit, database, settings
 ):
     """A node that runs what it should, one that lost it, one that gave it up, and a new one."""
@@ -77,12 +77,12 @@ def test_those_who_register_together_are_told_what_is_theirs(
     asked = []
     for node, has in zip(nodes, ([running], [], []), strict=True):
         request = dataclasses.replace(node.last_registration, number=2, running=has)
-        asked.append(registration.Joining(principal=principal_of(node), request=request))
+        asked.append(registration.RegisterCall(principal=principal_of(node), request=request))
     new = dataclasses.replace(request, name="a new one", boot_id="b", instance_id="new", number=1)
     joining = Principal(kind="join_token", name="t", role="join", join_token_id=join_token_id)
-    asked.insert(1, registration.Joining(principal=joining, request=new))
+    asked.insert(1, registration.RegisterCall(principal=joining, request=new))
     with database.transaction() as session:
-        first, added, second, third = registration.register_many(
+        first, added, second, third = registration.register(
             session, asked, settings=settings, now=clock.now()
         )
     assert [one.session_epoch for one in (first, added, second, third)] == [2, 1, 2, 2]

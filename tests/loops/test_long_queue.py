@@ -5,10 +5,10 @@ from sqlalchemy import select
 
 from muster_server import clock
 from muster_server.db.models import TrialRow
-from muster_server.domain.scheduler import Decided, SchedulerPolicy
+from muster_server.domain.scheduling import Decided, SchedulerPolicy
 from muster_server.loops import scheduler as loops
-from muster_server.services.scheduling import load_scheduler_snapshot
-from muster_server.testing.data import add_experiment, add_trial
+from muster_server.services.scheduling.snapshot import load_scheduler_snapshot
+from support.data import add_experiment, add_trial
 
 
 def reasons(database):

@@ -9,10 +9,11 @@ from sqlalchemy import select, update
 from muster.wire import CheckpointRecord, MetricsRecord, SeriesPoints
 from muster_server import clock
 from muster_server.db.models import AttemptRow, ExperimentRow, NodeSlotRow, ProjectRow, TrialRow
-from muster_server.domain.scheduler import Preempt, Resize
-from muster_server.services.allocations import Outdated
-from muster_server.services.placement import preempt, resize
-from muster_server.services.scheduling import load_scheduler_snapshot
+from muster_server.domain.messages import Message
+from muster_server.domain.scheduling import Preempt, Resize
+from muster_server.services.core.writes import Outdated
+from muster_server.services.scheduling.placement import preempt, resize
+from muster_server.services.scheduling.snapshot import load_scheduler_snapshot
 
 
 @pytest.fixture
@@ -55,8 +56,8 @@ def carry_out(database, decision):
             resize(session, decision, now=clock.now())
 
 
-PREEMPT = Preempt(trial_id=1, attempt_no=1, for_trial_id=2, reason="trial 1 of experiment 2 waits")
-RESIZE = Resize(trial_id=1, attempt_no=1, slots=2, reason="2 slots stay idle")
+PREEMPT = Preempt(trial_id=1, attempt_no=1, for_trial_id=2, reason=Message("help.wait"))
+RESIZE = Resize(trial_id=1, attempt_no=1, slots=2, reason=Message("help.rest"))
 
 
 @pytest.mark.parametrize("decision", [PREEMPT, RESIZE])
@@ -67,7 +68,7 @@ def test_the_attempt_is_asked_once(database, submit, running, decision):
     after = clock.now()
     (attempt,) = attempts(database)
     kind = "preempt" if decision is PREEMPT else "resize"
-    assert (attempt.yield_kind, attempt.yield_reason) == (kind, decision.reason)
+    assert (attempt.yield_kind, attempt.yield_reason) == (kind, decision.reason.english)
     assert attempt.yield_slots == (None if decision is PREEMPT else 2)
     with pytest.raises(Outdated, match="any more"):
         carry_out(database, decision)
@@ -146,11 +147,10 @@ def test_a_resized_trial_comes_back_for_the_size_it_left_for(
 ):
     node, _, allocation_id = running
     with database.transaction() as session:
-        session.execute(
-            update(ExperimentRow).values(
-                config={"resources": {"slots": 2, "min_slots": 1}, "project": "default"}
-            )
-        )
+        config = session.scalars(select(ExperimentRow)).one().config
+        elastic = dataclasses.replace(config.resources, slots=2, min_slots=1)
+        changed = dataclasses.replace(config, resources=elastic)
+        session.execute(update(ExperimentRow).values(config=changed))
     carry_out(database, RESIZE)
     controller.tick()
     assert node.only().stop_kind == "resize"

@@ -3,8 +3,8 @@
 import pytest
 
 from muster.wire import StateRecord
-from muster_server.domain.health import QUARANTINE_AFTER
-from muster_server.services.paging import encode_cursor
+from muster_server.domain.nodes.health import QUARANTINE_AFTER
+from muster_server.services.core.paging import encode_cursor
 
 FULL = {"kind": "disk", "message": "only 3 MiB are free at /data", "blocks": True}
 SLOW = {"kind": "clock", "message": "its clock is 90 s behind the server's", "blocks": False}

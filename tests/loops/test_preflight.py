@@ -5,10 +5,10 @@ import datetime as dt
 import pytest
 from sqlalchemy import select
 
-from muster.wire import NodeFacts, PreflightLink, PreflightReport, Rendezvous, StateRecord
+from muster.wire import LinkReport, NodeFacts, PreflightReport, Rendezvous, StateRecord
 from muster_server import clock
 from muster_server.db.models import PreflightRow
-from muster_server.services import retention
+from muster_server.services.core import retention
 
 API = "/api/v1"
 
@@ -113,12 +113,12 @@ def report_all(nodes, stage, **changes):
         report = {
             "listen": {"host": "127.0.0.1", "port": 4000 + rank},
             "connect": {
-                "links": [PreflightLink(rank=1 - rank, message="", ms=0.5)],
+                "links": [LinkReport(rank=1 - rank, message="", ms=0.5)],
                 "torch_version": "2.9",
                 "store_port": 5000 if rank == 0 else None,
             },
             "reduce": {
-                "links": [PreflightLink(rank=1 - rank, message="", ms=2.0)],
+                "links": [LinkReport(rank=1 - rank, message="", ms=2.0)],
                 "reduce_ms": 2.0,
             },
         }[stage] | (changes if rank == 0 else {})
@@ -157,7 +157,7 @@ def test_a_failing_pair_ends_the_attempt_and_is_named(prepared, nodes, controlle
     report_all(
         nodes,
         "connect",
-        links=[PreflightLink(rank=1, message="no connection to 127.0.0.1:4001", ms=None)],
+        links=[LinkReport(rank=1, message="no connection to 127.0.0.1:4001", ms=None)],
     )
     controller.tick()
     for node in nodes:
@@ -206,7 +206,7 @@ def test_the_next_attempt_has_a_preflight_of_its_own(
 def fail_between(nodes, controller):
     """The first of two nodes does not reach the other one, and both end."""
     report_all(nodes, "listen")
-    no_way = [PreflightLink(rank=1, message="no connection", ms=None)]
+    no_way = [LinkReport(rank=1, message="no connection", ms=None)]
     report_all(nodes, "connect", links=no_way)
     controller.tick()
     for node in nodes:
@@ -263,7 +263,7 @@ def test_a_gang_that_does_not_get_up_has_its_nodes_try_each_other_and_avoids_the
     said = "node-1, node-2 did not start all workers within 60 s"
     assert told(show, "attempt.preflight") == [f"{said}: the nodes now try to reach each other."]
     report_all(nodes, "listen")
-    no_way = [PreflightLink(rank=1, message="no connection", ms=None)]
+    no_way = [LinkReport(rank=1, message="no connection", ms=None)]
     report_all(nodes, "connect", links=no_way)
     controller.tick()
     (attempt,) = only_trial(show)["attempts"]
@@ -322,7 +322,7 @@ def test_without_another_node_it_waits_says_why_and_is_charged_the_next_time(
     pass_time(time_machine, controller, nodes, 30)
     trial = only_trial(show)
     assert trial["state"] == "QUEUED"
-    assert "without node-2 (avoided until " in trial["pending_reason"]
+    assert "avoiding node-2 (until " in trial["pending_reason"]
     assert "node-1 → node-2: no connection" in trial["pending_reason"]
     assert on_nodes(nodes) == [False, False]
     pass_time(time_machine, controller, nodes, 60)
@@ -450,7 +450,7 @@ def test_the_command_prints_what_was_found_and_fails_with_it(
 
     def pause(seconds):
         stage = next(stages)
-        failing = PreflightLink(rank=1, message="no connection to 10.0.0.9:4001", ms=None)
+        failing = LinkReport(rank=1, message="no connection to 10.0.0.9:4001", ms=None)
         report_all(nodes, stage, **({"links": [failing]} if stage == "connect" else {}))
 
     monkeypatch.setattr("muster.cli.nodes.time.sleep", pause)

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from muster import lifeline
+from muster.launch import lifeline
 
 DEADLINE_S = 60
 

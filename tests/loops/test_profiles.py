@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from muster.wire import ProfileRecord, WorkerRecord
-from muster_server.services import profiles
+from muster_server.services.runtime import profiles
 
 START = "2026-03-01T12:00:00Z"
 TRACE = gzip.compress(b'{"traceEvents": []}')
@@ -120,10 +120,10 @@ def test_what_cannot_be_profiled_is_named(running, ask, member_client, show):
     assert (refused.status_code, refused.json()["error"]["code"]) == (422, "profiles.impossible")
     fields = {f["path"]: f["message"] for f in refused.json()["error"]["fields"]}
     assert fields == {
-        "ranks[1]": "rank 0 is there twice",
+        "ranks[1]": "has rank 0 twice",
         "ranks[2]": "rank 2 reports nothing: its script has not called muster.init(), and no optimizer "
         "of torch has made a step in it",
-        "ranks[3]": "there is no running rank 7",
+        "ranks[3]": "names rank 7, which is not running",
     }
     assert ask(steps=21).status_code == 422
     assert ask(ranks=[]).status_code == 422

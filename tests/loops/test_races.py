@@ -27,19 +27,20 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
-from muster_server.domain.scheduler import SchedulerPolicy, schedule
+from muster_server.domain.scheduling import SchedulerPolicy, schedule
 from muster_server.errors import Conflict
 from muster_server.live.waker import HintWaker
-from muster_server.loops import holders
+from muster_server.loops import leader as holders
 from muster_server.loops.runner import Controller, run_until
 from muster_server.schemas.diagnoses import DiagnoseIn
 from muster_server.schemas.scaling import ScalingIn
 from muster_server.security.principal import Principal
-from muster_server.services import diagnoses, operations, scaling
-from muster_server.services.allocations import Outdated
-from muster_server.services.placement import place
-from muster_server.services.scheduling import load_scheduler_snapshot
-from muster_server.testing.processes import wait_until
+from muster_server.services.core.writes import Outdated
+from muster_server.services.experiments import operations
+from muster_server.services.insight import diagnoses, scaling
+from muster_server.services.scheduling.placement import place
+from muster_server.services.scheduling.snapshot import load_scheduler_snapshot
+from support.processes import wait_until
 
 NOW = clock.now()
 TTL = dt.timedelta(seconds=5)
@@ -391,6 +392,17 @@ def test_a_rebooted_node_ends_what_it_ran(controller, agent, submit, show, datab
     (first,) = (attempt for attempt in detail["attempts"] if attempt["no"] == 1)
     assert first["termination"] == "node_rebooted"
     assert detail["state"] in ("RETRY_WAIT", "STARTING")
+
+
+def test_a_rebooted_node_is_let_in_although_the_clock_was_set_back(agent, database):
+    node = agent()
+    node.boot_id = "boot-2"
+    with database.transaction() as session:  # by that clock its lease holds for an hour
+        session.execute(update(NodeRow).values(lease_expires_at=at(3600)))
+    node.register(expect=409)
+    with database.transaction() as session:  # and by the controller's it is over
+        session.execute(update(NodeRow).values(state="SUSPECT"))
+    node.register()
 
 
 def test_what_the_server_does_not_know_is_forgotten(agent, controller, submit):

@@ -1,5 +1,6 @@
 """Joining once, coming back, being copied, and changing credentials."""
 
+import dataclasses
 import datetime as dt
 
 import pytest
@@ -10,8 +11,8 @@ from muster_server import clock
 from muster_server.db.models import AllocationRow, EventRow, JoinTokenRow, NodeRow
 from muster_server.errors import Conflict
 from muster_server.security.principal import Principal
-from muster_server.services.registration import Joining, register_many
-from muster_server.testing.agent import FakeAgent
+from muster_server.services.nodes.registration import RegisterCall, register
+from support.agent import FakeAgent
 
 
 @pytest.fixture
@@ -103,18 +104,32 @@ def test_a_join_token_does_not_take_over_a_live_node(agent, connect, join_token,
         assert session.scalar(select(NodeRow.session_epoch)) == epoch
 
 
-def test_not_among_others_either(agent, connect, join_token, database, settings):
-    """The same where many registrations share a transaction."""
-    node = agent()
-    node.beat()
+def test_one_that_is_refused_does_not_harm_those_registered_with_it(
+    agent, connect, join_token, database, settings
+):
+    """What it had changed by then, the uses that are left of its join token, is taken back."""
+    node, lost = agent("node-1"), agent("node-2")
     other = stranger(connect, join_token, node)
     other.register(expect=409)
     with database.read() as session:
-        token_id = session.scalar(select(JoinTokenRow.id))
-    caller = Principal(kind="join_token", name="t", role="join", join_token_id=token_id)
-    asked = [Joining(principal=caller, request=other.last_registration)]
-    with pytest.raises(Conflict, match="live"), database.transaction() as session:
-        register_many(session, asked, settings=settings, now=clock.now())
+        token_id, uses_left = session.execute(select(JoinTokenRow.id, JoinTokenRow.uses_left)).one()
+    joining = Principal(kind="join_token", name="t", role="join", join_token_id=token_id)
+    back = Principal(kind="agent", name="node-2", role="agent", node_id=lost.node_id)
+    again = dataclasses.replace(lost.last_registration, number=2)
+    calls = [
+        RegisterCall(principal=joining, request=other.last_registration),
+        RegisterCall(principal=back, request=again),
+    ]
+    with database.transaction() as session:
+        refused, reply = register(session, calls, settings=settings, now=clock.now())
+    assert isinstance(refused, Conflict)
+    assert reply.session_epoch == 2
+    with database.read() as session:
+        assert session.scalar(select(JoinTokenRow.uses_left)) == uses_left
+        assert dict(session.execute(select(NodeRow.name, NodeRow.session_epoch)).all()) == {
+            "node-1": 1,
+            "node-2": 2,
+        }
     node.beat()
 
 

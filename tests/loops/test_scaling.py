@@ -9,12 +9,12 @@ from muster.wire import (
     Activations,
     DescriptionResult,
     Layer,
+    LayerParameter,
     LayerTable,
-    Parameter,
 )
 from muster_server import clock
 from muster_server.loops.runner import Controller
-from muster_server.testing.data import metrics_record
+from support.data import metrics_record
 
 API = "/api/v1"
 DOCUMENT = """
@@ -31,7 +31,7 @@ STEPS = 20
 LAYERS = LayerTable(
     layers=[
         Layer(
-            name="0", is_block=True, parameters=[Parameter(shape=[1000, 2500], bytes_per_value=4)],
+            name="0", is_block=True, parameters=[LayerParameter(shape=[1000, 2500], bytes_per_value=4)],
             buffer_bytes=0, input_bytes=256, flops=5e6,
             activations={
                 kind: Activations(per_sample=256, split_per_sample=0, once=0, work_per_sample=0)

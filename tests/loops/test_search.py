@@ -12,20 +12,15 @@ from sqlalchemy import delete, event, select
 from sqlalchemy.orm import undefer
 
 from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, TrialRow
-from muster_server.domain.lifecycle import SetTrial, Step
+from muster_server.domain.lifecycle import LifecycleStep, SetTrial
 from muster_server.domain.search import Searcher
 from muster_server.loops.search import search_pass
 from muster_server.schemas.experiments import ExperimentIn
 from muster_server.security.principal import Principal
-from muster_server.services import (
-    experiment_views,
-    experiments,
-    operations,
-    search,
-    search_events,
-    search_results,
-)
+from muster_server.services.experiments import operations, submission, views
 from muster_server.services.lifecycle import apply_step
+from muster_server.services.search import decide, events
+from muster_server.services.search import results as search_results
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 ADMIN = operations.Caller(principal=Principal(kind="user", name="ada", role="admin"), now=NOW)
@@ -57,7 +52,7 @@ def submit(database):
     def create(document=ASHA, *overrides):
         body = ExperimentIn(document=document, overrides=list(overrides))
         with database.transaction() as session:
-            made = experiments.create_experiment(
+            made = submission.create_experiment(
                 session, body, user_id=None, user_name="ada", now=NOW
             )
         return made.experiment_id
@@ -71,7 +66,7 @@ def report(database):
         with database.transaction() as session:
             trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
             trial.state = "RUNNING"
-            search_events.on_metrics(session, trial, updates, NOW)
+            events.on_metrics(session, trial, updates, NOW)
 
     return send
 
@@ -82,7 +77,7 @@ def end(database):
         with database.transaction() as session:
             trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
             trial.state = state
-            search_events.on_trial_terminal(session, trial, NOW)
+            events.on_trial_terminal(session, trial, NOW)
 
     return finish
 
@@ -121,7 +116,7 @@ def test_a_trial_behind_at_its_rung_is_stopped_with_the_reason(database, submit,
     assert stopped.desired == "early"
     assert "val/loss of 0.6 at rung 1 of 2 (3 epochs)" in stopped.reason
     with database.read() as session:
-        view = experiment_views.search_out(session, stopped.experiment_id)
+        view = views.search_out(session, stopped.experiment_id)
     assert [(t.trial_no, t.promoted, t.stopped) for t in view.rungs[0].trials] == [
         (2, True, False),
         (1, True, False),
@@ -143,7 +138,7 @@ def test_trials_that_outran_their_stop_are_counted_apart_from_those_it_reached(
     end(2, "STOPPED_EARLY")
     end(3, "COMPLETED")
     with database.read() as session:
-        view = experiment_views.search_out(session, rows[1].experiment_id)
+        view = views.search_out(session, rows[1].experiment_id)
     rung = view.rungs[0]
     assert (rung.num_trials, rung.num_promoted, rung.num_outran) == (3, 1, 1)
     assert [(t.promoted, t.stopped, t.outran) for t in rung.trials] == [
@@ -267,8 +262,8 @@ def test_a_decision_on_a_search_that_changed_meanwhile_is_dropped(database, subm
     stale = experiment(database)
     search_pass(database, NOW)
     searcher = Searcher.from_state(stale.search_state)
-    with database.transaction() as session, pytest.raises(search.Raced):
-        search.save_search(session, stale, searcher, 2)
+    with database.transaction() as session, pytest.raises(decide.Raced):
+        decide.save_search(session, stale, searcher, 2)
 
 
 def test_trials_that_report_at_the_same_time_all_count(database, submit):
@@ -281,7 +276,7 @@ def test_trials_that_report_at_the_same_time_all_count(database, submit):
             barrier.wait(timeout=20)
             with database.transaction() as session:
                 trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
-                search_events.on_metrics(session, trial, [Update(no / 10, epoch=3)], NOW)
+                events.on_metrics(session, trial, [Update(no / 10, epoch=3)], NOW)
         except Exception as error:
             failures.append(error)
 
@@ -309,14 +304,14 @@ def rest(database, no, checkpoint_id):
     with database.transaction() as session:
         trial = session.scalars(select(TrialRow).where(TrialRow.no == no)).one()
         trial.state, trial.latest_checkpoint_id = "PAUSED", checkpoint_id
-        search_events.on_trial_paused(session, trial, NOW)
+        events.on_trial_paused(session, trial, NOW)
 
 
 def test_a_clone_begins_from_its_parent_s_checkpoint_once_every_member_rests(
     database, submit, report
 ):
     submit(PBT)
-    assert experiment(database).config["search"]["trials"] == 4
+    assert experiment(database).config.search.trials == 4
     for no, value in enumerate([0.3, 0.1, 0.2], start=1):
         report(no, Update(value, epoch=2))
     search_pass(database, NOW)
@@ -344,7 +339,7 @@ def test_a_member_that_a_user_paused_before_its_report_arrived_rests_at_its_rung
     search_pass(database, NOW)
     with database.transaction() as session:
         trial = session.scalars(select(TrialRow).where(TrialRow.no == 1)).one()
-        search_events.on_metrics(session, trial, [Update(0.3, epoch=2)], NOW)
+        events.on_metrics(session, trial, [Update(0.3, epoch=2)], NOW)
     search_pass(database, NOW)
     for no in (2, 3):
         report(no, Update(no / 10, epoch=2))
@@ -373,7 +368,7 @@ def _population(database, pass_):
                 row = session.get_one(TrialRow, trial.id)
                 row.state, row.attempt_no = "RUNNING", epoch
                 value = values.get(no, no / 100)
-                search_events.on_metrics(session, row, [Update(value, epoch=float(epoch))], NOW)
+                events.on_metrics(session, row, [Update(value, epoch=float(epoch))], NOW)
         pass_()
         for trial in trials(database).values():
             if trial.state != "RUNNING":
@@ -382,17 +377,17 @@ def _population(database, pass_):
                 row = session.get_one(TrialRow, trial.id)
                 if epoch == 3:
                     row.state = "COMPLETED"
-                    search_events.on_trial_terminal(session, row, NOW)
+                    events.on_trial_terminal(session, row, NOW)
                 else:
                     row.state, row.latest_checkpoint_id = "PAUSED", 100 * epoch + row.no
-                    search_events.on_trial_paused(session, row, NOW)
+                    events.on_trial_paused(session, row, NOW)
         pass_()
         for trial in trials(database).values():
             if trial.desired == "early" and trial.state != "STOPPED_EARLY":
                 with database.transaction() as session:
                     row = session.get_one(TrialRow, trial.id)
                     row.state = "STOPPED_EARLY"
-                    search_events.on_trial_terminal(session, row, NOW)
+                    events.on_trial_terminal(session, row, NOW)
         pass_()
     return [
         (t.no, t.state, t.hparams, t.parent_no, t.generation, t.source_checkpoint_id, t.reason)
@@ -433,12 +428,12 @@ def _stairs(database, pass_):
                     row.state, row.attempt_no = "RUNNING", 1
                     epoch = epochs[row.no] = epochs.get(row.no, 0) + 1
                     reported = [Update(values[row.no] / epoch, epoch=float(epoch))]
-                    search_events.on_metrics(session, row, reported, NOW)
+                    events.on_metrics(session, row, reported, NOW)
                     if epoch == 4:
                         row.state = "COMPLETED"
                 if row.state in ("STOPPED_EARLY", "FAILED", "COMPLETED"):
                     row.ended_at = NOW
-                    search_events.on_trial_terminal(session, row, NOW)
+                    events.on_trial_terminal(session, row, NOW)
     return [
         (t.no, t.state, t.hparams, t.reason, epochs.get(t.no)) for t in trials(database).values()
     ]
@@ -511,7 +506,7 @@ def test_a_member_that_has_given_up_its_slots_is_heard_of_with_its_checkpoint(da
         row.state, row.desired, row.latest_checkpoint_id = "RUNNING", "pause", 107
     pause = SetTrial(trial_id=first.id, before="RUNNING", after="PAUSED", reason="at its rung")
     with database.transaction() as session:
-        apply_step(session, Step(subject=f"trial:{first.id}", actions=(pause,)), now=NOW)
+        apply_step(session, LifecycleStep(subject=f"trial:{first.id}", actions=(pause,)), now=NOW)
     with database.read() as session:
         (rested,) = session.scalars(
             select(SearchEventRow.event).where(SearchEventRow.key == "rested:1:0")
@@ -533,7 +528,7 @@ search: {method: random, trials: 2, objectives: [{metric: a, goal: min}, {metric
         row.state, row.summary = "RUNNING", {"a": {"last": 1.5}, "b": {"last": "NaN"}}
     end = SetTrial(trial_id=first.id, before="RUNNING", after="COMPLETED", reason="done")
     with database.transaction() as session:
-        apply_step(session, Step(subject=f"trial:{first.id}", actions=(end,)), now=NOW)
+        apply_step(session, LifecycleStep(subject=f"trial:{first.id}", actions=(end,)), now=NOW)
     with database.read() as session:
         (ended,) = session.scalars(
             select(SearchEventRow.event).where(SearchEventRow.key == "ended:1")

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import select
 
 from muster_server.db.models import EventRow, ExperimentRow, TrialRow
-from muster_server.domain.lifecycle import SetTrial, Step
+from muster_server.domain.lifecycle import LifecycleStep, SetTrial
 from muster_server.loops.search import search_pass
-from muster_server.services import metrics_summaries
 from muster_server.services.lifecycle import apply_step
+from muster_server.services.metrics import summaries
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 SCRIPT = """
@@ -36,13 +36,15 @@ def end(database):
                 key = name.replace("__", "/")
                 trial.summary = {
                     **trial.summary,
-                    key: metrics_summaries.add_value(trial.summary.get(key), value, 1),
+                    key: summaries.add_value(trial.summary.get(key), value, 1),
                 }
                 trial.step = 1
             trial_id = trial.id
         action = SetTrial(trial_id=trial_id, before="RUNNING", after=state, reason=reason)
         with database.transaction() as session:
-            apply_step(session, Step(subject=f"trial:{trial_id}", actions=(action,)), now=NOW)
+            apply_step(
+                session, LifecycleStep(subject=f"trial:{trial_id}", actions=(action,)), now=NOW
+            )
         search_pass(database, NOW)
 
     return finish
@@ -77,10 +79,10 @@ def test_the_first_trial_without_the_metric_is_told_of_once_with_the_nearest_nam
     end(1, val__accuracy=0.5, val__loss=1.0, time__step_ms=3.0)
     end(2, val__accuracy=0.6)
     (message,) = events(database)
-    assert message.startswith("Trial 1 ended without val/acc, by which this search compares")
-    assert "It reported val/accuracy: did you mean that?" in message
+    assert message.startswith("Trial 1 ended without val/acc, by which this search compares trials")
+    assert "It reported val/accuracy: is that the one?" in message
     (notice,) = notices(show)
-    assert notice.startswith("2 of 2 trials that ended well have no value of val/acc")
+    assert notice.startswith("2 of 2 trials that ended normally have no value of val/acc")
     assert "val/accuracy" in notice
 
 
@@ -95,8 +97,8 @@ def test_a_search_of_which_nobody_reported_the_metric_is_not_completed(
     experiment = show("/experiments/1")
     assert experiment["state"] == "FAILED"
     assert experiment["reason"] == (
-        "No trial reported val/acc, by which this search compares its trials. Of trial 1: It "
-        "reported epoch_loss, loss. Name one of them in search.metric, or log val/acc"
+        "No trial reported val/acc, by which this search compares trials. Trial 1: It reported "
+        "epoch_loss, loss. Set `search.metric` to one of these, or log val/acc"
     )
 
 
@@ -130,7 +132,7 @@ def test_first_trials_that_fail_alike_before_any_report_end_the_search(
     assert "Correct that and submit again" in reason
     assert states(database)[3:] == ["early"] * 3
     assert notices(show) == [
-        "3 of 6 trials failed, all alike: RuntimeError: 3 heads do not divide 14."
+        "3 of 6 trials failed, all for the same reason: RuntimeError: 3 heads do not divide 14."
     ]
     for no in (4, 5, 6):
         end(no, "STOPPED_EARLY")
@@ -168,7 +170,7 @@ def test_a_search_with_failed_trials_says_so_whatever_its_state(
     search_pass(database, NOW)
     end(1, val__acc=0.5)
     end(2, "FAILED", "rank 1 on n: size mismatch for layers.0: [8, 1]")
-    assert notices(show) == ["1 of 6 trials failed, trial 2: size mismatch for layers.0: [8, 1]."]
+    assert notices(show) == ["1 of 6 trials failed (trial 2): size mismatch for layers.0: [8, 1]."]
     end(3, "FAILED", "rank 0 on m: size mismatch for layers.0: [16, 1]")
     end(4, "FAILED", "exit code 3")
     for no in (5, 6):
@@ -178,8 +180,8 @@ def test_a_search_with_failed_trials_says_so_whatever_its_state(
     assert experiment["state"] == "COMPLETED"
     (notice,) = experiment["notices"]
     assert notice["text"] == (
-        "3 of 6 trials failed. Of the first 3 of them 2 failed like trial 2: size mismatch for "
-        "layers.0: [8, 1]."
+        "3 of 6 trials failed. Of the first 3, 2 failed for the same reason as trial 2: size "
+        "mismatch for layers.0: [8, 1]."
     )
     assert notice["parts"][0]["code"] == "search.some_failed_alike"
 

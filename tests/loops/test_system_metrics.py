@@ -4,7 +4,7 @@ import dataclasses
 
 from muster.wire import GpuUsage, InterfaceUsage, NodeUsage, WorkerRecord
 from muster_server import clock
-from muster_server.services.retention import delete_expired
+from muster_server.services.core.retention import delete_expired
 
 
 def usage(cpu_pct, **more):

@@ -10,8 +10,8 @@ from sqlalchemy import select, update
 
 from muster_server.db.engine import Database
 from muster_server.db.models import NodeRow, ProjectRow
-from muster_server.services.agents import Fence
-from muster_server.testing.data import NOW
+from muster_server.services.nodes.sessions import Fence
+from support.data import NOW
 
 
 def test_one_look_wakes_every_poll_whose_hint_was_lost(app, portal, database, agent):
@@ -71,7 +71,7 @@ def test_a_request_that_no_present_node_can_hold_is_told_apart_from_a_wait(
     assert cluster["num_impossible"] == 1
     (found,) = cluster["impossible"]
     assert found["experiment_id"] == never
-    assert "it has 2" in found["pending_reason"]
+    assert "only 2 in total" in found["pending_reason"]
     assert found["pending_parts"]
     queue = {item["experiment_id"]: item["is_impossible"] for item in show("/queue")["items"]}
     assert queue == {waits: False, never: True}

@@ -7,8 +7,8 @@ from muster.wire import CheckpointRecord
 from muster_server import clock
 from muster_server.db.models import ExperimentRow
 from muster_server.domain.states import YieldKind
-from muster_server.services.allocations import Outdated
-from muster_server.services.yielding import ask_to_yield
+from muster_server.services.core.writes import Outdated
+from muster_server.services.scheduling.preemption import ask_to_yield
 
 
 def trial_of(show, experiment_id):

@@ -21,6 +21,7 @@ from muster.cli.app import app as cli
 from muster_server import errors
 from muster_server.api.errors import _HTTP_CODES
 from muster_server.app import create_app
+from muster_server.domain.messages import english
 from muster_server.services.documents import resolve
 from muster_server.settings import Settings
 
@@ -293,7 +294,7 @@ def test_every_experiment_document_is_valid(where: str, text: str) -> None:
     if not {"trainer", "entrypoint"} & set(parsed) and not is_run_outside:
         whole += "\ntrainer: {model: mlp, data: digits}\n"
     resolved = resolve(whole)
-    assert [f"{p.path} {p.message}" for p in resolved.problems] == [], where
+    assert [f"{p.path} {english(p.message)}" for p in resolved.problems] == [], where
 
 
 PYTHON = [block for block in ALL_BLOCKS if block.language == "python"]
@@ -331,7 +332,14 @@ def test_every_metric_the_trainer_reports_is_explained() -> None:
     groups = "train|val|time|comm|throughput|memory|pipeline"
     reported = {
         value
-        for part in ("training", "timing.py", "step_sums.py", "memory.py", "run.py", "comm.py")
+        for part in (
+            "training",
+            "measure/timing.py",
+            "measure/step_sums.py",
+            "measure/memory.py",
+            "sdk/run.py",
+            "measure/comm.py",
+        )
         for value in constants(ROOT / "trainer" / "muster" / part)
         if re.fullmatch(rf"({groups})/[a-z0-9_]+", value)
     }

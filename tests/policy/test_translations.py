@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from muster_server.domain.catalogue import ARRANGEMENTS, SENTENCES
+from muster_server.domain.messages import template_parameters
 from muster_server.domain.states import NodeState, Termination
-from muster_server.services.cluster_counts import SCHEDULING
+from muster_server.services.nodes.counts import SCHEDULING
 
 ROOT = Path(__file__).parents[2]
 MADE_UP = {
@@ -20,12 +22,19 @@ MADE_UP = {
 """Types of events that the code puts together from what was done."""
 NOT_IN_A_BROWSER = ("agent.", "cli.", "client.", "local.")
 """These are said to agents and to who types commands."""
-SHARED = {
-    "where": {"slot_type", "pool"},
-    "took": {"ms", "step_ms", "pct"},
-    "figures": {"limit", "spent", "unit"},
+COMPOSED = {
+    "pending.coming_free": {"givers"},
+    "placed.next": {"placement"},
+    "placed.slots": {"nodes"},
+    "preempt.shrink": {"request"},
+    "preempt.stop": {"request"},
 }
-"""Parameters that several parts take from one place."""
+"""Parameters that are messages: they follow as parts of their own."""
+SHARED = {
+    "took": {"ms", "step_ms", "pct"},
+    "why": {"slots", "own_priority", "trial_no", "experiment", "priority", "request"},
+}
+"""Keyword arguments that several messages take from one mapping."""
 
 
 CHINESE = ROOT / "frontend" / "src" / "i18n" / "zh-CN"
@@ -36,7 +45,7 @@ def texts_of(name: str, file: str = "server.ts") -> dict[str, str]:
     text = (CHINESE / file).read_text()
     found = re.search(rf"export const {name}\b[^{{]*\{{\n(.*?)\n\}};", text, re.DOTALL)
     assert found is not None
-    rows = re.findall(r'^  (?:"([a-z_.-]+)"|([a-z_]+)): "(.*)",$', found[1], re.MULTILINE)
+    rows = re.findall(r'^  (?:"([a-z0-9_.-]+)"|([a-z_]+)):\s+"(.*)",$', found[1], re.MULTILINE)
     return {quoted or bare: said for quoted, bare, said in rows}
 
 
@@ -53,21 +62,19 @@ def texts(node: ast.expr) -> Iterator[str]:
         yield from texts(node.orelse)
 
 
-def parts() -> dict[str, set[str]]:
-    """Code → parameters of everything that the code says in parts."""
-    found: dict[str, set[str]] = {}
+def messages() -> Iterator[tuple[str, set[str]]]:
+    """(code, parameters) of every message that the code makes."""
     for path in (ROOT / "server" / "muster_server").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say":
-                code = next(texts(node.args[0]), "")
-                if not re.fullmatch(r"[a-z]+\.[a-z_]+", code):
-                    continue  # another function of this name
-                names = {str(k.arg) for k in node.keywords if k.arg is not None}
-                for k in node.keywords:
-                    if k.arg is None:  # **where
-                        names |= SHARED[ast.unparse(k.value)]
-                assert found.setdefault(code, names) == names, f"{code}: parameters differ"
-    return found
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) != "Message":
+                continue
+            names: set[str] = set()
+            for keyword in node.keywords:
+                names |= {keyword.arg} if keyword.arg else SHARED[ast.unparse(keyword.value)]
+            codes = list(texts(node.args[0]))
+            assert codes, f"{path}:{node.lineno}: the code must be a literal"
+            for code in codes:
+                yield code, names
 
 
 def event_types() -> set[str]:
@@ -107,13 +114,36 @@ def test_every_type_of_event() -> None:
     assert gone == set(), "translated, and said nowhere"
 
 
-def test_every_part_of_a_sentence_with_its_parameters() -> None:
-    said, chinese = parts(), texts_of("parts", "reasons.ts")
-    assert len(said) > 60
-    assert chinese.keys() - {"field.unusable"} == said.keys()
-    for code, text in chinese.items():
-        used = set(re.findall(r"\{\{(\w+)\}\}", text))
-        assert used == said.get(code, set()), f"{code}: {text}"
+def test_every_message_of_the_code_is_in_the_catalogue_and_the_other_way_round() -> None:
+    catalogue = {**SENTENCES, **ARRANGEMENTS}
+    assert len(catalogue) == len(SENTENCES) + len(ARRANGEMENTS)
+    used = set()
+    for code, names in messages():
+        assert code in catalogue, f"{code} is in no catalogue"
+        assert names == set(template_parameters(catalogue[code])), code
+        used.add(code)
+    assert len(used) > 100
+    assert catalogue.keys() == used, "in the catalogue, and used nowhere"
+
+
+def test_every_message_is_in_chinese_with_its_parameters() -> None:
+    chinese = texts_of("parts", "reasons.ts")
+    assert chinese.keys() - {"field.unusable"} == SENTENCES.keys()
+    for code, template in SENTENCES.items():
+        used = set(re.findall(r"\{\{(\w+)\}\}", chinese[code]))
+        named = set(template_parameters(template)) - COMPOSED.get(code, set())
+        assert used == named, f"{code}: {chinese[code]}"
+
+
+def test_reasons_are_sentences() -> None:
+    """A field's problem follows its name; what is listed is no sentence of its own."""
+    for code, template in SENTENCES.items():
+        kind = code.partition(".")[0]
+        if kind in ("bound", "budget", "help", "node", "plan", "scaling", "search"):
+            assert re.match(r"[A-Z{`0-9]", template), f"{code}: {template}"
+        if kind in ("bound", "help", "node", "plan", "scaling", "search"):
+            assert template.endswith("."), f"{code}: {template}"
+        assert " %" not in template, f"{code}: {template}"
 
 
 def test_every_state_that_closes_a_node() -> None:

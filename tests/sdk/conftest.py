@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster.run import Run
+from muster.sdk.run import Run
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from muster import checkpoints
-from muster.checkpoints import CheckpointDamaged, verify_checkpoint
+from muster.sdk import checkpoints
+from muster.sdk.checkpoints import CheckpointDamaged, verify_checkpoint
 
 
 def write(directory: Path, step: int, content: bytes = b"weights") -> Path:

@@ -5,13 +5,13 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from muster import comm, device_time
-from muster.device_time import MAX_PENDING, TIMED_EVERY, DeviceTimer
-from muster.env import RankInfo, Surroundings, TrialConfig
-from muster.run import Run
-from muster.sinks import FileSink
-from muster.step_sums import PHASES
-from muster.timing import StepTimer
+from muster.measure import comm, device_time
+from muster.measure.device_time import MAX_PENDING, TIMED_EVERY, DeviceTimer
+from muster.measure.step_sums import PHASES
+from muster.measure.timing import StepTimer
+from muster.sdk.env import RankInfo, Surroundings, TrialConfig
+from muster.sdk.run import Run
+from muster.sdk.sinks import FileSink
 
 
 class Device:
@@ -152,7 +152,7 @@ def test_rows_tell_what_the_device_did(tmp_path, monkeypatch):
     device = Device()
     device.reached_ms = 1e9
     timer = DeviceTimer(device.event)
-    monkeypatch.setattr("muster.timing.device_timer", lambda: timer)
+    monkeypatch.setattr("muster.measure.timing.device_timer", lambda: timer)
     sink = FileSink(str(tmp_path / "reports"), rank=0, local_rank=0)
     trial = TrialConfig(hparams={}, config={}, seed=0)
     run = Run(Surroundings(info=RankInfo()), sink, trial, defaults={})

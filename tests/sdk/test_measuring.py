@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster import collectives
-from muster.collectives import Collective, FastestTransfers, Segment
-from muster.comm_use import CommUse, KindUse, comm_use
-from muster.env import RankInfo, Surroundings, TrialConfig
-from muster.intervals import intersect, length, merge
-from muster.metrics import clean_name
-from muster.peaks import peak_flops_of
-from muster.run import Run
-from muster.sinks import FileSink
-from muster.step_sums import MAX_KINDS, PHASES, Facts, StepSums
-from muster.timing import StepTimer
+from muster.measure import collectives
+from muster.measure.collectives import Collective, FastestTransfers, Segment
+from muster.measure.comm_use import CommUse, KindUse, comm_use
+from muster.measure.intervals import intersect, length, merge
+from muster.measure.peaks import peak_flops_of
+from muster.measure.step_sums import MAX_KINDS, PHASES, Facts, StepSums
+from muster.measure.timing import StepTimer
+from muster.sdk.env import RankInfo, Surroundings, TrialConfig
+from muster.sdk.metrics import clean_name
+from muster.sdk.run import Run
+from muster.sdk.sinks import FileSink
 
 ME = 1
 intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from muster import checkpoints, object_store
-from muster.checkpoints import CheckpointDamaged
-from muster.object_store import ObjectStore, StoreRefused
-from muster.testing.buckets import Buckets, buckets, google_buckets
+from muster.sdk import checkpoints, object_store
+from muster.sdk.checkpoints import CheckpointDamaged
+from muster.sdk.object_store import ObjectStore, StoreRefused
+from support.buckets import Buckets, buckets, google_buckets
 
 TRIAL = "muster-aaaa1111/experiment-3/trial-2"
 
@@ -170,12 +170,12 @@ def test_a_package_that_is_missing_is_named_with_its_command(
 def test_a_script_saves_and_goes_on_without_knowing_where(
     bucket: Buckets, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import muster.run
+    import muster.sdk.run
 
-    def run(**environment: Any) -> muster.run.Run:
+    def run(**environment: Any) -> muster.sdk.run.Run:
         for name, value in environment.items():
             monkeypatch.setenv(f"MUSTER_{name}", str(value))
-        monkeypatch.setattr(muster.run, "_run", None)
+        monkeypatch.setattr(muster.sdk.run, "_run", None)
         return muster.init()
 
     reports = tmp_path / "reports.jsonl"
@@ -193,10 +193,10 @@ def test_a_script_saves_and_goes_on_without_knowing_where(
 def test_a_model_in_a_bucket_becomes_one_file(
     store: ObjectStore, bucket: Buckets, tmp_path: Path
 ) -> None:
-    from muster import shards
     from muster.cli.checkpoints import export
-    from muster.cli.output import Failure
-    from muster.shards import Chunk, Stored
+    from muster.cli.output import CommandFailure
+    from muster.sdk import shards
+    from muster.sdk.shards import Chunk, Stored
 
     draft = store.begin(2)
     head = b'{"w":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}  '
@@ -207,6 +207,6 @@ def test_a_model_in_a_bucket_becomes_one_file(
     out.parent.mkdir()
     export(store.place_of("step-00000002"), out)
     assert out.read_bytes().endswith(b"abc")
-    with pytest.raises(Failure, match="no readable manifest"):
+    with pytest.raises(CommandFailure, match="no readable manifest"):
         export(f"{bucket.scheme}://nowhere/x", out, force=True)
     assert [path.name for path in out.parent.iterdir()] == ["model.safetensors"]

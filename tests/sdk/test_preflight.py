@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from muster.preflight import (
+from muster.launch.preflight import (
     CONNECT_TIMEOUT_S,
-    Listener,
-    Preflight,
+    ConnectionListener,
+    PreflightRun,
     rounds,
     try_devices,
     try_peer,
@@ -27,12 +27,18 @@ TOKEN = "t" * 32
 
 
 class Node:
-    """One `python -m muster.preflight`."""
+    """One `python -m muster.launch.preflight`."""
 
     def __init__(self, rank: int, address: str = "127.0.0.1", token: str = TOKEN) -> None:
         self.rank = rank
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "muster.preflight", f"--address={address}", f"--rank={rank}"],
+            [
+                sys.executable,
+                "-m",
+                "muster.launch.preflight",
+                f"--address={address}",
+                f"--rank={rank}",
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -124,7 +130,7 @@ def test_all_connect_and_add_up(count: int) -> None:
 @pytest.mark.torch
 def test_the_sum_by_the_library_that_training_uses() -> None:
     """With gloo, as there need be no device here; it is NCCL that takes the same way on one."""
-    preflight = Preflight("127.0.0.1", 0, TOKEN)
+    preflight = PreflightRun("127.0.0.1", 0, TOKEN)
     store = {"host": "127.0.0.1", "port": preflight._reducer.open_store()}
     assert preflight._reducer.reduce_on("gloo", "cpu", 1, 30.0) > 0
     nobody_has = 63
@@ -167,7 +173,7 @@ def test_a_closed_port_and_something_else_that_listens() -> None:
     message, took_ms = try_peer("127.0.0.1", port, TOKEN)
     assert (message, took_ms) == (f"no connection to 127.0.0.1:{port}: Connection refused", None)
     # A preflight of others: it knows another token.
-    stranger = Listener("127.0.0.1", "s" * 32)
+    stranger = ConnectionListener("127.0.0.1", "s" * 32)
     message, took_ms = try_peer("127.0.0.1", stranger.port, TOKEN)
     assert message.startswith(f"127.0.0.1:{stranger.port} answered, but not as this preflight")
     assert took_ms is None

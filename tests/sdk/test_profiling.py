@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster.profiling import ProfileWindow
+from muster.measure.profiling import ProfileWindow
 
 
 def ordered(no: int = 1, *, ranks: tuple[int, ...] = (0,), steps: int = 2) -> wire.Control:

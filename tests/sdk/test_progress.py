@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 
-from muster.progress import GroupCount
+from muster.measure.progress import GroupCount
 
 
 class Work:

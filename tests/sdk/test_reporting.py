@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster.env import RankInfo, Surroundings, TrialConfig
-from muster.metrics import Row
-from muster.run import Run
-from muster.sinks import AgentSink, FileSink, NullSink, Sink
+from muster.sdk.env import RankInfo, Surroundings, TrialConfig
+from muster.sdk.metrics import Row
+from muster.sdk.run import Run
+from muster.sdk.sinks import AgentSink, FileSink, NullSink, Sink
 
 Until = Callable[..., None]
 MakeRun = Callable[..., Run]

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.sampling import BUDGET, CHECK_EVERY_STEPS, MAX_EVERY, NUM_FIRST_STEPS, StepSampling
+from muster.measure.sampling import (
+    BUDGET,
+    CHECK_EVERY_STEPS,
+    MAX_EVERY,
+    NUM_FIRST_STEPS,
+    StepSampling,
+)
 
 STEP_NS = 10_000_000
 

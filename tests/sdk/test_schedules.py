@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.document.train_config import TrainConfig
 from muster.training import schedules
-from muster.training.config import TrainConfig
 
 
 def curve(num_steps: int, *, warmup: int = 0, **values: Any) -> list[float]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster.checkpoints import verify_checkpoint
+from muster.sdk.checkpoints import verify_checkpoint
 
 Until = Callable[..., None]
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from muster import wire
-from muster.stops import CONTINUING, StopNotice, as_vote, from_control, from_vote
+from muster.sdk.stops import CONTINUING, StopNotice, as_vote, from_control, from_vote
 
 
 @pytest.mark.parametrize("kind", ["", *wire.STOP_KINDS])

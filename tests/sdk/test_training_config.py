@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from muster.training.config import ConfigError, Inject, resolve
+from muster.document.common import Length
+from muster.document.train_config import ConfigError, Inject, resolve
 from muster.training.loop import planned_steps
 
 
@@ -45,8 +46,8 @@ def test_length(document: dict[str, Any], epochs: int | None, steps: int | None)
 def test_checkpoint_interval(
     checkpoints: dict[str, Any], epochs: int | None, steps: int | None
 ) -> None:
-    config = resolve({"checkpoints": checkpoints}, {})
-    assert (config.checkpoint_epochs, config.checkpoint_steps) == (epochs, steps)
+    every = resolve({"checkpoints": checkpoints}, {}).checkpoints.every or Length()
+    assert (every.epochs, every.steps) == (epochs, steps)
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,17 @@ import math
 
 import pytest
 
-from muster.training.config import ConfigError
-from muster.training.settings import EarlyStopping, Every
-from muster.training.watching import Watch, goal_of
+from muster.document.common import Length
+from muster.document.train_config import ConfigError
+from muster.document.training import EarlyStopping
+from muster.training.watching import EarlyStoppingWatch, goal_of
 
 
-def watch(**settings: object) -> Watch:
-    return Watch.of(EarlyStopping(**settings))  # type: ignore[arg-type]
+def watch(**settings: object) -> EarlyStoppingWatch:
+    return EarlyStoppingWatch.of(EarlyStopping(**settings))  # type: ignore[arg-type]
 
 
-def feed(found: Watch, values: list[float], metric: str = "val/loss") -> list[bool]:
+def feed(found: EarlyStoppingWatch, values: list[float], metric: str = "val/loss") -> list[bool]:
     return [found.observe({metric: v}, step) for step, v in enumerate(values, start=1)]
 
 
@@ -50,7 +51,7 @@ def test_what_is_not_a_number_is_never_better() -> None:
 
 
 def test_without_settings_the_loss_is_watched_and_nothing_ends() -> None:
-    found = Watch.of(None)
+    found = EarlyStoppingWatch.of(None)
     feed(found, [1.0] + [2.0] * 50)
     assert (found.verdict, found.best_step) == (None, 1)
 
@@ -78,6 +79,6 @@ def test_which_way_is_better() -> None:
 
 
 def test_distances() -> None:
-    assert [s for s in range(1, 13) if Every(steps=4).is_due(s, 5)] == [4, 8, 12]
-    assert [s for s in range(1, 13) if Every(epochs=2).is_due(s, 3)] == [6, 12]
-    assert not any(Every().is_due(s, 3) for s in range(1, 13))
+    assert [s for s in range(1, 13) if Length(steps=4).is_due(s, 5)] == [4, 8, 12]
+    assert [s for s in range(1, 13) if Length(epochs=2).is_due(s, 3)] == [6, 12]
+    assert not any(Length().is_due(s, 3) for s in range(1, 13))

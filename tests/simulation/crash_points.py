@@ -9,8 +9,8 @@ from sqlalchemy import event
 
 from muster_server.db.leases import LeaseLost
 from muster_server.loops.runner import Controller
-from muster_server.testing.simulation import control_plane, world
-from muster_server.testing.simulation.clock import deterministic
+from support.simulation import control_plane, world
+from support.simulation.clock import deterministic
 
 
 class Crash(LeaseLost):

@@ -7,7 +7,7 @@ import pytest
 from crash_points import Replay, record
 from sqlalchemy import text
 
-from muster_server.testing.simulation.scenario import Mishap, draw
+from support.simulation.scenario import Mishap, draw
 
 pytestmark = pytest.mark.timeout(1800)
 EVERY = int(os.environ.get("MUSTER_CRASH_POINTS_EVERY", "7"))

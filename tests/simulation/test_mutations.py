@@ -2,10 +2,10 @@
 
 import pytest
 
-from muster_server.testing.simulation import world
-from muster_server.testing.simulation.mutations import MUTATIONS, Mutation, applied
-from muster_server.testing.simulation.reports import run_one
-from muster_server.testing.simulation.scenario import draw
+from support.simulation import world
+from support.simulation.mutations import MUTATIONS, Mutation, applied
+from support.simulation.reports import run_one
+from support.simulation.scenario import draw
 
 pytestmark = pytest.mark.timeout(1800)
 SEEDS = sorted({mutation.seed for mutation in MUTATIONS})
@@ -40,7 +40,7 @@ def answer():
 def test_a_mutation_ends_and_one_that_no_longer_applies_is_an_error(monkeypatch):
     def use(before):
         made = Mutation("one", "", 0, answer, before, "return 42")
-        monkeypatch.setattr("muster_server.testing.simulation.mutations.MUTATIONS", (made,))
+        monkeypatch.setattr("support.simulation.mutations.MUTATIONS", (made,))
 
     use("return 41")
     before = answer

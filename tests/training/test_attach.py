@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import muster
-from muster.testing.jobs import PARTS, Job, Start
-from muster_server.domain.step_traffic import Group
-from muster_server.domain.steps import analyse
+from muster_server.domain.insight.step_traffic import ProcessGroup
+from muster_server.domain.insight.steps import analyse
+from support.jobs import PARTS, Job, Start
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 
 PLAIN = Path(__file__).with_name("workers") / "plain"
-SITE = Path(muster.__file__).with_name("attach_site")
+SITE = Path(muster.__file__).parent / "launch" / "attach_site"
 DELAY_MS = 100.0
 
 
@@ -54,7 +54,9 @@ def test_a_plain_script_is_measured_and_trains_as_without(ddp: Job, start: Start
         }
         for rank, of_rank in rows.items()
     }
-    groups = {g["name"]: Group(name=g["name"], ranks=tuple(g["ranks"])) for g in ddp.lines("group")}
+    groups = {
+        g["name"]: ProcessGroup(name=g["name"], ranks=tuple(g["ranks"])) for g in ddp.lines("group")
+    }
     culprit = analyse(ranks, list(groups.values())).culprit
     assert culprit is not None
     assert (culprit.rank, culprit.part) == (1, "time/data_wait_ms")
@@ -124,10 +126,10 @@ def test_a_new_interpreter_finds_us_and_its_own_sitecustomize(tmp_path: Path) ->
     (tmp_path / "sitecustomize.py").write_text("print('theirs')\n")
     script = (
         "import os, subprocess, sys\n"
-        "print('muster.attach' in sys.modules, 'torch' in sys.modules, flush=True)\n"
+        "print('muster.launch.attach' in sys.modules, 'torch' in sys.modules, flush=True)\n"
         "print(os.environ['PYTHONPATH'], flush=True)\n"
         "print('attach_site' in ' '.join(sys.path))\n"
-        "print(len([f for f in sys.meta_path if type(f).__module__ == 'muster.attach']))\n"
+        "print(len([f for f in sys.meta_path if type(f).__module__ == 'muster.launch.attach']))\n"
     )
     environ = {**os.environ, "PYTHONPATH": f"{SITE}{os.pathsep}{tmp_path}"}
 

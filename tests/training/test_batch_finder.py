@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.training.config import resolve
+from muster.document.train_config import resolve
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.training.config import ConfigError, resolve
+from muster.document.train_config import ConfigError, resolve
 
 pytestmark = pytest.mark.torch
 
@@ -16,7 +16,7 @@ def test_ranks_together_see_the_global_batch_of_one() -> None:
     from muster.training import data
 
     images = data.load(resolve({"trainer": {"data": "digits"}}, {}))
-    order = data.Order(len(images.train_x), global_batch=64, seed=3, augment=True)
+    order = data.SampleOrder(len(images.train_x), global_batch=64, seed=3, augment=True)
     whole_x, whole_y = order.batch(images, 25, rank=0, world_size=1)
     parts = [order.batch(images, 25, rank=r, world_size=4) for r in range(4)]
     assert torch.equal(torch.stack([p[0] for p in parts], 1).flatten(0, 1), whole_x)
@@ -26,7 +26,7 @@ def test_ranks_together_see_the_global_batch_of_one() -> None:
 def test_an_epoch_sees_no_sample_twice_and_the_next_is_shuffled_anew() -> None:
     from muster.training import data
 
-    order = data.Order(100, global_batch=8, seed=1, augment=False)
+    order = data.SampleOrder(100, global_batch=8, seed=1, augment=False)
     assert order.steps_per_epoch == 12
     labels = [order.chosen(s, rank=0, world_size=1).tolist() for s in range(24)]
     first = [n for batch in labels[:12] for n in batch]
@@ -86,8 +86,8 @@ def test_a_resumed_training_repeats_and_skips_no_sample(
     if global_batch > num_samples:
         return
 
-    def order() -> data.Order:
-        return data.Order(num_samples, global_batch=global_batch, seed=seed, augment=False)
+    def order() -> data.SampleOrder:
+        return data.SampleOrder(num_samples, global_batch=global_batch, seed=seed, augment=False)
 
     one = order()
     step = 0
@@ -125,7 +125,7 @@ def test_batches_fetched_ahead_are_those_fetched_one_by_one(
     found = data.load(resolve({"trainer": {"data": "synthetic", "samples": 40}}, {}))
 
     def fetcher() -> Any:
-        order = data.Order(40, global_batch=6, seed=2, augment=True)
+        order = data.SampleOrder(40, global_batch=6, seed=2, augment=True)
         return lambda step: order.batch(found, step, rank=workers - 1, world_size=workers)
 
     asked: list[int] = []
@@ -194,7 +194,7 @@ def test_the_plays_are_text_of_the_stated_size() -> None:
     from muster.training import data
 
     found = data.load(resolve({"trainer": {"model": "gpt", "data": "shakespeare"}}, {}))
-    order = data.Order(len(found.train_x), global_batch=8, seed=0, augment=False)
+    order = data.SampleOrder(len(found.train_x), global_batch=8, seed=0, augment=False)
     x, y = order.batch(found, 0, rank=0, world_size=1)
     assert (x.shape, x.dtype, y.dtype) == ((8, 64), torch.int64, torch.int64)
     assert torch.equal(x[:, 1:], y[:, :-1])

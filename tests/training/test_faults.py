@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from muster import checkpoints
-from muster.testing.buckets import buckets
-from muster.testing.chaos.disks import SmallDisk, can_mount
-from muster.testing.faults import names
-from muster.testing.jobs import Job
+from muster.sdk import checkpoints
+from support.buckets import buckets
+from support.chaos.disks import SmallDisk, can_mount
+from support.jobs import Job
+from support.training_faults import names
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from muster.testing.jobs import Job, Start
-from muster_server.domain.bottleneck import bottleneck
-from muster_server.domain.step_traffic import Group
-from muster_server.domain.steps import StepAnalysis, analyse
+from muster_server.domain.insight.bottleneck import bottleneck
+from muster_server.domain.insight.step_traffic import ProcessGroup
+from muster_server.domain.insight.steps import StepAnalysis, analyse
+from support.jobs import Job, Start
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 
@@ -85,7 +85,9 @@ def judged(trained: Path, name: str) -> tuple[Job, StepAnalysis]:
         for rank in (0, 1)
         for rows in [{s: row for s, row in job.rows(rank).items() if s > 3}]
     }
-    groups = {g["name"]: Group(name=g["name"], ranks=tuple(g["ranks"])) for g in job.lines("group")}
+    groups = {
+        g["name"]: ProcessGroup(name=g["name"], ranks=tuple(g["ranks"])) for g in job.lines("group")
+    }
     return job, analyse(ranks, list(groups.values()))
 
 
@@ -95,7 +97,7 @@ def median(job: Job, name: str, rank: int) -> float:
 
 # Where other programs take the processor away, one worker may really be slower than the other by
 # more than it was made to be, and single steps much longer. So medians are compared, with half of
-# a delay that is several times a step; exact shares are those of tests/unit/test_steps.py.
+# a delay that is several times a step; exact shares are those of tests/unit/insight/test_steps.py.
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_the_slow_stage_computes_and_the_other_one_waits(trained: Path) -> None:
     bound = bottleneck(found)
     assert bound is not None
     assert bound.kind == "bubble"
-    assert "The slowest stage computes" in bound.reason
+    assert "The slowest stage computes" in bound.reason.english
     assert median(job, "comm/exposed_ms", 0) < DELAY_MS / 2
 
 

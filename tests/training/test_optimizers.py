@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch import nn
 
+from muster.document.train_config import TrainConfig
 from muster.training import optimizers
-from muster.training.config import TrainConfig
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 

@@ -11,14 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch.autograd.graph import saved_tensors_hooks
 
+from muster.document.codec import dump
+from muster.document.train_config import ConfigError, TrainConfig, configure
 from muster.training import models, tasks
-from muster.training.config import ConfigError, TrainConfig, resolve
 from muster.training.data.shapes import shape_of
 from muster.training.layer_table import layer_table
-from muster_server.domain.planner.traffic import traffic
+from muster_server.domain.insight.planner.traffic import traffic
 from muster_server.services.documents import resolve as resolve_document
-from muster_server.services.layer_tables import question_of, training_of
-from muster_server.services.plans import job_of
+from muster_server.services.insight.planner import job_of
+from muster_server.services.nodes.layer_tables import question_of, training_of
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 
@@ -102,13 +103,13 @@ def planned(document, hparams=None):
     training = training_of(config, hparams or {})
     question = question_of(config, training, blob_sha256=None)
     table = layer_table(TrainConfig(**question.settings))
-    return job_of(training, table, slots=config["resources"]["slots"])
+    return job_of(training, table, slots=config.resources.slots)
 
 
 def built(document, hparams=None):
     """The model that the trainer makes of it."""
     config = resolve_document(document, []).config
-    return tasks.make(resolve(config, hparams or {}), global_batch=2).model()
+    return tasks.make(configure(config, hparams or {}, slots=None), global_batch=2).model()
 
 
 def document(trainer, **more):
@@ -206,7 +207,7 @@ def test_a_real_ddp_training_sends_what_was_planned(start, tmp_path, own, traine
     settings["options"] = {"rows_per_s": 0, **settings.get("options", {})}
     code = {"code": {"installed": str(tmp_path)}} if ":" in trainer["model"] else {}
     text = document(settings, resources={"slots": 2}, **code)
-    config = resolve_document(text, []).config
+    config = dump(resolve_document(text, []).config)
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "own_planned_code.py").write_text(OWN)
     job = start("job", workers=2, document=config, trainer=config["trainer"], hparams=hparams)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from muster.testing.jobs import Job, Start
 from muster.training.network_times import KINDS, metric
-from muster_server.services.scaling_runs import timed
+from muster_server.services.insight.scaling_runs import timed
+from support.jobs import Job, Start
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 STEPS = 6

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from muster import wire
-from muster.testing.jobs import start_job, wait_for
 from muster_agent.process import identify
 from muster_agent.shim.profiling import MAX_TRACE_BYTES, Profiling
 from muster_agent.shim.reports import ReportServer
 from muster_agent.shim.workers import Worker
+from support.jobs import start_job, wait_for
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

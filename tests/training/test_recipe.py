@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from muster.env import RankInfo, Surroundings, TrialConfig
-from muster.run import Run
-from muster.sinks import FileSink
-from muster.testing.jobs import Job
-from muster.training.config import ConfigError, resolve
+from muster.document.train_config import ConfigError, resolve
+from muster.sdk.env import RankInfo, Surroundings, TrialConfig
+from muster.sdk.run import Run
+from muster.sdk.sinks import FileSink
+from support.jobs import Job
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from muster import checkpoints, shards
-from muster.shards import Chunk, Stored
+from muster.sdk import checkpoints, shards
+from muster.sdk.shards import Chunk, Stored
 from muster.training.saving import files
 
 pytestmark = pytest.mark.torch

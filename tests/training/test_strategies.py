@@ -12,9 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from muster.testing.jobs import PARTS, Job
-from muster.testing.strategies import CASES, RESUME_AT, SLOW_MS, STEPS, Case, document
-from muster_server.domain.pipelines import Lane, Operation, on_one_clock, problem
+from muster_server.domain.runtime.pipelines import (
+    PipelineOperation,
+    WorkerTimeline,
+    on_one_clock,
+    problem,
+)
+from support.jobs import PARTS, Job
+from support.strategies import CASES, RESUME_AT, SLOW_MS, STEPS, Case, document
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]  # all trainings, on a busy machine
 
@@ -114,11 +119,11 @@ def test_a_pipeline_notes_what_a_step_did(trained: Path, case: Case) -> None:
     for line in noted:
         assert problem(*(line[column] for column in columns)) is None
     lanes = [
-        Lane(
+        WorkerTimeline(
             rank=line["rank"],
             num_left_out=line["num_left_out"],
             operations=tuple(
-                Operation(kind=k, stage=s, micro_batch=m, start_s=a / 1e6, end_s=b / 1e6)
+                PipelineOperation(kind=k, stage=s, micro_batch=m, start_s=a / 1e6, end_s=b / 1e6)
                 for k, s, m, a, b in zip(*(line[column] for column in columns), strict=True)
             ),
         )

@@ -20,12 +20,12 @@ from pathlib import Path
 import pytest
 
 from muster import wire
-from muster.testing.jobs import Job, start_job, wait_for
 from muster_agent.process import identify
+from muster_agent.shim.progress import Watching, take_stacks
 from muster_agent.shim.reports import ReportServer
-from muster_agent.shim.watching import Watching, take_stacks
 from muster_agent.shim.workers import Worker
-from muster_server.domain.stuck import STILL_AFTER_S, Count, RankView, Verdict, judge
+from muster_server.domain.runtime.stuck import STILL_AFTER_S, Count, RankView, StuckVerdict, judge
+from support.jobs import Job, start_job, wait_for
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 
@@ -68,7 +68,7 @@ class World:
         self.watching = Watching(
             folder=self.stacks,
             alive=lambda: self.workers,
-            told=lambda: self.reports.progress,
+            reported=lambda: self.reports.progress,
             record=self.told.append,
             interval_s=0.0,
         )
@@ -87,7 +87,7 @@ class World:
         self.look()
         return [r for r in self.told if isinstance(r, wire.ProgressRecord)][-1].workers
 
-    def judge(self) -> Verdict:
+    def judge(self) -> StuckVerdict:
         """What the server would say if this stayed so for a minute."""
         views = [
             RankView(

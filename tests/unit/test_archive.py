@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from muster_agent.shim.bundle import BundleError, extract_bundle
+from muster_agent.shim.bundle import ExtractionError, extract_bundle
 from muster_server.errors import MusterError
-from muster_server.services.blobs import check_bundle
+from muster_server.services.core.blobs import check_bundle
 
 FILE, FOLDER, SYM, HARD = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
 Entry = tuple[str, bytes, str]
@@ -45,7 +45,7 @@ def agent_unpacks(data: bytes, tmp_path: Path) -> bool:
     folder.parent.mkdir()
     try:
         extract_bundle(archive, folder)
-    except BundleError:
+    except ExtractionError:
         return False
     assert [p.name for p in folder.parent.iterdir()] == ["code"]
     for path in folder.rglob("*"):

@@ -17,12 +17,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from muster.checkpoints import CheckpointDamaged, verify_checkpoint
-    from muster.comm import backend
-    from muster.env import RankInfo, rank_info
-    from muster.hyperparameters import InvalidHyperparameters
-    from muster.run import Run, init
-    from muster.shortcuts import (
+    from muster.measure.comm import backend, timed_hook
+    from muster.measure.timing import StepTimer
+    from muster.sdk.checkpoints import CheckpointDamaged, verify_checkpoint
+    from muster.sdk.env import RankInfo, rank_info
+    from muster.sdk.hyperparameters import InvalidHyperparameters
+    from muster.sdk.run import Run, init
+    from muster.sdk.shortcuts import (
         checkpoint,
         config,
         hparams,
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
         should_stop,
         weights_from,
     )
-    from muster.stops import StopNotice
-    from muster.timing import StepTimer
+    from muster.sdk.stops import StopNotice
 
 __version__ = "0.1.0"
 
@@ -59,23 +59,25 @@ __all__ = [
     "report_group",
     "resume_from",
     "should_stop",
+    "timed_hook",
     "verify_checkpoint",
     "weights_from",
 ]
 
 _HOME = {
-    "CheckpointDamaged": "muster.checkpoints",
-    "verify_checkpoint": "muster.checkpoints",
-    "backend": "muster.comm",
-    "InvalidHyperparameters": "muster.hyperparameters",
-    "RankInfo": "muster.env",
-    "rank_info": "muster.env",
-    "Run": "muster.run",
-    "init": "muster.run",
-    "StepTimer": "muster.timing",
-    "StopNotice": "muster.stops",
+    "CheckpointDamaged": "muster.sdk.checkpoints",
+    "verify_checkpoint": "muster.sdk.checkpoints",
+    "backend": "muster.measure.comm",
+    "timed_hook": "muster.measure.comm",
+    "InvalidHyperparameters": "muster.sdk.hyperparameters",
+    "RankInfo": "muster.sdk.env",
+    "rank_info": "muster.sdk.env",
+    "Run": "muster.sdk.run",
+    "init": "muster.sdk.run",
+    "StepTimer": "muster.measure.timing",
+    "StopNotice": "muster.sdk.stops",
 }
-"""Where a public name lives; the others are in `muster.shortcuts`."""
+"""Where a public name lives; the others are in `muster.sdk.shortcuts`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -83,6 +85,6 @@ def __getattr__(name: str) -> Any:
     # should not pay for measuring before it measures.
     if name not in __all__:
         raise AttributeError(f"module 'muster' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME.get(name, "muster.shortcuts")), name)
+    value = getattr(importlib.import_module(_HOME.get(name, "muster.sdk.shortcuts")), name)
     globals()[name] = value
     return value

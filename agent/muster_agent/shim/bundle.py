@@ -7,24 +7,24 @@ import sys
 import zlib
 from pathlib import Path
 
-from muster.archive import RefusedArchive, check_archive
+from muster.code.archive import RefusedArchive, check_archive
 
 if sys.version_info >= (3, 11, 4):
     import tarfile
-else:  # the first 3.11s, Debian 12's among them, know no filters of what is extracted
+else:  # The first releases of 3.11, Debian 12's among them, have no extraction filters.
     from backports import tarfile  # type: ignore[no-redef]
 
 _OF_THE_ARCHIVE = frozenset(
     {errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.EMLINK, errno.ENAMETOOLONG, errno.ENOTDIR}
 )
-"""What unpacking says of an archive, wherever it is tried; all else it says of this node."""
+"""Errors that the archive causes on every node; all others are caused by this node."""
 
 
-class BundleError(Exception):
-    """The archive is not there as code; the message is one sentence for people."""
+class ExtractionError(Exception):
+    """The archive cannot be unpacked as code; the message is one sentence for people."""
 
     def __init__(self, message: str, *, is_permanent: bool, is_disk_full: bool = False) -> None:
-        """is_permanent: no node could unpack it."""
+        """Create the error; `is_permanent` means that no node could unpack the archive."""
         super().__init__(message)
         self.is_permanent = is_permanent
         self.is_disk_full = is_disk_full
@@ -36,7 +36,7 @@ def extract_bundle(
     """Unpack a tar.gz into `folder`, which must not exist yet.
 
     The whole archive is checked before anything is written, by the rule of the server that took it
-    (muster.archive). Raises BundleError.
+    (muster.code.archive). Raises BundleError.
     """
     try:
         with archive.open("rb") as file:
@@ -44,23 +44,25 @@ def extract_bundle(
         folder.mkdir(parents=True)
         with tarfile.open(archive, mode="r:gz") as tar:
             for member in tar:
-                # Says what the rule says, and is told once more by another hand.
+                # The same rule, enforced once more by the standard library.
                 tar.extract(member, folder, filter="data")
     except RefusedArchive as error:
-        is_damaged = error.kind == "unreadable"  # here, for the server has read it
+        is_damaged = (
+            error.kind == "unreadable"
+        )  # This node's fault, for the server has read the archive.
         if is_damaged:
             archive.unlink(missing_ok=True)
-        raise BundleError(
+        raise ExtractionError(
             f"the code bundle was refused: {error}", is_permanent=not is_damaged
         ) from error
     except tarfile.FilterError as error:
-        raise BundleError(f"the code bundle was refused: {error}", is_permanent=True) from error
+        raise ExtractionError(f"the code bundle was refused: {error}", is_permanent=True) from error
     except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise BundleError(
+        raise ExtractionError(
             f"the code bundle is not a readable tar.gz: {error}", is_permanent=False
         ) from error
     except OSError as error:
-        raise BundleError(
+        raise ExtractionError(
             f"the code bundle could not be unpacked: {error}",
             is_permanent=error.errno in _OF_THE_ARCHIVE,
             is_disk_full=error.errno in (errno.ENOSPC, errno.EDQUOT),

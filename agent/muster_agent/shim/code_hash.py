@@ -1,4 +1,4 @@
-"""Whether two nodes have the same code in a folder that each has by itself."""
+"""Comparison of code that several nodes hold in a folder of their own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SKIPPED = frozenset({"__pycache__", "node_modules"})
 def hash_code(
     folder: Path, *, max_files: int = MAX_FILES, max_total_bytes: int = MAX_TOTAL_BYTES
 ) -> str:
-    """SHA-256 over the names and contents of all files below `folder`, in hexadecimal.
+    """Return the SHA-256 over the names and contents of all files below `folder`, in hexadecimal.
 
     Left out: what begins with a dot, compiled Python and node_modules. "" when there is more than
     the limits allow, or something cannot be read: then the folders are not compared.

@@ -1,4 +1,4 @@
-"""How the agent commands a shim: one JSON object per line over a private unix socket.
+"""The agent's commands to a shim: one JSON object per line over a private unix socket.
 
 {"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "...",
 "kind": "preempt", "grace_s": 1.0 | null} ·
@@ -23,7 +23,7 @@ MAX_COMMAND_BYTES = 64 * 1024
 
 
 class Commands:
-    """What the shim has been told so far. `changed` is set at every command."""
+    """Commands received so far. `changed` is set at every command."""
 
     def __init__(self, *, deadline_boot_s: float | None) -> None:
         self.changed = asyncio.Event()
@@ -32,18 +32,19 @@ class Commands:
         self.stop: str | None = None
         """Reason of the stop request."""
         self.stop_kind = ""
-        """wire.STOP_KINDS: why, for a program."""
+        """Kind of the stop request for programs, one of wire.STOP_KINDS."""
         self.stop_grace_s: float | None = None
-        """Time to end in, without notice before SIGTERM; None: the spec's, with notice."""
+        """Grace period in seconds without notice before SIGTERM; None means the spec's, with
+        notice."""
         self.kill: str | None = None
         self.stacks_no = 0
-        """wire.Assignment.stacks_no, as far as we were told."""
+        """Latest wire.Assignment.stacks_no received."""
         self.profile: wire.ProfileOrder | None = None
-        """wire.Assignment.profile, as far as we were told."""
+        """Latest wire.Assignment.profile received."""
         self.asked_at_ms = 0
         """Unix time of the first stop or kill."""
         self.is_by_node = False
-        """The first of them came from this node itself, not from the server."""
+        """Whether the first of them came from this node itself and not from the server."""
         self.deadline_boot_s = deadline_boot_s
 
     @property
@@ -57,7 +58,7 @@ class Commands:
 
     @property
     def profile_no(self) -> int:
-        """0 while none was asked for."""
+        """Return the number of the latest profiler window; 0 if there was no request."""
         return 0 if self.profile is None else self.profile.no
 
     def must_end(self) -> bool:
@@ -68,7 +69,7 @@ class Commands:
         return self.kill if self.kill is not None else (self.stop or "")
 
     def apply(self, message: dict[str, Any]) -> None:
-        """Raises ValueError for what is no command."""
+        """Take over a command. Raises ValueError if it is not valid."""
         match message.get("command"):
             case "start":
                 if not self.is_started:
@@ -154,7 +155,7 @@ class ShimUnreachable(Exception):
 
 
 async def send_command(socket: str, message: dict[str, Any], *, timeout_s: float = 5.0) -> Any:
-    """The agent's side: one command, its answer. Raises ShimUnreachable."""
+    """Send one command and return its answer; the agent's side. Raises ShimUnreachable."""
     try:
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_COMMAND_BYTES)

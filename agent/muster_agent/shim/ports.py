@@ -1,4 +1,4 @@
-"""Ports for gangs whose workers bind the rendezvous themselves (launcher "direct").
+"""Ports of gangs whose workers bind the rendezvous themselves (launcher "direct").
 
 torchrun needs none of this: its store is bound on port 0 before anybody is told about it. Without
 it, rank 0's worker binds a port that had to be chosen earlier. All agents and shims of a machine
@@ -25,7 +25,8 @@ class NoPortFree(Exception):
 
 
 class PortLease:
-    """A port that no other shim of this machine is using. Held until `release` or our death."""
+    """A port that no other shim of this machine is using. Held until `release` or the end of the
+    process."""
 
     def __init__(self, port: int, fd: int) -> None:
         self.port = port
@@ -36,18 +37,18 @@ class PortLease:
 
 
 def lease_port(host: str, *, folder: Path | None = None) -> PortLease:
-    """Raises NoPortFree when all are taken."""
+    """Lease a free port. Raises NoPortFree if all are taken."""
     folder = folder or Path(tempfile.gettempdir()) / "muster-ports"
     folder.mkdir(exist_ok=True)
     with contextlib.suppress(PermissionError):
-        folder.chmod(0o1777)  # agents of several users share it
+        folder.chmod(0o1777)  # Agents of several users share it.
     ports = list(range(FIRST_PORT, LAST_PORT + 1))
     random.shuffle(ports)
     for port in ports:
         try:
             fd = os.open(folder / str(port), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError:
-            continue  # another user's
+            continue  # It belongs to another user.
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _can_bind(host, port):

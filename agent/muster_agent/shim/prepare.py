@@ -1,4 +1,4 @@
-"""PREPARE: everything that can be found out before a gang is started, is found out here."""
+"""PREPARE: check before a gang is started everything that can be checked."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from muster_agent.interpreters import (
     find_missing,
     is_our_own,
 )
-from muster_agent.launch import Place, inheritable, is_built_in_trainer, shared_environment
-from muster_agent.shim.bundle import BundleError, extract_bundle
+from muster_agent.launch import LaunchContext, inheritable, is_built_in_trainer, shared_environment
+from muster_agent.shim.bundle import ExtractionError, extract_bundle
 from muster_agent.shim.code_hash import hash_code
 from muster_agent.storage import RefusedPath, Storage
 
@@ -50,9 +50,9 @@ class PrepareFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    place: Place
+    place: LaunchContext
     facts: wire.NodeFacts | None = None
-    """Of a gang that spans nodes: what the others are to be compared with."""
+    """Facts that are compared between the nodes of a gang."""
 
 
 def prepare(
@@ -63,7 +63,7 @@ def prepare(
     report_socket: Path,
     environment: Mapping[str, str],
 ) -> Prepared:
-    """Make the work folder and check what the workers will need. Blocks; run it in a thread.
+    """Create the work folder and check what the workers will need. Blocks; run it in a thread.
 
     Raises PrepareFailed.
     """
@@ -91,7 +91,7 @@ def prepare(
     )
     return Prepared(
         facts=_facts(spec, interpreter, work_dir) if spec.num_nodes > 1 else None,
-        place=Place(
+        place=LaunchContext(
             python=python,
             work_dir=str(work_dir),
             logs_dir=str(folder.logs),
@@ -104,7 +104,7 @@ def prepare(
             node_address=options.node_address,
             network_interface=options.network_interface,
             sdk_path=sdk_path,
-            attach_path=str(Path(muster.__file__).with_name("attach_site")),
+            attach_path=str(Path(muster.__file__).parent / "launch" / "attach_site"),
             loopback_interface=LOOPBACK_INTERFACE,
             inherited=inherited,
         ),
@@ -141,7 +141,7 @@ def _make_work_dir(
     try:
         shutil.rmtree(folder.code, ignore_errors=True)
         extract_bundle(Path(options.bundle), folder.code)
-    except BundleError as error:
+    except ExtractionError as error:
         raise PrepareFailed(
             str(error),
             blames="document" if error.is_permanent else "node" if error.is_disk_full else "",
@@ -217,10 +217,12 @@ def _listing(work_dir: Path) -> str:
 def _make_checkpoint_dir(
     spec: wire.AllocationSpec, options: ShimOptions, folder: AllocationFolder
 ) -> Path:
-    if spec.checkpoint_url:  # what is on its way to an object store goes with the allocation
+    if (
+        spec.checkpoint_url
+    ):  # Files on their way to an object store are deleted with the allocation.
         folder.checkpoints.mkdir(exist_ok=True)
         return folder.checkpoints
-    path = Path(options.storage_dir) / spec.checkpoint_dir  # an absolute one replaces it
+    path = Path(options.storage_dir) / spec.checkpoint_dir  # An absolute path replaces it.
     try:
         if spec.cluster_id and not Path(spec.checkpoint_dir).is_absolute():
             Storage(Path(options.storage_dir)).claim(spec.checkpoint_dir, spec.cluster_id)
@@ -241,8 +243,8 @@ def _make_checkpoint_dir(
 
 
 def _find(wanted: str | None, options: ShimOptions, checkpoint_dir: Path) -> str:
-    """A checkpoint to start from: absolute, in the trial's folder, or in the storage; "" for none.
-    One in an object store is fetched by the workers, with their packages."""
+    """Return a checkpoint to start from: absolute, in the trial's folder, or in the storage; "" for
+    none. The workers fetch one from an object store themselves, with their packages."""
     if not wanted:
         return ""
     if "://" in wanted:
@@ -253,5 +255,5 @@ def _find(wanted: str | None, options: ShimOptions, checkpoint_dir: Path) -> str
     raise PrepareFailed(
         f"the checkpoint {wanted} to continue from is not on this node; nodes that share "
         "trials need a shared storage folder (MUSTER_AGENT_STORAGE_DIR)",
-        blames="",  # a node that has it may be away for a while
+        blames="",  # A node that has it may be away for a while.
     )

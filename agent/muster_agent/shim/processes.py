@@ -1,5 +1,5 @@
-"""The processes of one allocation: start them, by torchrun, directly or from a warm parent; find all
-of them again, and end them."""
+"""The processes of one allocation: start them (by torchrun, directly or from a warm parent), find
+all of them again, and end them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from muster_agent.process import (
     kill_all,
     num_system_oom_kills,
 )
-from muster_agent.shim.meeting import Meeting
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, PrepareFailed
+from muster_agent.shim.rendezvous import Meeting
 from muster_agent.shim.warm import Keeper, NoWarmWorkers, start_keeper
 from muster_agent.shim.workers import Workers
 
@@ -38,7 +38,8 @@ log = logging.getLogger("muster.shim")
 
 
 class Processes:
-    """on_end is called when a child or a worker has ended, record with each worker started."""
+    """The processes of one allocation. Calls `on_end` when a child or a worker has ended, and
+    `record` for each worker started."""
 
     def __init__(
         self,
@@ -58,18 +59,19 @@ class Processes:
         self.cgroup = Cgroup.create(f"{mark}-{spec.allocation_id}")
         self.launcher: Child | None = None
         self.keeper: Keeper | None = None
-        """In place of a launcher we started, when the workers are forked from a warm parent."""
-        self.meeting = Meeting(spec, options, folder)
+        """Parent of the workers in place of a launcher, if they are forked from a warm parent."""
+        self.rendezvous_host = Meeting(spec, options, folder)
         self._on_end = on_end
         self._record = record
         self._num_oom_kills_before = num_system_oom_kills()
 
     # ------------------------------------------------------------ starting
 
-    async def open_meeting(
+    async def open_rendezvous(
         self, prepared: Prepared, *, wait: Callable[[float], Awaitable[bool]]
     ) -> wire.Rendezvous | None:
-        """On node 0 of a gang that spans nodes: the meeting point, bound before anyone is told.
+        """Open the rendezvous on node 0 of a gang that spans nodes, bound before its address is
+        announced.
 
         `wait(seconds)` answers False when nobody wants it any more. Raises PrepareFailed.
         """
@@ -78,11 +80,11 @@ class Processes:
             return None
         if spec.launcher == "direct":
             try:
-                return self.meeting.lease(self.options.node_address)
+                return self.rendezvous_host.lease(self.options.node_address)
             except NoPortFree as error:
                 raise PrepareFailed(str(error), blames="node") from error
-        self.meeting.start_store(prepared.place, self.children, self.cgroup)
-        while (rendezvous := self.meeting.find_store()) is None:
+        self.rendezvous_host.start_store(prepared.place, self.children, self.cgroup)
+        while (rendezvous := self.rendezvous_host.find_store()) is None:
             if not await wait(0.02):
                 return None
         return rendezvous
@@ -90,7 +92,7 @@ class Processes:
     async def start_warm(
         self, prepared: Prepared, *, wait: Callable[[asyncio.Task[Keeper]], Awaitable[bool]]
     ) -> bool:
-        """Have the workers forked from a process that has imported torch.
+        """Fork the workers from a process that has already imported torch.
 
         `wait` comes back when the task is done, or answers False when nobody wants it any more.
         False, with the reason in our log, when nothing was started.
@@ -144,7 +146,7 @@ class Processes:
     def start(self, prepared: Prepared, rendezvous: wire.Rendezvous | None) -> None:
         """Start torchrun, or the workers themselves. Raises OSError, ValueError and NoPortFree."""
         if self.spec.launcher == "direct" and rendezvous is None:
-            rendezvous = self.meeting.lease("127.0.0.1")
+            rendezvous = self.rendezvous_host.lease("127.0.0.1")
         self._num_oom_kills_before = num_system_oom_kills()
         for command in build_commands(self.spec, prepared.place, rendezvous=rendezvous):
             with self._outputs(command) as (stdout, stderr):
@@ -174,49 +176,53 @@ class Processes:
     # ------------------------------------------------------------ while they run
 
     def find(self) -> list[wire.WorkerRecord]:
-        """Workers of the launcher that were not known before."""
+        """Find workers of the launcher that were not known before."""
         if self.launcher is None or self.workers.are_all_known:
             return []
         return self.workers.discover(self.launcher.pid)
 
     @property
     def has_ended(self) -> bool:
-        """The launcher; without one, every worker we started."""
+        """Return whether the launcher has ended; without one, every worker that was started."""
         if self.launcher is not None:
             return self.launcher.has_ended
         known = self.workers.by_local_rank.values()
         return all(w.child is not None and w.child.has_ended for w in known)
 
     def launcher_identity(self) -> list[Identity]:
-        """Of the launcher while it lives."""
+        """Return the identity of the launcher while it lives."""
         identity = identify(self.launcher.pid) if self.launcher is not None else None
         return [identity] if identity is not None else []
 
     def num_oom_kills(self) -> tuple[int, int]:
-        """Kills for want of memory since the start: (of ours, where that is known; on the node)."""
+        """Return the out-of-memory kills since the start: (in the own cgroup, where known; on the
+        node)."""
         here = self.cgroup.num_oom_kills() if self.cgroup else 0
         return here, num_system_oom_kills() - self._num_oom_kills_before
 
     # ------------------------------------------------------------ ending
 
     def members(self) -> set[Identity]:
-        """Everything that runs for this allocation but this process."""
+        """Return everything that runs for this allocation except this process."""
         found = descendants(os.getpid()) | self.folder.processes()
         if self.cgroup is not None:
             found |= {i for pid in self.cgroup.pids() if (i := identify(pid)) is not None}
         keeper = self.keeper.identity if self.keeper is not None else None
         if keeper is not None and is_alive(keeper):
-            # It goes last: what loses its parent meanwhile becomes its child, and so is seen.
+            # It is killed last: orphans become its children meanwhile, and so are found.
             found = (found | descendants(keeper.pid)) - {keeper} or {keeper}
         return {identity for identity in found if identity.pid != os.getpid()}
 
     def num_leftovers(self) -> int:
-        """Processes that the workers left behind, once they have ended."""
-        ours = {self.meeting.store_pid, self.keeper.child.pid if self.keeper is not None else 0}
+        """Return the number of processes that the workers left behind, once they have ended."""
+        ours = {
+            self.rendezvous_host.store_pid,
+            self.keeper.child.pid if self.keeper is not None else 0,
+        }
         return len([identity for identity in self.members() if identity.pid not in ours])
 
     async def kill(self) -> set[Identity]:
-        """Kill the whole tree. Returns those that would not die."""
+        """Kill the whole tree. Return the processes that would not die."""
 
         def kill() -> set[Identity]:
             if self.cgroup is not None:
@@ -225,12 +231,12 @@ class Processes:
                 self.members, timeout_s=self.options.kill_wait_s, reap=self.children.reap
             )
 
-        self.meeting.close()
+        self.rendezvous_host.close()
         survivors = await asyncio.to_thread(kill)
         self.children.reap()
         return survivors
 
     def close(self) -> None:
-        """After the end."""
+        """Release everything after the end."""
         if self.cgroup is not None:
             self.cgroup.remove()

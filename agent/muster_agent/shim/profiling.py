@@ -1,4 +1,4 @@
-"""Windows of the profiler on this node: workers are told, their traces are read and recorded.
+"""Windows of the profiler on this node: workers receive the order, and their traces are recorded.
 
 The worker writes its trace into a folder of the allocation and says so; from there it goes to the
 server as records, in pieces, in order with all else. A rank that cannot have a trace is answered with why.
@@ -12,18 +12,19 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from muster import profiling, wire
+from muster import wire
+from muster.measure import profiling
 from muster_agent.shim.workers import Worker
 
 MAX_TRACE_BYTES = 8 * 1024 * 1024
-"""Of one rank, compressed: some 100,000 events."""
+"""Largest trace of one rank in bytes, compressed: some 100,000 events."""
 PIECE_BYTES = 512 * 1024
 PATIENCE_S = profiling.WINDOW_TIMEOUT_S + 60.0
-"""A worker that has said nothing by then is given up: its reporting thread does not run."""
+"""Seconds after which a silent worker is given up: its reporting thread does not run."""
 
 
 class Profiling:
-    """Of one allocation. Lives in the shim's loop."""
+    """Profiler windows of one allocation. Lives in the shim's loop."""
 
     def __init__(
         self,
@@ -35,7 +36,10 @@ class Profiling:
         record: Callable[[wire.ProfileRecord], object],
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """folder: where workers write their traces. reporting: ranks of the workers connected."""
+        """Create the set.
+
+        folder: where workers write their traces.
+        reporting: returns the ranks of the connected workers."""
         self._folder = folder
         self._alive = alive
         self._reporting = reporting
@@ -44,11 +48,11 @@ class Profiling:
         self._patience_s = patience_s
         self._no = 0
         self._waiting: dict[int, int] = {}
-        """Rank → local rank, of those that have not answered."""
+        """Local rank of each rank that has not answered."""
         self._deadline = 0.0
 
     def look(self, order: wire.ProfileOrder | None) -> None:
-        """To be called often. order: the last one."""
+        """Compare with the latest `order` and act. Called often."""
         if order is not None and order.no > self._no:
             self._begin(order)
         if self._waiting and time.monotonic() > self._deadline:
@@ -70,7 +74,7 @@ class Profiling:
             self._push(order)
 
     def take(self, rank: int, said: wire.WorkerProfile) -> None:
-        """What a worker says became of an order. What nobody waits for is nothing."""
+        """Take a worker's answer to an order. Answers that nobody waits for are ignored."""
         if said.no != self._no or rank not in self._waiting:
             return
         if said.problem:

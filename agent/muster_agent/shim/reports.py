@@ -28,7 +28,8 @@ MAX_CONNECTIONS = 4_096
 MAX_NAME_CHARS = 256
 MAX_SERIES_PER_RECORD = 2_000
 MAX_GROUPS = 64
-"""Process groups of one worker whose progress is taken; the SDK tells of fewer."""
+"""Largest number of process groups of one worker whose progress is accepted; the SDK reports fewer.
+"""
 
 _RARE_RECORDS: dict[str, type[Any]] = {
     "group": wire.GroupRecord,
@@ -41,19 +42,19 @@ _INT64_MAX = 2**63 - 1
 
 
 @dataclass(eq=False)
-class Reporter:
+class ConnectedWorker:
     """One connected worker."""
 
     writer: asyncio.StreamWriter
     worker: wire.WorkerRecord | None = None
     progress: wire.WorkerProgress | None = None
-    """How far it says it is."""
+    """Progress that the worker has reported."""
     is_stopping: bool = False
-    """It has seen the stop request and is winding down."""
+    """Whether the worker has seen the stop request and is winding down."""
 
 
 class ReportServer:
-    """Accepts workers, hands their records to `record`, and tells them about a stop."""
+    """Accepts workers, passes their records to `record`, and forwards stop requests to them."""
 
     def __init__(
         self,
@@ -63,14 +64,16 @@ class ReportServer:
         warn: Callable[[str], None],
         profiled: Callable[[int, wire.WorkerProfile], None] = lambda rank, said: None,
     ) -> None:
-        """record: takes the JSON text of a valid record, and whether it holds metrics.
-        profiled: takes a rank, and what it says became of a window of the profiler."""
+        """Create the server.
+
+        record: takes the JSON text of a valid record, and whether it holds metrics.
+        profiled: takes a rank and its answer to a profiler order."""
         self._record = record
         self._hello = hello
         self._warn = warn
         self._profiled = profiled
         self._control = wire.Control(should_stop=False)
-        self._reporters: set[Reporter] = set()
+        self._reporters: set[ConnectedWorker] = set()
         self._handlers: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.num_refused_lines = 0
@@ -82,34 +85,34 @@ class ReportServer:
 
     @property
     def workers(self) -> list[wire.WorkerRecord]:
-        """Those connected now."""
+        """Return the connected workers."""
         return [r.worker for r in self._reporters if r.worker is not None]
 
     @property
     def progress(self) -> dict[int, wire.WorkerProgress]:
-        """How far those connected now are, by local rank."""
+        """Return the progress of the connected workers, by local rank."""
         return {
             r.progress.local_rank: r.progress for r in self._reporters if r.progress is not None
         }
 
     @property
     def all_are_stopping(self) -> bool:
-        """Whether every connected worker said that it is winding down."""
+        """Return whether every connected worker has reported that it is winding down."""
         known = [r for r in self._reporters if r.worker is not None]
         return bool(known) and all(r.is_stopping for r in known)
 
     def order_profile(self, order: wire.ProfileOrder) -> None:
-        """Tell every worker; those that are not meant do nothing."""
+        """Send a profiler order to every worker; those that are not meant ignore it."""
         self.push(replace(self._control, profile=order))
 
     def push(self, control: wire.Control) -> None:
-        """Tell every worker, and each that connects from now on."""
+        """Send a message to every worker, and to each that connects from now on."""
         self._control = control
         for reporter in self._reporters:
             self._send_control(reporter)
 
     async def drain(self, *, timeout_s: float) -> None:
-        """Read what ended workers left in their sockets. Then no report is accepted any more."""
+        """Read what ended workers left in their sockets, then stop accepting reports."""
         if self._server is not None:
             self._server.close()
         if self._handlers:
@@ -123,7 +126,7 @@ class ReportServer:
         task = asyncio.current_task()
         assert task is not None
         self._handlers.add(task)
-        reporter = Reporter(writer)
+        reporter = ConnectedWorker(writer)
         try:
             if len(self._reporters) >= MAX_CONNECTIONS or not _is_same_user(writer):
                 return
@@ -138,21 +141,21 @@ class ReportServer:
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
-    async def _serve(self, reporter: Reporter, reader: asyncio.StreamReader) -> None:
+    async def _serve(self, reporter: ConnectedWorker, reader: asyncio.StreamReader) -> None:
         while True:
             try:
                 line = await reader.readline()
-            except ValueError:  # longer than the limit; the stream has thrown the piece away
+            except ValueError:  # Longer than the limit; the stream has dropped the piece.
                 self._refuse(reporter, f"a line of more than {MAX_LINE_BYTES} bytes")
                 continue
             if not line.endswith(b"\n"):
-                return  # end of stream; a torn line is nothing
+                return  # End of stream; a torn line is ignored.
             try:
                 self._take(reporter, line)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 self._refuse(reporter, str(error)[:500])
 
-    def _take(self, reporter: Reporter, line: bytes) -> None:
+    def _take(self, reporter: ConnectedWorker, line: bytes) -> None:
         message = json.loads(line, parse_constant=_refuse_constant)
         if not isinstance(message, dict):
             raise ValueError("a line must be a JSON object")
@@ -179,15 +182,15 @@ class ReportServer:
             self._record(json.dumps(metrics, separators=(",", ":"), allow_nan=False), True)
         elif kind in _RARE_RECORDS:
             self._record(wire.dump(wire.load(_RARE_RECORDS[kind], message)), False)
-        # Anything else comes from a newer SDK and is not for us.
+        # Any other message comes from a newer SDK and is ignored.
 
-    def _send_control(self, reporter: Reporter) -> None:
+    def _send_control(self, reporter: ConnectedWorker) -> None:
         if reporter.worker is None or reporter.writer.is_closing():
             return
-        # A worker that never reads costs a few dozen bytes, since controls are rare.
+        # Controls are rare, so a worker that never reads costs a few dozen bytes.
         reporter.writer.write(wire.dump(self._control).encode() + b"\n")
 
-    def _refuse(self, reporter: Reporter, reason: str) -> None:
+    def _refuse(self, reporter: ConnectedWorker, reason: str) -> None:
         self.num_refused_lines += 1
         if self.num_refused_lines == 1:
             who = f"rank {reporter.worker.rank}" if reporter.worker else "a worker"
@@ -195,7 +198,7 @@ class ReportServer:
 
 
 def _bounded(progress: wire.WorkerProgress) -> wire.WorkerProgress:
-    """Raises ValueError for what no SDK says."""
+    """Return the progress if it is within the SDK's bounds. Raises ValueError otherwise."""
     names = [progress.phase, progress.waits_kind]
     names += [name for group in progress.groups for name in (group.group, group.kind)]
     if len(progress.groups) > MAX_GROUPS or any(len(name) > MAX_NAME_CHARS for name in names):
@@ -208,7 +211,7 @@ def _bounded(progress: wire.WorkerProgress) -> wire.WorkerProgress:
 
 
 def valid_metrics(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The known fields of a metrics message, checked value by value. Raises ValueError.
+    """Return the known fields of a metrics message, checked value by value. Raises ValueError.
 
     Written out instead of going through `wire.load`, for this is the one hot path of the shim.
     """
@@ -246,7 +249,7 @@ def _valid_series(item: Any) -> dict[str, Any]:
     for value in values:
         kind = type(value)
         if kind is float:
-            if not math.isfinite(value):  # 1e999 in the text
+            if not math.isfinite(value):  # 1e999 in the text.
                 raise ValueError(f"series {name!r}: a value is too large to be a number")
         elif kind is str:
             wire.decode_number(value)
@@ -274,7 +277,8 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _is_same_user(writer: asyncio.StreamWriter) -> bool:
-    """The folder's mode keeps others out already; this holds even if that was changed."""
+    """Return whether the peer runs as the same user. The folder's mode already keeps others out;
+    this holds even if the mode was changed."""
     if sys.platform != "linux":
         return True
     sock = writer.get_extra_info("socket")

@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
-from muster import lifeline, wire
+from muster import wire
+from muster.launch import lifeline
 from muster_agent.clock import boot_clock, unix_at_boot_ms
-from muster_agent.exits import Ending, classify_exit
+from muster_agent.exits import ExitEvidence, classify_exit
 from muster_agent.folder import (
     AllocationFolder,
     remove_socket_dir,
@@ -31,30 +32,31 @@ from muster_agent.process import (
     send_signal,
 )
 from muster_agent.shim.control import Commands, serve_commands
-from muster_agent.shim.endings import collect_ends
-from muster_agent.shim.meeting import make_socket_dir
+from muster_agent.shim.exits import collect_ends
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, PrepareFailed, prepare
 from muster_agent.shim.processes import Processes
 from muster_agent.shim.profiling import Profiling
+from muster_agent.shim.progress import Watching
+from muster_agent.shim.rendezvous import make_socket_dir
 from muster_agent.shim.reports import ReportServer
-from muster_agent.shim.standing import Standing, first_state
-from muster_agent.shim.watching import Watching
+from muster_agent.shim.state import Standing, first_state
 from muster_agent.spool import HOLD_BYTES, RecordWriter, last_state
 
 POLL_S = 0.1
 LOG_UPKEEP_S = 5.0
 SIBLING_GRACE_S = 1.0
-"""Time the others get to end by SIGTERM after a worker has failed."""
+"""Seconds between SIGTERM and SIGKILL for the other workers after one has failed."""
 LAUNCHER_LINGER_S = 2.0
-"""A launcher whose workers are gone may wait minutes for other nodes; in a stop it may not."""
+"""Seconds a launcher may outlive its workers in a stop; otherwise it may wait minutes for other
+nodes."""
 DRAIN_TIMEOUT_S = 5.0
 
 log = logging.getLogger("muster.shim")
 
 
 def run_shim(path: Path) -> int:
-    """Be the shim of the allocation in `path`. Returns the process's exit code."""
+    """Run the shim of the allocation in `path`. Return the process's exit code."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -99,7 +101,7 @@ class Shim:
         self.watching = Watching(
             folder=folder.stacks,
             alive=self.workers.alive,
-            told=lambda: self.reports.progress,
+            reported=lambda: self.reports.progress,
             record=self.spool.append,
         )
         self.profiling = Profiling(
@@ -111,7 +113,7 @@ class Shim:
         )
         self.socket_dir = make_socket_dir()
         self.was_asked = False
-        """The end was asked for while something could still be ended."""
+        """Whether the end was requested while something could still be ended."""
         self.is_forced = False
         self.has_told_failure = False
         self.next_upkeep_at = 0.0
@@ -159,7 +161,7 @@ class Shim:
             self.spool.close()
             remove_socket_dir(str(self.socket_dir))
             self.processes.close()
-        # A preparation that was abandoned may still unpack in its thread; nobody waits for it.
+        # An abandoned preparation may still be unpacking in its thread; nobody waits for it.
         logging.shutdown()
         os._exit(0)
 
@@ -169,7 +171,7 @@ class Shim:
         self.standing.enter("PREPARING")
         try:
             prepared = await self._prepare()
-            rendezvous = await self._open_meeting(prepared) if prepared else None
+            rendezvous = await self._open_rendezvous(prepared) if prepared else None
         except PrepareFailed as error:
             await self._end_processes()
             self.standing.enter(
@@ -211,8 +213,8 @@ class Shim:
         await self._exit()
 
     async def _prepare(self) -> Prepared | None:
-        """None when it was told to stop meanwhile."""
-        # Nothing may be reaped here: the preparation waits for its own short child processes.
+        """Prepare the allocation; return None if it was asked to stop meanwhile."""
+        # Nothing may be reaped here: the preparation waits for its own short-lived child processes.
         task = asyncio.create_task(
             asyncio.to_thread(
                 prepare,
@@ -229,7 +231,7 @@ class Shim:
         return task.result()
 
     async def _wait_for(self, task: asyncio.Task[Any]) -> bool:
-        """Until it is done. False when the end was asked for meanwhile."""
+        """Wait until the task is done. Return False if the end was requested meanwhile."""
         while not task.done():
             if self.commands.must_end():
                 return False
@@ -240,14 +242,14 @@ class Shim:
             self._check_deadline()
         return True
 
-    async def _open_meeting(self, prepared: Prepared) -> wire.Rendezvous | None:
+    async def _open_rendezvous(self, prepared: Prepared) -> wire.Rendezvous | None:
         async def wait(seconds: float) -> bool:
             if self.commands.must_end():
                 return False
             await self._tick(seconds)
             return True
 
-        return await self.processes.open_meeting(prepared, wait=wait)
+        return await self.processes.open_rendezvous(prepared, wait=wait)
 
     async def _start_warm(self, prepared: Prepared) -> bool:
         if not self.options.warm_socket:
@@ -258,7 +260,7 @@ class Shim:
         self.processes.start(prepared, rendezvous)
 
     async def _watch(self) -> None:
-        """Until the processes have ended, one has failed, or an end was asked for."""
+        """Wait until the processes have ended, one has failed, or an end was requested."""
         is_running = False
         while not self._has_ended() and not self.commands.must_end():
             for record in self.processes.find():
@@ -279,8 +281,8 @@ class Shim:
             await self._tick()
 
     def _tell_failure(self) -> None:
-        """Say how this will end before it has: the rest of the gang is stopped on this word, and
-        must not wait for our logs, or for workers here that take their time."""
+        """Report the likely end before it has happened: the rest of the gang is stopped on this
+        report, and must not wait for this node's logs or slow workers."""
         if self.has_told_failure:
             return
         self.has_told_failure = True
@@ -289,7 +291,8 @@ class Shim:
             self.standing.enter("STOPPING", message=info.message, exit=info)
 
     async def _end_siblings(self) -> None:
-        """A worker has failed: the others would wait for it in their next collective.
+        """End the other workers after a failure: they would wait for the failed one in their next
+        collective.
 
         torchrun ends them as well, but more patiently.
         """
@@ -308,7 +311,7 @@ class Shim:
                 self.workers.observe()
 
     async def _stop(self) -> None:
-        """Ask, insist, and give up waiting when the grace is over.
+        """Ask, insist, and stop waiting when the grace period is over.
 
         Workers whose script uses the SDK hear of it on their socket and get half of the grace to
         end by themselves (nearly all of it once they say that they are winding down); then SIGTERM.
@@ -358,7 +361,7 @@ class Shim:
             await self._tick(0.05)
 
     async def _exit(self) -> None:
-        """End what is left, then say how it ended."""
+        """End what is left, then report how it ended."""
         if not self.was_asked:
             self._tell_leftovers()
             self._tell_failure()
@@ -367,13 +370,14 @@ class Shim:
         ending = self._ending(num_survivors=len(survivors))
         self.standing.enter("EXITED", exit=classify_exit(ending))
 
-    def _ending(self, *, only_ended: bool = False, num_survivors: int = 0) -> Ending:
-        """All that the verdict rests on. only_ended: leave out workers that still run."""
+    def _ending(self, *, only_ended: bool = False, num_survivors: int = 0) -> ExitEvidence:
+        """Return all facts that the classification uses; `only_ended` leaves out workers that still
+        run."""
         processes = self.processes
         launcher = processes.launcher
         num_oom_kills_here, num_oom_kills_on_node = processes.num_oom_kills()
         workers = collect_ends(self.folder.logs, self.workers.ends(), launcher)
-        return Ending(
+        return ExitEvidence(
             launcher="the workers' keeper" if processes.keeper is not None else self.spec.launcher,
             workers=[w for w in workers if w.at_ms or not only_ended],
             launcher_exit_code=launcher.exit_code if launcher else None,
@@ -407,7 +411,7 @@ class Shim:
     # ------------------------------------------------------------ processes
 
     async def _end_processes(self) -> set[Identity]:
-        """Kill the whole tree and read what it still reported. Returns those that would not die."""
+        """Kill the whole tree and read its last reports. Return the processes that would not die."""
         self.watching.close()
         survivors = await self.processes.kill()
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
@@ -435,7 +439,7 @@ class Shim:
     # ------------------------------------------------------------ waiting and telling
 
     async def _tick(self, timeout_s: float = POLL_S) -> None:
-        """Wait for a command or a child's end, at most `timeout_s`; then take both in."""
+        """Wait for a command or a child's end, at most `timeout_s`; then process both."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self.commands.changed.wait()

@@ -1,4 +1,4 @@
-"""Have workers forked from a warm parent, and learn how they end. The other side is muster.warm."""
+"""Workers forked from a warm parent, and how they end. The other side is muster.launch.warm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KILLED = -9
 
 
 class NoWarmWorkers(Exception):
-    """They have to be started otherwise; the message is one clause that says why."""
+    """The workers have to be started in another way; the message is one clause with the reason."""
 
 
 class Keeper:
@@ -37,19 +37,19 @@ class Keeper:
         self._writer = writer
         self._on_end = on_end
         self.child = Child(0)
-        """Itself. It ends with code 0 when all workers did, else with 1."""
+        """Process of the keeper. It ends with code 0 if all workers did, else with 1."""
         self.identity: Identity | None = None
         self.workers: list[Child] = []
         self.port = 0
-        """Of the store it hosts."""
+        """Port of the store it hosts."""
         self._listening: asyncio.Task[None] | None = None
 
     async def start(self, request: Mapping[str, Any]) -> None:
-        """Have the workers forked. Raises NoWarmWorkers and OSError."""
+        """Fork the workers. Raises NoWarmWorkers and OSError."""
         await self._say(request)
         self.child = Child(int((await self._hear())["keeper"]))
         self.identity = identify(self.child.pid)
-        # It begins only now: had we given up meanwhile, it would end.
+        # The fork begins only now: had we given up meanwhile, the keeper would end.
         await self._say({"go": True})
         answer = await self._hear()
         self.workers = [Child(int(pid)) for pid in answer["started"]]
@@ -57,7 +57,7 @@ class Keeper:
         self._listening = asyncio.create_task(self._listen())
 
     def close(self) -> None:
-        """Let it go: it ends when its workers have."""
+        """Release the keeper: it ends when its workers have ended."""
         self._writer.close()
         if self._listening is not None:
             self._listening.cancel()
@@ -96,7 +96,7 @@ async def start_keeper(
     timeout_s: float,
     on_end: Callable[[], None],
 ) -> Keeper:
-    """A keeper with its workers. Raises NoWarmWorkers when there is none within `timeout_s`."""
+    """Return a keeper with its workers. Raises NoWarmWorkers if there is none within `timeout_s`."""
     keeper: Keeper | None = None
     try:
         async with asyncio.timeout(timeout_s):
@@ -120,7 +120,7 @@ async def start_keeper(
 
 
 def _end(child: Child, status: int) -> None:
-    """status: exit code, or minus the signal."""
+    """Note the keeper's end; `status` is the exit code, or minus the signal."""
     child.ended_at_ms = unix_ms()
     if status < 0:
         child.signal = -status

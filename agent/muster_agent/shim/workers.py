@@ -1,4 +1,4 @@
-"""Find the workers of any script, SDK or not, and watch them end.
+"""The workers of any script, with or without the SDK: find them, and watch them end.
 
 torchrun tells nobody which processes it started, but each carries its place in the gang in its
 environment. What a worker reports about itself (hello) takes precedence over what is found here.
@@ -16,7 +16,7 @@ from muster.wire import WorkerRecord
 from muster_agent.clock import unix_ms
 from muster_agent.exits import WorkerEnd
 from muster_agent.process import Child, Identity, identify, is_alive
-from muster_agent.shim.deaths import watch_end
+from muster_agent.shim.exit_watch import watch_end
 
 
 @dataclass
@@ -24,9 +24,9 @@ class Worker:
     record: WorkerRecord
     identity: Identity | None
     child: Child | None = None
-    """Set when the shim is its parent and so learns its exit status itself."""
+    """Set if the shim is its parent and so receives its exit status itself."""
     gone_at_ms: int = 0
-    """Unix time at which it was first seen gone; 0 while it lives."""
+    """Unix time in milliseconds at which it was first seen gone; 0 while it lives."""
     status: int | None = None
     """Exit code, or minus the signal, once it has ended and that is known."""
 
@@ -41,7 +41,7 @@ class Workers:
 
     num_expected: int
     on_end: Callable[[], None] = lambda: None
-    """Called when one of them has ended."""
+    """Called when a worker has ended."""
     by_local_rank: dict[int, Worker] = field(default_factory=dict)
 
     @property
@@ -52,13 +52,13 @@ class Workers:
         return [w for w in self.by_local_rank.values() if w.gone_at_ms == 0]
 
     def add_child(self, child: Child, environment: Mapping[str, str]) -> WorkerRecord:
-        """A worker the shim started itself."""
+        """Add a worker that the shim started itself."""
         record = _record_of(child.pid, environment)
         self.by_local_rank[record.local_rank] = Worker(record, identify(child.pid), child)
         return record
 
     def discover(self, launcher_pid: int) -> list[WorkerRecord]:
-        """Workers among the launcher's children that were not known before."""
+        """Find workers among the launcher's children that were not known before."""
         found = []
         try:
             children = psutil.Process(launcher_pid).children()
@@ -76,7 +76,7 @@ class Workers:
         return found
 
     def _add(self, record: WorkerRecord, identity: Identity | None) -> None:
-        """A worker somebody else started."""
+        """Add a worker that another process started."""
         worker = self.by_local_rank[record.local_rank] = Worker(record, identity)
 
         def ended(status: int | None) -> None:
@@ -88,8 +88,8 @@ class Workers:
             watch_end(identity, ended)
 
     def replace(self, record: WorkerRecord) -> None:
-        """What a worker said about itself. Its pid counts only if we did not know the worker:
-        inside a pid namespace of its own it would be somebody else's."""
+        """Take over what a worker reported about itself. Its pid counts only if the worker was
+        unknown: inside a pid namespace it would be another process's."""
         known = self.by_local_rank.get(record.local_rank)
         if known is None:
             self._add(record, identify(record.pid))
@@ -97,7 +97,7 @@ class Workers:
             known.record = record
 
     def observe(self) -> None:
-        """Note those that have ended since the last look."""
+        """Note the workers that have ended since the last look."""
         for worker in self.by_local_rank.values():
             if worker.gone_at_ms:
                 continue
@@ -108,11 +108,11 @@ class Workers:
                 worker.gone_at_ms = unix_ms()
 
     def has_failed(self) -> bool:
-        """Whether one of them is known to have failed."""
+        """Return whether a worker is known to have failed."""
         return any(worker.has_failed for worker in self.by_local_rank.values())
 
     def ends(self) -> list[WorkerEnd]:
-        """How they ended, as far as the shim itself knows."""
+        """Return how the workers ended, as far as the shim itself knows."""
         return [
             WorkerEnd(
                 local_rank=local_rank,
@@ -127,7 +127,8 @@ class Workers:
 
 
 def _record_of(pid: int, environment: Mapping[str, str]) -> WorkerRecord:
-    """Raises KeyError or ValueError when the environment is not a worker's."""
+    """Return the worker from its environment. Raises KeyError or ValueError if that is not a
+    worker's."""
     return WorkerRecord(
         local_rank=int(environment["LOCAL_RANK"]),
         rank=int(environment["RANK"]),

@@ -11,8 +11,12 @@ afterEach(() => {
 
 /** A server that accepts requests and answers none. */
 function mute(): void {
-  vi.stubGlobal("fetch", (_: Request, init?: RequestInit) =>
-    new Promise((_resolve, reject) => init?.signal?.addEventListener("abort", () => reject(init.signal?.reason as Error))),
+  vi.stubGlobal(
+    "fetch",
+    (_: Request, init?: RequestInit) =>
+      new Promise((_resolve, reject) =>
+        init?.signal?.addEventListener("abort", () => reject(init.signal?.reason as Error)),
+      ),
   );
 }
 

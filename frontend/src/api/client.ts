@@ -5,7 +5,13 @@ import { learnServerTime } from "../lib/time";
 import type { components, paths } from "./schema.gen";
 
 export type Schemas = components["schemas"];
-type ProblemBody = { code: string; message: string; hint?: string | null; request_id?: string | null; fields?: FieldError[] };
+type ProblemBody = {
+  code: string;
+  message: string;
+  hint?: string | null;
+  request_id?: string | null;
+  fields?: FieldError[];
+};
 export type FieldError = Omit<Schemas["FieldError"], "parts"> & Partial<Pick<Schemas["FieldError"], "parts">>;
 
 /** What went wrong, as the server put it. `status` 0: the server was not reached. */
@@ -53,7 +59,10 @@ export const network = {
 export async function patientFetch(request: Request): Promise<Response> {
   if (request.method !== "GET") return fetch(request);
   const waiting = new AbortController();
-  const timer = setTimeout(() => waiting.abort(new DOMException("The server does not answer.", "TimeoutError")), network.patienceMs());
+  const timer = setTimeout(
+    () => waiting.abort(new DOMException("The server does not answer.", "TimeoutError")),
+    network.patienceMs(),
+  );
   try {
     return await fetch(request, { signal: AbortSignal.any([request.signal, waiting.signal]) });
   } finally {

@@ -23,7 +23,8 @@ class FakeSocket {
     this.onopen?.();
     this.say({ hello: { server: "x", resumed: false } });
     // The server answers each subscription with a hint.
-    for (const { subscribe } of this.sent as { subscribe?: string[] }[]) for (const topic of subscribe ?? []) this.say({ topic, seq: 0 });
+    for (const { subscribe } of this.sent as { subscribe?: string[] }[])
+      for (const topic of subscribe ?? []) this.say({ topic, seq: 0 });
   }
   say(message: unknown): void {
     this.onmessage?.({ data: JSON.stringify(message) });
@@ -45,7 +46,11 @@ beforeEach(() => {
   probe.mockReset();
   vi.useFakeTimers();
   FakeSocket.all = [];
-  live = new LiveClient(() => new FakeSocket(), () => 1, probe);
+  live = new LiveClient(
+    () => new FakeSocket(),
+    () => 1,
+    probe,
+  );
 });
 afterEach(() => {
   live.stop();

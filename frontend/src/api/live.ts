@@ -236,7 +236,10 @@ export class LiveClient {
 
   private tellSoon(topic: string): void {
     clearTimeout(this.answered.get(topic));
-    this.answered.set(topic, setTimeout(() => this.tell(topic), ANSWER_MS));
+    this.answered.set(
+      topic,
+      setTimeout(() => this.tell(topic), ANSWER_MS),
+    );
   }
 
   private connected(): LiveState {

@@ -23,7 +23,12 @@ test("a hint refetches what is shown and marks the rest as old", async () => {
   const queryClient = new QueryClient();
   queryClient.setQueryData(["trial", 2], "hidden");
   const queryFn = vi.fn(() => Promise.resolve("shown"));
-  const end = new QueryObserver(queryClient, { queryKey: ["trial", 1], queryFn, initialData: "old", staleTime: Infinity }).subscribe(() => undefined);
+  const end = new QueryObserver(queryClient, {
+    queryKey: ["trial", 1],
+    queryFn,
+    initialData: "old",
+    staleTime: Infinity,
+  }).subscribe(() => undefined);
   expect(queryFn).not.toHaveBeenCalled();
   await refetch(queryClient, ["trial"]);
   expect(queryFn).toHaveBeenCalledTimes(1);

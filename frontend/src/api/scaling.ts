@@ -25,14 +25,30 @@ const RUNNING_MS = 2_000;
 export const scalingReports = (experimentId: number) =>
   queryOptions({
     queryKey: ["scaling", experimentId],
-    queryFn: async ({ signal }) => (await allPages("scalingReports", (cursor) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/scaling-reports", { params: { path: { experiment_id: experimentId }, query: { cursor, limit: 200 } }, signal })))).items,
+    queryFn: async ({ signal }) =>
+      (
+        await allPages("scalingReports", (cursor) =>
+          unwrap(
+            client.GET("/api/v1/experiments/{experiment_id}/scaling-reports", {
+              params: { path: { experiment_id: experimentId }, query: { cursor, limit: 200 } },
+              signal,
+            }),
+          ),
+        )
+      ).items,
     refetchInterval: (query) => (query.state.data?.some((one) => one.state === "running") ? RUNNING_MS : false),
   });
 
 export const scalingReport = (experimentId: number, reportId: number, asked: Asked) =>
   queryOptions({
     queryKey: ["scaling", experimentId, reportId, asked],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/scaling-reports/{report_id}", { params: { path: { report_id: reportId }, query: asked }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/scaling-reports/{report_id}", {
+          params: { path: { report_id: reportId }, query: asked },
+          signal,
+        }),
+      ),
     refetchInterval: (query) => (query.state.data?.state === "running" ? RUNNING_MS : false),
     placeholderData: (before, query) => (query?.queryKey[2] === reportId ? before : undefined),
   });

@@ -70,8 +70,8 @@ export interface paths {
         };
         /**
          * Agent Get Blob
-         * @description The bundle's bytes; the agent checks the digest. 404 for a bundle that nothing runs of on the
-         *     agent's node.
+         * @description Return the bundle's bytes; the agent checks the digest. 404 for a bundle that nothing on the
+         *     agent's node uses.
          */
         get: operations["agent_get_blob"];
         put?: never;
@@ -133,7 +133,7 @@ export interface paths {
         put?: never;
         /**
          * Agent Exports
-         * @description How the export of a model went that the node was asked for.
+         * @description Take the result of a model export that the node was asked for.
          */
         post: operations["agent_exports"];
         delete?: never;
@@ -153,7 +153,7 @@ export interface paths {
         put?: never;
         /**
          * Agent Export Piece
-         * @description A piece of a file, of 1 MiB, the last one shorter. Harmless to repeat.
+         * @description Take a piece of a file, of 1 MiB, the last one shorter. Safe to repeat.
          */
         post: operations["agent_export_piece"];
         delete?: never;
@@ -250,7 +250,8 @@ export interface paths {
         put?: never;
         /**
          * Sign in with name and password
-         * @description Sets the session cookie. At most 5 attempts a minute for one account from one address.
+         * @description Sign in and set the session cookie. At most 5 attempts a minute for one account from one
+         *     address.
          */
         post: operations["login"];
         delete?: never;
@@ -270,7 +271,7 @@ export interface paths {
         put?: never;
         /**
          * End this session
-         * @description Ends the session of the cookie. An API token stays valid: revoke it instead.
+         * @description End the session of the cookie. An API token stays valid: revoke it instead.
          */
         post: operations["logout"];
         delete?: never;
@@ -307,7 +308,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in with a one-time token
-         * @description For links printed by `muster up` and `muster-server sign-in-token`.
+         * @description Sign in with a link printed by `muster up` or `muster-server sign-in-token`.
          */
         post: operations["one_time_sign_in"];
         delete?: never;
@@ -327,9 +328,11 @@ export interface paths {
         put?: never;
         /**
          * Change your password
-         * @description Ends every session of yours; the one that asked gets a new cookie. Also revokes your API
-         *     tokens, unless `revoke_tokens` is false. With a token, the present password is needed: a token
-         *     cannot give its user the first one.
+         * @description Change your password.
+         *
+         *     Ends all your sessions; the one that asked gets a new cookie. Also revokes your API tokens, unless
+         *     `revoke_tokens` is false. With a token, the present password is needed: a token cannot give its
+         *     user the first one.
          */
         post: operations["change_password"];
         delete?: never;
@@ -349,7 +352,8 @@ export interface paths {
         put?: never;
         /**
          * Make the first administrator
-         * @description Needs the one-time token the server printed at its first start. Works once, ever.
+         * @description Create the first administrator. Needs the one-time token the server printed at its first
+         *     start. Works once.
          */
         post: operations["setup"];
         delete?: never;
@@ -385,7 +389,7 @@ export interface paths {
         get?: never;
         /**
          * Put Blob
-         * @description Upload a tar.gz under its SHA-256. Sending one that is there already changes nothing.
+         * @description Upload a tar.gz under its SHA-256. Uploading an existing one changes nothing.
          */
         put: operations["put_blob"];
         post?: never;
@@ -393,7 +397,7 @@ export interface paths {
         options?: never;
         /**
          * Head Blob
-         * @description 200 when the bundle is there, else 404: an upload can be left out.
+         * @description Return 200 if the bundle exists, else 404: an existing bundle need not be uploaded.
          */
         head: operations["head_blob"];
         patch?: never;
@@ -408,7 +412,7 @@ export interface paths {
         };
         /**
          * List Checkpoints
-         * @description Checkpoints of all trials, with the storage that they take.
+         * @description List the checkpoints of all trials, with the storage they use.
          */
         get: operations["list_checkpoints"];
         put?: never;
@@ -430,8 +434,8 @@ export interface paths {
         put?: never;
         /**
          * Request Export
-         * @description Have the model of a checkpoint of the built-in trainer made into one safetensors file, by an
-         *     agent that can read it. One that is there, or under way, is the answer.
+         * @description Export the model of a checkpoint of the built-in trainer as one safetensors file, made by an
+         *     agent that can read it. An existing or pending export is returned.
          */
         post: operations["request_export"];
         delete?: never;
@@ -451,7 +455,8 @@ export interface paths {
         put?: never;
         /**
          * Pin Checkpoint
-         * @description Have it stay, whatever the policy of its experiment, which then cannot be deleted either.
+         * @description Keep a checkpoint, whatever the policy of its experiment, which then cannot be deleted
+         *     either.
          */
         post: operations["pin_checkpoint"];
         delete?: never;
@@ -471,7 +476,7 @@ export interface paths {
         put?: never;
         /**
          * Unpin Checkpoint
-         * @description Leave it to the policy of its experiment again.
+         * @description Leave a checkpoint to the policy of its experiment again.
          */
         post: operations["unpin_checkpoint"];
         delete?: never;
@@ -489,7 +494,7 @@ export interface paths {
         };
         /**
          * Get Cluster
-         * @description The cluster in a handful of numbers.
+         * @description Return a summary of the cluster.
          */
         get: operations["get_cluster"];
         put?: never;
@@ -509,7 +514,7 @@ export interface paths {
         };
         /**
          * List Deletions
-         * @description Checkpoint files of deleted experiments and what became of them, newest first.
+         * @description List the checkpoint files of deleted experiments and their state, newest first.
          */
         get: operations["list_deletions"];
         put?: never;
@@ -549,7 +554,8 @@ export interface paths {
         };
         /**
          * Get Diagnosis
-         * @description The verdict with its shares and advice; while it runs, the probes and their step times.
+         * @description Return the verdict with its shares and advice; while it runs, the probes and their step
+         *     times.
          */
         get: operations["get_diagnosis"];
         put?: never;
@@ -571,7 +577,7 @@ export interface paths {
         put?: never;
         /**
          * Apply Diagnosis
-         * @description Launch the training anew with an advice; `applied` then tells what has come of it.
+         * @description Launch the training again with one piece of advice; `applied` then reports the outcome.
          */
         post: operations["apply_diagnosis"];
         delete?: never;
@@ -591,7 +597,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel Diagnosis
-         * @description End its probes. One that has ended stays as it is.
+         * @description End the probes of a diagnosis. One that has ended stays as it is.
          */
         post: operations["cancel_diagnosis"];
         delete?: never;
@@ -609,7 +615,7 @@ export interface paths {
         };
         /**
          * List Experiments
-         * @description Experiments, newest first unless sorted. Several conditions hold together.
+         * @description List experiments, newest first unless sorted. Several conditions must all hold.
          */
         get: operations["list_experiments"];
         put?: never;
@@ -633,7 +639,7 @@ export interface paths {
         };
         /**
          * Get Experiment
-         * @description One experiment with its document and resolved configuration.
+         * @description Return one experiment with its document and resolved configuration.
          */
         get: operations["get_experiment"];
         put?: never;
@@ -683,8 +689,8 @@ export interface paths {
         put?: never;
         /**
          * Clean Checkpoints
-         * @description Delete the checkpoints that a policy does not keep, once. What a trial that has not ended, or
-         *     a fork, may go on from stays.
+         * @description Delete the checkpoints that a policy does not keep, once. Checkpoints stay that an unfinished
+         *     trial, or a fork, may continue from.
          */
         post: operations["clean_checkpoints"];
         delete?: never;
@@ -702,8 +708,9 @@ export interface paths {
         };
         /**
          * Preview Checkpoint Cleaning
-         * @description Which checkpoints a policy keeps, and why, without deleting any. Without numbers: the policy
-         *     of its document; with some, the others are 0.
+         * @description Return which checkpoints a policy keeps, and why, without deleting any.
+         *
+         *     Without numbers: the policy of its document; with some, the others are 0.
          */
         get: operations["preview_checkpoint_cleaning"];
         put?: never;
@@ -723,7 +730,7 @@ export interface paths {
         };
         /**
          * List Experiment Children
-         * @description Experiments that were forked from it, newest first.
+         * @description List the experiments that were forked from it, newest first.
          */
         get: operations["list_experiment_children"];
         put?: never;
@@ -743,7 +750,8 @@ export interface paths {
         };
         /**
          * Preview Deletion
-         * @description What deleting it would free, and whether that is possible now. Nothing is changed.
+         * @description Return what deleting an experiment would free, and whether that is possible now. Nothing is
+         *     changed.
          */
         get: operations["preview_deletion"];
         put?: never;
@@ -763,7 +771,7 @@ export interface paths {
         };
         /**
          * List Experiment Events
-         * @description What happened to it and its trials, newest first.
+         * @description List the events of an experiment and its trials, newest first.
          */
         get: operations["list_experiment_events"];
         put?: never;
@@ -783,7 +791,8 @@ export interface paths {
         };
         /**
          * List Experiment Log Lines
-         * @description Lines of all its trials, or of some, in one order: a page of the newest ones, oldest first.
+         * @description List the lines of all trials of an experiment, or of some, in one order: a page of the newest
+         *     ones, oldest first.
          *
          *     As the log of a trial. Of more than 500 streams those that were written to last are read, back
          *     to where the others begin: `left` says where, and that time as `until` goes on.
@@ -806,8 +815,8 @@ export interface paths {
         };
         /**
          * Get Experiment Log Histogram
-         * @description As of a trial, over all its trials or some: of more than 500 streams those that were written
-         *     to last.
+         * @description Return the histogram over all trials of an experiment or some: of more than 500 streams, the
+         *     most recently written ones.
          */
         get: operations["get_experiment_log_histogram"];
         put?: never;
@@ -827,7 +836,7 @@ export interface paths {
         };
         /**
          * List Scaling Reports
-         * @description Scaling reports of an experiment, newest first.
+         * @description List the scaling reports of an experiment, newest first.
          */
         get: operations["list_scaling_reports"];
         put?: never;
@@ -851,7 +860,7 @@ export interface paths {
         };
         /**
          * Get Experiment Search
-         * @description The search: rungs, the trials on them, and what the next trial must reach.
+         * @description Return the search: rungs, the trials on them, and what the next trial must reach.
          */
         get: operations["get_experiment_search"];
         put?: never;
@@ -871,7 +880,8 @@ export interface paths {
         };
         /**
          * Get Search Importance
-         * @description Which hyperparameters matter (PED-ANOVA), from the latest 10,000 trials with a value.
+         * @description Return the importance of each hyperparameter (PED-ANOVA), from the latest 10,000 trials with
+         *     a value.
          */
         get: operations["get_search_importance"];
         put?: never;
@@ -892,7 +902,7 @@ export interface paths {
         get?: never;
         /**
          * Set Search Limits
-         * @description Change how many trials a search makes in all, and how many at once, while it goes on.
+         * @description Change how many trials a running search creates in all, and how many run in parallel.
          */
         put: operations["set_search_limits"];
         post?: never;
@@ -913,7 +923,8 @@ export interface paths {
         put?: never;
         /**
          * Enqueue Trial
-         * @description Try a point of your own before those the search draws; one more when all are planned.
+         * @description Enqueue a point of your own, tried before those the search draws; adds a trial when all are
+         *     planned.
          */
         post: operations["enqueue_trial"];
         delete?: never;
@@ -931,7 +942,7 @@ export interface paths {
         };
         /**
          * Get Search Point
-         * @description A point that was enqueued, and what the trial that tries it has come to.
+         * @description Return an enqueued point, and the result of the trial that tries it.
          */
         get: operations["get_search_point"];
         put?: never;
@@ -951,7 +962,7 @@ export interface paths {
         };
         /**
          * Get Search Results
-         * @description Hyperparameters and best value of every trial, in columns.
+         * @description Return hyperparameters and best value of every trial, in columns.
          */
         get: operations["get_search_results"];
         put?: never;
@@ -973,7 +984,7 @@ export interface paths {
         put?: never;
         /**
          * Ask Search
-         * @description Be handed trials that you run yourself (`search.runner: external`).
+         * @description Return trials to run yourself (`search.runner: external`).
          */
         post: operations["ask_search"];
         delete?: never;
@@ -993,7 +1004,7 @@ export interface paths {
         put?: never;
         /**
          * Close Search
-         * @description Let no more trials be created; those there are run to their end.
+         * @description Stop creating trials; existing ones run to their end.
          */
         post: operations["close_search"];
         delete?: never;
@@ -1013,7 +1024,7 @@ export interface paths {
         put?: never;
         /**
          * Tell Search
-         * @description Tell what a trial that you run has come to, and hear how it goes on.
+         * @description Report the results of a trial that you run; returns whether it continues.
          */
         post: operations["tell_search"];
         delete?: never;
@@ -1031,7 +1042,7 @@ export interface paths {
         };
         /**
          * Get Experiment Series
-         * @description One metric over the trials of an experiment, for learning curves side by side.
+         * @description Return one metric over the trials of an experiment, for learning curves side by side.
          */
         get: operations["get_experiment_series"];
         put?: never;
@@ -1051,7 +1062,7 @@ export interface paths {
         };
         /**
          * List Experiment Trials
-         * @description Trials of an experiment; those without a metric come last when sorted by it.
+         * @description List the trials of an experiment; those without a metric come last when sorted by it.
          */
         get: operations["list_experiment_trials"];
         put?: never;
@@ -1073,7 +1084,7 @@ export interface paths {
         put?: never;
         /**
          * Archive Experiment
-         * @description Leave an experiment that has ended out of lists. It can be read as before.
+         * @description Hide an experiment that has ended from lists. It can be read as before.
          */
         post: operations["archive_experiment"];
         delete?: never;
@@ -1093,7 +1104,7 @@ export interface paths {
         put?: never;
         /**
          * Continue Experiment
-         * @description Let an experiment that has ended go on from its newest checkpoints, longer if asked.
+         * @description Continue an experiment that has ended from its newest checkpoints, longer if requested.
          */
         post: operations["continue_experiment"];
         delete?: never;
@@ -1113,7 +1124,7 @@ export interface paths {
         put?: never;
         /**
          * Fork Experiment
-         * @description Make a new experiment from its document and code, and from a checkpoint if asked.
+         * @description Create a new experiment from its document and code, and from a checkpoint if requested.
          */
         post: operations["fork_experiment"];
         delete?: never;
@@ -1133,7 +1144,7 @@ export interface paths {
         put?: never;
         /**
          * Kill Experiment
-         * @description End all its processes at once, without a last checkpoint.
+         * @description Kill all processes of an experiment at once, without a last checkpoint.
          */
         post: operations["kill_experiment"];
         delete?: never;
@@ -1153,7 +1164,8 @@ export interface paths {
         put?: never;
         /**
          * Pause Experiment
-         * @description Let its trials save a checkpoint and give up their slots until it is resumed.
+         * @description Pause an experiment: its trials save a checkpoint and release their slots until it is
+         *     resumed.
          */
         post: operations["pause_experiment"];
         delete?: never;
@@ -1173,7 +1185,7 @@ export interface paths {
         put?: never;
         /**
          * Resume Experiment
-         * @description Queue its trials again, to go on from their checkpoints.
+         * @description Resume an experiment: its trials are queued again and continue from their checkpoints.
          */
         post: operations["resume_experiment"];
         delete?: never;
@@ -1193,7 +1205,7 @@ export interface paths {
         put?: never;
         /**
          * Stop Experiment
-         * @description Ask for all its trials to stop, with time for a last checkpoint.
+         * @description Stop all trials of an experiment, with time for a last checkpoint.
          */
         post: operations["stop_experiment"];
         delete?: never;
@@ -1213,7 +1225,7 @@ export interface paths {
         put?: never;
         /**
          * Unarchive Experiment
-         * @description Show it in lists again.
+         * @description Show an archived experiment in lists again.
          */
         post: operations["unarchive_experiment"];
         delete?: never;
@@ -1233,7 +1245,7 @@ export interface paths {
         put?: never;
         /**
          * Run Bulk
-         * @description Do what was previewed. 409 when the selection is not the previewed one any more.
+         * @description Run a previewed operation. 409 if the selection has changed since the preview.
          */
         post: operations["run_bulk"];
         delete?: never;
@@ -1253,7 +1265,7 @@ export interface paths {
         put?: never;
         /**
          * Preview Bulk
-         * @description The exact experiments an operation would touch, and the digest that doing it needs.
+         * @description Return the exact experiments that an operation would affect, and the digest needed to run it.
          */
         post: operations["preview_bulk"];
         delete?: never;
@@ -1271,7 +1283,7 @@ export interface paths {
         };
         /**
          * List Experiment Columns
-         * @description Columns that the newest 100 experiments have values for.
+         * @description List the columns for which the newest 100 experiments have values.
          */
         get: operations["list_experiment_columns"];
         put?: never;
@@ -1291,7 +1303,7 @@ export interface paths {
         };
         /**
          * Count Experiments
-         * @description How many experiments the list of the same filters has.
+         * @description Return the number of experiments that match the filters.
          */
         get: operations["count_experiments"];
         put?: never;
@@ -1331,14 +1343,14 @@ export interface paths {
         };
         /**
          * Get Export
-         * @description How far it is.
+         * @description Return an export and its progress.
          */
         get: operations["get_export"];
         put?: never;
         post?: never;
         /**
          * Delete Export
-         * @description Delete its file, or give it up while it is pending. The checkpoint stays.
+         * @description Delete the file of an export, or cancel it while it is pending. The checkpoint stays.
          */
         delete: operations["delete_export"];
         options?: never;
@@ -1355,7 +1367,7 @@ export interface paths {
         };
         /**
          * Download Export
-         * @description The file. 409 while it is not done, and when it failed.
+         * @description Download the file. 409 while it is not complete, and if the export failed.
          */
         get: operations["download_export"];
         put?: never;
@@ -1378,8 +1390,8 @@ export interface paths {
         put?: never;
         /**
          * Make a token with which agents join
-         * @description An agent exchanges it for a credential of its own at its first start. Made with an API token,
-         *     it ends with that one, and agents that joined with it stay.
+         * @description Create a join token, which an agent exchanges for a credential of its own at its first start.
+         *     Made with an API token, it ends with that one, and agents that joined with it stay.
          */
         post: operations["create_join_token"];
         delete?: never;
@@ -1400,7 +1412,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke a join token
-         * @description Agents that already joined with it stay: remove their nodes to end those.
+         * @description Revoke a join token. Agents that have joined with it stay: remove their nodes to end those.
          */
         delete: operations["revoke_join_token"];
         options?: never;
@@ -1419,8 +1431,8 @@ export interface paths {
         put?: never;
         /**
          * A ticket that opens the live channel once
-         * @description For callers with an API token: browsers cannot send headers with a WebSocket, and a token
-         *     does not belong in an address. Works once, within a minute.
+         * @description Create a ticket for callers with an API token: browsers cannot send headers with a WebSocket,
+         *     and a token does not belong in an address. Works once, within a minute.
          */
         post: operations["create_live_ticket"];
         delete?: never;
@@ -1438,7 +1450,7 @@ export interface paths {
         };
         /**
          * List Nodes
-         * @description All nodes with their slots, by name.
+         * @description List all nodes with their slots, by name.
          */
         get: operations["list_nodes"];
         put?: never;
@@ -1458,15 +1470,15 @@ export interface paths {
         };
         /**
          * Get Node
-         * @description A node, by its id or its name, as in all addresses of nodes.
+         * @description Return a node, by its id or its name.
          */
         get: operations["get_node"];
         put?: never;
         post?: never;
         /**
          * Remove Node
-         * @description Take a node out of the cluster: one that is LOST or has been silent for a minute, or a cordoned one
-         *     with nothing running.
+         * @description Remove a node from the cluster: one that is LOST or has been silent for a minute, or a
+         *     cordoned one with nothing running.
          */
         delete: operations["remove_node"];
         options?: never;
@@ -1487,7 +1499,7 @@ export interface paths {
         };
         /**
          * List Node Allocations
-         * @description What ran on a node, and what runs there, newest first.
+         * @description List past and present allocations on a node, newest first.
          */
         get: operations["list_node_allocations"];
         put?: never;
@@ -1507,7 +1519,7 @@ export interface paths {
         };
         /**
          * List Node Events
-         * @description What happened to a node, newest first.
+         * @description List the events of a node, newest first.
          */
         get: operations["list_node_events"];
         put?: never;
@@ -1527,8 +1539,8 @@ export interface paths {
         };
         /**
          * Get Node System Metrics
-         * @description How busy a node was, in samples of 15 s or more: processors, memory, disks, each network
-         *     interface and GPU, with the ranks that run there. node_id: its id or its name.
+         * @description Return a node's utilization, in samples of 15 s or more: processors, memory, disks, each
+         *     network interface and GPU, with the ranks that run there.
          */
         get: operations["get_node_system_metrics"];
         put?: never;
@@ -1570,8 +1582,8 @@ export interface paths {
         put?: never;
         /**
          * Create Plan
-         * @description What the training of a document will take: memory, bytes and time. A node lists the layers of
-         *     the model for that, which may run your own code; ask again while `is_pending` is true.
+         * @description Estimate the memory, bytes and time that the training of a document needs. A node lists the
+         *     layers of the model for that, which may run your own code; poll while `is_pending` is true.
          */
         post: operations["create_plan"];
         delete?: never;
@@ -1589,7 +1601,7 @@ export interface paths {
         };
         /**
          * List Pools
-         * @description Pools with their price and what is in them, by name.
+         * @description List pools with their price and what is in them, by name.
          */
         get: operations["list_pools"];
         put?: never;
@@ -1616,7 +1628,7 @@ export interface paths {
         post?: never;
         /**
          * Delete Pool
-         * @description Forget what was set for a pool that has no nodes.
+         * @description Delete the settings of a pool that has no nodes.
          */
         delete: operations["delete_pool"];
         options?: never;
@@ -1633,14 +1645,14 @@ export interface paths {
         };
         /**
          * List Preflights
-         * @description Preflights, the newest first: those on demand, and those before gangs.
+         * @description List preflights, newest first: those on demand, and those before gangs.
          */
         get: operations["list_preflights"];
         put?: never;
         /**
          * Create Preflight
-         * @description Let nodes try their disks, devices and connections to each other, and an all-reduce of every
-         *     pair. It takes some seconds; ask for it again until `state` is not `running`.
+         * @description Test nodes: their disks, devices, connections to each other, and an all-reduce of every pair.
+         *     It takes some seconds; poll it until `state` is not `running`.
          */
         post: operations["create_preflight"];
         delete?: never;
@@ -1675,13 +1687,13 @@ export interface paths {
         };
         /**
          * List Projects
-         * @description Projects with what they have spent, by name.
+         * @description List projects with what they have spent, by name.
          */
         get: operations["list_projects"];
         put?: never;
         /**
          * Create Project
-         * @description Make a project. Submitting to a name that does not exist makes one as well.
+         * @description Create a project. Submitting to a name that does not exist creates one as well.
          */
         post: operations["create_project"];
         delete?: never;
@@ -1699,7 +1711,7 @@ export interface paths {
         };
         /**
          * Get Project
-         * @description One project with its quotas, its budget and what it has spent.
+         * @description Return one project with its quotas, its budget and what it has spent.
          */
         get: operations["get_project"];
         put?: never;
@@ -1713,7 +1725,7 @@ export interface paths {
         head?: never;
         /**
          * Update Project
-         * @description Change weight, quotas or budget, or let the count of spending begin anew.
+         * @description Change weight, quotas or budget, or reset the count of spending.
          */
         patch: operations["update_project"];
         trace?: never;
@@ -1727,7 +1739,7 @@ export interface paths {
         };
         /**
          * List Project Events
-         * @description What happened to the project itself, newest first: changes and alerts of its budget.
+         * @description List the events of the project itself, newest first: changes and alerts of its budget.
          */
         get: operations["list_project_events"];
         put?: never;
@@ -1747,8 +1759,8 @@ export interface paths {
         };
         /**
          * List Queue
-         * @description Trials that wait for slots, in the scheduler's order: what each waits for, its position, and
-         *     when it should start where that can be said.
+         * @description List the trials that wait for slots, in the scheduler's order: the reason, the position and,
+         *     where known, the estimated start of each.
          */
         get: operations["list_queue"];
         put?: never;
@@ -1789,7 +1801,7 @@ export interface paths {
         };
         /**
          * Get Retention
-         * @description What is deleted by age, and what that would free now. Nothing is changed.
+         * @description Return what is deleted by age, and what that would free now. Nothing is changed.
          *
          *     The ages are settings of the server (`MUSTER_METRIC_RETENTION_DAYS`, `MUSTER_LOG_RETENTION_DAYS`);
          *     with a parameter the answer is about that age instead.
@@ -1812,7 +1824,7 @@ export interface paths {
         };
         /**
          * Get Scaling Report
-         * @description One report: what was measured, the cost model fitted to it, and predictions.
+         * @description Return one report: what was measured, the cost model fitted to it, and predictions.
          */
         get: operations["get_scaling_report"];
         put?: never;
@@ -1832,7 +1844,7 @@ export interface paths {
         };
         /**
          * Export Scaling Report
-         * @description The report as Markdown or CSV, to be kept.
+         * @description Export the report as Markdown or CSV.
          */
         get: operations["export_scaling_report"];
         put?: never;
@@ -1854,7 +1866,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel Scaling Report
-         * @description End it and the run that goes on; what was measured stays.
+         * @description Cancel a report and its current run; measurements stay.
          */
         post: operations["cancel_scaling_report"];
         delete?: never;
@@ -1872,7 +1884,7 @@ export interface paths {
         };
         /**
          * List Curves
-         * @description Many metrics of many trials in one answer, along any x axis.
+         * @description Return many metrics of many trials in one response, along any x axis.
          */
         get: operations["list_curves"];
         put?: never;
@@ -1895,8 +1907,8 @@ export interface paths {
         put?: never;
         /**
          * Make an API token
-         * @description The secret is in this answer and nowhere else. With a token you can make one that ranks no
-         *     higher and lasts no longer; it ends when that one ends or is revoked.
+         * @description Create an API token. The secret is in this response and nowhere else. With a token you
+         *     can create one that ranks no higher and lasts no longer; it ends when that one ends or is revoked.
          */
         post: operations["create_token"];
         delete?: never;
@@ -1917,8 +1929,8 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API token
-         * @description Your own, or anybody's for an administrator. It stops working at once, and so does all that
-         *     was made with it. A token revokes none that ranks above it.
+         * @description Revoke your own token, or anybody's as an administrator. It stops working at once, and so
+         *     does all that was made with it. A token revokes none that ranks above it.
          */
         delete: operations["revoke_token"];
         options?: never;
@@ -1935,7 +1947,7 @@ export interface paths {
         };
         /**
          * Get Trial
-         * @description One trial with its attempts, newest first.
+         * @description Return one trial with its attempts, newest first.
          */
         get: operations["get_trial"];
         put?: never;
@@ -1955,7 +1967,7 @@ export interface paths {
         };
         /**
          * List Trial Checkpoints
-         * @description Checkpoints, newest first.
+         * @description List checkpoints, newest first.
          */
         get: operations["list_trial_checkpoints"];
         put?: never;
@@ -1975,15 +1987,15 @@ export interface paths {
         };
         /**
          * List Trial Diagnoses
-         * @description Diagnoses of a trial, the newest first.
+         * @description List the diagnoses of a trial, newest first.
          */
         get: operations["list_trial_diagnoses"];
         put?: never;
         /**
          * Diagnose Trial
-         * @description Find out what it is bound by. Of a trial with the built-in trainer short probes are launched,
-         *     an experiment of the caller's; ask for the diagnosis again until `state` is not `running`. A
-         *     script of one's own is judged at once by what it has measured.
+         * @description Find out what limits the speed of a trial. For a trial with the built-in trainer, short
+         *     probes are launched as an experiment of the caller; poll the diagnosis until `state` is not
+         *     `running`. A custom script is judged at once by its measurements.
          */
         post: operations["diagnose_trial"];
         delete?: never;
@@ -2001,7 +2013,7 @@ export interface paths {
         };
         /**
          * List Trial Evaluations
-         * @description What its model was found to be worth: scores of each class, confusion matrix. By name.
+         * @description List the evaluations of its model by name: scores of each class, confusion matrix.
          */
         get: operations["list_trial_evaluations"];
         put?: never;
@@ -2021,7 +2033,7 @@ export interface paths {
         };
         /**
          * List Trial Events
-         * @description What happened to it, newest first.
+         * @description List the events of a trial, newest first.
          */
         get: operations["list_trial_events"];
         put?: never;
@@ -2041,7 +2053,7 @@ export interface paths {
         };
         /**
          * List Trial Exports
-         * @description Exports of its checkpoints that have not expired, newest first.
+         * @description List the exports of a trial's checkpoints that have not expired, newest first.
          */
         get: operations["list_trial_exports"];
         put?: never;
@@ -2061,7 +2073,7 @@ export interface paths {
         };
         /**
          * List Trial Groups
-         * @description Process groups.
+         * @description List process groups.
          */
         get: operations["list_trial_groups"];
         put?: never;
@@ -2081,7 +2093,7 @@ export interface paths {
         };
         /**
          * List Trial Log Lines
-         * @description Lines of all matching streams in one order, oldest first.
+         * @description List the lines of all matching streams in one order, oldest first.
          *
          *     Without a cursor the page is the end (`from=tail`), the beginning (`from=head`), or begins at a
          *     place: `line`, `time` or `fraction`. A search stops after a second; the answer says how much it
@@ -2105,7 +2117,7 @@ export interface paths {
         };
         /**
          * Download Trial Log
-         * @description The raw bytes of one stream; of the latest attempt that has it unless one is given.
+         * @description Download the raw bytes of one stream; of the latest attempt that has it unless one is given.
          */
         get: operations["download_trial_log"];
         put?: never;
@@ -2125,7 +2137,7 @@ export interface paths {
         };
         /**
          * Get Trial Log Histogram
-         * @description How many lines of which level were received when, in at most 60 buckets of time: between
+         * @description Return how many lines of each level were received when, in at most 60 time buckets: between
          *     `since` and `until`, or from the first line to the last one.
          */
         get: operations["get_trial_log_histogram"];
@@ -2146,7 +2158,7 @@ export interface paths {
         };
         /**
          * List Trial Log Streams
-         * @description Every stream of every worker and launcher, by attempt and rank.
+         * @description List every stream of every worker and launcher, by attempt and rank.
          */
         get: operations["list_trial_log_streams"];
         put?: never;
@@ -2166,7 +2178,7 @@ export interface paths {
         };
         /**
          * List Trial Metrics
-         * @description Every series of a trial with its summary; reads no points.
+         * @description List every series of a trial with its summary, without points.
          */
         get: operations["list_trial_metrics"];
         put?: never;
@@ -2186,8 +2198,8 @@ export interface paths {
         };
         /**
          * Get Trial Performance
-         * @description Where the time of its newest steps went, rank by rank: parts of the step, who waits for whom,
-         *     communication of each process group, stages of a pipeline.
+         * @description Return where the time of its newest steps went, rank by rank: parts of the step, who waits
+         *     for whom, communication of each process group, stages of a pipeline.
          */
         get: operations["get_trial_performance"];
         put?: never;
@@ -2207,8 +2219,8 @@ export interface paths {
         };
         /**
          * Get Trial Pipeline Step
-         * @description What the workers of a pipeline did when in one step, as they noted it: the newest step that all
-         *     of them have.
+         * @description Return the timeline of a pipeline's workers in one step: the newest step that all of them
+         *     have recorded.
          */
         get: operations["get_trial_pipeline_step"];
         put?: never;
@@ -2228,8 +2240,8 @@ export interface paths {
         };
         /**
          * Get Trial Plan
-         * @description What was to be expected of a trial, memory, bytes and time of a step, beside what it has
-         *     measured. Ask again while `is_pending` is true.
+         * @description Return the estimated memory, bytes and time per step of a trial beside its measurements. Poll
+         *     while `is_pending` is true.
          */
         get: operations["get_trial_plan"];
         put?: never;
@@ -2249,14 +2261,14 @@ export interface paths {
         };
         /**
          * List Trial Profiles
-         * @description The windows that are kept, the newest first: the last five, and 64 MiB of traces.
+         * @description List the kept profiler windows, newest first: the last five, and 64 MiB of traces.
          */
         get: operations["list_trial_profiles"];
         put?: never;
         /**
          * Profile Trial
-         * @description Have chosen ranks of a running trial traced by torch's profiler for some steps. The training
-         *     goes on, more slowly meanwhile. Poll get_trial_profile until it is complete.
+         * @description Trace chosen ranks of a running trial with torch's profiler for some steps. The training goes
+         *     on, more slowly meanwhile. Poll get_trial_profile until it is complete.
          */
         post: operations["profile_trial"];
         delete?: never;
@@ -2274,7 +2286,7 @@ export interface paths {
         };
         /**
          * Get Trial Profile
-         * @description What became of one window, rank by rank.
+         * @description Return the state of one window, rank by rank.
          */
         get: operations["get_trial_profile"];
         put?: never;
@@ -2294,8 +2306,8 @@ export interface paths {
         };
         /**
          * Download Trial Trace
-         * @description The trace of one rank: Chrome's trace events in JSON, a gzip. Perfetto and chrome://tracing
-         *     open it.
+         * @description Download the trace of one rank: Chrome's trace events in JSON, a gzip. Perfetto and
+         *     chrome://tracing open it.
          */
         get: operations["download_trial_trace"];
         put?: never;
@@ -2315,7 +2327,7 @@ export interface paths {
         };
         /**
          * Get Trial Progress
-         * @description How far each rank is, and which of them holds up the others when nothing moves.
+         * @description Return how far each rank is, and which of them delays the others when nothing moves.
          */
         get: operations["get_trial_progress"];
         put?: never;
@@ -2335,7 +2347,7 @@ export interface paths {
         };
         /**
          * Get Trial Series
-         * @description Curves in a window of steps: exact points when there are few, else anchored buckets.
+         * @description Return curves in a window of steps: exact points if there are few, else anchored buckets.
          */
         get: operations["get_trial_series"];
         put?: never;
@@ -2355,7 +2367,7 @@ export interface paths {
         };
         /**
          * Export Trial Series
-         * @description The visible points, one line each: name, rank, attempt_no, step, time_ms, value.
+         * @description Download the visible points, one line each: name, rank, attempt_no, step, time_ms, value.
          *
          *     The file of a trial whose metrics retention has downsampled is called so: it has what is kept.
          */
@@ -2377,7 +2389,7 @@ export interface paths {
         };
         /**
          * Export Trial Series Lines
-         * @description The visible points, one JSON object per line, with the fields of the CSV file.
+         * @description Download the visible points, one JSON object per line, with the fields of the CSV file.
          */
         get: operations["export_trial_series_lines"];
         put?: never;
@@ -2397,7 +2409,7 @@ export interface paths {
         };
         /**
          * Export Trial Series Parquet
-         * @description The visible points as a Parquet file, with the columns of the CSV file.
+         * @description Download the visible points as a Parquet file, with the columns of the CSV file.
          */
         get: operations["export_trial_series_parquet"];
         put?: never;
@@ -2417,7 +2429,7 @@ export interface paths {
         };
         /**
          * Get Trial Stacks
-         * @description Where the ranks were when that was asked for, in order of rank.
+         * @description Return the requested stacks of the ranks, in order of rank.
          */
         get: operations["get_trial_stacks"];
         put?: never;
@@ -2437,7 +2449,7 @@ export interface paths {
         };
         /**
          * List Trial Workers
-         * @description Worker processes in order of rank.
+         * @description List worker processes in order of rank.
          */
         get: operations["list_trial_workers"];
         put?: never;
@@ -2459,7 +2471,7 @@ export interface paths {
         put?: never;
         /**
          * Kill Trial
-         * @description End its processes at once, without a last checkpoint.
+         * @description Kill the processes of a trial at once, without a last checkpoint.
          */
         post: operations["kill_trial"];
         delete?: never;
@@ -2479,7 +2491,7 @@ export interface paths {
         put?: never;
         /**
          * Promote Trial
-         * @description Send a trial on that waits at its rung, whatever its rank.
+         * @description Promote a trial that waits at its rung, whatever its rank.
          */
         post: operations["promote_trial"];
         delete?: never;
@@ -2499,8 +2511,8 @@ export interface paths {
         put?: never;
         /**
          * Ask Trial Stacks
-         * @description Ask every rank where it is: the calls of all its threads. The training goes on meanwhile.
-         *     The answers come one by one; read them with get_trial_stacks.
+         * @description Request the stacks of every rank: the calls of all its threads. The training goes on
+         *     meanwhile. The responses arrive one by one; read them with get_trial_stacks.
          */
         post: operations["ask_trial_stacks"];
         delete?: never;
@@ -2520,7 +2532,7 @@ export interface paths {
         put?: never;
         /**
          * Stop Trial
-         * @description Ask for a trial to stop, with time for a last checkpoint.
+         * @description Stop a trial, with time for a last checkpoint.
          */
         post: operations["stop_trial"];
         delete?: never;
@@ -2562,7 +2574,7 @@ export interface paths {
         head?: never;
         /**
          * Change a user's role
-         * @description Ends the user's sessions. The last administrator keeps the role.
+         * @description Change a user and end the user's sessions. The last administrator keeps the role.
          */
         patch: operations["update_user"];
         trace?: never;
@@ -2576,13 +2588,13 @@ export interface paths {
         };
         /**
          * List Saved Views
-         * @description Your saved views, and those that are shared with a project.
+         * @description List your saved views, and those that are shared with a project.
          */
         get: operations["list_saved_views"];
         put?: never;
         /**
          * Create Saved View
-         * @description Keep a page's columns, order and filters under a name.
+         * @description Save a page's columns, order and filters under a name.
          */
         post: operations["create_saved_view"];
         delete?: never;
@@ -2610,7 +2622,8 @@ export interface paths {
         head?: never;
         /**
          * Update Saved View
-         * @description Change its name, what it shows, whom it is shared with, or whether your page opens with it.
+         * @description Change the name of a view, its content, whom it is shared with, or whether your page opens
+         *     with it.
          */
         patch: operations["update_saved_view"];
         trace?: never;
@@ -2641,7 +2654,7 @@ export interface paths {
         };
         /**
          * Whether the process is up
-         * @description Answers as long as the process can; says nothing about the database.
+         * @description Return 200 as long as the process can answer; says nothing about the database.
          */
         get: operations["healthz"];
         put?: never;
@@ -2661,7 +2674,7 @@ export interface paths {
         };
         /**
          * This process and the cluster, for Prometheus
-         * @description Every metric is listed in docs/reference/metrics.md. Cluster figures are at most 5 s old.
+         * @description Return every metric of docs/reference/metrics.md. Cluster figures are at most 5 s old.
          */
         get: operations["get_prometheus_metrics"];
         put?: never;
@@ -2698,8 +2711,8 @@ export interface paths {
         };
         /**
          * Whether requests can be served, and which part is down
-         * @description 503 unless the database answers, has this version's tables and room to write. The other
-         *     parts are reported, not required.
+         * @description Return 503 unless the database answers, has this version's tables and room to write. The
+         *     other parts are reported, not required.
          */
         get: operations["readyz"];
         put?: never;
@@ -2716,7 +2729,7 @@ export interface components {
     schemas: {
         /**
          * AckState
-         * @description How much of an allocation's spool the server holds durably.
+         * @description Part of an allocation's spool that the server holds durably.
          */
         AckState: {
             /** Acked Seq */
@@ -2744,7 +2757,7 @@ export interface components {
         AdviceOut: {
             /** Applied */
             applied: components["schemas"]["AppliedOut"][];
-            gain: components["schemas"]["muster_server__schemas__diagnoses__EstimateOut"] | null;
+            gain: components["schemas"]["EstimateOut"] | null;
             /** Is Bound */
             is_bound: boolean;
             /** Kind */
@@ -3446,7 +3459,7 @@ export interface components {
         };
         /**
          * ClockReading
-         * @description How a node's clocks stand to the server's (its database's), measured with heartbeats.
+         * @description Offset between a node's clocks and the server's (its database's), measured with heartbeats.
          */
         ClockReading: {
             /** Error Ms */
@@ -3498,7 +3511,7 @@ export interface components {
         };
         /**
          * CodeSpec
-         * @description Where the code of a trial comes from.
+         * @description Source of a trial's code.
          */
         CodeSpec: {
             /**
@@ -3533,16 +3546,16 @@ export interface components {
         };
         /** CostModelOut */
         CostModelOut: {
-            bandwidth_bytes_per_s: components["schemas"]["muster_server__schemas__scaling__EstimateOut"] | null;
-            compute_fixed_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
-            compute_per_sample_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
-            contention: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            bandwidth_bytes_per_s: components["schemas"]["ScalingEstimateOut"] | null;
+            compute_fixed_ms: components["schemas"]["ScalingEstimateOut"];
+            compute_per_sample_ms: components["schemas"]["ScalingEstimateOut"];
+            contention: components["schemas"]["ScalingEstimateOut"];
             /** Hidden Share */
             hidden_share: number;
-            latency_us: components["schemas"]["muster_server__schemas__scaling__EstimateOut"] | null;
+            latency_us: components["schemas"]["ScalingEstimateOut"] | null;
             /** Num Transfers */
             num_transfers: number;
-            other_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            other_ms: components["schemas"]["ScalingEstimateOut"];
             /** Reasons */
             reasons: string[];
             /** Step Error */
@@ -3683,8 +3696,8 @@ export interface components {
         };
         /**
          * Description
-         * @description A model whose layers a node should list, in a short process that holds no slot. Asked of one
-         *     node until it says how that went; doing it twice is harmless.
+         * @description A model whose layers a node should list, in a short-lived process that holds no slot.
+         *     Requested from one node until it reports the result; repeating it is harmless.
          */
         Description: {
             code: components["schemas"]["CodeSpec"];
@@ -3760,7 +3773,7 @@ export interface components {
             culprit_part: string | null;
             /** Culprit Rank */
             culprit_rank: number | null;
-            efficiency: components["schemas"]["muster_server__schemas__diagnoses__EstimateOut"] | null;
+            efficiency: components["schemas"]["EstimateOut"] | null;
             /** Ended At */
             ended_at: string | null;
             /** Experiment Id */
@@ -3786,7 +3799,7 @@ export interface components {
             reason: string;
             /** Shares */
             shares: {
-                [key: string]: components["schemas"]["muster_server__schemas__diagnoses__EstimateOut"];
+                [key: string]: components["schemas"]["EstimateOut"];
             };
             /** Spread */
             spread: number | null;
@@ -3814,6 +3827,20 @@ export interface components {
             /** Point */
             point?: string | null;
         };
+        /**
+         * EstimateOut
+         * @description A value with its two-sided 95 % interval (Student's t).
+         */
+        EstimateOut: {
+            /** High */
+            high: number;
+            /** Low */
+            low: number;
+            /** Num */
+            num: number;
+            /** Value */
+            value: number;
+        };
         /** EvaluationOut */
         EvaluationOut: {
             /**
@@ -3838,8 +3865,8 @@ export interface components {
         };
         /**
          * EvaluationRecord
-         * @description What a model was found to be worth on samples it was not trained with. A later one of the
-         *     same name takes its place.
+         * @description Quality of a model on samples it was not trained with. A later evaluation of the same name
+         *     replaces it.
          */
         EvaluationRecord: {
             /** Classes */
@@ -3894,7 +3921,7 @@ export interface components {
         };
         /**
          * ExitInfo
-         * @description How an allocation ended. `cause` is for machines, `message` is one sentence for people.
+         * @description How an allocation ended. `cause` is for programs, `message` is one sentence for people.
          */
         ExitInfo: {
             /** At Error Ms */
@@ -4166,8 +4193,8 @@ export interface components {
         ExperimentState: "QUEUED" | "RUNNING" | "PAUSED" | "STOPPING" | "COMPLETED" | "CANCELED" | "FAILED";
         /**
          * Export
-         * @description A model that is to be made into one file and sent in pieces. Asked of one node that can read
-         *     its checkpoint, until it says how that went; doing it twice is harmless, for the pieces are the
+         * @description A model to be made into one file and sent in pieces. Requested from one node that can read
+         *     its checkpoint, until it reports the result; repeating it is harmless, for the pieces are the
          *     same.
          */
         Export: {
@@ -4433,7 +4460,7 @@ export interface components {
         };
         /**
          * GpuUsage
-         * @description An NVIDIA device, by NVML; None is what it does not tell.
+         * @description Use of an NVIDIA device, by NVML; None is what it does not report.
          */
         GpuUsage: {
             /** Index */
@@ -4739,7 +4766,27 @@ export interface components {
             /** Name */
             name: string;
             /** Parameters */
-            parameters: components["schemas"]["Parameter"][];
+            parameters: components["schemas"]["LayerParameter"][];
+        };
+        /**
+         * LayerParameter
+         * @description A tensor that a model owns. One that several layers share belongs to the first of them.
+         */
+        LayerParameter: {
+            /** Bytes Per Value */
+            bytes_per_value: number;
+            /** Shape */
+            shape: number[];
+            /**
+             * Split
+             * @default false
+             */
+            split: boolean;
+            /**
+             * Trainable
+             * @default true
+             */
+            trainable: boolean;
         };
         /**
          * LayerTable
@@ -4803,6 +4850,18 @@ export interface components {
             seconds?: number | null;
             /** Steps */
             steps?: number | null;
+        };
+        /**
+         * LinkReport
+         * @description Result of testing the connection to another node.
+         */
+        LinkReport: {
+            /** Message */
+            message: string;
+            /** Ms */
+            ms: number | null;
+            /** Rank */
+            rank: number;
         };
         /** LiveTicket */
         LiveTicket: {
@@ -4997,7 +5056,7 @@ export interface components {
             probe: string;
             /** Repeats Ms */
             repeats_ms: number[];
-            step_ms: components["schemas"]["muster_server__schemas__diagnoses__EstimateOut"] | null;
+            step_ms: components["schemas"]["EstimateOut"] | null;
         };
         /**
          * MemoryOut
@@ -5020,7 +5079,7 @@ export interface components {
         };
         /**
          * MessageRecord
-         * @description Something a user should read in the trial's events.
+         * @description Message for the user in the trial's events.
          */
         MessageRecord: {
             /**
@@ -5135,7 +5194,7 @@ export interface components {
         };
         /**
          * NodeFacts
-         * @description What an allocation would run with on its node. "" is none, or not known.
+         * @description Environment of an allocation on its node. "" is none, or unknown.
          */
         NodeFacts: {
             /**
@@ -5255,7 +5314,7 @@ export interface components {
         };
         /**
          * NodeProblem
-         * @description What a check of the agent finds wrong with its node.
+         * @description A problem that an agent's check has found on its node.
          */
         NodeProblem: {
             /**
@@ -5540,26 +5599,6 @@ export interface components {
             /** Next */
             next: string | null;
         };
-        /**
-         * Parameter
-         * @description A tensor that a model owns. One that several layers share belongs to the first of them.
-         */
-        Parameter: {
-            /** Bytes Per Value */
-            bytes_per_value: number;
-            /** Shape */
-            shape: number[];
-            /**
-             * Split
-             * @default false
-             */
-            split: boolean;
-            /**
-             * Trainable
-             * @default true
-             */
-            trainable: boolean;
-        };
         /** ParameterOut */
         ParameterOut: {
             /** Choices */
@@ -5600,7 +5639,7 @@ export interface components {
         };
         /**
          * PartOut
-         * @description A part of a sentence by its code, for another language than the English of the text.
+         * @description A part of a message by its code, for languages other than the English of the text.
          */
         PartOut: {
             /** Code */
@@ -5787,7 +5826,7 @@ export interface components {
             memory: components["schemas"]["MemoryOut"] | null;
             /** Problem */
             problem: string;
-            step_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"] | null;
+            step_ms: components["schemas"]["ScalingEstimateOut"] | null;
             /** Traffic */
             traffic: components["schemas"]["PlannedTrafficOut"][];
         };
@@ -5876,16 +5915,16 @@ export interface components {
             network: string;
             /** Other Ms */
             other_ms: number;
-            samples_per_s: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            samples_per_s: components["schemas"]["ScalingEstimateOut"];
             /** Samples Per Slot */
             samples_per_slot: number;
             /** Slots */
             slots: number;
-            step_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            step_ms: components["schemas"]["ScalingEstimateOut"];
         };
         /**
          * Preflight
-         * @description What this node tries together with others. `stage` is what is to be done now, once; one that
+         * @description A test of this node together with others. `stage` is to be done now, once; a preflight that
          *     is not wanted any more is ended.
          */
         Preflight: {
@@ -5913,20 +5952,8 @@ export interface components {
             /** Nodes */
             nodes: string[];
         };
-        /**
-         * PreflightLink
-         * @description What a node found when it tried another one.
-         */
-        "PreflightLink-Input": {
-            /** Message */
-            message: string;
-            /** Ms */
-            ms: number | null;
-            /** Rank */
-            rank: number;
-        };
         /** PreflightLink */
-        "PreflightLink-Output": {
+        PreflightLink: {
             /** Allreduce Ms */
             allreduce_ms: number | null;
             /** From Node */
@@ -5969,7 +5996,7 @@ export interface components {
             /** Id */
             id: number;
             /** Links */
-            links: components["schemas"]["PreflightLink-Output"][];
+            links: components["schemas"]["PreflightLink"][];
             /** Message */
             message: string;
             /** Nodes */
@@ -6007,7 +6034,7 @@ export interface components {
         };
         /**
          * PreflightReport
-         * @description How a stage went on this node.
+         * @description Result of a stage on this node.
          */
         PreflightReport: {
             /**
@@ -6018,7 +6045,7 @@ export interface components {
             /** Id */
             id: number;
             /** Links */
-            links?: components["schemas"]["PreflightLink-Input"][];
+            links?: components["schemas"]["LinkReport"][];
             /**
              * Port
              * @default 0
@@ -6054,7 +6081,7 @@ export interface components {
         };
         /**
          * PreflightStore
-         * @description Where the processes of an all-reduce find each other: on rank 0.
+         * @description Store on rank 0 in which the processes of an all-reduce find each other.
          */
         PreflightStore: {
             /** Host */
@@ -6188,7 +6215,7 @@ export interface components {
         };
         /**
          * ProfileOrder
-         * @description A window of torch's profiler that somebody asked for.
+         * @description A requested window of torch's profiler.
          */
         ProfileOrder: {
             /** No */
@@ -6222,7 +6249,7 @@ export interface components {
         };
         /**
          * ProfileRecord
-         * @description A piece of the trace of one rank, or why there is none. Pieces come in order.
+         * @description A piece of the trace of one rank, or the reason why there is none. Pieces come in order.
          */
         ProfileRecord: {
             /**
@@ -6306,7 +6333,7 @@ export interface components {
         };
         /**
          * ProgressRecord
-         * @description How far the workers of an allocation are, told when it has changed.
+         * @description Progress of the workers of an allocation, reported when it has changed.
          */
         ProgressRecord: {
             /**
@@ -6657,7 +6684,7 @@ export interface components {
         };
         /**
          * Rendezvous
-         * @description Where rank 0 listens. Known once rank 0's node is READY.
+         * @description Address on which rank 0 listens. Known once rank 0's node is READY.
          */
         Rendezvous: {
             /** Host */
@@ -6713,7 +6740,7 @@ export interface components {
         };
         /**
          * RunningAllocation
-         * @description An allocation an agent found on its disk at start, with what its shim says.
+         * @description An allocation that an agent found on its disk at start, with its shim's state.
          */
         RunningAllocation: {
             /** Allocation Id */
@@ -6784,6 +6811,22 @@ export interface components {
             project?: string | null;
             /** Query */
             query?: string | null;
+        };
+        /**
+         * ScalingEstimateOut
+         * @description A figure with its 95 % interval; null bounds: too few measurements to have any.
+         */
+        ScalingEstimateOut: {
+            /** High */
+            high: number | null;
+            /** Is Determined */
+            is_determined?: boolean;
+            /** Low */
+            low: number | null;
+            /** N */
+            n: number;
+            /** Value */
+            value: number;
         };
         /** ScalingIn */
         ScalingIn: {
@@ -6915,7 +6958,7 @@ export interface components {
         };
         /** ScalingSizeOut */
         ScalingSizeOut: {
-            efficiency: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            efficiency: components["schemas"]["ScalingEstimateOut"];
             /** Hidden Ms */
             hidden_ms: number;
             /** Num Runs */
@@ -6926,18 +6969,17 @@ export interface components {
             parts_ms: {
                 [key: string]: number;
             };
-            samples_per_s: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            samples_per_s: components["schemas"]["ScalingEstimateOut"];
             /** Samples Per Slot */
             samples_per_slot: number;
             /** Slots */
             slots: number;
-            speedup: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
-            step_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"];
+            speedup: components["schemas"]["ScalingEstimateOut"];
+            step_ms: components["schemas"]["ScalingEstimateOut"];
         };
         /**
          * ScheduleRecord
-         * @description What a worker of a pipeline did when in one step, in columns of one length. Takes the place of
-         *     earlier ones.
+         * @description Timeline of a pipeline's worker in one step, in columns of one length. Replaces earlier ones.
          */
         ScheduleRecord: {
             /** Ends Us */
@@ -7262,7 +7304,7 @@ export interface components {
         };
         /**
          * StacksRecord
-         * @description Where a worker was when that was asked for.
+         * @description Stacks of a worker at the time of the request.
          */
         StacksRecord: {
             /**
@@ -7677,7 +7719,7 @@ export interface components {
             reason_parts: components["schemas"]["PartOut"][];
             /** Remarks */
             remarks: components["schemas"]["PlanRemarkOut"][];
-            step_ms: components["schemas"]["muster_server__schemas__scaling__EstimateOut"] | null;
+            step_ms: components["schemas"]["ScalingEstimateOut"] | null;
             /** Strategy */
             strategy: string;
             /** Time Source */
@@ -7817,7 +7859,7 @@ export interface components {
         };
         /**
          * WorkerProgress
-         * @description How far a worker is.
+         * @description Progress of a worker.
          */
         WorkerProgress: {
             /** Groups */
@@ -7861,7 +7903,7 @@ export interface components {
         };
         /**
          * WorkerRecord
-         * @description A worker process as it is: from its environment, or from what it reported itself.
+         * @description A worker process as known from its environment, or from its own report.
          */
         WorkerRecord: {
             /**
@@ -7911,36 +7953,6 @@ export interface components {
             type: "worker";
             /** World Size */
             world_size: number;
-        };
-        /**
-         * EstimateOut
-         * @description A value with its two-sided 95 % interval (Student's t).
-         */
-        muster_server__schemas__diagnoses__EstimateOut: {
-            /** High */
-            high: number;
-            /** Low */
-            low: number;
-            /** Num */
-            num: number;
-            /** Value */
-            value: number;
-        };
-        /**
-         * EstimateOut
-         * @description A figure with its 95 % interval; null bounds: too few measurements to have any.
-         */
-        muster_server__schemas__scaling__EstimateOut: {
-            /** High */
-            high: number | null;
-            /** Is Determined */
-            is_determined?: boolean;
-            /** Low */
-            low: number | null;
-            /** N */
-            n: number;
-            /** Value */
-            value: number;
         };
     };
     responses: never;

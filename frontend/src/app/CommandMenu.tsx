@@ -1,7 +1,20 @@
 import "@mantine/spotlight/styles.css";
 
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
-import { IconChartLine, IconFileText, IconFlask2, IconKeyboard, IconLayoutDashboard, IconPlus, IconSearch, IconServer2, IconStack2, IconAdjustmentsHorizontal, IconBookmark, IconDeviceFloppy } from "@tabler/icons-react";
+import {
+  IconChartLine,
+  IconFileText,
+  IconFlask2,
+  IconKeyboard,
+  IconLayoutDashboard,
+  IconPlus,
+  IconSearch,
+  IconServer2,
+  IconStack2,
+  IconAdjustmentsHorizontal,
+  IconBookmark,
+  IconDeviceFloppy,
+} from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useState } from "react";
@@ -31,14 +44,29 @@ export default function CommandMenu() {
   const go = (to: string) => () => void router.navigate({ to });
   const pages: SpotlightActionData[] = [
     { id: "overview", label: t("nav.overview"), leftSection: <IconLayoutDashboard size={16} />, onClick: go("/") },
-    { id: "experiments", label: t("nav.experiments"), leftSection: <IconFlask2 size={16} />, onClick: go("/experiments") },
+    {
+      id: "experiments",
+      label: t("nav.experiments"),
+      leftSection: <IconFlask2 size={16} />,
+      onClick: go("/experiments"),
+    },
     { id: "compare", label: t("nav.compare"), leftSection: <IconChartLine size={16} />, onClick: go("/compare") },
     { id: "submit", label: t("nav.submit"), leftSection: <IconPlus size={16} />, onClick: go("/submit") },
     { id: "queue", label: t("nav.queue"), leftSection: <IconStack2 size={16} />, onClick: go("/queue") },
     { id: "nodes", label: t("nav.nodes"), leftSection: <IconServer2 size={16} />, onClick: go("/nodes") },
     { id: "logs", label: t("nav.logs"), leftSection: <IconFileText size={16} />, onClick: go("/logs") },
-    { id: "checkpoints", label: t("nav.checkpoints"), leftSection: <IconDeviceFloppy size={16} />, onClick: go("/checkpoints") },
-    { id: "settings", label: t("nav.settings"), leftSection: <IconAdjustmentsHorizontal size={16} />, onClick: go("/settings") },
+    {
+      id: "checkpoints",
+      label: t("nav.checkpoints"),
+      leftSection: <IconDeviceFloppy size={16} />,
+      onClick: go("/checkpoints"),
+    },
+    {
+      id: "settings",
+      label: t("nav.settings"),
+      leftSection: <IconAdjustmentsHorizontal size={16} />,
+      onClick: go("/settings"),
+    },
     { id: "keys", label: t("command.keys"), leftSection: <IconKeyboard size={16} />, onClick: () => keyMap.open() },
   ];
   return (

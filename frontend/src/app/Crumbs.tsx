@@ -31,7 +31,14 @@ export function Crumbs() {
     if (id) crumbs.push({ label: nodeData?.name ?? id });
   } else if (section === "preflights") {
     crumbs = [{ label: t("nav.nodes"), to: "/nodes" }, { label: t("nav.preflightOf", { id }) }];
-  } else if (section === "queue" || section === "logs" || section === "checkpoints" || section === "submit" || section === "settings" || section === "compare") {
+  } else if (
+    section === "queue" ||
+    section === "logs" ||
+    section === "checkpoints" ||
+    section === "submit" ||
+    section === "settings" ||
+    section === "compare"
+  ) {
     crumbs = [{ label: t(`nav.${section}`) }];
   } else {
     crumbs = [{ label: t("nav.overview") }];

@@ -1,5 +1,3 @@
-import "../i18n/en/keys";
-
 import { Modal, Switch } from "@mantine/core";
 import { useRouter } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useState } from "react";
@@ -65,7 +63,13 @@ export default function KeyboardMap() {
   return (
     <>
       <span hidden data-testid="keyboard-ready" />
-      <Modal opened={opened} onClose={() => setOpened(false)} title={t("keys.title")} size="lg" closeButtonProps={{ "aria-label": t("common.close") }}>
+      <Modal
+        opened={opened}
+        onClose={() => setOpened(false)}
+        title={t("keys.title")}
+        size="lg"
+        closeButtonProps={{ "aria-label": t("common.close") }}
+      >
         <div className={css["map"]} data-testid="keyboard-map">
           <Group
             title={t("keys.anywhere")}
@@ -73,7 +77,10 @@ export default function KeyboardMap() {
               ["Ctrl K", t("keys.palette")],
               ["?", t("keys.map")],
               ["/", t("keys.filter")],
-              ...Object.entries(PAGES).map(([key, page]): [string, string] => [`g ${key}`, t("keys.goTo", { page: t(`nav.${page.key}`) })]),
+              ...Object.entries(PAGES).map(([key, page]): [string, string] => [
+                `g ${key}`,
+                t("keys.goTo", { page: t(`nav.${page.key}`) }),
+              ]),
             ]}
           />
           <Group
@@ -93,7 +100,12 @@ export default function KeyboardMap() {
           />
           <Group title={t("keys.inEditor")} rows={[["Ctrl Enter", t("keys.submit")]]} />
         </div>
-        <Switch label={t("keys.single")} description={t("keys.singleHint")} checked={isOn} onChange={(e) => setSingle(e.currentTarget.checked ? null : OFF)} />
+        <Switch
+          label={t("keys.single")}
+          description={t("keys.singleHint")}
+          checked={isOn}
+          onChange={(e) => setSingle(e.currentTarget.checked ? null : OFF)}
+        />
       </Modal>
     </>
   );

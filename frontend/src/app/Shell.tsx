@@ -32,7 +32,7 @@ import { ErrorBoundary } from "../components/ErrorBoundary";
 import { LinkButton } from "../components/LinkButton";
 import { Mark } from "../components/Mark";
 import { useTimeZone } from "../components/Time";
-import { LANGUAGES, setLanguage, type Language } from "../i18n";
+import { LANGUAGES, type Language, setLanguage, withTexts } from "../i18n";
 import { readPref, writePref } from "../lib/prefs";
 import { stamp } from "../lib/time";
 import { Crumbs } from "./Crumbs";
@@ -40,8 +40,8 @@ import { keepFocus } from "./keepFocus";
 import { preloadPages } from "./lazyPage";
 import css from "./shell.module.css";
 
-const CommandMenu = lazy(() => import("./CommandMenu"));
-const KeyboardMap = lazy(() => import("./KeyboardMap"));
+const CommandMenu = lazy(() => withTexts(import("./CommandMenu")));
+const KeyboardMap = lazy(() => withTexts(import("./KeyboardMap")));
 
 /** The other pages are fetched after this, once the browser has nothing else to do. */
 const PRELOAD_MS = 1000;
@@ -110,7 +110,12 @@ function LanguageSwitch() {
       </Menu.Target>
       <Menu.Dropdown>
         {(Object.keys(LANGUAGES) as Language[]).map((language) => (
-          <Menu.Item key={language} lang={language} onClick={() => void setLanguage(language)} fw={i18n.language === language ? 600 : 400}>
+          <Menu.Item
+            key={language}
+            lang={language}
+            onClick={() => void setLanguage(language)}
+            fw={i18n.language === language ? 600 : 400}
+          >
             {LANGUAGES[language]}
           </Menu.Item>
         ))}
@@ -133,7 +138,12 @@ function UserMenu() {
   return (
     <Menu position="bottom-end">
       <Menu.Target>
-        <ActionIcon variant="subtle" color="gray" aria-label={t("nav.user", { name: user?.username ?? "" })} data-testid="user-menu">
+        <ActionIcon
+          variant="subtle"
+          color="gray"
+          aria-label={t("nav.user", { name: user?.username ?? "" })}
+          data-testid="user-menu"
+        >
           <IconUser size={17} />
         </ActionIcon>
       </Menu.Target>
@@ -157,12 +167,121 @@ function whenIdle(task: () => void): void {
   else task();
 }
 
+interface RailProps {
+  isNarrow: boolean;
+  maySubmit: boolean;
+  onToggle: () => void;
+}
+
+/** The menu on the left. */
+function Rail({ isNarrow, maySubmit, onToggle }: RailProps) {
+  const { t } = useTranslation();
+  const state = useQuery(cluster).data;
+  const items = NAV.map(({ to, key, icon: Icon }) => (
+    <Link
+      key={to}
+      to={to}
+      activeOptions={{ exact: to === "/" }}
+      className={css["item"]}
+      activeProps={{ "data-active": true }}
+      title={isNarrow ? t(`nav.${key}`) : undefined}
+    >
+      <Icon size={17} stroke={1.75} aria-hidden />
+      <span className={css["itemText"]}>{t(`nav.${key}`)}</span>
+      {key === "queue" && state && state.num_trials_queued > 0 ? (
+        <span className={css["count"]}>{state.num_trials_queued}</span>
+      ) : null}
+    </Link>
+  ));
+  return (
+    <aside className={css["rail"]}>
+      <Link to="/" className={css["brand"]} aria-label="Muster">
+        <Mark />
+        <span className={css["itemText"]}>Muster</span>
+      </Link>
+      <nav aria-label={t("nav.main")}>
+        {maySubmit ? (
+          <Link
+            to="/submit"
+            className={css["submit"]}
+            title={isNarrow ? t("nav.submit") : undefined}
+            data-testid="nav-submit"
+          >
+            <IconPlus size={16} aria-hidden />
+            <span className={css["itemText"]}>{t("nav.submit")}</span>
+          </Link>
+        ) : null}
+        {items}
+      </nav>
+      <div className={css["railFoot"]}>
+        {isNarrow ? null : <span className="mono dim">{state?.server_version}</span>}
+        <ActionIcon
+          variant="subtle"
+          color="gray"
+          onClick={onToggle}
+          aria-label={t(isNarrow ? "nav.expand" : "nav.collapse")}
+          aria-expanded={!isNarrow}
+        >
+          {isNarrow ? <IconChevronsRight size={16} /> : <IconChevronsLeft size={16} />}
+        </ActionIcon>
+      </div>
+    </aside>
+  );
+}
+
+/** The menu of a phone: at the bottom, with a drawer for what has no room there. */
+function PhoneMenu({ maySubmit }: { maySubmit: boolean }) {
+  const { t } = useTranslation();
+  const location = useLocation();
+  const [drawer, setDrawer] = useState(false);
+  useEffect(() => setDrawer(false), [location.pathname]);
+  return (
+    <>
+      <nav className={css["bottom"]} aria-label={t("nav.main")}>
+        {NAV.slice(0, 4).map(({ to, key, icon: Icon }) => (
+          <Link key={to} to={to} activeOptions={{ exact: to === "/" }} activeProps={{ "data-active": true }}>
+            <Icon size={20} stroke={1.6} aria-hidden />
+            {t(`nav.${key}`)}
+          </Link>
+        ))}
+        <button type="button" onClick={() => setDrawer(true)}>
+          <IconDotsVertical size={20} stroke={1.6} aria-hidden />
+          {t("nav.more")}
+        </button>
+      </nav>
+      <Drawer
+        opened={drawer}
+        onClose={() => setDrawer(false)}
+        position="bottom"
+        size="auto"
+        title={t("nav.more")}
+        closeButtonProps={{ "aria-label": t("common.close") }}
+      >
+        <div className={css["drawer"]}>
+          {maySubmit ? (
+            <LinkButton to="/submit" size="sm" leftSection={<IconPlus size={16} />}>
+              {t("nav.submit")}
+            </LinkButton>
+          ) : null}
+          {NAV.slice(4).map(({ to, key }) => (
+            <LinkButton key={to} to={to} size="sm" variant="default">
+              {t(`nav.${key}`)}
+            </LinkButton>
+          ))}
+          <div className={css["drawerRow"]}>
+            <ThemeSwitch />
+            <LanguageSwitch />
+          </div>
+        </div>
+      </Drawer>
+    </>
+  );
+}
+
 export function Shell() {
   const { t } = useTranslation();
   const [collapsed, setCollapsed] = useState(() => readPref("rail") === "narrow");
-  const [drawer, setDrawer] = useState(false);
   const location = useLocation();
-  const state = useQuery(cluster).data;
   const user = useQuery(me).data;
   const maySubmit = user?.role !== "viewer";
 
@@ -177,45 +296,17 @@ export function Shell() {
     };
   }, []);
   useLiveQueries("cluster", ["cluster"]);
-  useEffect(() => setDrawer(false), [location.pathname]);
 
   const toggle = (): void => {
     writePref("rail", collapsed ? null : "narrow");
     setCollapsed(!collapsed);
   };
-  const items = NAV.map(({ to, key, icon: Icon }) => (
-    <Link key={to} to={to} activeOptions={{ exact: to === "/" }} className={css["item"]} activeProps={{ "data-active": true }} title={collapsed ? t(`nav.${key}`) : undefined}>
-      <Icon size={17} stroke={1.75} aria-hidden />
-      <span className={css["itemText"]}>{t(`nav.${key}`)}</span>
-      {key === "queue" && state && state.num_trials_queued > 0 ? <span className={css["count"]}>{state.num_trials_queued}</span> : null}
-    </Link>
-  ));
   return (
     <div className={css["shell"]} data-collapsed={collapsed || undefined}>
       <a className={css["skip"]} href="#main">
         {t("nav.skip")}
       </a>
-      <aside className={css["rail"]}>
-        <Link to="/" className={css["brand"]} aria-label="Muster">
-          <Mark />
-          <span className={css["itemText"]}>Muster</span>
-        </Link>
-        <nav aria-label={t("nav.main")}>
-          {maySubmit ? (
-            <Link to="/submit" className={css["submit"]} title={collapsed ? t("nav.submit") : undefined} data-testid="nav-submit">
-              <IconPlus size={16} aria-hidden />
-              <span className={css["itemText"]}>{t("nav.submit")}</span>
-            </Link>
-          ) : null}
-          {items}
-        </nav>
-        <div className={css["railFoot"]}>
-          {collapsed ? null : <span className="mono dim">{state?.server_version}</span>}
-          <ActionIcon variant="subtle" color="gray" onClick={toggle} aria-label={t(collapsed ? "nav.expand" : "nav.collapse")} aria-expanded={!collapsed}>
-            {collapsed ? <IconChevronsRight size={16} /> : <IconChevronsLeft size={16} />}
-          </ActionIcon>
-        </div>
-      </aside>
+      <Rail isNarrow={collapsed} maySubmit={maySubmit} onToggle={toggle} />
       <header className={css["top"]}>
         <Link to="/" className={css["brandPhone"]} aria-label="Muster">
           <Mark />
@@ -243,36 +334,7 @@ export function Shell() {
           <Outlet />
         </ErrorBoundary>
       </main>
-      <nav className={css["bottom"]} aria-label={t("nav.main")}>
-        {NAV.slice(0, 4).map(({ to, key, icon: Icon }) => (
-          <Link key={to} to={to} activeOptions={{ exact: to === "/" }} activeProps={{ "data-active": true }}>
-            <Icon size={20} stroke={1.6} aria-hidden />
-            {t(`nav.${key}`)}
-          </Link>
-        ))}
-        <button type="button" onClick={() => setDrawer(true)}>
-          <IconDotsVertical size={20} stroke={1.6} aria-hidden />
-          {t("nav.more")}
-        </button>
-      </nav>
-      <Drawer opened={drawer} onClose={() => setDrawer(false)} position="bottom" size="auto" title={t("nav.more")} closeButtonProps={{ "aria-label": t("common.close") }}>
-        <div className={css["drawer"]}>
-          {maySubmit ? (
-            <LinkButton to="/submit" size="sm" leftSection={<IconPlus size={16} />}>
-              {t("nav.submit")}
-            </LinkButton>
-          ) : null}
-          {NAV.slice(4).map(({ to, key }) => (
-            <LinkButton key={to} to={to} size="sm" variant="default">
-              {t(`nav.${key}`)}
-            </LinkButton>
-          ))}
-          <div className={css["drawerRow"]}>
-            <ThemeSwitch />
-            <LanguageSwitch />
-          </div>
-        </div>
-      </Drawer>
+      <PhoneMenu maySubmit={maySubmit} />
       <Suspense>
         <CommandMenu />
         <KeyboardMap />

@@ -7,12 +7,11 @@ import { useLiveStatus } from "../api/liveHooks";
 import { PageHead, Skeleton } from "../components/basics";
 import { ErrorNotice } from "../components/QueryView";
 import { PageLoadError } from "./lazyPage";
+import layout from "../components/layout.module.css";
 
 export function NotFound() {
   const { t } = useTranslation();
-  return (
-    <PageHead title={t("error.notFound")} sub={<Link to="/">{t("nav.overview")}</Link>} />
-  );
+  return <PageHead title={t("error.notFound")} sub={<Link to="/">{t("nav.overview")}</Link>} />;
 }
 
 export function PageError({ error, reset }: ErrorComponentProps) {
@@ -22,7 +21,12 @@ export function PageError({ error, reset }: ErrorComponentProps) {
   const { state } = useLiveStatus();
   const away = useRef(state === "offline");
   const again = async (): Promise<void> => {
-    const isThere = isCode && (await client.GET("/api/v1/auth/state").then(() => true, () => false));
+    const isThere =
+      isCode &&
+      (await client.GET("/api/v1/auth/state").then(
+        () => true,
+        () => false,
+      ));
     if (isThere) return location.reload();
     reset();
     return router.invalidate();
@@ -36,15 +40,19 @@ export function PageError({ error, reset }: ErrorComponentProps) {
     }
   }, [state, isCode]);
   return (
-    <div style={{ padding: 24 }}>
-      <ErrorNotice error={error instanceof Error ? error : new Error(String(error))} title={isCode ? t("error.pageCode") : undefined} onRetry={again} />
+    <div className={layout["page"]}>
+      <ErrorNotice
+        error={error instanceof Error ? error : new Error(String(error))}
+        title={isCode ? t("error.pageCode") : undefined}
+        onRetry={again}
+      />
     </div>
   );
 }
 
 export function PagePending() {
   return (
-    <div style={{ padding: 24 }}>
+    <div className={layout["page"]}>
       <Skeleton rows={6} />
     </div>
   );

@@ -1,6 +1,7 @@
 /** What floats above the page and gives the focus back to where it came from. */
 const FLOATING = '[role="dialog"],[role="menu"],[role="listbox"]';
-const FOCUSABLE = 'a[href],button:not([disabled]),input:not([disabled]),select:not([disabled]),textarea:not([disabled]),[tabindex]:not([tabindex="-1"])';
+const FOCUSABLE =
+  'a[href],button:not([disabled]),input:not([disabled]),select:not([disabled]),textarea:not([disabled]),[tabindex]:not([tabindex="-1"])';
 /** Who closes something has first the time to say where the focus goes. */
 const WAIT_MS = 60;
 
@@ -18,7 +19,8 @@ export function keepFocus(main: () => HTMLElement | null): () => void {
     if (!(event.target instanceof HTMLElement) || event.target === document.body) return;
     current = event.target;
     around = [];
-    for (let element = current.parentElement; element && element !== document.body; element = element.parentElement) around.push(element);
+    for (let element = current.parentElement; element && element !== document.body; element = element.parentElement)
+      around.push(element);
     if (current.closest(FLOATING) === null) below = current;
   };
   const restore = (): void => {
@@ -26,8 +28,11 @@ export function keepFocus(main: () => HTMLElement | null): () => void {
     if (current === null || current.isConnected || document.activeElement !== document.body) return;
     const floated = around.some((element) => element.matches(FLOATING));
     const content = main();
-    const beside = around.find((element) => element.isConnected && element !== content && content?.contains(element) === true);
-    const next = (floated ? (below?.isConnected ? below : null) : beside?.querySelector<HTMLElement>(FOCUSABLE)) ?? content;
+    const beside = around.find(
+      (element) => element.isConnected && element !== content && content?.contains(element) === true,
+    );
+    const next =
+      (floated ? (below?.isConnected ? below : null) : beside?.querySelector<HTMLElement>(FOCUSABLE)) ?? content;
     next?.focus({ preventScroll: true });
   };
   const observer = new MutationObserver(() => {

@@ -2,7 +2,14 @@ import { expect, test } from "vitest";
 
 import { isTyping, reader } from "./keyMap";
 
-const press = (key: string, more: object = {}) => ({ key, ctrlKey: false, metaKey: false, altKey: false, isComposing: false, ...more });
+const press = (key: string, more: object = {}) => ({
+  key,
+  ctrlKey: false,
+  metaKey: false,
+  altKey: false,
+  isComposing: false,
+  ...more,
+});
 
 test("g and a letter go to a page, in time and in this order", () => {
   const read = reader();

@@ -11,7 +11,8 @@ export const PAGES = {
   s: { to: "/settings", key: "settings" },
 } as const;
 
-export type Pressed = { kind: "map" } | { kind: "filter" } | { kind: "go"; to: (typeof PAGES)[keyof typeof PAGES]["to"] };
+export type Pressed =
+  { kind: "map" } | { kind: "filter" } | { kind: "go"; to: (typeof PAGES)[keyof typeof PAGES]["to"] };
 
 const PREFIX_MS = 1200;
 
@@ -29,7 +30,10 @@ const NOT_OURS = 'input,textarea,select,[role="dialog"],[role="menu"],[role="lis
  * Whether a key is text where it was pressed, or belongs to a dialog or a menu. Ask while the event
  * is dispatched. Outside a shadow root the target is its host, so the whole path is looked at.
  */
-export const isTyping = (event: Event): boolean => event.composedPath().some((node) => node instanceof HTMLElement && (node.isContentEditable || node.matches(NOT_OURS)));
+export const isTyping = (event: Event): boolean =>
+  event
+    .composedPath()
+    .some((node) => node instanceof HTMLElement && (node.isContentEditable || node.matches(NOT_OURS)));
 
 /** Understands one key after the other; "g" begins a word of two, within 1.2 s. */
 export function reader(): (press: Press, atMs: number) => Pressed | null {

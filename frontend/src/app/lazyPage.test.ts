@@ -30,7 +30,10 @@ test("what a page shows first is asked for when its code is there, before it is 
   const order: string[] = [];
   const early = { params: {}, search: {} } as Early;
   const load = (): Promise<{ Hello: typeof Hello; askEarly: (asked: Early) => Promise<void> }> =>
-    Promise.resolve({ Hello, askEarly: async (asked) => void order.push(asked === early ? "asked" : "asked otherwise") });
+    Promise.resolve({
+      Hello,
+      askEarly: async (asked) => void order.push(asked === early ? "asked" : "asked otherwise"),
+    });
   const page = lazyPage(load, "Hello");
   const first = page.preload(early).then(() => order.push("drawn"));
   await page.preload();

@@ -2,6 +2,8 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { type ComponentType, createElement, use } from "react";
 
+import { withTexts } from "../i18n";
+
 /** The code of a page could not be fetched: no server, or a newer one that no longer has it. */
 export class PageLoadError extends Error {
   override name = "PageLoadError";
@@ -46,7 +48,7 @@ export function lazyPage<Name extends string>(load: () => Promise<PageModule<Nam
     failure = undefined;
     asking = early ?? asking;
     if (component) askNow();
-    loading ??= load()
+    loading ??= withTexts(load())
       .then((module) => {
         component = module[name];
         ask = module.askEarly as AskEarly | undefined;

@@ -11,7 +11,9 @@ function menu(chosen: string | null) {
     <div role="dialog">
       <input onKeyDown={openFirst} />
       {["first", "second"].map((name) => (
-        <button key={name} data-action data-selected={name === chosen || undefined} onClick={() => opened(name)}>{name}</button>
+        <button key={name} data-action data-selected={name === chosen || undefined} onClick={() => opened(name)}>
+          {name}
+        </button>
       ))}
     </div>,
   );

@@ -6,6 +6,7 @@ import type { KeyboardEvent } from "react";
  */
 export function openFirst(event: KeyboardEvent<HTMLInputElement>) {
   const entries = event.currentTarget.closest("[role=dialog]");
-  if (event.key !== "Enter" || event.nativeEvent.isComposing || !entries || entries.querySelector("[data-selected]")) return;
+  if (event.key !== "Enter" || event.nativeEvent.isComposing || !entries || entries.querySelector("[data-selected]"))
+    return;
   entries.querySelector<HTMLElement>("[data-action]")?.click();
 }

@@ -1,31 +1,25 @@
 import type { QueryClient } from "@tanstack/react-query";
-import {
-  createRootRouteWithContext,
-  createRoute,
-  createRouter,
-  notFound,
-  redirect,
-} from "@tanstack/react-router";
+import { createRootRouteWithContext, createRoute, createRouter, notFound, redirect } from "@tanstack/react-router";
 
 import { ApiError } from "../api/client";
-import { authState, type CheckpointState, me, trial, trialMetrics } from "../api/queries";
-import { type ChartSearch, chartSearch } from "../charts/chartSearch";
-import { startOf } from "../lib/forking";
-import { EXPERIMENT_STATES } from "../lib/states";
+import { authState, me, trial, trialMetrics } from "../api/queries";
 import { NotFound, PageError, PagePending } from "./fallbacks";
 import { type Early, lazyPage, type LazyPage } from "./lazyPage";
+import {
+  checkpointsSearch,
+  compareSearch,
+  diagnosisSearch,
+  experimentSearch,
+  experimentsSearch,
+  logsSearch,
+  queueSearch,
+  scalingSearch,
+  settingsSearch,
+  signInSearch,
+  submitSearch,
+  trialSearch,
+} from "./search";
 import { Shell } from "./Shell";
-
-const isOn = (value: unknown): true | undefined => (value === true || value === "true" ? true : undefined);
-const instant = (value: unknown): string | undefined => (typeof value === "string" && !Number.isNaN(Date.parse(value)) ? new Date(value).toISOString() : undefined);
-const text = (value: unknown): string | undefined => {
-  if (typeof value === "number") return String(value);
-  return typeof value === "string" && value !== "" ? value : undefined;
-};
-const positive = (value: unknown): number | undefined => {
-  const n = Number(value);
-  return Number.isInteger(n) && n >= 0 ? n : undefined;
-};
 
 const rootRoute = createRootRouteWithContext<{ queryClient: QueryClient }>()({
   notFoundComponent: NotFound,
@@ -68,7 +62,7 @@ const appRoute = createRoute({
 const signInRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/sign-in",
-  validateSearch: (search: Record<string, unknown>): { to?: string } => ({ to: text(search["to"]) }),
+  validateSearch: signInSearch,
   component: lazyPage(() => import("../features/auth/SignIn"), "SignIn"),
 });
 const setupRoute = createRoute({
@@ -101,145 +95,44 @@ const preflightRoute = createRoute({
 const queueRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/queue",
-  validateSearch: (search: Record<string, unknown>): { project?: string } => ({ project: text(search["project"]) }),
+  validateSearch: queueSearch,
   component: lazyPage(() => import("../features/cluster/Queue"), "Queue"),
 });
 
-export interface ExperimentsSearch {
-  state?: string;
-  project?: string;
-  q?: string;
-  /** By comma: name=value, or the name alone. */
-  label?: string;
-  /** Columns by comma, with their widths; features/experiments/tableColumns. */
-  cols?: string;
-  /** A column, with "-" before it the largest first. */
-  sort?: string;
-  /** Conditions on columns, one per line. */
-  where?: string;
-  /** The experiment that is shown beside the table. */
-  peek?: number;
-  archived?: boolean;
-}
 const experimentsRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/experiments",
-  validateSearch: (search: Record<string, unknown>): ExperimentsSearch => {
-    const states = (text(search["state"]) ?? "")
-      .split(",")
-      .filter((state) => (EXPERIMENT_STATES as readonly string[]).includes(state));
-    return {
-      state: states.length > 0 ? states.join(",") : undefined,
-      project: text(search["project"]),
-      q: text(search["q"]),
-      label: text(search["label"]),
-      cols: text(search["cols"]),
-      sort: text(search["sort"]),
-      where: text(search["where"]),
-      peek: positive(search["peek"]),
-      archived: search["archived"] === true || search["archived"] === "true" ? true : undefined,
-    };
-  },
+  validateSearch: experimentsSearch,
   component: lazyPage(() => import("../features/experiments/Experiments"), "Experiments"),
 });
 
-/** What of a log is asked for, and the line that is selected. */
-export interface LogSearch {
-  /** Numbers of trials, by comma: of an experiment's log. */
-  trial?: string;
-  rank?: string;
-  attempt?: number;
-  stream?: string;
-  q?: string;
-  node?: string;
-  level?: string;
-  since?: string;
-  until?: string;
-  regex?: boolean;
-  exact?: boolean;
-  around?: boolean;
-  line?: string;
-}
-const logSearch = (search: Record<string, unknown>): LogSearch => ({
-  trial: text(search["trial"]),
-  rank: text(search["rank"]),
-  attempt: positive(search["attempt"]),
-  stream: search["stream"] === "stdout" || search["stream"] === "stderr" ? search["stream"] : undefined,
-  q: text(search["q"]),
-  node: text(search["node"]),
-  level: text(search["level"]),
-  since: instant(search["since"]),
-  until: instant(search["until"]),
-  regex: isOn(search["regex"]),
-  exact: isOn(search["exact"]),
-  around: isOn(search["around"]),
-  line: /^\d{1,15}:\d{1,15}$/.test(String(search["line"])) ? String(search["line"]) : undefined,
-});
-
-export interface LogsSearch extends LogSearch {
-  experiment?: number;
-}
 const logsRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/logs",
-  validateSearch: (search: Record<string, unknown>): LogsSearch => ({ ...logSearch(search), experiment: positive(search["experiment"]) }),
+  validateSearch: logsSearch,
   component: lazyPage(() => import("../features/experiments/LogsPage"), "LogsPage"),
 });
 
-/** Which checkpoints are shown, and in which order. */
-export interface CheckpointSearch {
-  saved?: CheckpointState;
-  order?: "largest";
-}
-const checkpointSearch = (search: Record<string, unknown>): CheckpointSearch => ({
-  saved: search["saved"] === "complete" || search["saved"] === "deleting" || search["saved"] === "deleted" ? search["saved"] : undefined,
-  order: search["order"] === "largest" ? "largest" : undefined,
-});
 const checkpointsRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/checkpoints",
-  validateSearch: (search: Record<string, unknown>): CheckpointSearch & { project?: string } => ({ ...checkpointSearch(search), project: text(search["project"]) }),
+  validateSearch: checkpointsSearch,
   component: lazyPage(() => import("../features/experiments/CheckpointsPage"), "CheckpointsPage"),
 });
 
-export interface ExperimentSearch extends CheckpointSearch, LogSearch {
-  tab?: string;
-  sort?: "no" | "-no" | "metric" | "-metric";
-  trialState?: string;
-  metric?: string;
-}
 const experimentRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/experiments/$experimentId",
   beforeLoad: ({ params }) => numeric(params.experimentId),
-  validateSearch: (search: Record<string, unknown>): ExperimentSearch => {
-    const sort = text(search["sort"]);
-    return {
-      ...logSearch(search),
-      ...checkpointSearch(search),
-      tab: text(search["tab"]),
-      sort: sort === "no" || sort === "-no" || sort === "metric" || sort === "-metric" ? sort : undefined,
-      trialState: text(search["trialState"]),
-      metric: text(search["metric"]),
-    };
-  },
+  validateSearch: experimentSearch,
   component: lazyPage(() => import("../features/experiments/ExperimentPage"), "ExperimentPage"),
 });
 
-export interface TrialSearch extends ChartSearch, LogSearch {
-  tab?: string;
-}
 const trialRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/trials/$trialId",
   beforeLoad: ({ params }) => numeric(params.trialId),
-  validateSearch: (search: Record<string, unknown>): TrialSearch => {
-    return {
-      ...chartSearch(search),
-      ...logSearch(search),
-      tab: text(search["tab"]),
-    };
-  },
+  validateSearch: trialSearch,
   component: lazyPage(() => import("../features/trials/TrialPage"), "TrialPage"),
   ...asksEarly(({ queryClient, params }) => {
     const id = Number(params["trialId"]);
@@ -252,76 +145,35 @@ const diagnosisRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/trials/$trialId/diagnosis",
   beforeLoad: ({ params }) => numeric(params.trialId),
-  validateSearch: (search: Record<string, unknown>): { diagnosis?: number } => ({ diagnosis: positive(search["diagnosis"]) }),
+  validateSearch: diagnosisSearch,
   component: lazyPage(() => import("../features/diagnosis/DiagnosisPage"), "DiagnosisPage"),
 });
 
-/** What of a scaling report is looked at: which one, and what it is to predict beside its sizes. */
-export interface ScalingSearch {
-  report?: number;
-  /** World sizes, by comma. */
-  slots?: string;
-  /** Of other networks, in Mbit/s, by comma. */
-  bandwidth?: string;
-  /** Of those networks, in microseconds. */
-  latency?: number;
-}
 const scalingRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/experiments/$experimentId/scaling",
   beforeLoad: ({ params }) => numeric(params.experimentId),
-  validateSearch: (search: Record<string, unknown>): ScalingSearch => {
-    const latency = Number(search["latency"] ?? Number.NaN);
-    return {
-      report: positive(search["report"]),
-      slots: text(search["slots"]),
-      bandwidth: text(search["bandwidth"]),
-      latency: Number.isFinite(latency) && latency >= 0 ? latency : undefined,
-    };
-  },
+  validateSearch: scalingSearch,
   component: lazyPage(() => import("../features/scaling/ScalingPage"), "ScalingPage"),
 });
 
-export interface CompareSearch extends ChartSearch {
-  tab?: string;
-  /** Ids, by comma, in the order in which they were chosen. */
-  trials?: string;
-  hide?: string;
-  /** The key of the configuration that makes groups. */
-  group?: string;
-  /** Also what does not differ. */
-  all?: boolean;
-  stat?: "min" | "max";
-}
 const compareRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/compare",
-  validateSearch: (search: Record<string, unknown>): CompareSearch => ({
-    ...chartSearch(search),
-    tab: text(search["tab"]),
-    trials: text(search["trials"]),
-    hide: text(search["hide"]),
-    group: text(search["group"]),
-    all: search["all"] === true || undefined,
-    stat: search["stat"] === "min" || search["stat"] === "max" ? search["stat"] : undefined,
-  }),
+  validateSearch: compareSearch,
   component: lazyPage(() => import("../features/compare/Compare"), "Compare"),
 });
 
 const submitRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/submit",
-  validateSearch: (search: Record<string, unknown>): { from?: number; start?: string; template?: string } => ({
-    from: positive(search["from"]),
-    start: startOf(text(search["start"])) === "" ? undefined : text(search["start"]),
-    template: text(search["template"]),
-  }),
+  validateSearch: submitSearch,
   component: lazyPage(() => import("../features/submit/Submit"), "Submit"),
 });
 const settingsRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/settings",
-  validateSearch: (search: Record<string, unknown>): { tab?: string; project?: string } => ({ tab: text(search["tab"]), project: text(search["project"]) }),
+  validateSearch: settingsSearch,
   component: lazyPage(() => import("../features/settings/Settings"), "Settings"),
 });
 
@@ -334,11 +186,14 @@ const routeTree = rootRoute.addChildren([
   appRoute.addChildren([
     overviewRoute,
     nodesRoute,
-    nodeRoute, preflightRoute,
+    nodeRoute,
+    preflightRoute,
     queueRoute,
     experimentsRoute,
-    experimentRoute, scalingRoute,
-    trialRoute, diagnosisRoute,
+    experimentRoute,
+    scalingRoute,
+    trialRoute,
+    diagnosisRoute,
     logsRoute,
     checkpointsRoute,
     compareRoute,

@@ -2,17 +2,18 @@ import { MantineProvider } from "@mantine/core";
 import { act, render, screen } from "@testing-library/react";
 import { beforeAll, expect, test, vi } from "vitest";
 
-import { initI18n } from "../i18n";
+import { showTexts } from "../testing/texts";
 import type { ChartSpec } from "../lib/series";
 import { ChartGrid } from "./ChartGrid";
 import type { Source } from "./SeriesChart";
 
-beforeAll(() => initI18n("en"));
+beforeAll(() => showTexts("en"));
 
 const NOTHING: Source = { lines: () => [], subscribe: () => () => undefined, ready: () => false };
 
 test("charts are drawn when they come near the edges of what scrolls, which is not the window", () => {
-  const made: { root: unknown; margin: string | undefined; tell: IntersectionObserverCallback; observed: Element[] }[] = [];
+  const made: { root: unknown; margin: string | undefined; tell: IntersectionObserverCallback; observed: Element[] }[] =
+    [];
   class Observer {
     observed: Element[] = [];
     constructor(tell: IntersectionObserverCallback, options?: IntersectionObserverInit) {
@@ -25,11 +26,21 @@ test("charts are drawn when they come near the edges of what scrolls, which is n
     disconnect(): void {}
   }
   vi.stubGlobal("IntersectionObserver", Observer);
-  const specs = Array.from({ length: 100 }, (_, no): ChartSpec => ({ id: `a/m${no}`, group: "a", names: [`a/m${no}`] }));
+  const specs = Array.from({ length: 100 }, (_, no): ChartSpec => ({
+    id: `a/m${no}`,
+    group: "a",
+    names: [`a/m${no}`],
+  }));
   render(
     <MantineProvider withCssVariables={false} withGlobalClasses={false}>
       <main>
-        <ChartGrid specs={specs} search={{}} set={() => undefined} want={() => () => undefined} source={() => NOTHING} />
+        <ChartGrid
+          specs={specs}
+          search={{}}
+          set={() => undefined}
+          want={() => () => undefined}
+          source={() => NOTHING}
+        />
       </main>
     </MantineProvider>,
   );
@@ -39,7 +50,12 @@ test("charts are drawn when they come near the edges of what scrolls, which is n
   expect(first).toBeLessThan(60);
   const near = made.find((one) => one.margin === "240px");
   const next = near?.observed[first] as Element;
-  act(() => near?.tell([{ target: next, isIntersecting: true } as unknown as IntersectionObserverEntry], {} as IntersectionObserver));
+  act(() =>
+    near?.tell(
+      [{ target: next, isIntersecting: true } as unknown as IntersectionObserverEntry],
+      {} as IntersectionObserver,
+    ),
+  );
   expect(drawn()).toBe(first + 1);
   vi.unstubAllGlobals();
 });

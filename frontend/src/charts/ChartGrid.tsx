@@ -1,5 +1,3 @@
-import "../i18n/en/charts";
-
 import { Button } from "@mantine/core";
 import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 import { useCallback, useEffect, useMemo, useState } from "react";
@@ -27,7 +25,10 @@ interface Props {
 export function ChartGrid({ specs, search, set, want, source }: Props) {
   const { t } = useTranslation();
   const text = search.find?.toLowerCase() ?? "";
-  const found = useMemo(() => (text ? specs.filter((spec) => spec.names.some((name) => name.toLowerCase().includes(text))) : specs), [specs, text]);
+  const found = useMemo(
+    () => (text ? specs.filter((spec) => spec.names.some((name) => name.toLowerCase().includes(text))) : specs),
+    [specs, text],
+  );
   const groups = useMemo(() => {
     const byName = new Map<string, ChartSpec[]>();
     for (const spec of found) byName.set(spec.group, [...(byName.get(spec.group) ?? []), spec]);
@@ -45,13 +46,28 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
     else set({ smooth: SMOOTHING[(SMOOTHING.indexOf((search.smooth ?? 0) as 0) + 1) % SMOOTHING.length] || undefined });
   };
   const chart = (spec: ChartSpec, height?: number) => (
-    <OneChart key={spec.id} spec={spec} search={search} source={source} height={height} onZoom={(range) => set({ from: range?.from, to: range?.to })} onCommand={(what) => command(spec, what)} />
+    <OneChart
+      key={spec.id}
+      spec={spec}
+      search={search}
+      source={source}
+      height={height}
+      onZoom={(range) => set({ from: range?.from, to: range?.to })}
+      onCommand={(what) => command(spec, what)}
+    />
   );
   const numFirst = useMemo(() => firstCharts(), []);
   const full = specs.find((spec) => spec.id === search.full);
   if (found.length === 0) {
     return (
-      <Empty title={t("metrics.noMatch", { text: search.find ?? "" })} action={<Button variant="default" onClick={() => set({ find: undefined })}>{t("metrics.clearFind")}</Button>} />
+      <Empty
+        title={t("metrics.noMatch", { text: search.find ?? "" })}
+        action={
+          <Button variant="default" onClick={() => set({ find: undefined })}>
+            {t("metrics.clearFind")}
+          </Button>
+        }
+      />
     );
   }
   return (
@@ -61,7 +77,13 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
         return (
           <section key={group} className={css["group"]}>
             <h2>
-              <button type="button" className={css["fold"]} aria-expanded={isOpen} onClick={() => fold(group)} disabled={text !== ""}>
+              <button
+                type="button"
+                className={css["fold"]}
+                aria-expanded={isOpen}
+                onClick={() => fold(group)}
+                disabled={text !== ""}
+              >
                 {isOpen ? <IconChevronDown size={13} aria-hidden /> : <IconChevronRight size={13} aria-hidden />}
                 {group}/ <span>{t("metrics.group", { count: members.length, n: format.count(members.length) })}</span>
               </button>
@@ -72,7 +94,12 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
                   <WhenNear key={part[0]?.id} count={part.length} isFirst={groupNo === 0 && partNo === 0}>
                     {() =>
                       part.map((spec, no) => (
-                        <WhenSeen key={spec.id} names={spec.names} want={want} isFirst={groupNo === 0 && partNo === 0 && no < numFirst}>
+                        <WhenSeen
+                          key={spec.id}
+                          names={spec.names}
+                          want={want}
+                          isFirst={groupNo === 0 && partNo === 0 && no < numFirst}
+                        >
                           {() => chart(spec)}
                         </WhenSeen>
                       ))
@@ -86,14 +113,19 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
       })}
       {full ? (
         <FullScreen title={title(full)} onClose={() => set({ full: undefined })}>
-          {(height) => <Wanted names={full.names} want={want}>{() => chart(full, height)}</Wanted>}
+          {(height) => (
+            <Wanted names={full.names} want={want}>
+              {() => chart(full, height)}
+            </Wanted>
+          )}
         </FullScreen>
       ) : null}
     </>
   );
 }
 
-const title = (spec: ChartSpec): string => (spec.names.length > 1 ? `${spec.id} · ${spec.names.slice(1).join(", ")}` : spec.id);
+const title = (spec: ChartSpec): string =>
+  spec.names.length > 1 ? `${spec.id} · ${spec.names.slice(1).join(", ")}` : spec.id;
 
 function useWanted(names: string[], want: Props["want"], on: boolean): void {
   const key = names.join("\n");
@@ -141,7 +173,10 @@ function observerOf(marginPx: number, root: Element | null): IntersectionObserve
 }
 
 /** Whether an element is on the screen or no further than that; rendered again only when that changes. */
-function useSeen(marginPx: number, initially: boolean): [(element: Element | null) => (() => void) | undefined, boolean] {
+function useSeen(
+  marginPx: number,
+  initially: boolean,
+): [(element: Element | null) => (() => void) | undefined, boolean] {
   const [isSeen, setSeen] = useState(initially);
   const ref = useCallback(
     (element: Element | null) => {
@@ -183,7 +218,17 @@ export function firstCharts(): number {
 }
 
 /** Draws and fetches only what is on the screen: a page of 2,000 metrics stays light. */
-function WhenSeen({ names, want, isFirst, children }: { names: string[]; want: Props["want"]; isFirst: boolean; children: () => React.ReactNode }) {
+function WhenSeen({
+  names,
+  want,
+  isFirst,
+  children,
+}: {
+  names: string[];
+  want: Props["want"];
+  isFirst: boolean;
+  children: () => React.ReactNode;
+}) {
   const [ref, isSeen] = useSeen(SEEN_PX, isFirst);
   useWanted(names, want, isSeen);
   return (

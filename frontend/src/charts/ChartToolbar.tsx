@@ -1,5 +1,3 @@
-import "../i18n/en/charts";
-
 import { Button, SegmentedControl, Switch, TextInput, Tooltip } from "@mantine/core";
 import { IconSearch, IconZoomReset } from "@tabler/icons-react";
 import type { ReactNode } from "react";
@@ -15,7 +13,17 @@ import { xText } from "./plotOptions";
 export const SMOOTHING = [0, 0.6, 0.9, 0.97] as const;
 
 /** The settings of a page of charts; all of them stand in the address. `kinds`: the axes there are curves along. `children` come first. */
-export function ChartToolbar({ search, set, kinds, children }: { search: ChartSearch; set: (change: ChartSearch) => void; kinds: readonly OfferedKind[]; children?: ReactNode }) {
+export function ChartToolbar({
+  search,
+  set,
+  kinds,
+  children,
+}: {
+  search: ChartSearch;
+  set: (change: ChartSearch) => void;
+  kinds: readonly OfferedKind[];
+  children?: ReactNode;
+}) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   const [text, setText] = useTyped(search.find, 200, (find) => set({ find }));
@@ -29,8 +37,17 @@ export function ChartToolbar({ search, set, kinds, children }: { search: ChartSe
       <SegmentedControl
         aria-label={t("metrics.x")}
         value={kind}
-        onChange={(value) => set({ x: value === "step" ? undefined : (value as Exclude<OfferedKind, "step">), from: undefined, to: undefined })}
-        data={X_KINDS.filter((value) => value === kind || kinds.includes(value)).map((value) => ({ value, label: t(`metrics.xKind.${value}`) }))}
+        onChange={(value) =>
+          set({
+            x: value === "step" ? undefined : (value as Exclude<OfferedKind, "step">),
+            from: undefined,
+            to: undefined,
+          })
+        }
+        data={X_KINDS.filter((value) => value === kind || kinds.includes(value)).map((value) => ({
+          value,
+          label: t(`metrics.xKind.${value}`),
+        }))}
       />
       <SegmentedControl
         aria-label={t("metrics.smoothing")}
@@ -38,14 +55,40 @@ export function ChartToolbar({ search, set, kinds, children }: { search: ChartSe
         onChange={(value) => set({ smooth: Number(value) || undefined })}
         data={steps.map((value) => ({ value: String(value), label: value === 0 ? t("metrics.raw") : String(value) }))}
       />
-      <Switch label={t("metrics.logY")} checked={search.log ?? false} onChange={(e) => set({ log: e.currentTarget.checked || undefined })} />
-      <Switch label={t("metrics.logX")} checked={search.logx ?? false} onChange={(e) => set({ logx: e.currentTarget.checked || undefined })} disabled={kind === "wall"} />
+      <Switch
+        label={t("metrics.logY")}
+        checked={search.log ?? false}
+        onChange={(e) => set({ log: e.currentTarget.checked || undefined })}
+      />
+      <Switch
+        label={t("metrics.logX")}
+        checked={search.logx ?? false}
+        onChange={(e) => set({ logx: e.currentTarget.checked || undefined })}
+        disabled={kind === "wall"}
+      />
       <Tooltip label={t("metrics.clipHint")} multiline maw={300}>
-        <Switch label={t("metrics.clip")} checked={search.clip ?? false} onChange={(e) => set({ clip: e.currentTarget.checked || undefined })} />
+        <Switch
+          label={t("metrics.clip")}
+          checked={search.clip ?? false}
+          onChange={(e) => set({ clip: e.currentTarget.checked || undefined })}
+        />
       </Tooltip>
-      <TextInput aria-label={t("metrics.find")} placeholder={t("metrics.find")} leftSection={<IconSearch size={14} />} value={text} onChange={(e) => setText(e.currentTarget.value)} w={170} data-testid="metric-filter" data-filter />
+      <TextInput
+        aria-label={t("metrics.find")}
+        placeholder={t("metrics.find")}
+        leftSection={<IconSearch size={14} />}
+        value={text}
+        onChange={(e) => setText(e.currentTarget.value)}
+        w={170}
+        data-testid="metric-filter"
+        data-filter
+      />
       {search.from !== undefined || search.to !== undefined ? (
-        <Button variant="default" leftSection={<IconZoomReset size={14} />} onClick={() => set({ from: undefined, to: undefined })}>
+        <Button
+          variant="default"
+          leftSection={<IconZoomReset size={14} />}
+          onClick={() => set({ from: undefined, to: undefined })}
+        >
           {t("metrics.zoomed", { from: end(search.from), to: end(search.to) })}
         </Button>
       ) : (

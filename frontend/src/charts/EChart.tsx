@@ -1,5 +1,3 @@
-import "../i18n/en/charts";
-
 import { useComputedColorScheme } from "@mantine/core";
 import { useElementSize, useInViewport, useMergedRef } from "@mantine/hooks";
 import { type KeyboardEvent, type RefObject, useEffect, useRef, useState } from "react";
@@ -104,7 +102,12 @@ export function EChart(props: Props) {
     place.current = Math.min(all.length - 1, Math.max(0, to));
     const spot = all[place.current];
     if (!spot) return;
-    if (spoken.current) spoken.current.textContent = t("chart.spot", { n: place.current + 1, all: all.length, text: (describe(spot.series, spot.index) ?? "").replaceAll("\n", " · ") });
+    if (spoken.current)
+      spoken.current.textContent = t("chart.spot", {
+        n: place.current + 1,
+        all: all.length,
+        text: (describe(spot.series, spot.index) ?? "").replaceAll("\n", " · "),
+      });
     if (before) chart?.dispatchAction({ type: "downplay", seriesIndex: before.series, dataIndex: before.index });
     chart?.dispatchAction({ type: "highlight", seriesIndex: spot.series, dataIndex: spot.index });
     const pixel = spot.at ? chart?.convertToPixel({ seriesIndex: spot.series }, spot.at) : undefined;
@@ -138,7 +141,9 @@ export function EChart(props: Props) {
       height={height}
       keys={keys}
       table={table}
-      picture={() => (live.current ? framed(svgOf(live.current.option, live.current.chart.getWidth(), height), title, keys) : null)}
+      picture={() =>
+        live.current ? framed(svgOf(live.current.option, live.current.chart.getWidth(), height), title, keys) : null
+      }
       testId={testId}
       onKeyDown={onKeyDown}
       keyHelp={t(onOpen ? "chart.spotKeysOpen" : "chart.spotKeys")}
@@ -207,8 +212,16 @@ function Plot(props: Props & { ring: RefObject<HTMLSpanElement | null>; onDrawn:
     const element = target.current;
     if (!chart || !element) return;
     const style = getComputedStyle(element);
-    const theme: Theme = { ...readPalette(), scale: [0, 1, 2, 3, 4].map((i) => style.getPropertyValue(`--scale-${i}`).trim()) };
-    const drawing = { ...themed(theme, label, style.fontFamily.replaceAll('"', "'"), (series, index) => latest.current.describe(series, index)), ...option(theme) };
+    const theme: Theme = {
+      ...readPalette(),
+      scale: [0, 1, 2, 3, 4].map((i) => style.getPropertyValue(`--scale-${i}`).trim()),
+    };
+    const drawing = {
+      ...themed(theme, label, style.fontFamily.replaceAll('"', "'"), (series, index) =>
+        latest.current.describe(series, index),
+      ),
+      ...option(theme),
+    };
     axes.current = [drawing["parallelAxis"] ?? []].flat() as { id: string }[];
     chart.setOption(drawing, { notMerge: true });
     latest.current.onDrawn({ chart, option: drawing });
@@ -218,13 +231,27 @@ function Plot(props: Props & { ring: RefObject<HTMLSpanElement | null>; onDrawn:
   useEffect(() => {
     for (const { id } of axes.current) {
       const range = brushes?.get(id);
-      made.current?.dispatchAction({ type: "axisAreaSelect", parallelAxisId: id, intervals: range ? [[range.low, range.high]] : [] }, { silent: true });
+      made.current?.dispatchAction(
+        { type: "axisAreaSelect", parallelAxisId: id, intervals: range ? [[range.low, range.high]] : [] },
+        { silent: true },
+      );
     }
   }, [brushes, option, label, scheme, isThere]);
 
   return (
-    <div ref={box} className={css["scroll"]} style={{ minHeight: height }} {...(minWidth > size.width ? { tabIndex: 0 } : {})}>
-      <div ref={target} data-testid={`${testId}-canvas`} role="img" aria-label={label} style={{ width: width || "100%", height }} />
+    <div
+      ref={box}
+      className={css["scroll"]}
+      style={{ minHeight: height }}
+      {...(minWidth > size.width ? { tabIndex: 0 } : {})}
+    >
+      <div
+        ref={target}
+        data-testid={`${testId}-canvas`}
+        role="img"
+        aria-label={label}
+        style={{ width: width || "100%", height }}
+      />
       <span ref={ring} className={css["ring"]} hidden aria-hidden />
     </div>
   );

@@ -1,5 +1,3 @@
-import "../i18n/en/charts";
-
 import { ActionIcon, Tooltip } from "@mantine/core";
 import { IconChartLine, IconTable } from "@tabler/icons-react";
 import { type KeyboardEvent, type ReactNode, type Ref, useState } from "react";
@@ -21,7 +19,10 @@ export interface FigureTable {
 
 /** The cells as a file; an empty one is not known. */
 export function tableCsv(table: FigureTable): string {
-  const lines = [table.head.map(quoted), ...table.rows.map((row) => row.map((cell) => (cell.raw === null ? "" : quoted(String(cell.raw)))))];
+  const lines = [
+    table.head.map(quoted),
+    ...table.rows.map((row) => row.map((cell) => (cell.raw === null ? "" : quoted(String(cell.raw))))),
+  ];
   return `${lines.map((line) => line.join(",")).join("\n")}\n`;
 }
 
@@ -45,7 +46,20 @@ interface Props {
 }
 
 /** A drawing with a title and a legend, a table behind it, and files of both. */
-export function Figure({ title, unit, height, keys, table, picture, testId, onKeyDown, keyHelp, foot, box, children }: Props) {
+export function Figure({
+  title,
+  unit,
+  height,
+  keys,
+  table,
+  picture,
+  testId,
+  onKeyDown,
+  keyHelp,
+  foot,
+  box,
+  children,
+}: Props) {
   const { t } = useTranslation();
   const [asTable, setAsTable] = useState(false);
   const save = async (kind: FileKind): Promise<void> => {
@@ -66,7 +80,14 @@ export function Figure({ title, unit, height, keys, table, picture, testId, onKe
         {unit ? <span className="dim">{unit}</span> : null}
         <span className={css["tools"]}>
           <Tooltip label={toggle}>
-            <ActionIcon size="sm" variant="subtle" color="gray" aria-label={toggle} onClick={() => setAsTable(!asTable)} data-testid={`${testId}-table`}>
+            <ActionIcon
+              size="sm"
+              variant="subtle"
+              color="gray"
+              aria-label={toggle}
+              onClick={() => setAsTable(!asTable)}
+              data-testid={`${testId}-table`}
+            >
               {asTable ? <IconChartLine size={14} /> : <IconTable size={14} />}
             </ActionIcon>
           </Tooltip>
@@ -97,7 +118,15 @@ function Mark({ of: { shape, color } }: { of: Key }) {
   if (shape === "line" || shape === "dashed")
     return (
       <svg width={14} height={4} aria-hidden>
-        <line x1={0} x2={14} y1={2} y2={2} stroke={color} strokeWidth={2} strokeDasharray={shape === "dashed" ? "4 3" : undefined} />
+        <line
+          x1={0}
+          x2={14}
+          y1={2}
+          y2={2}
+          stroke={color}
+          strokeWidth={2}
+          strokeDasharray={shape === "dashed" ? "4 3" : undefined}
+        />
       </svg>
     );
   return (
@@ -115,7 +144,11 @@ function Cells({ table, label, height }: { table: FigureTable; label: string; he
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
     <div className={css["table"]} style={{ maxHeight: Math.max(height, 320) }} tabIndex={0}>
       <table aria-label={label}>
-        {shown.length < table.rows.length ? <caption>{t("chart.firstRows", { n: format.count(shown.length), all: format.count(table.rows.length) })}</caption> : null}
+        {shown.length < table.rows.length ? (
+          <caption>
+            {t("chart.firstRows", { n: format.count(shown.length), all: format.count(table.rows.length) })}
+          </caption>
+        ) : null}
         <thead>
           <tr>
             {table.head.map((name) => (

@@ -1,5 +1,3 @@
-import "../i18n/en/charts";
-
 import { useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -14,7 +12,19 @@ import { xText } from "./plotOptions";
 const TABLE_ROWS = 200;
 
 /** The same data for people who do not see the canvas: newest first. */
-export function PointTable({ source, metric, height, kind, xName }: { source: Source; metric: string; height: number; kind: XKind; xName: string }) {
+export function PointTable({
+  source,
+  metric,
+  height,
+  kind,
+  xName,
+}: {
+  source: Source;
+  metric: string;
+  height: number;
+  kind: XKind;
+  xName: string;
+}) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   const [, setTick] = useState(0);
@@ -23,7 +33,10 @@ export function PointTable({ source, metric, height, kind, xName }: { source: So
   const own = lines.map((line) => xOf(line.columns, kind, line.along));
   const x = union(own);
   const shown = Array.from(x.slice(-TABLE_ROWS)).toReversed();
-  const cut = x.length > shown.length ? <caption>{t("chart.newest", { n: format.count(shown.length), all: format.count(x.length) })}</caption> : null;
+  const cut =
+    x.length > shown.length ? (
+      <caption>{t("chart.newest", { n: format.count(shown.length), all: format.count(x.length) })}</caption>
+    ) : null;
   return (
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
     <div className={css["table"]} style={{ height }} tabIndex={0}>

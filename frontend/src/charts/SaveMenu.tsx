@@ -1,5 +1,3 @@
-import "../i18n/en/charts";
-
 import { ActionIcon, Menu } from "@mantine/core";
 import { IconDotsVertical } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
@@ -7,7 +5,15 @@ import { useTranslation } from "react-i18next";
 export type FileKind = "png" | "svg" | "csv" | "json";
 
 /** What a chart can be kept as: the picture, and the points that it shows. */
-export function SaveMenu({ title, data, onSave }: { title: string; data: readonly ("csv" | "json")[]; onSave: (kind: FileKind) => void }) {
+export function SaveMenu({
+  title,
+  data,
+  onSave,
+}: {
+  title: string;
+  data: readonly ("csv" | "json")[];
+  onSave: (kind: FileKind) => void;
+}) {
   const { t } = useTranslation();
   const item = (kind: FileKind) => (
     <Menu.Item key={kind} onClick={() => onSave(kind)} data-testid={`export-${kind}`}>

@@ -1,17 +1,32 @@
 // @vitest-environment node
 import { expect, test, vi } from "vitest";
 
-import { type Ask, type Reply, SeriesStore } from "./SeriesStore";
+import { type Ask, type SeriesReply, SeriesStore } from "./SeriesStore";
 
-function reply(from: number, to: number, extra: Partial<Reply> = {}): Reply {
+function reply(from: number, to: number, extra: Partial<SeriesReply> = {}): SeriesReply {
   const step = Array.from({ length: to - from + 1 }, (_, i) => from + i);
   return {
+    trial_id: 1,
     attempt_no: 1,
     restarts: [],
     truncated: false,
     num_matching: 1,
     series: [
-      { name: "train/loss", rank: 0, raw: true, bucket_steps: 1, num_points: step.length, step, time_ms: step, min: step, max: step, mean: step, last: step, count: step.map(() => 1) },
+      {
+        name: "train/loss",
+        rank: 0,
+        raw: true,
+        bucket_steps: 1,
+        num_points: step.length,
+        downsampled: false,
+        step,
+        time_ms: step,
+        min: step,
+        max: step,
+        mean: step,
+        last: step,
+        count: step.map(() => 1),
+      },
     ],
     ...extra,
   };
@@ -77,7 +92,7 @@ test("what is on its way is not asked for again, nor is what is there when somet
   const answers: (() => void)[] = [];
   const store = new SeriesStore((ask) => {
     asks.push(ask);
-    return new Promise<Reply>((resolve) => answers.push(() => resolve(reply(1, 2))));
+    return new Promise<SeriesReply>((resolve) => answers.push(() => resolve(reply(1, 2))));
   });
   store.want("train/loss");
   await settle();
@@ -93,7 +108,9 @@ test("what is on its way is not asked for again, nor is what is there when somet
 
 test("a first answer is told at once, and only to who draws it", async () => {
   vi.useFakeTimers();
-  const store = new SeriesStore(async (ask) => reply(1, 2, { series: ask.names.flatMap((name) => reply(1, 2).series.map((one) => ({ ...one, name }))) }));
+  const store = new SeriesStore(async (ask) =>
+    reply(1, 2, { series: ask.names.flatMap((name) => reply(1, 2).series.map((one) => ({ ...one, name }))) }),
+  );
   const told: string[] = [];
   store.subscribe(() => told.push("a"), ["a"]);
   store.subscribe(() => told.push("b"), ["b"]);
@@ -109,8 +126,8 @@ test("a first answer is told at once, and only to who draws it", async () => {
 });
 
 test("an answer for an old window is dropped", async () => {
-  const answers: ((r: Reply) => void)[] = [];
-  const store = new SeriesStore(() => new Promise<Reply>((resolve) => answers.push(resolve)));
+  const answers: ((r: SeriesReply) => void)[] = [];
+  const store = new SeriesStore(() => new Promise<SeriesReply>((resolve) => answers.push(resolve)));
   store.want("train/loss");
   await settle();
   store.configure({ from: 100, to: 200 }, [0]);

@@ -3,21 +3,16 @@
  * a chart subscribes, and is told to draw what is there now: at once what it waits for, and of what is
  * reported later at most every NOTIFY_MS.
  */
+import type { Schemas } from "../api/client";
 import { stepsWithin } from "../lib/axis";
-import { type Columns, mergeTail, tailStart, toColumns, type WireSeries } from "../lib/series";
+import { type Columns, mergeTail, tailStart, toColumns } from "../lib/series";
 
 export interface Range {
   from?: number;
   to?: number;
 }
 
-export interface Reply {
-  attempt_no: number;
-  restarts: number[];
-  truncated: boolean;
-  num_matching: number;
-  series: WireSeries[];
-}
+export type SeriesReply = Schemas["SeriesReply"];
 
 export interface Ask {
   names: string[];
@@ -62,7 +57,7 @@ export class SeriesStore {
   error: Error | null = null;
 
   constructor(
-    private readonly fetchSeries: (ask: Ask, signal: AbortSignal) => Promise<Reply>,
+    private readonly fetchSeries: (ask: Ask, signal: AbortSignal) => Promise<SeriesReply>,
     private readonly maxPoints = POINTS_MAX,
     /** False: every refresh reads the whole window (few buckets that must all be equally wide). */
     private readonly incremental = true,

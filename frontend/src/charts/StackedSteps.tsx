@@ -1,5 +1,4 @@
-import "../i18n/en/trials";
-
+import type { TFunction } from "i18next";
 import { useCallback, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
@@ -8,11 +7,16 @@ import * as format from "../lib/format";
 import { LEAST_SHARE, STEP_PARTS, type StepPart } from "../lib/perf";
 import { type Columns, indexAt } from "../lib/series";
 import css from "./chart.module.css";
-import { readPalette } from "./palette";
+import { type Palette, readPalette } from "./palette";
 import type { SeriesStore } from "./SeriesStore";
 import { type Drawing, usePlot } from "./usePlot";
 
 const HEIGHT = 240;
+
+interface Parts {
+  x: number[];
+  values: Record<StepPart, number[]>;
+}
 
 /** Mean step time per bucket of steps, cut into its parts. */
 export function StackedSteps({ store, title, syncKey }: { store: SeriesStore; title: string; syncKey?: string }) {
@@ -20,35 +24,13 @@ export function StackedSteps({ store, title, syncKey }: { store: SeriesStore; ti
   const box = useRef<HTMLDivElement>(null);
   const legend = useRef<HTMLDivElement>(null);
   const figure = useRef<HTMLElement>(null);
-  const current = useRef<{ x: number[]; values: Record<StepPart, number[]> }>({ x: [], values: {} as Record<StepPart, number[]> });
-
-  const collect = (): void => {
-    const columns = new Map<StepPart, Columns>();
-    for (const part of STEP_PARTS) {
-      const found = store.get(part)[0];
-      if (found && found.step.length > 0) columns.set(part, found);
-    }
-    const base = columns.get("time/forward_ms") ?? [...columns.values()][0];
-    const x: number[] = [];
-    const values = {} as Record<StepPart, number[]>;
-    for (const part of STEP_PARTS) values[part] = [];
-    if (base) {
-      for (const step of base.step) {
-        const width = Math.max(1, base.bucketSteps);
-        x.push(Math.floor(step / width) * width);
-        for (const part of STEP_PARTS) {
-          const series = columns.get(part);
-          const i = series ? indexAt(series.step, step) : -1;
-          const value = i < 0 ? 0 : (series?.mean[i] ?? 0);
-          values[part].push(Number.isFinite(value) ? Math.max(0, value) : 0);
-        }
-      }
-    }
-    current.current = { x, values };
-  };
+  const current = useRef<Parts>({
+    x: [],
+    values: {} as Record<StepPart, number[]>,
+  });
 
   const build = (): Drawing | null => {
-    collect();
+    current.current = stepParts(store);
     const { x, values } = current.current;
     writeLegend(null);
     if (figure.current) {
@@ -67,54 +49,18 @@ export function StackedSteps({ store, title, syncKey }: { store: SeriesStore; ti
     return {
       signature: `${syncKey}`,
       data: [x, ...stacked.toReversed()] as uPlot.AlignedData,
-      options: (palette, width) => ({
-        width,
-        height: HEIGHT,
-        legend: { show: false },
-        padding: [6, 8, 0, 0],
-        scales: {
-          x: { time: false, range: (_u, min, max) => [min, max + Math.max(1, (max - min) / Math.max(1, current.current.x.length - 1))] },
-          y: { range: (_u, _min, max) => [0, (max || 1) * 1.05] },
-        },
-        series: [
-          {},
-          ...[...STEP_PARTS].toReversed().map((part) => ({
-            fill: palette.parts[part],
-            width: 0, // without a stroke: an outline would shine through between stacked bars
-            points: { show: false },
-            paths: uPlot.paths.bars?.({ size: [0.92, 48], align: 1 }),
-          })),
-        ],
-        axes: [
-          { stroke: palette.text2, font: `11px "Inter Variable", system-ui`, grid: { show: false }, ticks: { show: false }, size: 24, gap: 4, space: 70, values: (_u, ticks) => ticks.map((v) => (Number.isInteger(v) ? format.si(v, "", 3).replace(" ", "") : "")) },
-          { stroke: palette.text2, font: `11px "Inter Variable", system-ui`, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, size: 56, gap: 4, space: 34, values: (_u, ticks) => ticks.map((v) => `${format.num(v, 3)}`) },
-        ],
-        cursor: { drag: { x: false, y: false }, points: { show: false } },
-        hooks: { setCursor: [(u: uPlot) => writeLegend(u.cursor.idx ?? null)] },
-      }),
+      options: (palette, width) =>
+        optionsOf(
+          palette,
+          width,
+          () => current.current.x.length,
+          (idx) => writeLegend(idx),
+        ),
     };
   };
 
   const writeLegend = (idx: number | null): void => {
-    const element = legend.current;
-    if (!element) return;
-    const palette = readPalette();
-    const { x, values } = current.current;
-    const i = idx ?? x.length - 1;
-    const tallest = Math.max(0, ...x.map((_, at) => STEP_PARTS.reduce((sum, part) => sum + (values[part]?.[at] ?? 0), 0)));
-    element.replaceChildren();
-    for (const part of STEP_PARTS) {
-      if (!values[part]?.some((value) => value > tallest * LEAST_SHARE)) continue;
-      const key = document.createElement("span");
-      key.className = css["key"] ?? "";
-      const mark = document.createElement("i");
-      mark.dataset["square"] = "";
-      mark.style.background = palette.parts[part] ?? "";
-      const value = document.createElement("b");
-      value.textContent = i < 0 ? format.MISSING : format.ms(values[part]?.[i]);
-      key.append(mark, t(`part.${part}`), value);
-      element.append(key);
-    }
+    if (legend.current) writeKeys(legend.current, current.current, idx, t);
   };
 
   const subscribe = useCallback((listener: () => void) => store.subscribe(listener), [store]);
@@ -129,4 +75,107 @@ export function StackedSteps({ store, title, syncKey }: { store: SeriesStore; ti
       <div className={css["plot"]} ref={box} style={{ height: HEIGHT }} />
     </figure>
   );
+}
+
+/** The parts of the steps of rank 0, by the first step of each bucket. */
+function stepParts(store: SeriesStore): Parts {
+  const columns = new Map<StepPart, Columns>();
+  for (const part of STEP_PARTS) {
+    const found = store.get(part)[0];
+    if (found && found.step.length > 0) columns.set(part, found);
+  }
+  const base = columns.get("time/forward_ms") ?? [...columns.values()][0];
+  const x: number[] = [];
+  const values = {} as Record<StepPart, number[]>;
+  for (const part of STEP_PARTS) values[part] = [];
+  if (base) {
+    for (const step of base.step) {
+      const width = Math.max(1, base.bucketSteps);
+      x.push(Math.floor(step / width) * width);
+      for (const part of STEP_PARTS) {
+        const series = columns.get(part);
+        const i = series ? indexAt(series.step, step) : -1;
+        const value = i < 0 ? 0 : (series?.mean[i] ?? 0);
+        values[part].push(Number.isFinite(value) ? Math.max(0, value) : 0);
+      }
+    }
+  }
+  return { x, values };
+}
+
+function optionsOf(
+  palette: Palette,
+  width: number,
+  numBuckets: () => number,
+  onCursor: (idx: number | null) => void,
+): uPlot.Options {
+  return {
+    width,
+    height: HEIGHT,
+    legend: { show: false },
+    padding: [6, 8, 0, 0],
+    scales: {
+      x: {
+        time: false,
+        range: (_u, min, max) => [min, max + Math.max(1, (max - min) / Math.max(1, numBuckets() - 1))],
+      },
+      y: { range: (_u, _min, max) => [0, (max || 1) * 1.05] },
+    },
+    series: [
+      {},
+      ...[...STEP_PARTS].toReversed().map((part) => ({
+        fill: palette.parts[part],
+        width: 0, // without a stroke: an outline would shine through between stacked bars
+        points: { show: false },
+        paths: uPlot.paths.bars?.({ size: [0.92, 48], align: 1 }),
+      })),
+    ],
+    axes: [
+      {
+        stroke: palette.text2,
+        font: `11px "Inter Variable", system-ui`,
+        grid: { show: false },
+        ticks: { show: false },
+        size: 24,
+        gap: 4,
+        space: 70,
+        values: (_u, ticks) => ticks.map((v) => (Number.isInteger(v) ? format.si(v, "", 3).replace(" ", "") : "")),
+      },
+      {
+        stroke: palette.text2,
+        font: `11px "Inter Variable", system-ui`,
+        grid: { stroke: palette.grid, width: 1 },
+        ticks: { show: false },
+        size: 56,
+        gap: 4,
+        space: 34,
+        values: (_u, ticks) => ticks.map((v) => `${format.num(v, 3)}`),
+      },
+    ],
+    cursor: { drag: { x: false, y: false }, points: { show: false } },
+    hooks: { setCursor: [(u: uPlot) => onCursor(u.cursor.idx ?? null)] },
+  };
+}
+
+/** The keys of the parts with their times in a bucket; null: in the last one. */
+function writeKeys(element: HTMLElement, { x, values }: Parts, idx: number | null, t: TFunction): void {
+  const palette = readPalette();
+  const i = idx ?? x.length - 1;
+  const tallest = Math.max(
+    0,
+    ...x.map((_, at) => STEP_PARTS.reduce((sum, part) => sum + (values[part]?.[at] ?? 0), 0)),
+  );
+  element.replaceChildren();
+  for (const part of STEP_PARTS) {
+    if (!values[part]?.some((value) => value > tallest * LEAST_SHARE)) continue;
+    const key = document.createElement("span");
+    key.className = css["key"] ?? "";
+    const mark = document.createElement("i");
+    mark.dataset["square"] = "";
+    mark.style.background = palette.parts[part] ?? "";
+    const value = document.createElement("b");
+    value.textContent = i < 0 ? format.MISSING : format.ms(values[part]?.[i]);
+    key.append(mark, t(`part.${part}`), value);
+    element.append(key);
+  }
 }

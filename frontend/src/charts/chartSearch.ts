@@ -23,7 +23,8 @@ export function chartSearch(search: Record<string, unknown>): ChartSearch {
     const n = typeof search[key] === "boolean" || search[key] === "" ? Number.NaN : Number(search[key] ?? Number.NaN);
     return Number.isFinite(n) && n >= 0 ? n : undefined;
   };
-  const word = (key: string): string | undefined => (search[key] === undefined || search[key] === "" ? undefined : String(search[key]));
+  const word = (key: string): string | undefined =>
+    search[key] === undefined || search[key] === "" ? undefined : String(search[key]);
   const { x } = search;
   const smooth = num("smooth") ?? 0;
   return {

@@ -7,18 +7,44 @@ import { lay, type Line, type View } from "./lines";
 import type { Palette } from "./palette";
 import { roundTicks, wallTick } from "./ticks";
 
-const palette: Palette = { series: ["#111111", "#222222", "#333333", "#444444", "#555555", "#666666"], text: "#000000", text2: "#777777", grid: "#eeeeee", line: "#cccccc", bad: "#ff0000", bg: "#ffffff", parts: {} };
+const palette: Palette = {
+  series: ["#111111", "#222222", "#333333", "#444444", "#555555", "#666666"],
+  text: "#000000",
+  text2: "#777777",
+  grid: "#eeeeee",
+  line: "#cccccc",
+  bad: "#ff0000",
+  bg: "#ffffff",
+  parts: {},
+};
 const VIEW: View = { x: "step", logX: false, logY: false, smoothing: 0, clip: false };
 
 function line(step: number[], values: number[], more: Partial<Line> = {}): Line {
   const of = (list: number[]): Float64Array => Float64Array.from(list);
-  const columns: Columns = { name: "train/loss", rank: 0, bucketSteps: 1, numPoints: step.length, step: of(step), timeMs: of(step.map((s) => s * 10)), min: of(values), max: of(values), mean: of(values), last: of(values), count: of(step.map(() => 1)) };
+  const columns: Columns = {
+    name: "train/loss",
+    rank: 0,
+    bucketSteps: 1,
+    numPoints: step.length,
+    step: of(step),
+    timeMs: of(step.map((s) => s * 10)),
+    min: of(values),
+    max: of(values),
+    mean: of(values),
+    last: of(values),
+    count: of(step.map(() => 1)),
+  };
   return { key: "a", label: "loss", columns, color: 0, ...more };
 }
 
 test("a file of points keeps what is not finite", () => {
   const lines = [line([1, 2], [0.5, Number.NaN], { label: 'a,"b"' })];
-  expect(toCsv(lines).split("\n")).toEqual(['line,metric,rank,step,time_ms,mean,min,max,last,count', '"a,""b""",train/loss,0,1,10,0.5,0.5,0.5,0.5,1', '"a,""b""",train/loss,0,2,20,NaN,NaN,NaN,NaN,1', ""]);
+  expect(toCsv(lines).split("\n")).toEqual([
+    "line,metric,rank,step,time_ms,mean,min,max,last,count",
+    '"a,""b""",train/loss,0,1,10,0.5,0.5,0.5,0.5,1',
+    '"a,""b""",train/loss,0,2,20,NaN,NaN,NaN,NaN,1',
+    "",
+  ]);
   const parsed = JSON.parse(toJson("t", lines)) as { series: { mean: unknown[] }[] };
   expect(parsed.series[0]?.mean).toEqual([0.5, "NaN"]);
 });

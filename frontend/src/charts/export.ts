@@ -10,8 +10,17 @@ import { roundTicks } from "./ticks";
 
 const COLUMNS = ["step", "time_ms", "mean", "min", "max", "last", "count"] as const;
 
-const wire = (value: number): number | string => (Number.isFinite(value) ? value : Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
-const cells = ({ columns }: Line): Record<(typeof COLUMNS)[number], Float64Array> => ({ step: columns.step, time_ms: columns.timeMs, mean: columns.mean, min: columns.min, max: columns.max, last: columns.last, count: columns.count });
+const wire = (value: number): number | string =>
+  Number.isFinite(value) ? value : Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+const cells = ({ columns }: Line): Record<(typeof COLUMNS)[number], Float64Array> => ({
+  step: columns.step,
+  time_ms: columns.timeMs,
+  mean: columns.mean,
+  min: columns.min,
+  max: columns.max,
+  last: columns.last,
+  count: columns.count,
+});
 /** A cell of a CSV file. */
 export const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
@@ -21,7 +30,8 @@ export function toCsv(lines: readonly Line[]): string {
   for (const line of lines) {
     const columns = cells(line);
     const head = `${quoted(line.label)},${quoted(line.columns.name)},${line.columns.rank}`;
-    for (let i = 0; i < line.columns.step.length; i += 1) out.push(`${head},${COLUMNS.map((name) => wire(columns[name][i] ?? Number.NaN)).join(",")}`);
+    for (let i = 0; i < line.columns.step.length; i += 1)
+      out.push(`${head},${COLUMNS.map((name) => wire(columns[name][i] ?? Number.NaN)).join(",")}`);
   }
   return `${out.join("\n")}\n`;
 }
@@ -30,7 +40,13 @@ export function toCsv(lines: readonly Line[]): string {
 export function toJson(title: string, lines: readonly Line[]): string {
   const series = lines.map((line) => {
     const columns = cells(line);
-    return { line: line.label, metric: line.columns.name, rank: line.columns.rank, bucket_steps: line.columns.bucketSteps, ...Object.fromEntries(COLUMNS.map((name) => [name, [...columns[name]].map(wire)])) };
+    return {
+      line: line.label,
+      metric: line.columns.name,
+      rank: line.columns.rank,
+      bucket_steps: line.columns.bucketSteps,
+      ...Object.fromEntries(COLUMNS.map((name) => [name, [...columns[name]].map(wire)])),
+    };
   });
   return `${JSON.stringify({ title, series }, null, 1)}\n`;
 }
@@ -49,7 +65,8 @@ interface Picture {
 
 const HEAD = 44;
 const FONT = 'font-family="Inter, system-ui, sans-serif"';
-const xml = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
+const xml = (text: string): string =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 const px = (value: number): string => value.toFixed(1);
 const dashes = (dash: number[] | undefined): string => (dash ? ` stroke-dasharray="${dash.join(" ")}"` : "");
 
@@ -80,7 +97,11 @@ function edge(xs: ArrayLike<number>, values: Values, x: Place, y: Place): string
 }
 
 /** The legend of a picture: as many keys as fit, each where it stands. */
-function keys({ lines, palette, plot }: Pick<Picture, "lines" | "palette" | "plot">): { line: Line; x: number; stroke: string; dash?: number[] }[] {
+function keys({
+  lines,
+  palette,
+  plot,
+}: Pick<Picture, "lines" | "palette" | "plot">): { line: Line; x: number; stroke: string; dash?: number[] }[] {
   const out = [];
   let x = 12;
   for (const line of lines) {
@@ -101,20 +122,33 @@ export function toSvg(picture: Picture): string {
   const right = area.left + area.width;
   const bottom = HEAD + area.top + area.height;
   const out: string[] = [];
-  const text = (at: [number, number], anchor: string, words: string, more = ""): void => void out.push(`<text x="${px(at[0])}" y="${px(at[1])}" text-anchor="${anchor}" font-size="11" fill="${palette.text2}" ${FONT}${more}>${xml(words)}</text>`);
+  const text = (at: [number, number], anchor: string, words: string, more = ""): void =>
+    void out.push(
+      `<text x="${px(at[0])}" y="${px(at[1])}" text-anchor="${anchor}" font-size="11" fill="${palette.text2}" ${FONT}${more}>${xml(words)}</text>`,
+    );
   const [y0, y1] = range("y");
   for (const tick of roundTicks(y0, y1, view.logY)) {
-    out.push(`<line x1="${px(area.left)}" x2="${px(right)}" y1="${px(y(tick))}" y2="${px(y(tick))}" stroke="${palette.grid}"/>`);
+    out.push(
+      `<line x1="${px(area.left)}" x2="${px(right)}" y1="${px(y(tick))}" y2="${px(y(tick))}" stroke="${palette.grid}"/>`,
+    );
     text([area.left - 6, y(tick) + 4], "end", format.axis(metric, tick, view.logY ? 0 : (y1 - y0) / 6));
   }
   const [x0, x1] = range("x");
-  for (const tick of roundTicks(x0, x1, view.logX, 5)) text([x(tick), bottom + 16], "middle", view.x === "step" ? format.si(tick, "", 3) : xText(view.x, tick, zone).slice(-8));
-  out.push(`<clipPath id="area"><rect x="${px(area.left)}" y="${px(HEAD + area.top)}" width="${px(area.width)}" height="${px(area.height)}"/></clipPath><g clip-path="url(#area)" fill="none">`);
+  for (const tick of roundTicks(x0, x1, view.logX, 5))
+    text(
+      [x(tick), bottom + 16],
+      "middle",
+      view.x === "step" ? format.si(tick, "", 3) : xText(view.x, tick, zone).slice(-8),
+    );
+  out.push(
+    `<clipPath id="area"><rect x="${px(area.left)}" y="${px(HEAD + area.top)}" width="${px(area.width)}" height="${px(area.height)}"/></clipPath><g clip-path="url(#area)" fill="none">`,
+  );
   const { data, bands, raws } = lay(lines, view);
   const xs = data[0];
   const curve = (values: Values, stroke: string, width: number, dash?: number[]): void => {
     const path = pathOf(xs, values, x, y);
-    if (path) out.push(`<path d="${path}" stroke="${stroke}" stroke-width="${width}"${dashes(dash)} stroke-linejoin="round"/>`);
+    if (path)
+      out.push(`<path d="${path}" stroke="${stroke}" stroke-width="${width}"${dashes(dash)} stroke-linejoin="round"/>`);
   };
   let column = 1;
   lines.forEach((line, i) => {
@@ -135,7 +169,9 @@ export function toSvg(picture: Picture): string {
   out.push("</g>");
   out.push(`<text x="12" y="18" font-size="13" font-weight="600" fill="${palette.text}" ${FONT}>${xml(title)}</text>`);
   for (const { line, x: at, stroke, dash } of keys(picture)) {
-    out.push(`<line x1="${px(at)}" x2="${px(at + 14)}" y1="32" y2="32" stroke="${stroke}" stroke-width="2"${dashes(dash)}/>`);
+    out.push(
+      `<line x1="${px(at)}" x2="${px(at + 14)}" y1="32" y2="32" stroke="${stroke}" stroke-width="2"${dashes(dash)}/>`,
+    );
     text([at + 20, 36], "start", line.label);
   }
   const height = plot.height + HEAD;
@@ -183,4 +219,5 @@ export function download(name: string, content: Blob | string, type = "text/plai
 }
 
 /** A file name for a chart: "train/loss" → "train-loss". */
-export const fileName = (title: string): string => title.replace(/[^\p{L}\p{N}_.-]+/gu, "-").replace(/^-+|-+$/g, "") || "chart";
+export const fileName = (title: string): string =>
+  title.replace(/[^\p{L}\p{N}_.-]+/gu, "-").replace(/^-+|-+$/g, "") || "chart";

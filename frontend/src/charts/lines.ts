@@ -75,7 +75,8 @@ export function lay(lines: readonly Line[], view: View): Laid {
   lines.forEach(({ columns, faint, band }, i) => {
     const own = xs[i] ?? columns.step;
     const skip = view.logX ? own.findIndex((value) => value > 0) : 0;
-    const put = (values: Float64Array): Cell[] => alignTo(x, own.subarray(Math.max(0, skip)), values.subarray(Math.max(0, skip)), view.logY);
+    const put = (values: Float64Array): Cell[] =>
+      alignTo(x, own.subarray(Math.max(0, skip)), values.subarray(Math.max(0, skip)), view.logY);
     const values = put(smoothed ? smooth(columns.step, columns.mean, view.smoothing) : columns.mean);
     data.push(values);
     laid.values.push(values);

@@ -60,6 +60,8 @@ export function lineStyle(index: number, palette: Palette): { stroke: string; da
 
 /** "#rrggbb" with an alpha. */
 export function alpha(hex: string, opacity: number): string {
-  const byte = Math.round(opacity * 255).toString(16).padStart(2, "0");
+  const byte = Math.round(opacity * 255)
+    .toString(16)
+    .padStart(2, "0");
   return /^#[0-9a-f]{6}$/i.test(hex) ? hex + byte : hex;
 }

@@ -39,7 +39,8 @@ export interface OptionsInput {
 
 const ALONE_MAX = 24;
 
-const seconds = (value: number): string => (Math.abs(value) < 60 ? `${format.num(value, 3)} s` : format.duration(value));
+const seconds = (value: number): string =>
+  Math.abs(value) < 60 ? `${format.num(value, 3)} s` : format.duration(value);
 
 export function xText(kind: XKind, value: number, zone: TimeZone): string {
   if (kind === "relative" || kind === "seconds") return seconds(value);
@@ -127,7 +128,8 @@ export function makeOptions(input: OptionsInput): uPlot.Options {
         space: 34,
         splits: view.logY ? (_u, _axis, min, max) => logTicks(min, max) : undefined,
         filter: view.logY ? (_u, splits) => splits : undefined,
-        values: (_u, ticks, _axis, _space, increment) => ticks.map((v) => (v === null ? "" : format.axis(metric, v, view.logY ? 0 : increment))),
+        values: (_u, ticks, _axis, _space, increment) =>
+          ticks.map((v) => (v === null ? "" : format.axis(metric, v, view.logY ? 0 : increment))),
       },
     ],
     cursor: {
@@ -135,7 +137,11 @@ export function makeOptions(input: OptionsInput): uPlot.Options {
       points: { size: 6 },
       focus: { prox: 24 },
       sync: input.syncKey
-        ? { key: input.syncKey, setSeries: false, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } }
+        ? {
+            key: input.syncKey,
+            setSeries: false,
+            filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
+          }
         : undefined,
       bind: {
         dblclick: () => () => {

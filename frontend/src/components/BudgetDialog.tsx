@@ -1,5 +1,3 @@
-import "../i18n/en/experiments";
-
 import { Button, Group, Modal, NumberInput, TextInput } from "@mantine/core";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import type { Schemas } from "../api/client";
 import { type Draft, draftOf, parseDraft } from "../lib/budget";
 import { ErrorNotice } from "./QueryView";
+import layout from "./layout.module.css";
 
 type Body = Schemas["Budget"];
 
@@ -44,12 +43,39 @@ export function BudgetDialog({
   };
   return (
     <Modal opened onClose={onClose} title={title} centered closeButtonProps={{ "aria-label": t("common.close") }}>
-      <form onSubmit={submit} data-testid="budget-form" style={{ display: "grid", gap: 10 }}>
-        <p style={{ margin: 0 }}>{text}</p>
-        <NumberInput label={t("budget.measure.slot_hours")} value={draft.slotHours} onChange={(slotHours) => set({ slotHours })} min={0} decimalScale={6} placeholder={t("budget.noLimit")} data-autofocus />
-        <NumberInput label={t("budget.costIn", { currency })} value={draft.cost} onChange={(cost) => set({ cost })} min={0} decimalScale={6} placeholder={t("budget.noLimit")} />
-        <TextInput label={t("budget.measure.deadline")} description={t(lengths ? "budget.deadlineHint" : "budget.momentHint")} value={draft.deadline} onChange={(e) => set({ deadline: e.currentTarget.value })} placeholder={t("budget.noLimit")} />
-        <TextInput label={t("budget.alertLabel")} description={t("budget.alertHint")} value={draft.alertAt} onChange={(e) => set({ alertAt: e.currentTarget.value })} error={parsed.ok ? undefined : t("budget.alertWrong", { value: parsed.wrong })} />
+      <form onSubmit={submit} data-testid="budget-form" className={layout["stack"]}>
+        <p className={layout["text"]}>{text}</p>
+        <NumberInput
+          label={t("budget.measure.slot_hours")}
+          value={draft.slotHours}
+          onChange={(slotHours) => set({ slotHours })}
+          min={0}
+          decimalScale={6}
+          placeholder={t("budget.noLimit")}
+          data-autofocus
+        />
+        <NumberInput
+          label={t("budget.costIn", { currency })}
+          value={draft.cost}
+          onChange={(cost) => set({ cost })}
+          min={0}
+          decimalScale={6}
+          placeholder={t("budget.noLimit")}
+        />
+        <TextInput
+          label={t("budget.measure.deadline")}
+          description={t(lengths ? "budget.deadlineHint" : "budget.momentHint")}
+          value={draft.deadline}
+          onChange={(e) => set({ deadline: e.currentTarget.value })}
+          placeholder={t("budget.noLimit")}
+        />
+        <TextInput
+          label={t("budget.alertLabel")}
+          description={t("budget.alertHint")}
+          value={draft.alertAt}
+          onChange={(e) => set({ alertAt: e.currentTarget.value })}
+          error={parsed.ok ? undefined : t("budget.alertWrong", { value: parsed.wrong })}
+        />
         {error ? <ErrorNotice error={error} /> : null}
         <Group justify="flex-end" mt="xs">
           <Button variant="default" onClick={onClose}>

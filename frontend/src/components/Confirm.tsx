@@ -36,15 +36,36 @@ export function Confirm({
   const { t } = useTranslation();
   const [text, setText] = useState("");
   return (
-    <Modal opened={opened} onClose={onClose} title={title} centered closeButtonProps={{ "aria-label": t("common.close") }}>
+    <Modal
+      opened={opened}
+      onClose={onClose}
+      title={title}
+      centered
+      closeButtonProps={{ "aria-label": t("common.close") }}
+    >
       {children}
-      {typed === undefined ? null : <TextInput mt="sm" label={t("common.typeToConfirm", { text: typed })} value={text} onChange={(e) => setText(e.currentTarget.value)} autoComplete="off" data-testid="typed" />}
+      {typed === undefined ? null : (
+        <TextInput
+          mt="sm"
+          label={t("common.typeToConfirm", { text: typed })}
+          value={text}
+          onChange={(e) => setText(e.currentTarget.value)}
+          autoComplete="off"
+          data-testid="typed"
+        />
+      )}
       {error ? <ErrorNotice error={error} /> : null}
       <Group justify="flex-end" mt="md">
         <Button variant="default" onClick={onClose} data-autofocus>
           {t("common.cancel")}
         </Button>
-        <Button color={danger ? "red" : undefined} loading={pending} disabled={!ready || (typed !== undefined && text.trim() !== typed)} onClick={onConfirm} data-testid="confirm">
+        <Button
+          color={danger ? "red" : undefined}
+          loading={pending}
+          disabled={!ready || (typed !== undefined && text.trim() !== typed)}
+          onClick={onConfirm}
+          data-testid="confirm"
+        >
           {action}
         </Button>
       </Group>

@@ -11,9 +11,11 @@ export function Cuts() {
   const { t } = useTranslation();
   const { pathname } = useLocation();
   const cuts = useSyncExternalStore(cutLists.subscribe, cutLists.get);
-  return cuts.filter((cut) => cut.path === pathname).map(({ name }) => (
-    <Notice key={name} tone="warn" title={t("lists.cut", { n: format.count(ALL_MAX), what: t(`lists.${name}`) })}>
-      {t("lists.cutHint")}
-    </Notice>
-  ));
+  return cuts
+    .filter((cut) => cut.path === pathname)
+    .map(({ name }) => (
+      <Notice key={name} tone="warn" title={t("lists.cut", { n: format.count(ALL_MAX), what: t(`lists.${name}`) })}>
+        {t("lists.cutHint")}
+      </Notice>
+    ));
 }

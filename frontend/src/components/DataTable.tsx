@@ -59,7 +59,9 @@ export function DataTable<T>({
                   aria-label={selection.labelAll}
                   checked={rows.length > 0 && rows.every((row) => selection.has(row))}
                   ref={(box) => {
-                    if (box) box.indeterminate = rows.some((row) => selection.has(row)) && !rows.every((row) => selection.has(row));
+                    if (box)
+                      box.indeterminate =
+                        rows.some((row) => selection.has(row)) && !rows.every((row) => selection.has(row));
                   }}
                   onChange={(event) => selection.onAll(event.currentTarget.checked)}
                   data-testid="select-all"
@@ -107,7 +109,12 @@ export function DataTable<T>({
             <tr key={rowKey(row)} data-selected={selection?.has(row) || undefined}>
               {selection ? (
                 <td className={css["tick"]} data-phone="off">
-                  <input type="checkbox" aria-label={selection.label(row)} checked={selection.has(row)} onChange={() => selection.onToggle(row)} />
+                  <input
+                    type="checkbox"
+                    aria-label={selection.label(row)}
+                    checked={selection.has(row)}
+                    onChange={() => selection.onToggle(row)}
+                  />
                 </td>
               ) : null}
               {columns.map((column) => (

@@ -1,5 +1,3 @@
-import "../i18n/en/trials";
-
 import { IconAlertTriangle, IconCircleX, IconInfoCircle } from "@tabler/icons-react";
 import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
@@ -14,7 +12,11 @@ import css from "./ui.module.css";
 const ICONS = { info: IconInfoCircle, warning: IconAlertTriangle, error: IconCircleX } as const;
 
 /** What happened to something, newest first. */
-export function Events({ query }: { query: UseInfiniteQueryResult<InfiniteData<{ items: EventItem[]; next: string | null }>> }) {
+export function Events({
+  query,
+}: {
+  query: UseInfiniteQueryResult<InfiniteData<{ items: EventItem[]; next: string | null }>>;
+}) {
   const { t } = useTranslation();
   return (
     <QueryView query={query}>
@@ -38,7 +40,12 @@ export function Events({ query }: { query: UseInfiniteQueryResult<InfiniteData<{
                 );
               })}
             </ul>
-            <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
+            <LoadMore
+              shown={items.length}
+              hasMore={query.hasNextPage}
+              loading={query.isFetchingNextPage}
+              onMore={() => void query.fetchNextPage()}
+            />
           </>
         );
       }}

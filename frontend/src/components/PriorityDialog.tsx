@@ -1,5 +1,3 @@
-import "../i18n/en/cluster";
-
 import { Button, Group, Modal, NumberInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
@@ -7,17 +5,30 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../api/client";
 import { ErrorNotice } from "./QueryView";
+import layout from "./layout.module.css";
 
 export const MAX_PRIORITY = 100;
 
 /** Change an experiment's priority; says that it holds for all of its trials. */
-export function PriorityDialog({ experiment, onClose }: { experiment: { id: number; name: string; priority: number }; onClose: () => void }) {
+export function PriorityDialog({
+  experiment,
+  onClose,
+}: {
+  experiment: { id: number; name: string; priority: number };
+  onClose: () => void;
+}) {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
   const [value, setValue] = useState<number | string>(experiment.priority);
   const valid = Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MAX_PRIORITY;
   const save = useMutation({
-    mutationFn: () => unwrap(client.PATCH("/api/v1/experiments/{experiment_id}", { params: { path: { experiment_id: experiment.id } }, body: { priority: Number(value) } })),
+    mutationFn: () =>
+      unwrap(
+        client.PATCH("/api/v1/experiments/{experiment_id}", {
+          params: { path: { experiment_id: experiment.id } },
+          body: { priority: Number(value) },
+        }),
+      ),
     onSuccess: async () => {
       onClose();
       await queryClient.invalidateQueries();
@@ -28,10 +39,25 @@ export function PriorityDialog({ experiment, onClose }: { experiment: { id: numb
     if (valid) save.mutate();
   };
   return (
-    <Modal opened onClose={onClose} title={t("priority.title", { name: experiment.name })} centered closeButtonProps={{ "aria-label": t("common.close") }}>
+    <Modal
+      opened
+      onClose={onClose}
+      title={t("priority.title", { name: experiment.name })}
+      centered
+      closeButtonProps={{ "aria-label": t("common.close") }}
+    >
       <form onSubmit={submit} data-testid="priority-form">
-        <p style={{ margin: "0 0 10px" }}>{t("priority.text", { id: experiment.id })}</p>
-        <NumberInput label={t("queue.priority")} value={value} onChange={setValue} min={0} max={MAX_PRIORITY} allowDecimal={false} data-autofocus w={140} />
+        <p className={`${layout["text"]} ${layout["belowL"]}`}>{t("priority.text", { id: experiment.id })}</p>
+        <NumberInput
+          label={t("queue.priority")}
+          value={value}
+          onChange={setValue}
+          min={0}
+          max={MAX_PRIORITY}
+          allowDecimal={false}
+          data-autofocus
+          w={140}
+        />
         {save.error ? <ErrorNotice error={save.error} /> : null}
         <Group justify="flex-end" mt="md">
           <Button variant="default" onClick={onClose}>

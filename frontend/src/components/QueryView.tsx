@@ -96,7 +96,8 @@ export function QueryView<T>({
   const [failure, setFailure] = useState({ error: query.error, at: query.errorUpdatedAt });
   if (query.error && query.error !== failure.error) setFailure({ error: query.error, at: query.errorUpdatedAt });
   if (query.data === undefined) {
-    const error = query.error ?? (query.errorUpdatedAt > 0 && query.errorUpdatedAt === failure.at ? failure.error : null);
+    const error =
+      query.error ?? (query.errorUpdatedAt > 0 && query.errorUpdatedAt === failure.at ? failure.error : null);
     if (error instanceof ApiError && error.status === 404) return <Missing error={error} />;
     if (error) return <ErrorNotice error={error} onRetry={query.refetch} />;
     return skeleton ?? <Skeleton />;

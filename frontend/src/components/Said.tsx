@@ -2,7 +2,15 @@ import { ApiError, type FieldError } from "../api/client";
 import { COLON, type Part, said, saidParts } from "../i18n/server";
 
 /** Why something ended or what happened: by its code where the language has a text for it, then as the server put it. */
-export function Said({ kind, code, text }: { kind: "terminations" | "events"; code: string | null | undefined; text: string }) {
+export function Said({
+  kind,
+  code,
+  text,
+}: {
+  kind: "terminations" | "events";
+  code: string | null | undefined;
+  text: string;
+}) {
   const own = said(kind, code);
   if (own === null) return text;
   return (
@@ -44,7 +52,8 @@ export function FieldMessage({ error }: { error: FieldError }) {
   );
 }
 
-export const fieldText = (error: FieldError): string => [reasonText(error.message, partsOf(error)), error.hint].filter(Boolean).join(" · ");
+export const fieldText = (error: FieldError): string =>
+  [reasonText(error.message, partsOf(error)), error.hint].filter(Boolean).join(" · ");
 
 /** The server's own sentence, which is English and names the particulars. */
 export function Original({ text }: { text: string }) {

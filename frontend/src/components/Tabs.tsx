@@ -4,7 +4,15 @@ import { useEffect, useRef } from "react";
 import css from "./ui.module.css";
 
 /** Tabs that live in the URL (?tab=…), as links, so that they open in a new window and go back. */
-export function Tabs({ tabs, active, label }: { tabs: { id: string; label: string }[]; active: string; label: string }) {
+export function Tabs({
+  tabs,
+  active,
+  label,
+}: {
+  tabs: { id: string; label: string }[];
+  active: string;
+  label: string;
+}) {
   const bar = useRef<HTMLElement>(null);
   useEffect(() => {
     // On a phone the chosen tab may lie outside; only the bar scrolls, not the page.
@@ -17,7 +25,9 @@ export function Tabs({ tabs, active, label }: { tabs: { id: string; label: strin
         <Link
           key={tab.id}
           to="."
-          search={((previous: Record<string, unknown>) => ({ ...previous, tab: i === 0 ? undefined : tab.id })) as never}
+          search={
+            ((previous: Record<string, unknown>) => ({ ...previous, tab: i === 0 ? undefined : tab.id })) as never
+          }
           data-active={active === tab.id || undefined}
           aria-current={active === tab.id ? "page" : undefined}
           data-testid={`tab-${tab.id}`}

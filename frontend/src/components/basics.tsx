@@ -7,10 +7,21 @@ import { count, pct } from "../lib/format";
 import { lookOf, TRIAL_STATES } from "../lib/states";
 import { stateWord } from "./StateBadge";
 import css from "./ui.module.css";
+import layout from "./layout.module.css";
 
 const LONG_TITLE = 60;
 
-export function PageHead({ title, badge, actions, sub }: { title: ReactNode; badge?: ReactNode; actions?: ReactNode; sub?: ReactNode }) {
+export function PageHead({
+  title,
+  badge,
+  actions,
+  sub,
+}: {
+  title: ReactNode;
+  badge?: ReactNode;
+  actions?: ReactNode;
+  sub?: ReactNode;
+}) {
   return (
     <header className={css["head"]}>
       <h1 data-long={(typeof title === "string" && title.length > LONG_TITLE) || undefined}>{title}</h1>
@@ -30,7 +41,17 @@ export function Clamped({ text }: { text: string }) {
   );
 }
 
-export function Section({ title, note, children, testId }: { title?: ReactNode; note?: ReactNode; children: ReactNode; testId?: string }) {
+export function Section({
+  title,
+  note,
+  children,
+  testId,
+}: {
+  title?: ReactNode;
+  note?: ReactNode;
+  children: ReactNode;
+  testId?: string;
+}) {
   return (
     <section className={css["section"]} data-testid={testId}>
       {title ? (
@@ -44,7 +65,17 @@ export function Section({ title, note, children, testId }: { title?: ReactNode; 
   );
 }
 
-export function Notice({ tone = "run", title, children, action }: { tone?: "run" | "warn" | "bad" | "ok"; title?: ReactNode; children?: ReactNode; action?: ReactNode }) {
+export function Notice({
+  tone = "run",
+  title,
+  children,
+  action,
+}: {
+  tone?: "run" | "warn" | "bad" | "ok";
+  title?: ReactNode;
+  children?: ReactNode;
+  action?: ReactNode;
+}) {
   const Icon = tone === "run" ? IconInfoCircle : tone === "ok" ? IconCircleCheck : IconAlertTriangle;
   return (
     <div className={css["notice"]} data-tone={tone} role={tone === "bad" ? "alert" : "status"}>
@@ -60,9 +91,9 @@ export function Notice({ tone = "run", title, children, action }: { tone?: "run"
 
 /** Sentences, one below the other; a single one stands alone. */
 export function Lines({ items }: { items: string[] }) {
-  if (items.length <= 1) return items.length === 1 ? <p style={{ margin: 0 }}>{items[0]}</p> : null;
+  if (items.length <= 1) return items.length === 1 ? <p className={layout["text"]}>{items[0]}</p> : null;
   return (
-    <ul style={{ margin: 0, paddingLeft: 18 }}>
+    <ul className={layout["bullets"]}>
       {items.map((item) => (
         <li key={item}>{item}</li>
       ))}
@@ -132,17 +163,38 @@ export function TrialsBar({ byState, planned }: { byState: Record<string, number
       {states
         .filter((state) => byState[state] && state !== "QUEUED")
         .map((state) => (
-          <span key={state} data-tone={lookOf(state).tone} style={{ width: `${((byState[state] ?? 0) / total) * 100}%` }} />
+          <span
+            key={state}
+            data-tone={lookOf(state).tone}
+            style={{ width: `${((byState[state] ?? 0) / total) * 100}%` }}
+          />
         ))}
     </span>
   );
 }
 
-export function Meter({ value, tone = "run", label, text }: { value: number | null; tone?: "run" | "ok" | "warn" | "bad"; label: string; text?: string }) {
+export function Meter({
+  value,
+  tone = "run",
+  label,
+  text,
+}: {
+  value: number | null;
+  tone?: "run" | "ok" | "warn" | "bad";
+  label: string;
+  text?: string;
+}) {
   const shown = text ?? pct(value);
   return (
     <span className={css["meter"]}>
-      <span className={css["bar"]} role="progressbar" aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={value === null ? undefined : Math.round(value * 100)}>
+      <span
+        className={css["bar"]}
+        role="progressbar"
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={100}
+        aria-valuenow={value === null ? undefined : Math.round(value * 100)}
+      >
         <span data-tone={tone} style={{ width: `${Math.min(1, Math.max(0, value ?? 0)) * 100}%` }} />
       </span>
       <span>{shown}</span>
@@ -183,7 +235,7 @@ export function KeyValues({ items }: { items: [ReactNode, ReactNode][] }) {
   return (
     <dl className={css["kv"]}>
       {items.map(([key, value]) => (
-        <div key={String(key)} style={{ display: "contents" }}>
+        <div key={String(key)} className={layout["contents"]}>
           <dt>{key}</dt>
           <dd>{value}</dd>
         </div>
@@ -193,7 +245,19 @@ export function KeyValues({ items }: { items: [ReactNode, ReactNode][] }) {
 }
 
 /** all: of how many, where that is known. */
-export function LoadMore({ shown, all, hasMore, loading, onMore }: { shown: number; all?: number; hasMore: boolean; loading: boolean; onMore: () => void }) {
+export function LoadMore({
+  shown,
+  all,
+  hasMore,
+  loading,
+  onMore,
+}: {
+  shown: number;
+  all?: number;
+  hasMore: boolean;
+  loading: boolean;
+  onMore: () => void;
+}) {
   const { t } = useTranslation();
   if (!hasMore) return null;
   return (
@@ -201,7 +265,11 @@ export function LoadMore({ shown, all, hasMore, loading, onMore }: { shown: numb
       <Button size="xs" variant="default" onClick={onMore} loading={loading}>
         {t("common.more")}
       </Button>
-      <span className="num">{all === undefined ? t("common.shown", { n: count(shown) }) : t("common.shownOf", { n: count(shown), all: count(Math.max(all, shown)) })}</span>
+      <span className="num">
+        {all === undefined
+          ? t("common.shown", { n: count(shown) })
+          : t("common.shownOf", { n: count(shown), all: count(Math.max(all, shown)) })}
+      </span>
     </div>
   );
 }

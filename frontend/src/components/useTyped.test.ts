@@ -9,7 +9,9 @@ const pass = (ms: number): Promise<void> => act(async () => void (await vi.advan
 
 test("typed text goes into the address once it has settled, and follows the address", async () => {
   const write = vi.fn();
-  const { result, rerender } = renderHook(({ q }: { q: string | undefined }) => useTyped(q, 250, write), { initialProps: { q: undefined as string | undefined } });
+  const { result, rerender } = renderHook(({ q }: { q: string | undefined }) => useTyped(q, 250, write), {
+    initialProps: { q: undefined as string | undefined },
+  });
   act(() => result.current[1]("a"));
   await pass(100);
   act(() => result.current[1]("ab"));

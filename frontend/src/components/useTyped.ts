@@ -5,7 +5,11 @@ import { useEffect, useRef, useState } from "react";
  * The text of a field that goes into the address when typing has stopped, and that follows the address when that
  * changes otherwise: by the back button, a saved view, "clear the filters".
  */
-export function useTyped(inAddress: string | undefined, delayMs: number, write: (text: string | undefined) => void): [string, (text: string) => void] {
+export function useTyped(
+  inAddress: string | undefined,
+  delayMs: number,
+  write: (text: string | undefined) => void,
+): [string, (text: string) => void] {
   const [text, setText] = useState(inAddress ?? "");
   const [settled] = useDebouncedValue(text, delayMs);
   /** What was written and has not come back yet; until then the address is behind what is typed. */

@@ -9,7 +9,8 @@ import { ErrorNotice, QueryView } from "../components/QueryView";
 import { errorLine, fieldText, Reason, Said } from "../components/Said";
 import { StateBadge } from "../components/StateBadge";
 import { ApiError, toApiError } from "../api/client";
-import { initI18n, setLanguage } from "../i18n";
+import { setLanguage } from "../i18n";
+import { showTexts } from "../testing/texts";
 import type { Part } from "../i18n/server";
 import { safeTarget } from "./auth/SignIn";
 import { attention } from "./cluster/attention";
@@ -17,11 +18,21 @@ import { lastEnded } from "./cluster/recent";
 import { layoutRungs, LINKS_MAX, roundTicks } from "./experiments/rungs";
 import { rolesUpTo } from "./settings/roles";
 
-beforeAll(() => initI18n("en"));
-const show = (node: React.ReactNode) => render(<MantineProvider withCssVariables={false} withGlobalClasses={false}>{node}</MantineProvider>);
+beforeAll(() => showTexts("en"));
+const show = (node: React.ReactNode) =>
+  render(
+    <MantineProvider withCssVariables={false} withGlobalClasses={false}>
+      {node}
+    </MantineProvider>,
+  );
 
 test("a state is a word, also one this dashboard does not know", () => {
-  show(<><StateBadge state="STOPPED_EARLY" /><StateBadge state="NEW_THING" /></>);
+  show(
+    <>
+      <StateBadge state="STOPPED_EARLY" />
+      <StateBadge state="NEW_THING" />
+    </>,
+  );
   expect(screen.getByText("Stopped early")).toBeVisible();
   expect(screen.getByText("new thing")).toBeVisible();
 });
@@ -32,16 +43,37 @@ test("the trials bar says in words what its colours say", () => {
 });
 
 test("a sortable column says its direction", () => {
-  show(<DataTable rows={[{ id: 1 }]} rowKey={(r) => r.id} label="things" columns={[{ id: "a", header: "A", cell: (r) => r.id, sort: { direction: "desc", toggle: () => {} } }]} />);
+  show(
+    <DataTable
+      rows={[{ id: 1 }]}
+      rowKey={(r) => r.id}
+      label="things"
+      columns={[{ id: "a", header: "A", cell: (r) => r.id, sort: { direction: "desc", toggle: () => {} } }]}
+    />,
+  );
   expect(screen.getByRole("columnheader")).toHaveAttribute("aria-sort", "descending");
 });
 
-const query = { data: undefined as number | undefined, error: null as Error | null, isPending: true, isError: false, isFetching: true, dataUpdatedAt: 0, errorUpdatedAt: 0, refetch: () => {} };
+const query = {
+  data: undefined as number | undefined,
+  error: null as Error | null,
+  isPending: true,
+  isError: false,
+  isFetching: true,
+  dataUpdatedAt: 0,
+  errorUpdatedAt: 0,
+  refetch: () => {},
+};
 
 test("loading, error, stale and there are four states", () => {
   const { rerender } = show(<QueryView query={query}>{(n) => <b>{n}</b>}</QueryView>);
   expect(screen.getByRole("status")).toHaveAccessibleName("Loading");
-  const again = (q: typeof query) => rerender(<MantineProvider withCssVariables={false} withGlobalClasses={false}><QueryView query={q}>{(n) => <b>{n}</b>}</QueryView></MantineProvider>);
+  const again = (q: typeof query) =>
+    rerender(
+      <MantineProvider withCssVariables={false} withGlobalClasses={false}>
+        <QueryView query={q}>{(n) => <b>{n}</b>}</QueryView>
+      </MantineProvider>,
+    );
   const error = new ApiError(500, "internal", "It broke.", null, [], "req-1");
   again({ ...query, error, isError: true, errorUpdatedAt: 1 });
   expect(screen.getByRole("alert")).toHaveTextContent("It broke.");
@@ -70,7 +102,16 @@ test("in Chinese what the server says is there by its code, then in its own word
   await setLanguage("zh-CN");
   expect(errorLine(error)).toBe("没有这个节点。（There is no node 'x'.）");
   expect(show(<ErrorNotice error={error} />).container).toHaveTextContent("没有这个节点。There is no node 'x'.");
-  show(<><p><Said kind="terminations" code="out_of_memory" text="rank 3 ran out." /></p><p><Said kind="events" code="of.tomorrow" text="New." /></p></>);
+  show(
+    <>
+      <p>
+        <Said kind="terminations" code="out_of_memory" text="rank 3 ran out." />
+      </p>
+      <p>
+        <Said kind="events" code="of.tomorrow" text="New." />
+      </p>
+    </>,
+  );
   expect(screen.getByText("内存不足")).toHaveTextContent("内存不足 rank 3 ran out.");
   expect(screen.getByText("New.")).toBeVisible();
   await setLanguage("en");
@@ -78,7 +119,8 @@ test("in Chinese what the server says is there by its code, then in its own word
 
 test("signing in never leads to another site", () => {
   expect(safeTarget("/experiments?q=a")).toBe("/experiments?q=a");
-  for (const bad of ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", undefined]) expect(safeTarget(bad)).toBe("/");
+  for (const bad of ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", undefined])
+    expect(safeTarget(bad)).toBe("/");
 });
 
 test("a token's role is never above its owner's", () => {
@@ -87,22 +129,76 @@ test("a token's role is never above its owner's", () => {
 });
 
 const NOW = Date.parse("2026-01-02T00:00:00Z");
-const nodeOf = (patch: Partial<Node>): Node => ({ id: "n1", name: "n1", state: "ONLINE", health: "ok", health_reason: "", state_reason: "", state_parts: [], last_seen_at: "2026-01-01T23:59:00Z", ...patch }) as Node;
-const experimentOf = (patch: Partial<Experiment>): Experiment => ({ id: 1, name: "e", state: "RUNNING", reason: "", best_metric: null, non_finite_metric: null, only_trial_id: null, ended_at: null, ...patch }) as Experiment;
+const nodeOf = (patch: Partial<Node>): Node =>
+  ({
+    id: "n1",
+    name: "n1",
+    state: "ONLINE",
+    health: "ok",
+    health_reason: "",
+    state_reason: "",
+    state_parts: [],
+    last_seen_at: "2026-01-01T23:59:00Z",
+    ...patch,
+  }) as Node;
+const experimentOf = (patch: Partial<Experiment>): Experiment =>
+  ({
+    id: 1,
+    name: "e",
+    state: "RUNNING",
+    reason: "",
+    best_metric: null,
+    non_finite_metric: null,
+    only_trial_id: null,
+    ended_at: null,
+    ...patch,
+  }) as Experiment;
 
 test("attention: worst first, and nothing when all is well", () => {
   expect(attention(undefined, [nodeOf({})], [experimentOf({})], NOW)).toEqual([]);
   const items = attention(
-    { oldest_queued_at: "2026-01-01T23:00:00Z", impossible: [{ trial_id: 9, experiment_name: "large", pending_reason: "needs 6", pending_parts: [], waiting_since: "2026-01-01T23:59:00Z" }], num_impossible: 3 } as unknown as Cluster,
+    {
+      oldest_queued_at: "2026-01-01T23:00:00Z",
+      impossible: [
+        {
+          trial_id: 9,
+          experiment_name: "large",
+          pending_reason: "needs 6",
+          pending_parts: [],
+          waiting_since: "2026-01-01T23:59:00Z",
+        },
+      ],
+      num_impossible: 3,
+    } as unknown as Cluster,
     [nodeOf({ state: "SUSPECT" }), nodeOf({ id: "n2", state: "LOST" })],
-    [experimentOf({ state: "FAILED", ended_at: "2026-01-01T20:00:00Z" }), experimentOf({ id: 2, state: "FAILED", ended_at: "2025-12-01T00:00:00Z" }), experimentOf({ id: 3, non_finite_metric: "train/loss" })],
+    [
+      experimentOf({ state: "FAILED", ended_at: "2026-01-01T20:00:00Z" }),
+      experimentOf({ id: 2, state: "FAILED", ended_at: "2025-12-01T00:00:00Z" }),
+      experimentOf({ id: 3, non_finite_metric: "train/loss" }),
+    ],
     NOW,
   );
-  expect(items.map((item) => `${item.tone}:${item.kind}`)).toEqual(["bad:node", "bad:failed", "bad:diverged", "warn:node", "warn:impossible", "warn:moreImpossible", "warn:wait"]);
+  expect(items.map((item) => `${item.tone}:${item.kind}`)).toEqual([
+    "bad:node",
+    "bad:failed",
+    "bad:diverged",
+    "warn:node",
+    "warn:impossible",
+    "warn:moreImpossible",
+    "warn:wait",
+  ]);
 });
 
 test("attention: what the present nodes can never run, with how many more there are", () => {
-  const one = { trial_id: 7, trial_no: 1, experiment_id: 3, experiment_name: "big", waiting_since: "2026-01-01T23:59:00Z", pending_reason: "Needs 6 cpu slots", pending_parts: [] };
+  const one = {
+    trial_id: 7,
+    trial_no: 1,
+    experiment_id: 3,
+    experiment_name: "big",
+    waiting_since: "2026-01-01T23:59:00Z",
+    pending_reason: "Needs 6 cpu slots",
+    pending_parts: [],
+  };
   const items = attention({ impossible: [one], num_impossible: 3 } as unknown as Cluster, [], [], NOW);
   expect(items.map((item) => [item.kind, item.tone, item.to, item.name, item.detail])).toEqual([
     ["impossible", "warn", "/trials/7", "big", "Needs 6 cpu slots"],
@@ -118,15 +214,55 @@ test("attention: what two lists hold is said once", () => {
 
 test("what ended last stands first, whatever was submitted last", () => {
   const ended = (id: number, at: string | null) => experimentOf({ id, ended_at: at });
-  const items = [ended(3, "2026-01-01T01:00:00Z"), ended(2, null), ended(1, "2026-01-01T02:00:00Z"), ended(4, "2026-01-01T00:00:00Z")];
+  const items = [
+    ended(3, "2026-01-01T01:00:00Z"),
+    ended(2, null),
+    ended(1, "2026-01-01T02:00:00Z"),
+    ended(4, "2026-01-01T00:00:00Z"),
+  ];
   expect(lastEnded(items, 2).map((item) => item.id)).toEqual([1, 3]);
 });
 
 const search = (metrics: (number | "NaN" | null)[]): Search => ({
-  method: "asha", rule: "stopping", sampler: "random", finish_reason: "", metric_name: "val/loss", metric_goal: "min", unit: "epochs", num_trials_planned: 4, num_trials_created: 4, concurrent: 4, finished: false,
+  method: "asha",
+  rule: "stopping",
+  sampler: "random",
+  finish_reason: "",
+  metric_name: "val/loss",
+  metric_goal: "min",
+  unit: "epochs",
+  num_trials_planned: 4,
+  num_trials_created: 4,
+  concurrent: 4,
+  finished: false,
   rungs: [
-    { bracket: 0, index: 0, units: 1, cutoff: 0.5, num_trials: metrics.length, num_promoted: Math.min(metrics.length, 1), num_outran: 0, trials: metrics.map((metric, i) => ({ trial_id: i + 1, trial_no: i + 1, metric, promoted: i === 0, stopped: i === 1, outran: false })) },
-    { bracket: 0, index: 1, units: 3, cutoff: null, num_trials: 1, num_promoted: 0, num_outran: 0, trials: [{ trial_id: 1, trial_no: 1, metric: 0.2, promoted: false, stopped: false, outran: false }] },
+    {
+      bracket: 0,
+      index: 0,
+      units: 1,
+      cutoff: 0.5,
+      num_trials: metrics.length,
+      num_promoted: Math.min(metrics.length, 1),
+      num_outran: 0,
+      trials: metrics.map((metric, i) => ({
+        trial_id: i + 1,
+        trial_no: i + 1,
+        metric,
+        promoted: i === 0,
+        stopped: i === 1,
+        outran: false,
+      })),
+    },
+    {
+      bracket: 0,
+      index: 1,
+      units: 3,
+      cutoff: null,
+      num_trials: 1,
+      num_promoted: 0,
+      num_outran: 0,
+      trials: [{ trial_id: 1, trial_no: 1, metric: 0.2, promoted: false, stopped: false, outran: false }],
+    },
   ],
 });
 
@@ -151,9 +287,28 @@ test("rungs: NaN has no place on the axis and is counted; wide ranges get a log 
 });
 
 test("rungs: of more lines than can be told apart those that lead furthest are drawn, and how many there are is known", () => {
-  const trials = Array.from({ length: LINKS_MAX + 100 }, (_, i) => ({ trial_id: i + 1, trial_no: i + 1, metric: i, promoted: true, stopped: false, outran: false }));
-  const rung = (index: number, here: typeof trials) => ({ bracket: 0, index, units: 3 ** index, cutoff: null, num_trials: here.length, num_promoted: 0, num_outran: 0, trials: here });
-  const layout = layoutRungs({ ...search([]), rungs: [rung(0, trials), rung(1, trials), rung(2, trials.slice(0, 30))] });
+  const trials = Array.from({ length: LINKS_MAX + 100 }, (_, i) => ({
+    trial_id: i + 1,
+    trial_no: i + 1,
+    metric: i,
+    promoted: true,
+    stopped: false,
+    outran: false,
+  }));
+  const rung = (index: number, here: typeof trials) => ({
+    bracket: 0,
+    index,
+    units: 3 ** index,
+    cutoff: null,
+    num_trials: here.length,
+    num_promoted: 0,
+    num_outran: 0,
+    trials: here,
+  });
+  const layout = layoutRungs({
+    ...search([]),
+    rungs: [rung(0, trials), rung(1, trials), rung(2, trials.slice(0, 30))],
+  });
   expect(layout.links).toHaveLength(LINKS_MAX);
   expect(layout.numLinks).toBe(LINKS_MAX + 130);
   expect(layout.links.filter((link) => link.to.rung === 2)).toHaveLength(30);
@@ -174,20 +329,51 @@ test("why something waits is said in the language of the page, from its parts", 
     { code: "pending.on_shut_node", params: { slots: 8, node: "n3", state: "draining" } },
   ];
   const text = "needs 12,000 cuda slots in pool default: 8 on draining node n3";
-  const { unmount } = show(<p data-testid="why"><Reason text={text} parts={parts} /></p>);
+  const { unmount } = show(
+    <p data-testid="why">
+      <Reason text={text} parts={parts} />
+    </p>,
+  );
   expect(screen.getByTestId("why")).toHaveTextContent(text);
   unmount();
   await setLanguage("zh-CN");
-  show(<p data-testid="why"><Reason text={text} parts={parts} /></p>);
-  expect(screen.getByTestId("why")).toHaveTextContent(/^需要资源池 default 中的 12,000 个 cuda 槽位，节点 n3（排空中）上有 8 个$/);
-  // What names more than the parameters follows as the server put it, and so does what has no code.
-  expect(fieldText({ path: "code", message: "has no effect with checkpoint", hint: "leave it out", parts: [{ code: "field.no_effect", params: {} }] })).toBe("在这里不起作用：has no effect with checkpoint · leave it out");
+  show(
+    <p data-testid="why">
+      <Reason text={text} parts={parts} />
+    </p>,
+  );
+  expect(screen.getByTestId("why")).toHaveTextContent(
+    /^需要资源池 default 中的 12,000 个 cuda 槽位，节点 n3（排空中）上有 8 个$/,
+  );
+  // What has no code follows as the server put it.
+  expect(
+    fieldText({
+      path: "code",
+      message: "has no effect with checkpoint",
+      hint: "leave it out",
+      parts: [{ code: "field.no_effect", params: { other: "checkpoint" } }],
+    }),
+  ).toBe("与 checkpoint 一起使用时不起作用 · leave it out");
   expect(fieldText({ path: "a", message: "is odd", hint: null })).toBe("不能这样写：is odd");
-  expect(fieldText({ path: "a", message: "must be at least 1", parts: [{ code: "field.at_least", params: { limit: "1" } }] })).toBe("不能小于 1");
+  expect(
+    fieldText({
+      path: "a",
+      message: "must be at least 1",
+      parts: [{ code: "field.at_least", params: { limit: "1" } }],
+    }),
+  ).toBe("不能小于 1");
   await setLanguage("en");
 });
 
 test("an error names the fields that are wrong", () => {
-  show(<ErrorNotice error={new ApiError(422, "request.invalid", "Some of what was sent cannot work.", null, [{ path: "price", message: "must be at least 0" }])} />);
+  show(
+    <ErrorNotice
+      error={
+        new ApiError(422, "request.invalid", "Some of what was sent cannot work.", null, [
+          { path: "price", message: "must be at least 0" },
+        ])
+      }
+    />,
+  );
   expect(screen.getByTestId("field-errors")).toHaveTextContent("price must be at least 0");
 });

@@ -3,23 +3,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 
 import { en } from "./en";
-import { charts } from "./en/charts";
-import { checkpointList } from "./en/checkpointList";
-import { cluster } from "./en/cluster";
-import { compare } from "./en/compare";
-import { diagnosis } from "./en/diagnosis";
-import { experiments } from "./en/experiments";
-import { keys } from "./en/keys";
-import { overview } from "./en/overview";
-import { planner } from "./en/planner";
-import { pipeline } from "./en/pipeline";
-import { profiles } from "./en/profiles";
-import { scaling } from "./en/scaling";
-import { search } from "./en/search";
-import { settings } from "./en/settings";
-import { submit } from "./en/submit";
-import { table } from "./en/table";
-import { trials } from "./en/trials";
+import { pages } from "./en/pages";
 import { zhCN } from "./zh-CN";
 
 function flatten(node: object, prefix = ""): Map<string, string> {
@@ -30,8 +14,7 @@ function flatten(node: object, prefix = ""): Map<string, string> {
   }
   return out;
 }
-const late = { charts, checkpointList, cluster, compare, diagnosis, experiments, keys, overview, pipeline, planner, profiles, scaling, search, settings, submit, table, trials };
-const english = flatten(Object.values(late).reduce((all, texts) => ({ ...all, ...texts }), { ...en }));
+const english = flatten({ ...en, ...pages });
 const chinese = flatten(zhCN);
 
 test("both languages have the same keys", () => {
@@ -39,15 +22,20 @@ test("both languages have the same keys", () => {
 });
 
 test("every Chinese text is translated", () => {
-  const same = [...english].filter(([key, text]) => chinese.get(key) === text && /[a-z]{3}/i.test(text.replace(/\{\{.*?\}\}/g, "")));
+  const same = [...english].filter(
+    ([key, text]) => chinese.get(key) === text && /[a-z]{3}/i.test(text.replace(/\{\{.*?\}\}/g, "")),
+  );
   expect(same.map(([key]) => key)).toEqual([]);
-  const latin = [...chinese].filter(([, text]) => !/[\u4e00-\u9fff]/.test(text) && /[a-z]{3}/i.test(text.replace(/\{\{.*?\}\}/g, "")));
+  const latin = [...chinese].filter(
+    ([, text]) => !/[\u4e00-\u9fff]/.test(text) && /[a-z]{3}/i.test(text.replace(/\{\{.*?\}\}/g, "")),
+  );
   // "rank" is the word that Chinese papers and PyTorch users write.
   expect(latin.map(([key]) => key)).toEqual(["rank.no"].filter((key) => chinese.has(key)));
 });
 
 test("both languages fill the same values in", () => {
-  const names = (text: string | undefined): string[] => [...new Set((text ?? "").match(/\{\{\w+\}\}/g) ?? [])].toSorted();
+  const names = (text: string | undefined): string[] =>
+    [...new Set((text ?? "").match(/\{\{\w+\}\}/g) ?? [])].toSorted();
   for (const [key, text] of english) expect(names(chinese.get(key)), key).toEqual(names(text));
 });
 
@@ -57,17 +45,9 @@ const files = (folder: string): string[] =>
     if (entry.isDirectory()) return entry.name === "i18n" ? [] : files(full);
     return /\.tsx?$/.test(entry.name) && !/\.(test|gen)\./.test(entry.name) ? [full] : [];
   });
-const sources = new Map(files(path.resolve(import.meta.dirname, "..")).map((file) => [file, readFileSync(file, "utf8")]));
-
-test("code that shows texts of a page brings them along", () => {
-  const missing = [...sources].flatMap(([file, source]) => {
-    const used = new Set([...source.matchAll(/["`](\w+)\.[\w$]/g)].map((match) => match[1] ?? ""));
-    return Object.entries(late)
-      .filter(([name, texts]) => Object.keys(texts).some((key) => used.has(key)) && !source.includes(`/i18n/en/${name}";`))
-      .map(([name]) => `${path.basename(file)} needs import "…/i18n/en/${name}";`);
-  });
-  expect(missing).toEqual([]);
-});
+const sources = new Map(
+  files(path.resolve(import.meta.dirname, "..")).map((file) => [file, readFileSync(file, "utf8")]),
+);
 
 test("every key is used", () => {
   const source = [...sources.values()].join("\n");
@@ -81,8 +61,12 @@ test("every key is used", () => {
 
 test("every function of the SDK that a text names exists", () => {
   const source = readFileSync(path.resolve(import.meta.dirname, "../../../trainer/muster/__init__.py"), "utf8");
-  const names = new Set([...(/__all__ = \[([^\]]*)\]/.exec(source)?.[1] ?? "").matchAll(/"(\w+)"/g)].map((match) => match[1]));
-  const named = [...english, ...chinese].flatMap(([key, text]) => [...text.matchAll(/\bmuster\.(\w+)\(/g)].map((match) => [key, match[1]] as const));
+  const names = new Set(
+    [...(/__all__ = \[([^\]]*)\]/.exec(source)?.[1] ?? "").matchAll(/"(\w+)"/g)].map((match) => match[1]),
+  );
+  const named = [...english, ...chinese].flatMap(([key, text]) =>
+    [...text.matchAll(/\bmuster\.(\w+)\(/g)].map((match) => [key, match[1]] as const),
+  );
   expect(named.length).toBeGreaterThan(2);
   expect(named.filter(([, name]) => !names.has(name))).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { initReactI18next } from "react-i18next";
 
 import { readPref, writePref } from "../lib/prefs";
 import { en } from "./en";
-import type { Late } from "./en/late";
+import type { pages } from "./en/pages";
 import { addServerTexts } from "./server";
 
 export const LANGUAGES = { en: "English", "zh-CN": "简体中文" } as const;
@@ -12,19 +12,19 @@ export type Language = keyof typeof LANGUAGES;
 declare module "i18next" {
   interface CustomTypeOptions {
     defaultNS: "translation";
-    resources: { translation: typeof en & Late };
+    resources: { translation: typeof en & typeof pages };
     returnNull: false;
   }
 }
 
-/** Texts that came with the code of a page, before or after the rest. */
-const late: object[] = [];
-
-/** English texts of a page that is fetched when it is visited; its code calls this once. */
-export function addEnglish(texts: object): void {
-  late.push(texts);
-  if (i18next.isInitialized) i18next.addResourceBundle("en", "translation", texts, true);
-}
+void i18next.use(initReactI18next).init({
+  lng: "en",
+  fallbackLng: "en",
+  initAsync: false,
+  resources: { en: { translation: en } },
+  interpolation: { escapeValue: false }, // React escapes
+  returnNull: false,
+});
 
 const isLanguage = (value: string | null): value is Language => value !== null && value in LANGUAGES;
 
@@ -39,30 +39,51 @@ export function preferredLanguage(): Language {
   return "en";
 }
 
-async function load(language: Language): Promise<void> {
-  if (language === "en" || i18next.hasResourceBundle(language, "translation")) return;
-  const { zhCN, server, reasons } = await import("./zh-CN");
-  i18next.addResourceBundle(language, "translation", zhCN);
-  addServerTexts(language, { ...server, ...reasons });
+const LOAD: Record<Language, () => Promise<void>> = {
+  en: async () => {
+    const { pages } = await import("./en/pages");
+    i18next.addResourceBundle("en", "translation", pages, true);
+  },
+  "zh-CN": async () => {
+    const { zhCN, server, reasons } = await import("./zh-CN");
+    i18next.addResourceBundle("zh-CN", "translation", zhCN);
+    addServerTexts("zh-CN", { ...server, ...reasons });
+  },
+};
+const loading = new Map<Language, Promise<void>>();
+let shown: Language = preferredLanguage();
+
+/** Add all texts of a language. What could not be fetched is fetched again by the next call. */
+function load(language: Language): Promise<void> {
+  let texts = loading.get(language);
+  if (!texts) {
+    texts = LOAD[language]();
+    loading.set(language, texts);
+    texts.catch(() => loading.delete(language));
+  }
+  return texts;
 }
 
-export async function initI18n(language: Language = preferredLanguage()): Promise<void> {
-  await i18next.use(initReactI18next).init({
-    lng: "en",
-    fallbackLng: "en",
-    resources: { en: { translation: en } },
-    interpolation: { escapeValue: false }, // React escapes
-    returnNull: false,
-  });
-  for (const texts of late) i18next.addResourceBundle("en", "translation", texts, true);
-  await load(language);
-  await i18next.changeLanguage(language);
+/** Code that comes after the first download, with the texts that it shows: they are fetched side by side. */
+export async function withTexts<Code>(code: Promise<Code>): Promise<Code> {
+  const [module] = await Promise.all([code, load(shown)]);
+  return module;
+}
+
+async function show(language: Language): Promise<void> {
+  shown = language;
   document.documentElement.lang = language;
+  await i18next.changeLanguage(language);
+}
+
+/** Choose the language of the first page. The frame needs no texts in English that are not here already. */
+export async function initI18n(language: Language = preferredLanguage()): Promise<void> {
+  if (language !== "en") await load(language);
+  await show(language);
 }
 
 export async function setLanguage(language: Language): Promise<void> {
   await load(language);
   writePref("language", language);
-  document.documentElement.lang = language;
-  await i18next.changeLanguage(language);
+  await show(language);
 }

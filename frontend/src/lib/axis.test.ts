@@ -6,7 +6,19 @@ import type { Columns } from "./series";
 
 function columns(step: number[], mean: number[], timeMs = step.map((s) => s * 1000)): Columns {
   const of = (values: number[]): Float64Array => Float64Array.from(values);
-  return { name: "train/loss", rank: 0, bucketSteps: 1, numPoints: step.length, step: of(step), timeMs: of(timeMs), min: of(mean), max: of(mean), mean: of(mean), last: of(mean), count: of(step.map(() => 1)) };
+  return {
+    name: "train/loss",
+    rank: 0,
+    bucketSteps: 1,
+    numPoints: step.length,
+    step: of(step),
+    timeMs: of(timeMs),
+    min: of(mean),
+    max: of(mean),
+    mean: of(mean),
+    last: of(mean),
+    count: of(step.map(() => 1)),
+  };
 }
 
 test("x is the step, the seconds since the start or the instant, and always ascends", () => {
@@ -25,7 +37,9 @@ test("epochs and samples follow what is known at some steps, and go on in propor
   expect([5, 10, 15, 20, 40].map((step) => grownAt(batchDoubled, step))).toEqual([160, 320, 640, 960, 1920]);
   const constant = { step: [1], value: [32] };
   expect([...xOf(columns([1, 2, 50], [0, 0, 0]), "samples", { growing: constant })]).toEqual([32, 64, 1600]);
-  expect([...xOf(columns([3, 7], [0, 0]), "seconds", { growing: { step: [3, 7], value: [3.5, 7.25] } })]).toEqual([3.5, 7.25]);
+  expect([...xOf(columns([3, 7], [0, 0]), "seconds", { growing: { step: [3, 7], value: [3.5, 7.25] } })]).toEqual([
+    3.5, 7.25,
+  ]);
   expect(xOf(columns([1, 2], [0, 0]), "epoch").length).toBe(0);
   const standing = xOf(columns([1, 2, 3], [0, 0, 0]), "samples", { growing: { step: [1, 2, 3], value: [8, 8, 8] } });
   expect(standing[0]).toBeLessThan(standing[1] ?? 0);

@@ -31,7 +31,8 @@ export function grownAt({ step, value }: Growing, at: number): number {
   if (here < 0) return ((value[0] ?? 0) * at) / Math.max(1, step[0] ?? 1);
   const from = step[here] ?? 0;
   const known = value[here] ?? 0;
-  if (here < last) return known + (((value[here + 1] ?? known) - known) * (at - from)) / ((step[here + 1] ?? from + 1) - from);
+  if (here < last)
+    return known + (((value[here + 1] ?? known) - known) * (at - from)) / ((step[here + 1] ?? from + 1) - from);
   return at === from || from <= 0 ? known : (known * at) / from;
 }
 
@@ -95,7 +96,11 @@ export function placeOf(step: number, columns: Columns, x: Float64Array): number
 }
 
 /** The steps logged in a window of time, as a window of steps. A side that is open, or lies behind the last step, is undefined. */
-export function stepsWithin(columns: Pick<Columns, "step" | "timeMs">, fromMs?: number, toMs?: number): { from?: number; to?: number } {
+export function stepsWithin(
+  columns: Pick<Columns, "step" | "timeMs">,
+  fromMs?: number,
+  toMs?: number,
+): { from?: number; to?: number } {
   const { step, timeMs } = columns;
   if (step.length === 0) return {};
   const before = fromMs === undefined ? -1 : indexAt(timeMs, fromMs);
@@ -121,7 +126,13 @@ export function meanOver(all: readonly Columns[], name = all[0]?.name ?? ""): Co
     bucketSteps: Math.max(1, ...all.map((columns) => columns.bucketSteps)),
     numPoints: all.reduce((sum, columns) => sum + columns.numPoints, 0),
     downsampled: all.some((columns) => columns.downsampled),
-    step, timeMs: make(), min: make(), max: make(), mean: make(), last: make(), count: make(),
+    step,
+    timeMs: make(),
+    min: make(),
+    max: make(),
+    mean: make(),
+    last: make(),
+    count: make(),
   };
   const at = all.map(() => -1);
   for (let i = 0; i < length; i += 1) {
@@ -180,7 +191,10 @@ export function middle(columns: readonly ArrayLike<number | null | undefined>[])
 }
 
 /** How many of the values lie outside of the range. */
-export function outside(columns: readonly ArrayLike<number | null | undefined>[], [low, high]: readonly [number, number]): number {
+export function outside(
+  columns: readonly ArrayLike<number | null | undefined>[],
+  [low, high]: readonly [number, number],
+): number {
   let n = 0;
   for (const column of columns) {
     for (let i = 0; i < column.length; i += 1) {
@@ -205,7 +219,12 @@ export function yRange(min: number | null, max: number | null, log: boolean): [n
 }
 
 /** A window half or twice as wide around `center`, or moved by a quarter; never below `least`. */
-export function moved(range: { from: number; to: number }, how: "in" | "out" | "left" | "right", center: number, least = 0): { from: number; to: number } {
+export function moved(
+  range: { from: number; to: number },
+  how: "in" | "out" | "left" | "right",
+  center: number,
+  least = 0,
+): { from: number; to: number } {
   const width = range.to - range.from;
   if (how === "left" || how === "right") {
     const by = how === "left" ? -Math.min(width / 4, range.from - least) : width / 4;

@@ -31,7 +31,8 @@ export function parseDraft(draft: Draft): { ok: true; body: Schemas["Budget"] | 
     if (!(value > 0 && value < 100)) return { ok: false, wrong: part };
     alerts.push(Number((value / 100).toPrecision(6)));
   }
-  const number = (value: number | string): number | undefined => (typeof value === "number" && value > 0 ? value : undefined);
+  const number = (value: number | string): number | undefined =>
+    typeof value === "number" && value > 0 ? value : undefined;
   const slotHours = number(draft.slotHours);
   const cost = number(draft.cost);
   const deadline = draft.deadline.trim() || undefined;

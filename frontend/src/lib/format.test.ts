@@ -26,9 +26,9 @@ describe("numbers", () => {
     expect(si(999, "/s")).toBe("999 /s");
     expect(bytes(1536)).toBe("1.5 KiB");
     expect(bytes(512)).toBe("512 B");
-    expect(pct(0.3141)).toBe("31 %");
-    expect(pct(0.0314)).toBe("3.1 %");
-    expect(pct(0)).toBe("0 %");
+    expect(pct(0.3141)).toBe("31%");
+    expect(pct(0.0314)).toBe("3.1%");
+    expect(pct(0)).toBe("0%");
     expect(ms(0.8166)).toBe("0.817 ms");
     expect(ms(38_240)).toBe("38.2 s");
     expect(ms(8_040_000)).toBe("2h 14m");
@@ -55,7 +55,7 @@ describe("metrics by name", () => {
   });
   test("values carry it", () => {
     expect(metric("time/step_ms", 412)).toBe("412 ms");
-    expect(metric("comm/overhead_ratio", 0.31)).toBe("31 %");
+    expect(metric("comm/overhead_ratio", 0.31)).toBe("31%");
     expect(metric("train/loss", "NaN")).toBe("NaN");
   });
   test("neighbouring ticks differ", () => {

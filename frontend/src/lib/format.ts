@@ -31,7 +31,12 @@ export function num(input: WireNumber | null | undefined, digits = 4): string {
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size < 1e-4 || size >= 1e6) {
-    return minus(value.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e"));
+    return minus(
+      value
+        .toExponential(digits - 1)
+        .replace(/\.?0+e/, "e")
+        .replace("e+", "e"),
+    );
   }
   if (Number.isInteger(value) && size < 1e6) return minus(String(value));
   return minus(Number(value.toPrecision(digits)).toString());
@@ -76,14 +81,14 @@ export function bytes(input: WireNumber | null | undefined): string {
   return `${unit === 0 ? Math.round(value) : num(value, 3)} ${BINARY[unit]}`;
 }
 
-/** A ratio 0..1 as per cent; one decimal below 10 %. */
+/** A ratio 0..1 as a percentage; one decimal below 10%. */
 export function pct(input: WireNumber | null | undefined): string {
   const value = fromWire(input);
   if (value === null) return MISSING;
   if (!Number.isFinite(value)) return notFinite(value);
   const percent = value * 100;
   const text = Math.abs(percent) < 10 ? percent.toFixed(1) : percent.toFixed(0);
-  return `${minus(text.replace(/\.0$/, ""))} %`;
+  return `${minus(text.replace(/\.0$/, ""))}%`;
 }
 
 /** Milliseconds for a person: "0.82 ms", "412 ms", "38.2 s", "2 h 14 min" from a minute on. */
@@ -149,9 +154,7 @@ export function metric(name: string, value: WireNumber | null | undefined): stri
 /** Short axis text: like `metric`, with as many digits as neighbouring ticks need to differ. */
 export function axis(name: string, value: number, increment = 0): string {
   const digits =
-    increment > 0 && value !== 0
-      ? Math.min(8, Math.max(3, Math.ceil(Math.log10(Math.abs(value) / increment)) + 1))
-      : 3;
+    increment > 0 && value !== 0 ? Math.min(8, Math.max(3, Math.ceil(Math.log10(Math.abs(value) / increment)) + 1)) : 3;
   switch (unitOf(name)) {
     case "bytes":
       return bytes(value);

@@ -1,23 +1,33 @@
 import i18next from "i18next";
 import { beforeAll, expect, test } from "vitest";
 
-import { initI18n } from "../i18n";
+import { showTexts } from "../testing/texts";
 import { shownState, slotsText } from "./held";
 
-beforeAll(() => initI18n("en"));
+beforeAll(() => showTexts("en"));
 
-const item = { state: "RUNNING", num_trials_by_state: { RUNNING: 1 }, num_slots_held: 4, slots_per_trial: 4, slot_type: "cpu", only_trial_id: 7 };
+const item = {
+  state: "RUNNING",
+  num_trials_by_state: { RUNNING: 1 },
+  num_slots_held: 4,
+  slots_per_trial: 4,
+  slot_type: "cpu",
+  only_trial_id: 7,
+};
 
 test("an experiment waits while it goes on and none of its trials runs", () => {
   expect(shownState({ state: "RUNNING", num_trials_by_state: { RUNNING: 1, QUEUED: 3 } })).toBe("RUNNING");
   expect(shownState({ state: "RUNNING", num_trials_by_state: { STARTING: 1 } })).toBe("RUNNING");
-  expect(shownState({ state: "RUNNING", num_trials_by_state: { QUEUED: 3, COMPLETED: 9, RUNNING: 0 } })).toBe("WAITING");
+  expect(shownState({ state: "RUNNING", num_trials_by_state: { QUEUED: 3, COMPLETED: 9, RUNNING: 0 } })).toBe(
+    "WAITING",
+  );
   expect(shownState({ state: "QUEUED", num_trials_by_state: { QUEUED: 3 } })).toBe("QUEUED");
   expect(shownState({ state: "COMPLETED", num_trials_by_state: { COMPLETED: 3 } })).toBe("COMPLETED");
 });
 
 test("slots in words are those that are held, beside those that are asked for", () => {
-  const words = (changes: Partial<Omit<typeof item, "only_trial_id">> & { only_trial_id?: null }): string => slotsText(i18next.t, { ...item, ...changes });
+  const words = (changes: Partial<Omit<typeof item, "only_trial_id">> & { only_trial_id?: null }): string =>
+    slotsText(i18next.t, { ...item, ...changes });
   expect(words({})).toBe("4 cpu");
   expect(words({ num_slots_held: 1 })).toBe("1 of 4 cpu");
   expect(words({ only_trial_id: null, num_slots_held: 12 })).toBe("12 cpu (4 each)");

@@ -4,7 +4,10 @@ import type { TFunction } from "i18next";
 import type { Experiment } from "../api/queries";
 import { isTerminal } from "./states";
 
-type Held = Pick<Experiment, "state" | "num_trials_by_state" | "num_slots_held" | "slots_per_trial" | "slot_type" | "only_trial_id">;
+type Held = Pick<
+  Experiment,
+  "state" | "num_trials_by_state" | "num_slots_held" | "slots_per_trial" | "slot_type" | "only_trial_id"
+>;
 
 const HOLDING = ["STARTING", "RUNNING", "STOPPING"];
 

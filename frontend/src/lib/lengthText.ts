@@ -1,5 +1,3 @@
-import "../i18n/en/trials";
-
 import type { TFunction } from "i18next";
 
 import { duration, num, si } from "./format";
@@ -10,5 +8,7 @@ const UNITS = ["epochs", "steps", "samples"] as const;
 export function lengthText(t: TFunction, value: number, unit: string): string {
   if (unit === "seconds") return duration(value);
   const known = UNITS.find((name) => name === unit);
-  return known ? t(`search.length.${known}`, { count: value, formatted: known === "samples" ? si(value) : num(value) }) : `${num(value)} ${unit}`.trim();
+  return known
+    ? t(`search.length.${known}`, { count: value, formatted: known === "samples" ? si(value) : num(value) })
+    : `${num(value)} ${unit}`.trim();
 }

@@ -21,7 +21,7 @@ export const LEAST_SHARE = 0.001;
 export function rankRanges(ranks: readonly number[]): string {
   const sorted = [...new Set(ranks)].toSorted((a, b) => a - b);
   const out: string[] = [];
-  for (let i = 0; i < sorted.length; ) {
+  for (let i = 0; i < sorted.length;) {
     let j = i;
     while (j + 1 < sorted.length && sorted[j + 1] === (sorted[j] ?? 0) + 1) j += 1;
     out.push(i === j ? `${sorted[i]}` : `${sorted[i]}–${sorted[j]}`);

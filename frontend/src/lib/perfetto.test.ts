@@ -14,7 +14,10 @@ function tab(origin = "", afterPings = 1) {
     postMessage: (message: unknown, target: string) => {
       expect(target).toBe(PERFETTO);
       told.push(message);
-      if (origin && told.length === afterPings) window.dispatchEvent(new MessageEvent("message", { data: "PONG", origin, source: opened as unknown as Window }));
+      if (origin && told.length === afterPings)
+        window.dispatchEvent(
+          new MessageEvent("message", { data: "PONG", origin, source: opened as unknown as Window }),
+        );
     },
   };
   vi.spyOn(window, "open").mockReturnValue(opened as unknown as Window);

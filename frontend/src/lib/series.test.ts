@@ -1,6 +1,7 @@
 // @vitest-environment node
 import { describe, expect, test } from "vitest";
 
+import type { Schemas } from "../api/client";
 import {
   alignTo,
   chartSpecs,
@@ -14,16 +15,16 @@ import {
   stepsOf,
   toColumns,
   unionSteps,
-  type WireSeries,
 } from "./series";
 
-function series(steps: number[], values: (number | "NaN" | "Infinity")[], bucket = 1): WireSeries {
+function series(steps: number[], values: (number | "NaN" | "Infinity")[], bucket = 1): Schemas["Series"] {
   return {
     name: "train/loss",
     rank: 0,
     raw: bucket === 1,
     bucket_steps: bucket,
     num_points: steps.length * bucket,
+    downsampled: false,
     step: steps,
     time_ms: steps.map(() => 0),
     min: values,
@@ -33,7 +34,8 @@ function series(steps: number[], values: (number | "NaN" | "Infinity")[], bucket
     count: steps.map(() => bucket),
   };
 }
-const columns = (steps: number[], values: (number | "NaN" | "Infinity")[], bucket = 1): Columns => toColumns(series(steps, values, bucket));
+const columns = (steps: number[], values: (number | "NaN" | "Infinity")[], bucket = 1): Columns =>
+  toColumns(series(steps, values, bucket));
 
 describe("merging a refresh", () => {
   test("the unfinished bucket is replaced and nothing is counted twice", () => {
@@ -84,7 +86,11 @@ describe("smoothing", () => {
     const values = dense.map((i) => Math.sin(i / 150));
     const thin = dense.filter((i) => i % 4 === 0);
     const a = smooth(dense, values, 0.97);
-    const b = smooth(thin, thin.map((i) => values[i] ?? 0), 0.97);
+    const b = smooth(
+      thin,
+      thin.map((i) => values[i] ?? 0),
+      0.97,
+    );
     expect(Math.abs((a[1000] ?? 0) - (b.at(-1) ?? 0))).toBeLessThan(0.05);
   });
 });
@@ -122,7 +128,23 @@ test("charts: loss first, validation on its training chart, groups in order", ()
 
 test("what is measured of fast steps says of how many; what a script reports does not", () => {
   const of = (name: string, step: number[], bucket_steps = 1) =>
-    stepsOf(toColumns({ name, rank: 0, raw: true, bucket_steps, num_points: step.length, step, time_ms: step, min: step, max: step, mean: step, last: step, count: step.map(() => 1) }));
+    stepsOf(
+      toColumns({
+        name,
+        rank: 0,
+        raw: true,
+        downsampled: false,
+        bucket_steps,
+        num_points: step.length,
+        step,
+        time_ms: step,
+        min: step,
+        max: step,
+        mean: step,
+        last: step,
+        count: step.map(() => 1),
+      }),
+    );
   expect(of("time/step_ms", [1, 3, 22])).toBe(22);
   expect(of("comm/world/all_reduce/bytes", [5, 6])).toBe(2);
   expect(of("val/loss", [50, 100])).toBeNull();

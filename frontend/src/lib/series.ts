@@ -5,27 +5,10 @@
  * has no point at this x" (the line goes on) and `null` means "a point that cannot be drawn" (the
  * line breaks): not finite values, or values at or below zero on a log axis.
  */
+import type { Schemas } from "../api/client";
 import { fromWire, type WireNumber } from "./format";
 
-/** One series as the API sends it (columns of equal length, oldest first). */
-export interface WireSeries {
-  name: string;
-  rank: number;
-  raw: boolean;
-  bucket_steps: number;
-  num_points: number;
-  /** Retention dropped points that this window would show. */
-  downsampled?: boolean;
-  step: number[];
-  time_ms: number[];
-  min: (WireNumber | null)[];
-  max: (WireNumber | null)[];
-  mean: (WireNumber | null)[];
-  last: WireNumber[];
-  count: number[];
-}
-
-/** The same as typed columns; not finite values stay NaN or ±Infinity. */
+/** A series of the API as typed columns, oldest first; not finite values stay NaN or ±Infinity. */
 export interface Columns {
   name: string;
   rank: number;
@@ -44,13 +27,13 @@ export interface Columns {
 const toArray = (values: readonly (WireNumber | null)[]): Float64Array =>
   Float64Array.from(values, (value) => fromWire(value) ?? Number.NaN);
 
-export function toColumns(series: WireSeries): Columns {
+export function toColumns(series: Schemas["Series"]): Columns {
   return {
     name: series.name,
     rank: series.rank,
     bucketSteps: series.bucket_steps,
     numPoints: series.num_points,
-    downsampled: series.downsampled ?? false,
+    downsampled: series.downsampled,
     step: Float64Array.from(series.step),
     timeMs: Float64Array.from(series.time_ms),
     min: toArray(series.min),
@@ -110,12 +93,7 @@ export const unionSteps = (all: readonly Columns[]): Float64Array => union(all.m
 export type Cell = number | null | undefined;
 
 /** `values` (one per step of `columns`) laid out over the steps `x`, which contain all of them. */
-export function alignTo(
-  x: Float64Array,
-  steps: Float64Array,
-  values: ArrayLike<number>,
-  log = false,
-): Cell[] {
+export function alignTo(x: Float64Array, steps: Float64Array, values: ArrayLike<number>, log = false): Cell[] {
   const out: Cell[] = Array.from({ length: x.length });
   let i = 0;
   for (let j = 0; j < x.length && i < steps.length; j += 1) {
@@ -245,7 +223,13 @@ export function chartSpecs(names: readonly string[]): ChartSpec[] {
 
 /** One chart per metric, for several trials on each. */
 export function compareSpecs(names: readonly string[]): ChartSpec[] {
-  return inOrder(names.map((name) => ({ id: name, group: name.includes("/") ? name.slice(0, name.indexOf("/")) : "other", names: [name] })));
+  return inOrder(
+    names.map((name) => ({
+      id: name,
+      group: name.includes("/") ? name.slice(0, name.indexOf("/")) : "other",
+      names: [name],
+    })),
+  );
 }
 
 function inOrder(specs: readonly ChartSpec[]): ChartSpec[] {

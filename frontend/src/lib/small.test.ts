@@ -4,10 +4,13 @@ import { lastWriting, parseAnsi } from "./ansi";
 import { rankRanges } from "./perf";
 import { pickStates } from "./states";
 import { elapsedS, stamp } from "./time";
-import { asCli, asCurl, lineOfPath } from "./yaml";
+import { asCli, asCurl } from "./yaml";
 
 describe("log text", () => {
-  const text = (raw: string): string => parseAnsi(raw).map((s) => s.text).join("");
+  const text = (raw: string): string =>
+    parseAnsi(raw)
+      .map((s) => s.text)
+      .join("");
   test("colours become classes", () => {
     const spans = parseAnsi("a \u001b[31mred\u001b[0m b");
     expect(spans.map((s) => s.text).join("")).toBe("a red b");
@@ -46,16 +49,10 @@ test("time", () => {
 });
 
 describe("submit texts", () => {
-  const document = "name: it's\nresources:\n  slots: 2\n  slot_type: cpu\nsearch: {method: asha, trials: 4}\ntrainer:\n  slots: 9\n";
+  const document =
+    "name: it's\nresources:\n  slots: 2\n  slot_type: cpu\nsearch: {method: asha, trials: 4}\ntrainer:\n  slots: 9\n";
   test("quotes survive the shell", () => {
     expect(asCurl(document, "http://h")).toContain(`it'\\''s`);
     expect(asCli(document, "http://h")).toContain("muster submit experiment.yaml");
-  });
-  test("an error's line is found by its path", () => {
-    expect(lineOfPath(document, "resources.slots")).toBe(2);
-    expect(lineOfPath(document, "trainer.slots")).toBe(6);
-    expect(lineOfPath(document, "search.trials")).toBe(4);
-    expect(lineOfPath(document, "resources.missing")).toBe(1);
-    expect(lineOfPath(document, "nothing")).toBeNull();
   });
 });

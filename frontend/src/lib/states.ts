@@ -2,7 +2,18 @@
 
 export type Tone = "run" | "ok" | "warn" | "bad" | "idle" | "lost";
 export type Glyph =
-  | "play" | "check" | "cross" | "clock" | "loader" | "stop" | "pause" | "retry" | "early" | "question" | "ban" | "unplug";
+  | "play"
+  | "check"
+  | "cross"
+  | "clock"
+  | "loader"
+  | "stop"
+  | "pause"
+  | "retry"
+  | "early"
+  | "question"
+  | "ban"
+  | "unplug";
 
 export interface Look {
   tone: Tone;
@@ -45,7 +56,13 @@ export const isTerminal = (state: string): boolean => TERMINAL.has(state);
 
 /** Experiments in the order a person filters by. */
 export const EXPERIMENT_STATES = [
-  "QUEUED", "RUNNING", "PAUSED", "STOPPING", "COMPLETED", "FAILED", "CANCELED",
+  "QUEUED",
+  "RUNNING",
+  "PAUSED",
+  "STOPPING",
+  "COMPLETED",
+  "FAILED",
+  "CANCELED",
 ] as const;
 
 /** The members of `all` named in a comma list ("A,B"), in its order; unknown names are dropped. */
@@ -56,7 +73,16 @@ export function pickStates<T extends string>(all: readonly T[], text: string | u
 
 /** Trials in the order of a progress bar: done first, then moving, then waiting. */
 export const TRIAL_STATES = [
-  "COMPLETED", "STOPPED_EARLY", "FAILED", "CANCELED", "RUNNING", "STARTING", "STOPPING", "RETRY_WAIT", "PAUSED", "QUEUED",
+  "COMPLETED",
+  "STOPPED_EARLY",
+  "FAILED",
+  "CANCELED",
+  "RUNNING",
+  "STARTING",
+  "STOPPING",
+  "RETRY_WAIT",
+  "PAUSED",
+  "QUEUED",
 ] as const;
 
 /** Colour of an experiment in the slot strip: by id, so that it never changes on reload. */

@@ -23,11 +23,7 @@ export function parseAt(at: string | null | undefined): number | null {
 }
 
 /** Seconds from `start` to `end` (or now), never negative; null without a start. */
-export function elapsedS(
-  start: string | null | undefined,
-  end: string | null | undefined,
-  now: number,
-): number | null {
+export function elapsedS(start: string | null | undefined, end: string | null | undefined, now: number): number | null {
   const from = parseAt(start);
   if (from === null) return null;
   return Math.max(0, ((parseAt(end) ?? now) - from) / 1000);

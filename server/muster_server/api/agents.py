@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import parse_qsl
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -12,6 +14,7 @@ from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from muster.wire import (
+    RECORD_TYPES,
     AssignmentsReply,
     DeletionsReply,
     DeletionsRequest,
@@ -29,29 +32,34 @@ from muster.wire import (
     RegisterRequest,
 )
 from muster_server import clock
-from muster_server.db.together import Alone, Many, Together
 from muster_server.errors import Forbidden, TooLarge
 from muster_server.live.polls import PollWatch
 from muster_server.security.principal import Principal
-from muster_server.services import (
-    agents,
-    identity,
-    many_leases,
-    many_polls,
-    many_records,
-    records,
-    registration,
-)
-from muster_server.services.agents import Fence
-from muster_server.settings import Settings
+from muster_server.services.core import identity
+from muster_server.services.nodes import chores, records, registration
+from muster_server.services.nodes.assignments import AssignmentsCall
+from muster_server.services.nodes.leases import LeaseCall
+from muster_server.services.nodes.records import RecordsCall
+from muster_server.services.nodes.registration import RegisterCall
+from muster_server.services.nodes.sessions import Fence
 from muster_server.telemetry.process import ServerTelemetry
 
-from .deps import Agent, Config, Db
-from .fast_json import FastJsonRoute
+from .agent_calls import AgentCalls
+from .deps import Agent, Db
+from .errors import ERROR_RESPONSES
+from .parameters import GUARDS
+from .wire_route import WireRoute, is_json, read_by
 
-router = APIRouter(tags=["agents"], route_class=FastJsonRoute)
+router = APIRouter(
+    prefix="/agent/v1",
+    tags=["agents"],
+    route_class=WireRoute,
+    dependencies=GUARDS,
+    responses=ERROR_RESPONSES,
+)
 
 MAX_WAIT_S = 30.0
+MAX_ASKED_WAIT_S = 60.0
 IS_THERE_S = 5.0
 """How often is asked whether the agent of a waiting poll is still connected."""
 MAX_LOG_BYTES = 1_048_576
@@ -61,158 +69,176 @@ AllocationId = Annotated[str, Path(max_length=64)]
 
 @router.post("/register", operation_id="agent_register")
 async def agent_register(
-    http: Request, database: Db, agent: Agent, settings: Config, request: RegisterRequest
+    http: Request, database: Db, agent: Agent, request: RegisterRequest
 ) -> RegisterReply:
     """Join with a join token, or start a new session with the node's credential."""
-    now = clock.now()
-
-    def register(session: Session) -> RegisterReply:
-        return registration.register(session, agent, request, settings=settings, now=now)
 
     def note_clone(node_id: str) -> None:
         with database.transaction() as session:
-            registration.note_clone(session, node_id, now)
+            registration.note_clone(session, node_id, clock.now())
 
     try:
-        return await _writes(http).do(
-            register,
-            many=http.app.state.register_many,
-            item=registration.Joining(principal=agent, request=request),
-        )
+        return await calls_of(http).register(RegisterCall(principal=agent, request=request))
     except registration.Cloned as refused:
         await run_in_threadpool(note_clone, refused.node_id)
         raise
 
 
+# ---------------------------------------------------------------- leases
+
+_LEASE: Final = msgspec.json.Decoder(LeaseRequest)
+
+
+def _read_lease(http: Request, body: bytes) -> dict[str, Any] | None:
+    try:
+        return {"request": _LEASE.decode(body)} if is_json(http) else None
+    except msgspec.DecodeError:
+        return None
+
+
 @router.post("/lease", operation_id="agent_lease")
+@read_by(_read_lease)
 async def agent_lease(http: Request, agent: Agent, request: LeaseRequest) -> LeaseReply:
     """Heartbeat. 410: register again."""
-    return await renew(http, agent, request)
-
-
-async def renew(http: Request, agent: Principal, request: LeaseRequest) -> LeaseReply:
     require_self(agent, request.node_id)
-    settings: Settings = http.app.state.settings
+    return await calls_of(http).renew(LeaseCall(agent=agent, request=request))
 
-    def renew_alone(session: Session) -> LeaseReply:
-        identity.confirm_agent(session, agent)
-        return agents.renew_lease(session, agent, request, settings=settings, now=clock.now())
 
-    return await _writes(http).do(
-        renew_alone,
-        many=http.app.state.renew_many,
-        item=many_leases.Beat(agent=agent, request=request),
+# ---------------------------------------------------------------- assignments
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_WHOLE = re.compile(r"-?[0-9]{1,15}\Z")
+_SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?\Z")
+_POLL: Final = {"node_id": _ID, "session_epoch": _WHOLE, "index": _WHOLE, "wait": _SECONDS}
+
+
+def _read_poll(http: Request, body: bytes) -> dict[str, Any] | None:
+    query = http.scope["query_string"].decode("latin-1")
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=len(_POLL))
+    except ValueError:
+        return None
+    values = dict(pairs)
+    is_plain = (
+        len(pairs) == len(_POLL)
+        and values.keys() == _POLL.keys()
+        and all(pattern.match(values[name]) for name, pattern in _POLL.items())
+        and float(values["wait"]) <= MAX_ASKED_WAIT_S
     )
+    if not is_plain:
+        return None
+    return {
+        "node_id": values["node_id"],
+        "session_epoch": int(values["session_epoch"]),
+        "index": int(values["index"]),
+        "wait": float(values["wait"]),
+    }
 
 
 @router.get("/assignments", operation_id="agent_assignments", response_model=AssignmentsReply)
+@read_by(_read_poll)
 async def agent_assignments(
     http: Request,
     agent: Agent,
     node_id: Annotated[str, Query(max_length=64)],
     session_epoch: int,
     index: int = -1,
-    wait: Annotated[float, Query(ge=0, le=60)] = 25.0,
+    wait: Annotated[float, Query(ge=0, le=MAX_ASKED_WAIT_S)] = 25.0,
 ) -> Response:
     """The complete set this node should have. Waits while `index` is still its number."""
-    reply = await follow(http, agent, Fence(node_id, session_epoch), index=index, wait_s=wait)
+    require_self(agent, node_id)
+    reply = await _follow(http, agent, Fence(node_id, session_epoch), index=index, wait_s=wait)
     return Response(reply, media_type="application/json")
 
 
-async def follow(
+async def _follow(
     http: Request, agent: Principal, fence: Fence, *, index: int, wait_s: float
 ) -> bytes:
-    """wire.AssignmentsReply as JSON."""
-    require_self(agent, fence.node_id)
+    """Return a wire.AssignmentsReply as JSON."""
     deadline = time.monotonic() + min(wait_s, MAX_WAIT_S)
     polls: PollWatch = http.app.state.polls
+    calls = calls_of(http)
     with polls.listen(fence, index) as listener:
         must_look = True
         while (left := deadline - time.monotonic()) > 0:
             if must_look:
                 listener.take()
-                reply = await _look(http, agent, fence, unless=index)
+                reply = await calls.answer(AssignmentsCall(agent=agent, fence=fence, unless=index))
                 if reply is not None:
                     return reply
             if await http.is_disconnected():
                 break
             must_look = await listener.wait(min(left, IS_THERE_S))
-    reply = await _look(http, agent, fence, unless=None)
+    reply = await calls.answer(AssignmentsCall(agent=agent, fence=fence, unless=None))
     assert reply is not None
     return reply
 
 
-async def _look(
-    http: Request, agent: Principal, fence: Fence, *, unless: int | None
-) -> bytes | None:
-    def answer(session: Session) -> bytes | None:
-        reply = agents.answer_poll(session, agent, fence, unless=unless)
-        return msgspec.json.encode(reply) if reply is not None else None
+# ---------------------------------------------------------------- records
 
-    reads: Together = http.app.state.reads
-    return await reads.do(
-        answer,
-        many=many_polls.answer,
-        item=many_polls.Poll(agent=agent, fence=fence, unless=unless),
-    )
+
+@dataclass(frozen=True)
+class _Numbered:
+    """wire.NumberedRecord whose record has not been told apart from the other kinds."""
+
+    seq: int
+    at_ms: int
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Records:
+    """wire.RecordsRequest of such."""
+
+    node_id: str
+    session_epoch: int
+    attempt_no: int
+    records: list[_Numbered]
+
+
+_RECORDS: Final = msgspec.json.Decoder(_Records)
+
+
+def _read_records(http: Request, body: bytes) -> dict[str, Any] | None:
+    allocation_id = http.path_params["allocation_id"]
+    if not is_json(http) or not _ID.match(allocation_id):
+        return None
+    try:
+        plain = _RECORDS.decode(body)
+        request = RecordsRequest(
+            node_id=plain.node_id,
+            session_epoch=plain.session_epoch,
+            attempt_no=plain.attempt_no,
+            records=[
+                NumberedRecord(
+                    seq=numbered.seq,
+                    at_ms=numbered.at_ms,
+                    record=msgspec.convert(numbered.record, RECORD_TYPES[numbered.record["type"]]),
+                )
+                for numbered in plain.records
+            ],
+        )
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return None
+    return {"allocation_id": allocation_id, "request": request}
 
 
 @router.post("/allocations/{allocation_id}/records", operation_id="agent_records")
+@read_by(_read_records)
 async def agent_records(
     http: Request, agent: Agent, allocation_id: AllocationId, request: RecordsRequest
 ) -> RecordsReply:
     """Numbered records, in order. What the reply acknowledges is durable. 404: forget it."""
-    return await store(http, agent, allocation_id, request)
-
-
-async def store(
-    http: Request, agent: Principal, allocation_id: str, request: RecordsRequest
-) -> RecordsReply:
     require_self(agent, request.node_id)
-
-    def store_alone(session: Session) -> many_records.Stored:
-        applied: list[NumberedRecord] = []
-        identity.confirm_agent(session, agent)
-        reply = records.apply_records(
-            session, allocation_id, request, now=clock.now(), applied=applied
-        )
-        return reply, applied
-
-    reply, applied = await _writes(http).do(
-        store_alone,
-        many=store_many,
-        item=many_records.Sent(agent=agent, allocation_id=allocation_id, request=request),
-    )
+    call = RecordsCall(agent=agent, allocation_id=allocation_id, request=request)
+    stored = await calls_of(http).store(call)
     telemetry: ServerTelemetry = http.app.state.telemetry
     size = http.headers.get("content-length", "")
-    telemetry.took_records(applied, int(size) if size.isdigit() else 0)
-    return reply
+    telemetry.took_records(stored.new, int(size) if size.isdigit() else 0)
+    return stored.reply
 
 
-def store_many(
-    session: Session, sent: Sequence[many_records.Sent]
-) -> list[many_records.Stored | Alone]:
-    return many_records.store(session, sent, now=clock.now())
-
-
-def renewer(settings: Settings) -> Many:
-    """Makes app.state.renew_many."""
-
-    def renew_many(session: Session, beats: Sequence[many_leases.Beat]) -> list[LeaseReply | Alone]:
-        return many_leases.renew(session, beats, settings=settings, now=clock.now())
-
-    return renew_many
-
-
-def registrar(settings: Settings) -> Many:
-    """Makes app.state.register_many."""
-
-    def register_many(
-        session: Session, asked: Sequence[registration.Joining]
-    ) -> list[RegisterReply]:
-        return registration.register_many(session, asked, settings=settings, now=clock.now())
-
-    return register_many
+# ---------------------------------------------------------------- logs and chores
 
 
 @router.post("/allocations/{allocation_id}/logs/{local_rank}/{stream}", operation_id="agent_logs")
@@ -249,7 +275,7 @@ async def agent_logs(
             now=clock.now(),
         )
 
-    next_offset = await _writes(http).do(store)
+    next_offset = await calls_of(http).write(store)
     telemetry: ServerTelemetry = http.app.state.telemetry
     telemetry.took_log(max(0, next_offset - offset))
     return LogsReply(next_offset=next_offset)
@@ -260,7 +286,7 @@ def agent_preflights(database: Db, agent: Agent, request: PreflightRequest) -> P
     """How a stage of a preflight went on this node."""
     require_self(agent, request.node_id)
     with database.transaction() as session:
-        return agents.take_preflight(session, request, now=clock.now())
+        return chores.take_preflight(session, request, now=clock.now())
 
 
 @router.post("/deletions", operation_id="agent_deletions")
@@ -268,7 +294,7 @@ def agent_deletions(database: Db, agent: Agent, request: DeletionsRequest) -> De
     """How the deletions of files went that the node was asked for."""
     require_self(agent, request.node_id)
     with database.transaction() as session:
-        return agents.take_deletions(session, request, now=clock.now())
+        return chores.take_deletions(session, request, now=clock.now())
 
 
 @router.post("/descriptions", operation_id="agent_descriptions")
@@ -276,12 +302,12 @@ def agent_descriptions(database: Db, agent: Agent, request: DescriptionRequest) 
     """The layers of a model that the node was asked for."""
     require_self(agent, request.node_id)
     with database.transaction() as session:
-        return agents.take_description(session, request, now=clock.now())
+        return chores.take_description(session, request, now=clock.now())
 
 
-def _writes(http: Request) -> Together:
-    writes: Together = http.app.state.writes
-    return writes
+def calls_of(http: Request) -> AgentCalls:
+    calls: AgentCalls = http.app.state.agent_calls
+    return calls
 
 
 def require_self(agent: Principal, node_id: str) -> None:

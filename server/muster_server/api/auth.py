@@ -25,8 +25,8 @@ from muster_server.schemas.auth import (
 from muster_server.security import passwords
 from muster_server.security.cookies import clear_session_cookie, set_session_cookie
 from muster_server.security.rate_limits import SignInLimits
-from muster_server.services import auth
-from muster_server.services.identity import lower_user_role
+from muster_server.services.core import auth
+from muster_server.services.core.identity import lower_user_role
 from muster_server.settings import Settings
 from muster_server.setup_command import setup_command
 
@@ -38,7 +38,7 @@ router = APIRouter(tags=["auth"])
 T = TypeVar("T")
 
 PASSWORD_QUEUE_MAX = 20
-"""Sign-ins that may wait for their turn; more are told to come back."""
+"""Number of sign-ins that may wait for their turn; further ones are asked to come back."""
 
 
 @router.get(
@@ -58,7 +58,8 @@ def get_auth_state(db: Db, config: Config) -> AuthState:
 async def setup(
     body: SetupIn, request: Request, response: Response, db: Db, config: Config, addr: RemoteAddr
 ) -> MeOut:
-    """Needs the one-time token the server printed at its first start. Works once, ever."""
+    """Create the first administrator. Needs the one-time token the server printed at its first
+    start. Works once."""
     _limits(request).count(addr)
 
     def work() -> tuple[MeOut, str]:
@@ -88,7 +89,8 @@ async def setup(
 async def login(
     body: LoginIn, request: Request, response: Response, db: Db, config: Config, addr: RemoteAddr
 ) -> MeOut:
-    """Sets the session cookie. At most 5 attempts a minute for one account from one address."""
+    """Sign in and set the session cookie. At most 5 attempts a minute for one account from one
+    address."""
     limits = _limits(request)
     limits.count(addr, body.username)
 
@@ -129,7 +131,7 @@ async def login(
 def one_time_sign_in(
     body: OneTimeIn, request: Request, response: Response, db: Db, config: Config, addr: RemoteAddr
 ) -> MeOut:
-    """For links printed by `muster up` and `muster-server sign-in-token`."""
+    """Sign in with a link printed by `muster up` or `muster-server sign-in-token`."""
     _limits(request).count(addr)
     now = clock.now()
     with db.transaction() as session:
@@ -146,7 +148,7 @@ def one_time_sign_in(
     status_code=status.HTTP_204_NO_CONTENT,
 )
 def logout(response: Response, db: Db, config: Config, me: Me) -> None:
-    """Ends the session of the cookie. An API token stays valid: revoke it instead."""
+    """End the session of the cookie. An API token stays valid: revoke it instead."""
     if me.session_hash is not None:
         with db.transaction() as session:
             auth.end_session(session, me.session_hash)
@@ -175,9 +177,12 @@ async def change_password(
     me: Me,
     addr: RemoteAddr,
 ) -> None:
-    """Ends every session of yours; the one that asked gets a new cookie. Also revokes your API
-    tokens, unless `revoke_tokens` is false. With a token, the present password is needed: a token
-    cannot give its user the first one."""
+    """Change your password.
+
+    Ends all your sessions; the one that asked gets a new cookie. Also revokes your API tokens, unless
+    `revoke_tokens` is false. With a token, the present password is needed: a token cannot give its
+    user the first one.
+    """
     _limits(request).count(addr, me.name)
 
     def work() -> str | None:
@@ -215,7 +220,8 @@ async def change_password(
 
 
 async def password_work(request: Request, work: Callable[[], T]) -> T:
-    """Run in one of the few threads that handle passwords, so that a flood starves nobody else."""
+    """Run `work` in one of the few threads that handle passwords, so that a flood starves nobody
+    else."""
     limiter: anyio.CapacityLimiter = request.app.state.password_limiter
     if limiter.statistics().tasks_waiting >= PASSWORD_QUEUE_MAX:
         raise TooManyRequests(

@@ -14,7 +14,7 @@ from muster_server.api.deps import Agent, Config, Db
 from muster_server.db.engine import Database
 from muster_server.errors import NotFound
 from muster_server.schemas.experiments import BlobOut
-from muster_server.services import blobs
+from muster_server.services.core import blobs
 
 router = APIRouter(tags=["code"])
 agent_router = APIRouter(tags=["agents"])
@@ -22,7 +22,7 @@ agent_router = APIRouter(tags=["agents"])
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 
 _MEMORY_BYTES = 4 << 20
-"""Uploads up to this size are checked in memory, larger ones in a temporary file."""
+"""Bytes up to which uploads are checked in memory; larger ones are checked in a temporary file."""
 
 
 @router.put(
@@ -31,7 +31,7 @@ _MEMORY_BYTES = 4 << 20
     openapi_extra={"requestBody": {"content": {"application/gzip": {}}, "required": True}},
 )
 async def put_blob(sha256: Sha256, request: Request, db: Db, settings: Config) -> BlobOut:
-    """Upload a tar.gz under its SHA-256. Sending one that is there already changes nothing."""
+    """Upload a tar.gz under its SHA-256. Uploading an existing one changes nothing."""
     with tempfile.SpooledTemporaryFile(_MEMORY_BYTES) as file:
         upload = blobs.Upload(file, settings.blob_max_bytes)
         async for piece in request.stream():
@@ -44,7 +44,7 @@ async def put_blob(sha256: Sha256, request: Request, db: Db, settings: Config) -
 
 @router.head("/blobs/{sha256}", operation_id="head_blob", response_class=Response)
 def head_blob(sha256: Sha256, db: Db) -> Response:
-    """200 when the bundle is there, else 404: an upload can be left out."""
+    """Return 200 if the bundle exists, else 404: an existing bundle need not be uploaded."""
     with db.read() as session:
         try:
             row = blobs.get(session, sha256)
@@ -60,8 +60,8 @@ def head_blob(sha256: Sha256, db: Db) -> Response:
     responses={200: {"content": {"application/gzip": {}}}},
 )
 def agent_get_blob(sha256: Sha256, db: Db, agent: Agent) -> StreamingResponse:
-    """The bundle's bytes; the agent checks the digest. 404 for a bundle that nothing runs of on the
-    agent's node."""
+    """Return the bundle's bytes; the agent checks the digest. 404 for a bundle that nothing on the
+    agent's node uses."""
     assert agent.node_id is not None
     with db.read() as session:
         size = blobs.get_for_node(session, sha256, agent.node_id).size_bytes

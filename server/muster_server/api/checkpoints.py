@@ -1,4 +1,4 @@
-"""Checkpoints of all trials; those of one are in api.trials, what is done with them in api.operations."""
+"""Checkpoints of all trials; those of one are in api.trials, operations on them in api.operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from muster_server.schemas.checkpoints import (
     CheckpointListOut,
     CheckpointState,
 )
-from muster_server.services import checkpoint_lists, checkpoint_pins
+from muster_server.services.checkpoints import listing, pins
 
 router = APIRouter(tags=["checkpoints"])
 
@@ -29,31 +29,28 @@ def list_checkpoints(
         list[CheckpointState], Query(alias="state", max_length=3, description="Absent: all.")
     ] = [],  # noqa: B006
     order: Annotated[
-        checkpoint_lists.Order, Query(description="The last saved first, or the largest.")
+        listing.Order, Query(description="The last saved first, or the largest.")
     ] = "newest",
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> CheckpointListOut:
-    """Checkpoints of all trials, with the storage that they take."""
-    wanted = checkpoint_lists.CheckpointFilter(
-        experiment_id=experiment, project=project, states=states
-    )
+    """List the checkpoints of all trials, with the storage they use."""
+    wanted = listing.CheckpointFilter(experiment_id=experiment, project=project, states=states)
     with db.read() as session:
         begin_snapshot(session)
-        return checkpoint_lists.list_checkpoints(
-            session, wanted, order=order, cursor=cursor, limit=limit
-        )
+        return listing.list_checkpoints(session, wanted, order=order, cursor=cursor, limit=limit)
 
 
 @router.post("/checkpoints/{checkpoint_id}:pin", operation_id="pin_checkpoint")
 def pin_checkpoint(checkpoint_id: Id, db: Db, by: By) -> CheckpointListItem:
-    """Have it stay, whatever the policy of its experiment, which then cannot be deleted either."""
+    """Keep a checkpoint, whatever the policy of its experiment, which then cannot be deleted
+    either."""
     with db.transaction() as session:
-        return checkpoint_pins.pin(session, checkpoint_id, by)
+        return pins.pin(session, checkpoint_id, by)
 
 
 @router.post("/checkpoints/{checkpoint_id}:unpin", operation_id="unpin_checkpoint")
 def unpin_checkpoint(checkpoint_id: Id, db: Db, by: By) -> CheckpointListItem:
-    """Leave it to the policy of its experiment again."""
+    """Leave a checkpoint to the policy of its experiment again."""
     with db.transaction() as session:
-        return checkpoint_pins.unpin(session, checkpoint_id, by)
+        return pins.unpin(session, checkpoint_id, by)

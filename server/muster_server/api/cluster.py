@@ -19,14 +19,16 @@ from muster_server.schemas.cluster import (
     QueueMoved,
     SystemMetricsOut,
 )
-from muster_server.services import audit, nodes, queue, queue_moves, system_metrics
-from muster_server.services.paging import (
+from muster_server.services.core import audit
+from muster_server.services.core.paging import (
     MAX_LIMIT,
     at_microseconds,
     decode_cursor,
     encode_cursor,
     microseconds,
 )
+from muster_server.services.nodes import management, system_metrics
+from muster_server.services.scheduling import queue, queue_order
 
 from .deps import Db, Foresee, Me, RemoteAddr
 
@@ -39,17 +41,17 @@ ProjectFilter = Annotated[str | None, Query(max_length=128)]
 
 @router.get("/cluster", operation_id="get_cluster")
 def get_cluster(database: Db) -> ClusterOut:
-    """The cluster in a handful of numbers."""
+    """Return a summary of the cluster."""
     with database.read() as session:
-        return nodes.get_cluster(session, now=clock.now())
+        return management.get_cluster(session, now=clock.now())
 
 
 @router.get("/nodes", operation_id="list_nodes")
 def list_nodes(database: Db, cursor: Cursor = None, limit: Limit = 100) -> Page[NodeOut]:
-    """All nodes with their slots, by name."""
+    """List all nodes with their slots, by name."""
     key = decode_cursor(cursor, str)
     with database.read() as session:
-        items = nodes.list_nodes(
+        items = management.list_nodes(
             session, after=str(key[0]) if key else None, limit=limit + 1, now=clock.now()
         )
     more = len(items) > limit
@@ -59,16 +61,16 @@ def list_nodes(database: Db, cursor: Cursor = None, limit: Limit = 100) -> Page[
 
 @router.get("/nodes/{node_id}", operation_id="get_node")
 def get_node(database: Db, node_id: str) -> NodeOut:
-    """A node, by its id or its name, as in all addresses of nodes."""
+    """Return a node, by its id or its name."""
     with database.read() as session:
-        return nodes.get_node(session, node_id, now=clock.now())
+        return management.get_node(session, node_id, now=clock.now())
 
 
 @router.patch("/nodes/{node_id}", operation_id="update_node")
 def update_node(database: Db, me: Me, node_id: str, change: NodePatch) -> NodeOut:
     """Open, cordon or drain a node."""
     with database.transaction() as session:
-        return nodes.set_scheduling(
+        return management.set_scheduling(
             session, node_id, change.scheduling, actor=me.actor, now=clock.now()
         )
 
@@ -77,26 +79,26 @@ def update_node(database: Db, me: Me, node_id: str, change: NodePatch) -> NodeOu
 def release_node(database: Db, me: Me, node_id: str) -> NodeOut:
     """Release a node from quarantine. Whether it is open, cordoned or draining stays as it is."""
     with database.transaction() as session:
-        return nodes.release_node(session, node_id, actor=me.actor, now=clock.now())
+        return management.release_node(session, node_id, actor=me.actor, now=clock.now())
 
 
 @router.delete("/nodes/{node_id}", operation_id="remove_node", status_code=204)
 def remove_node(database: Db, me: Me, node_id: str) -> None:
-    """Take a node out of the cluster: one that is LOST or has been silent for a minute, or a cordoned one
-    with nothing running."""
+    """Remove a node from the cluster: one that is LOST or has been silent for a minute, or a
+    cordoned one with nothing running."""
     with database.transaction() as session:
-        nodes.remove_node(session, node_id, actor=me.actor, now=clock.now())
+        management.remove_node(session, node_id, actor=me.actor, now=clock.now())
 
 
 @router.get("/nodes/{node_id}/events", operation_id="list_node_events")
 def list_node_events(
     database: Db, node_id: str, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[EventOut]:
-    """What happened to a node, newest first."""
+    """List the events of a node, newest first."""
     key = decode_cursor(cursor, int)
     before = int(key[0]) if key and key[0] is not None else None
     with database.read() as session:
-        items = nodes.list_node_events(session, node_id, before=before, limit=limit + 1)
+        items = management.list_node_events(session, node_id, before=before, limit=limit + 1)
     more = len(items) > limit
     items = items[:limit]
     return Page(items=items, next=encode_cursor(items[-1].id) if more else None)
@@ -108,8 +110,8 @@ def get_node_system_metrics(
     node_id: str,
     minutes: Annotated[int, Query(ge=1, le=360, description="How far back.")] = 60,
 ) -> SystemMetricsOut:
-    """How busy a node was, in samples of 15 s or more: processors, memory, disks, each network
-    interface and GPU, with the ranks that run there. node_id: its id or its name."""
+    """Return a node's utilization, in samples of 15 s or more: processors, memory, disks, each
+    network interface and GPU, with the ranks that run there."""
     with database.read() as session:
         return system_metrics.of_node(session, node_id, minutes=minutes, now=clock.now())
 
@@ -118,11 +120,11 @@ def get_node_system_metrics(
 def list_node_allocations(
     database: Db, node_id: str, cursor: Cursor = None, limit: Limit = 20
 ) -> Page[NodeAllocationOut]:
-    """What ran on a node, and what runs there, newest first."""
+    """List past and present allocations on a node, newest first."""
     key = decode_cursor(cursor, int, str)
     before = (at_microseconds(int(key[0] or 0)), str(key[1])) if key else None
     with database.read() as session:
-        items = nodes.list_node_allocations(session, node_id, before=before, limit=limit + 1)
+        items = management.list_node_allocations(session, node_id, before=before, limit=limit + 1)
     more = len(items) > limit
     items = items[:limit]
     last = items[-1] if more else None
@@ -140,8 +142,8 @@ def list_queue(
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Page[QueueItem]:
-    """Trials that wait for slots, in the scheduler's order: what each waits for, its position, and
-    when it should start where that can be said."""
+    """List the trials that wait for slots, in the scheduler's order: the reason, the position and,
+    where known, the estimated start of each."""
     key = decode_cursor(cursor, int)
     start = max(0, int(key[0])) if key and key[0] is not None else 0
     with database.read() as session:
@@ -159,7 +161,7 @@ def move_in_queue(
     type, priority and project. Its owner and administrators may."""
     now = clock.now()
     with database.transaction() as session:
-        moved = queue_moves.move(session, wish, me, now=now)
+        moved = queue_order.move(session, wish, me, now=now)
         audit.record(
             session,
             actor=me.actor,

@@ -28,7 +28,7 @@ The REST service works without it: see /docs.
 
 
 class _Page(Convertor[str]):
-    """Any path but those of the services: there, what is not a route is a mistake, not a page."""
+    """Any path except those of the services, where an unknown route is an error and not a page."""
 
     regex = r"(?!/*(?:api|agent)(?:/|$)).*"
 
@@ -72,7 +72,7 @@ class Dashboard:
         return response
 
     def _current_files(self) -> dict[str, Path]:
-        """Name → file, read again after a new build."""
+        """Return the files by name, read again after a new build."""
         try:
             built_at = (self._folder / "index.html").stat().st_mtime
         except OSError:

@@ -1,4 +1,4 @@
-"""What routes ask for: `Db`, `Me`, `Agent`, `Config`, and the parameters lists share."""
+"""Dependencies of routes: `Db`, `Me`, `Agent`, `Config`, and the parameters that lists share."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from starlette.requests import HTTPConnection
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.security.principal import Principal
-from muster_server.services.foresight import Foresight
-from muster_server.services.operations import Caller
-from muster_server.services.paging import MAX_CURSOR_CHARS, MAX_LIMIT
+from muster_server.services.core.callers import Caller
+from muster_server.services.core.paging import MAX_CURSOR_CHARS, MAX_LIMIT
+from muster_server.services.scheduling.placement_preview import Foresight
 from muster_server.settings import Settings
 
 # These are coroutines although they wait for nothing: a plain function would cost a hop to the
@@ -35,18 +35,19 @@ async def get_foresight(connection: HTTPConnection) -> Foresight:
 
 
 async def get_principal(connection: HTTPConnection) -> Principal:
-    """The authenticated caller, put there by the authorization that guards every route."""
+    """Return the authenticated caller, set by the authorization that guards every route."""
     principal: Principal = connection.state.principal
     return principal
 
 
 async def get_remote_addr(connection: HTTPConnection) -> str:
-    """Where the request comes from. Behind a proxy: what it says, when it is configured as trusted."""
+    """Return the address of the client. Behind a proxy configured as trusted, that is the one the
+    proxy reports."""
     return connection.client.host if connection.client is not None else ""
 
 
 async def get_caller(connection: HTTPConnection) -> Caller:
-    """Who asks for an operation, from where, when."""
+    """Return who requests an operation, from where and when."""
     return Caller(
         principal=await get_principal(connection),
         now=clock.now(),
@@ -57,14 +58,14 @@ async def get_caller(connection: HTTPConnection) -> Caller:
 Db = Annotated[Database, Depends(get_database)]
 Config = Annotated[Settings, Depends(get_app_settings)]
 Foresee = Annotated[Foresight, Depends(get_foresight)]
-"""What the scheduler would decide now."""
+"""Decisions that the scheduler would make now."""
 Me = Annotated[Principal, Depends(get_principal)]
 """A user (session or API token)."""
 Agent = Annotated[Principal, Depends(get_principal)]
 """An agent, on the routes of /agent/v1."""
 RemoteAddr = Annotated[str, Depends(get_remote_addr)]
 By = Annotated[Caller, Depends(get_caller)]
-"""All that an operation needs to know of who asks for it."""
+"""Identity of the caller, as an operation needs it."""
 
 Id = Annotated[int, Path(ge=1, lt=2**31)]
 IdempotencyKey = Annotated[

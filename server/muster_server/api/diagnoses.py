@@ -1,4 +1,4 @@
-"""Diagnoses: what a trial is bound by; see docs/guides/diagnose.md."""
+"""Diagnoses: what limits the speed of a trial; see docs/guides/diagnose.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.base import Page
 from muster_server.schemas.diagnoses import ApplyIn, DiagnoseIn, DiagnosisOut
-from muster_server.services import diagnoses
+from muster_server.services.insight import diagnoses
 
 from .deps import By, Config, Cursor, Db, Id, Limit
 
@@ -18,9 +18,9 @@ router = APIRouter(tags=["trials"])
 def diagnose_trial(
     trial_id: Id, body: DiagnoseIn, db: Db, by: By, settings: Config
 ) -> DiagnosisOut:
-    """Find out what it is bound by. Of a trial with the built-in trainer short probes are launched,
-    an experiment of the caller's; ask for the diagnosis again until `state` is not `running`. A
-    script of one's own is judged at once by what it has measured."""
+    """Find out what limits the speed of a trial. For a trial with the built-in trainer, short
+    probes are launched as an experiment of the caller; poll the diagnosis until `state` is not
+    `running`. A custom script is judged at once by its measurements."""
     with db.transaction() as session:
         return diagnoses.start(session, trial_id, body, by, settings=settings)
 
@@ -29,7 +29,7 @@ def diagnose_trial(
 def list_trial_diagnoses(
     trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 10
 ) -> Page[DiagnosisOut]:
-    """Diagnoses of a trial, the newest first."""
+    """List the diagnoses of a trial, newest first."""
     with db.read() as session:
         begin_snapshot(session)
         return diagnoses.list_of(session, trial_id, cursor=cursor, limit=limit)
@@ -37,7 +37,8 @@ def list_trial_diagnoses(
 
 @router.get("/diagnoses/{diagnosis_id}", operation_id="get_diagnosis")
 def get_diagnosis(diagnosis_id: Id, db: Db) -> DiagnosisOut:
-    """The verdict with its shares and advice; while it runs, the probes and their step times."""
+    """Return the verdict with its shares and advice; while it runs, the probes and their step
+    times."""
     with db.read() as session:
         begin_snapshot(session)
         return diagnoses.get(session, diagnosis_id)
@@ -45,13 +46,13 @@ def get_diagnosis(diagnosis_id: Id, db: Db) -> DiagnosisOut:
 
 @router.post("/diagnoses/{diagnosis_id}:cancel", status_code=202, operation_id="cancel_diagnosis")
 def cancel_diagnosis(diagnosis_id: Id, db: Db, by: By) -> DiagnosisOut:
-    """End its probes. One that has ended stays as it is."""
+    """End the probes of a diagnosis. One that has ended stays as it is."""
     with db.transaction() as session:
         return diagnoses.cancel(session, diagnosis_id, by)
 
 
 @router.post("/diagnoses/{diagnosis_id}:apply", status_code=201, operation_id="apply_diagnosis")
 def apply_diagnosis(diagnosis_id: Id, body: ApplyIn, db: Db, by: By) -> DiagnosisOut:
-    """Launch the training anew with an advice; `applied` then tells what has come of it."""
+    """Launch the training again with one piece of advice; `applied` then reports the outcome."""
     with db.transaction() as session:
         return diagnoses.apply(session, diagnosis_id, body.advice, by)

@@ -1,4 +1,4 @@
-"""Every error in one shape: schemas.base.Problem."""
+"""Error responses, all in one shape: schemas.base.Problem."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from muster_server.db.failures import is_unavailable, is_undefined
-from muster_server.domain.saying import say
+from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem, MusterError
 from muster_server.schemas.base import FieldError, Problem, ProblemBody, field_error
-from muster_server.schemas.complaints import place, sentence, unknown
+from muster_server.schemas.validation_messages import place, sentence
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ _DESCRIPTIONS: dict[int | str, str] = {
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": text} for status, text in _DESCRIPTIONS.items()
 }
-"""What any route may answer, for its description."""
+"""Error responses of any route, for its description."""
 
 
 def problem(
@@ -85,7 +85,8 @@ def problem(
 
 
 def render(exc: Exception, *, request_id: str | None) -> Response:
-    """The answer for an exception. What is not expected becomes a 500 that says nothing but its id."""
+    """Return the response to an exception. An unexpected one becomes a 500 that reveals only its
+    id."""
     match exc:
         case MusterError():
             return _muster_error(exc, request_id)
@@ -176,7 +177,7 @@ def _muster_error(exc: MusterError, request_id: str | None) -> Response:
 
 
 MAX_FIELDS = 20
-"""A body with more mistakes than this gets told about the first ones."""
+"""Largest number of mistakes in a body that are reported."""
 
 
 def _validation_error(exc: RequestValidationError, request_id: str | None) -> Response:
@@ -197,10 +198,9 @@ def _validation_error(exc: RequestValidationError, request_id: str | None) -> Re
 def _field_error(error: Mapping[str, Any]) -> FieldError:
     path, kind = _path(place(error["loc"])), error["type"]
     if kind == "extra_forbidden":
-        return field_error(FieldProblem(path, unknown("there is no such field")))
+        return field_error(FieldProblem(path, Message("field.unknown")))
     if kind == "model_attributes_type" and path == "body":
-        words = say("field.object", "must be a JSON object")
-        return field_error(FieldProblem(path, words))
+        return field_error(FieldProblem(path, Message("field.object")))
     message, hint = sentence(error)
     return field_error(FieldProblem(path, message, hint))
 
@@ -219,7 +219,7 @@ def _path(loc: Sequence[int | str]) -> str:
 
 
 def http_problem(status: int, *, request_id: str) -> Response:
-    """The answer to what never became a request: 400, 408 or 431."""
+    """Return the response to what never became a request: 400, 408 or 431."""
     return problem(
         status, _HTTP_CODES[status], _HTTP_PARSER_MESSAGES[status], request_id=request_id
     )

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query
 from muster_server import clock
 from muster_server.api.deps import By, Cursor, Db, Foresee, Id, IdempotencyKey, Limit
 from muster_server.db.models import EventRow
-from muster_server.domain.columns import MAX_COLUMN_CHARS
+from muster_server.domain.experiments.columns import MAX_COLUMN_CHARS
 from muster_server.domain.states import ExperimentState, TrialState
 from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import EventOut
@@ -26,17 +26,13 @@ from muster_server.schemas.experiments import (
 )
 from muster_server.schemas.operations import ArchivedFilter
 from muster_server.schemas.search import ImportanceOut, SearchResultsOut
-from muster_server.services import (
-    experiment_views,
-    experiments,
-    previews,
-    search_results,
-    trials,
-)
-from muster_server.services.event_views import list_events
-from muster_server.services.experiment_columns import MAX_COLUMNS, MAX_CONDITIONS
-from muster_server.services.experiment_filters import ExperimentFilter
-from muster_server.services.operations import note
+from muster_server.services.core import lookup
+from muster_server.services.core.callers import note
+from muster_server.services.core.event_views import list_events
+from muster_server.services.experiments import previews, submission, trials, views
+from muster_server.services.experiments.columns import MAX_COLUMNS, MAX_CONDITIONS
+from muster_server.services.experiments.filters import ExperimentFilter
+from muster_server.services.search import results
 
 router = APIRouter(tags=["experiments"])
 
@@ -53,7 +49,7 @@ def create_experiment(
 ) -> ExperimentDetail:
     """Submit an experiment."""
     with db.transaction() as session:
-        made = experiments.create_experiment(
+        made = submission.create_experiment(
             session,
             body,
             user_id=by.principal.user_id,
@@ -64,7 +60,7 @@ def create_experiment(
         if made.is_new:
             note(session, "experiments.submitted", made.experiment_id, by)
         session.flush()
-        return experiment_views.experiment_detail(session, made.experiment_id, by.now)
+        return views.experiment_detail(session, made.experiment_id, by.now)
 
 
 @router.post("/experiments:preview", operation_id="preview_experiment")
@@ -129,41 +125,41 @@ def list_experiments(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[ExperimentOut]:
-    """Experiments, newest first unless sorted. Several conditions hold together."""
+    """List experiments, newest first unless sorted. Several conditions must all hold."""
     with db.read() as session:
-        return experiment_views.list_experiments(
+        return views.list_experiments(
             session, filters, cursor=cursor, limit=limit, sort=sort, columns=column or ()
         )
 
 
 @router.get("/experiments:count", operation_id="count_experiments")
 def count_experiments(db: Db, filters: Filter) -> ExperimentCountOut:
-    """How many experiments the list of the same filters has."""
+    """Return the number of experiments that match the filters."""
     with db.read() as session:
-        return ExperimentCountOut(num_experiments=experiment_views.count(session, filters))
+        return ExperimentCountOut(num_experiments=views.count(session, filters))
 
 
 @router.get("/experiments:columns", operation_id="list_experiment_columns")
 def list_experiment_columns(
     db: Db, project: Annotated[str | None, Query(max_length=128)] = None
 ) -> ExperimentColumnsOut:
-    """Columns that the newest 100 experiments have values for."""
+    """List the columns for which the newest 100 experiments have values."""
     with db.read() as session:
-        return experiment_views.columns_out(session, project)
+        return views.columns_out(session, project)
 
 
 @router.get("/experiments/{experiment_id}", operation_id="get_experiment")
 def get_experiment(experiment_id: Id, db: Db) -> ExperimentDetail:
-    """One experiment with its document and resolved configuration."""
+    """Return one experiment with its document and resolved configuration."""
     with db.read() as session:
-        return experiment_views.experiment_detail(session, experiment_id, clock.now())
+        return views.experiment_detail(session, experiment_id, clock.now())
 
 
 @router.patch("/experiments/{experiment_id}", operation_id="update_experiment")
 def update_experiment(experiment_id: Id, body: ExperimentPatch, db: Db, by: By) -> ExperimentDetail:
     """Change name, notes, labels or priority."""
     with db.transaction() as session:
-        experiments.update_experiment(
+        submission.update_experiment(
             session, experiment_id, body, principal=by.principal, now=by.now
         )
         detail: dict[str, Any] = {"fields": sorted(body.model_dump(exclude_none=True))}
@@ -171,7 +167,7 @@ def update_experiment(experiment_id: Id, body: ExperimentPatch, db: Db, by: By) 
             detail["priority"] = body.priority
         note(session, "experiments.changed", experiment_id, by, detail)
         session.flush()
-        return experiment_views.experiment_detail(session, experiment_id, by.now)
+        return views.experiment_detail(session, experiment_id, by.now)
 
 
 @router.get("/experiments/{experiment_id}/trials", operation_id="list_experiment_trials")
@@ -183,7 +179,7 @@ def list_experiment_trials(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[TrialOut]:
-    """Trials of an experiment; those without a metric come last when sorted by it."""
+    """List the trials of an experiment; those without a metric come last when sorted by it."""
     with db.read() as session:
         return trials.list_trials(
             session, experiment_id, states=state or (), sort=sort, cursor=cursor, limit=limit
@@ -194,29 +190,30 @@ def list_experiment_trials(
 def list_experiment_events(
     experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[EventOut]:
-    """What happened to it and its trials, newest first."""
+    """List the events of an experiment and its trials, newest first."""
     with db.read() as session:
-        experiments.get_experiment(session, experiment_id)
+        lookup.get_experiment(session, experiment_id)
         about = EventRow.experiment_id == experiment_id
         return list_events(session, about, cursor=cursor, limit=limit)
 
 
 @router.get("/experiments/{experiment_id}/search/results", operation_id="get_search_results")
 def get_search_results(experiment_id: Id, db: Db) -> SearchResultsOut:
-    """Hyperparameters and best value of every trial, in columns."""
+    """Return hyperparameters and best value of every trial, in columns."""
     with db.read() as session:
-        return search_results.results_out(session, experiment_id)
+        return results.results_out(session, experiment_id)
 
 
 @router.get("/experiments/{experiment_id}/search/importance", operation_id="get_search_importance")
 def get_search_importance(experiment_id: Id, db: Db) -> ImportanceOut:
-    """Which hyperparameters matter (PED-ANOVA), from the latest 10,000 trials with a value."""
+    """Return the importance of each hyperparameter (PED-ANOVA), from the latest 10,000 trials with
+    a value."""
     with db.read() as session:
-        return search_results.importance_out(session, experiment_id)
+        return results.importance_out(session, experiment_id)
 
 
 @router.get("/experiments/{experiment_id}/search", operation_id="get_experiment_search")
 def get_experiment_search(experiment_id: Id, db: Db) -> SearchOut:
-    """The search: rungs, the trials on them, and what the next trial must reach."""
+    """Return the search: rungs, the trials on them, and what the next trial must reach."""
     with db.read() as session:
-        return experiment_views.search_out(session, experiment_id)
+        return views.search_out(session, experiment_id)

@@ -1,4 +1,4 @@
-"""Models as one file each: asked for and fetched by people, made and sent by agents."""
+"""Models as one file each: requested and downloaded by users, made and sent by agents."""
 
 from __future__ import annotations
 
@@ -10,44 +10,46 @@ from sqlalchemy.orm import Session
 
 from muster.wire import EXPORT_PIECE_BYTES, ExportReply, ExportRequest
 from muster_server import clock
-from muster_server.api.agents import require_self
+from muster_server.api.agents import calls_of, require_self
 from muster_server.api.deps import Agent, By, Config, Cursor, Db, Id, Limit
-from muster_server.db.together import Together
 from muster_server.errors import TooLarge
 from muster_server.schemas.base import Page
 from muster_server.schemas.exports import ExportOut
-from muster_server.services import agents, checkpoint_exports, identity
+from muster_server.services.checkpoints import exports
+from muster_server.services.core import identity
+from muster_server.services.nodes import chores
+from muster_server.services.nodes.sessions import require_session
 
-from .fast_json import FastJsonRoute
+from .wire_route import WireRoute
 
 router = APIRouter(tags=["trials"])
-agent_router = APIRouter(tags=["agents"], route_class=FastJsonRoute)
+agent_router = APIRouter(tags=["agents"], route_class=WireRoute)
 
 MAX_PIECES = 2**20
 
 
 @router.post("/checkpoints/{checkpoint_id}:export", status_code=202, operation_id="request_export")
 def request_export(checkpoint_id: Id, db: Db, by: By, settings: Config) -> ExportOut:
-    """Have the model of a checkpoint of the built-in trainer made into one safetensors file, by an
-    agent that can read it. One that is there, or under way, is the answer."""
+    """Export the model of a checkpoint of the built-in trainer as one safetensors file, made by an
+    agent that can read it. An existing or pending export is returned."""
     with db.transaction() as session:
-        return checkpoint_exports.request(session, checkpoint_id, by, settings=settings)
+        return exports.request(session, checkpoint_id, by, settings=settings)
 
 
 @router.get("/trials/{trial_id}/exports", operation_id="list_trial_exports")
 def list_trial_exports(
     trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ExportOut]:
-    """Exports of its checkpoints that have not expired, newest first."""
+    """List the exports of a trial's checkpoints that have not expired, newest first."""
     with db.read() as session:
-        return checkpoint_exports.list_exports(session, trial_id, cursor=cursor, limit=limit)
+        return exports.list_exports(session, trial_id, cursor=cursor, limit=limit)
 
 
 @router.get("/exports/{export_id}", operation_id="get_export")
 def get_export(export_id: Id, db: Db) -> ExportOut:
-    """How far it is."""
+    """Return an export and its progress."""
     with db.read() as session:
-        return checkpoint_exports.get_export(session, export_id)
+        return exports.get_export(session, export_id)
 
 
 @router.get(
@@ -57,11 +59,11 @@ def get_export(export_id: Id, db: Db) -> ExportOut:
     responses={200: {"content": {"application/octet-stream": {}}}},
 )
 def download_export(export_id: Id, db: Db) -> StreamingResponse:
-    """The file. 409 while it is not done, and when it failed."""
+    """Download the file. 409 while it is not complete, and if the export failed."""
     with db.read() as session:
-        found = checkpoint_exports.require_done(session, export_id)
+        found = exports.require_done(session, export_id)
     return StreamingResponse(
-        checkpoint_exports.stream(db, export_id),
+        exports.stream(db, export_id),
         media_type="application/octet-stream",
         headers={
             "Content-Length": str(found.size_bytes),
@@ -73,9 +75,9 @@ def download_export(export_id: Id, db: Db) -> StreamingResponse:
 
 @router.delete("/exports/{export_id}", status_code=204, operation_id="delete_export")
 def delete_export(export_id: Id, db: Db, by: By) -> Response:
-    """Delete its file, or give it up while it is pending. The checkpoint stays."""
+    """Delete the file of an export, or cancel it while it is pending. The checkpoint stays."""
     with db.transaction() as session:
-        checkpoint_exports.delete_export(session, export_id, by)
+        exports.delete_export(session, export_id, by)
     return Response(status_code=204)
 
 
@@ -88,7 +90,7 @@ async def agent_export_piece(
     node_id: Annotated[str, Query(max_length=64)],
     session_epoch: int,
 ) -> ExportReply:
-    """A piece of a file, of 1 MiB, the last one shorter. Harmless to repeat."""
+    """Take a piece of a file, of 1 MiB, the last one shorter. Safe to repeat."""
     require_self(agent, node_id)
     data = bytearray()
     async for chunk in http.stream():
@@ -98,16 +100,15 @@ async def agent_export_piece(
 
     def store(session: Session) -> bool:
         identity.confirm_agent(session, agent)
-        node = agents.require_session(session, node_id, session_epoch)
-        return checkpoint_exports.take_piece(session, node, export_id, idx, bytes(data))
+        node = require_session(session, node_id, session_epoch)
+        return exports.take_piece(session, node, export_id, idx, bytes(data))
 
-    writes: Together = http.app.state.writes
-    return ExportReply(taken=await writes.do(store))
+    return ExportReply(taken=await calls_of(http).write(store))
 
 
 @agent_router.post("/exports", operation_id="agent_exports")
 def agent_exports(database: Db, agent: Agent, request: ExportRequest) -> ExportReply:
-    """How the export of a model went that the node was asked for."""
+    """Take the result of a model export that the node was asked for."""
     require_self(agent, request.node_id)
     with database.transaction() as session:
-        return agents.take_export(session, request, now=clock.now())
+        return chores.take_export(session, request, now=clock.now())

@@ -34,32 +34,32 @@ from muster_server.security.cookies import session_cookie_name
 from muster_server.security.permissions import PERMISSIONS, Permission, allows
 from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret
-from muster_server.services import identity
+from muster_server.services.core import identity
 from muster_server.settings import Settings
 
 log = structlog.get_logger(__name__)
 
 OPERATION = "muster.operation"
-"""Where in the scope the gate notes the operation that it let the caller through to."""
+"""Key in the scope under which the gate stores the operation that it permitted."""
 MONITOR_KNOWN_S = 600.0
-"""While the database is away, whoever has read the metrics within this time still may: an outage is
-what monitoring is for."""
+"""Seconds for which a caller that has read the metrics may go on while the database is away:
+monitoring is most needed in an outage."""
 MONITORS_MAX = 100
 CONFIRMED = frozenset({"agent_lease", "agent_assignments", "agent_records", "agent_logs"})
-"""Operations that look once more, in the transaction of their work, whether the credential is still
-its node's: whoever presented it lately is let that far without asking the database."""
+"""Operations that check the credential again, in the transaction of their work, so a recent caller
+need not be looked up in the database first."""
 AGENT_KNOWN_S = 60.0
 AGENTS_MAX = 20_000
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing a caller can ask for."""
+    """A permission-checked call."""
 
     id: str
     permission: Permission
     kind: str
-    """http | websocket."""
+    """Kind of the route, `http` or `websocket`."""
     path: str
     pattern: re.Pattern[str]
     methods: frozenset[str]
@@ -70,7 +70,7 @@ class UnguardedRoute(RuntimeError):
 
 
 def operations_of(app: FastAPI) -> list[Operation]:
-    """Every route of the app, in matching order, with what it asks for.
+    """Return every route of the app, in matching order, with its operation.
 
     Raises UnguardedRoute for a route without an entry, without an explicit operation id, or of
     a kind that cannot be checked (a mounted application brings routes of its own).
@@ -118,17 +118,18 @@ def _refuse_duplicates(operations: Iterable[Operation]) -> None:
 
 
 class Gate:
-    """ASGI layer: who is it, what do they want, may they."""
+    """ASGI layer that authenticates callers and checks their permission."""
 
     def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
         self.app = app
         self._cookie = session_cookie_name(settings)
         self._idle = dt.timedelta(seconds=settings.session_idle_s)
         self._monitors: dict[str, tuple[Principal, float]] = {}
-        """Hash of a token that may read the metrics → its principal, and how long it is believed
-        without the database."""
+        """Principals of tokens that may read the metrics, by hash of the token, and how long each
+        is trusted without the database."""
         self._agents: dict[str, tuple[Principal, float]] = {}
-        """Hash of a credential → its principal, and until when it is let in to be CONFIRMED."""
+        """Principals of agents, by hash of the credential, and until when each is let in to be
+        CONFIRMED."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -187,7 +188,7 @@ class Gate:
         self._agents[principal.credential_hash] = (principal, time.monotonic() + AGENT_KNOWN_S)
 
     def _who(self, connection: HTTPConnection, operation: Operation | None) -> Principal | None:
-        """`_identify`; and who monitors is still known while the database, which knows, is away."""
+        """Return the caller as `_identify` does; a known monitor also while the database is away."""
         if operation is None or operation.permission != "metrics":
             return self._identify(connection, operation)
         secret_hash = hash_secret(_bearer(connection) or "")
@@ -264,7 +265,7 @@ def _head_as_get(operation: Operation, scope: Scope, send: Send) -> tuple[Scope,
 
 
 def _methods_at(operations: Iterable[Operation], scope: Scope) -> set[str]:
-    """What the address of an HTTP request answers to; empty when there is nothing."""
+    """Return the methods that the address of an HTTP request supports; empty if there are none."""
     allowed: set[str] = set()
     for operation in operations:
         if operation.kind == scope["type"] == "http" and operation.pattern.match(scope["path"]):

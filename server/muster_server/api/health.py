@@ -10,7 +10,7 @@ from muster_server.db.engine import Database
 from muster_server.db.state import state_of
 from muster_server.live.hub import Hub
 from muster_server.schemas.health import Healthy, PartState, Ready, RedisState
-from muster_server.services.heartbeats import Parts, parts_alive, stuck_after
+from muster_server.services.core.liveness import ControlPlaneStatus, parts_alive, stuck_after
 from muster_server.settings import Settings
 
 from .deps import Config, Db
@@ -20,7 +20,7 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz", operation_id="healthz", summary="Whether the process is up")
 async def healthz() -> Healthy:
-    """Answers as long as the process can; says nothing about the database."""
+    """Return 200 as long as the process can answer; says nothing about the database."""
     return Healthy(status="ok")
 
 
@@ -31,8 +31,8 @@ async def healthz() -> Healthy:
     responses={503: {"model": Ready, "description": "Not now"}},
 )
 def readyz(request: Request, response: Response, db: Db, config: Config) -> Ready:
-    """503 unless the database answers, has this version's tables and room to write. The other
-    parts are reported, not required."""
+    """Return 503 unless the database answers, has this version's tables and room to write. The
+    other parts are reported, not required."""
     if config.instance is not None:
         response.headers["X-Muster-Instance"] = config.instance
     database = state_of(db)
@@ -56,7 +56,7 @@ def readyz(request: Request, response: Response, db: Db, config: Config) -> Read
     )
 
 
-def _parts(database: Database, settings: Settings) -> Parts | None:
+def _parts(database: Database, settings: Settings) -> ControlPlaneStatus | None:
     """Return which parts are alive, or None when the database does not answer."""
     bound = stuck_after(settings.controller_interval_s)
     try:

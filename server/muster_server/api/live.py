@@ -34,7 +34,7 @@ from muster_server.live.hub import STATE, Hub, Listener
 from muster_server.live.watch import ListenerWatch
 from muster_server.schemas.auth import LiveTicket
 from muster_server.security.principal import Principal
-from muster_server.services import auth
+from muster_server.services.core import auth
 from muster_server.settings import Settings
 
 from .deps import Db, Me
@@ -46,15 +46,17 @@ TOPICS_MAX = 200
 MESSAGE_MAX_BYTES = 65_536
 MESSAGES_PER_S = 20
 HINT_EVERY_S = 0.5
-"""Between two hints of one topic to one client."""
+"""Seconds between two hints of one topic to one client."""
 PING_EVERY_S = 15.0
 HINT_ANYWAY_EVERY_PINGS = 2
-"""A process that is killed between its commit and its hint tells nobody: look now and then."""
+"""Number of pings after which a hint is sent anyway: a process killed between its commit and its
+hint cannot send one."""
 SEND_TIMEOUT_S = 10.0
-"""A client that takes nothing for this long is disconnected; it reconnects and refetches."""
+"""Seconds without progress after which a client is disconnected; it reconnects and refetches."""
 CLOSE_TIMEOUT_S = 10.0
 TICKET_LIFETIME_S = 3600.0
-"""A socket opened with a ticket ends after this: what its owner may is asked anew."""
+"""Seconds after which a socket opened with a ticket ends, so that its owner's permission is checked
+again."""
 
 NOT_TEXT = 1003
 POLICY_VIOLATION = 1008
@@ -74,8 +76,8 @@ _TOPIC = re.compile(
     summary="A ticket that opens the live channel once",
 )
 def create_live_ticket(db: Db, me: Me) -> LiveTicket:
-    """For callers with an API token: browsers cannot send headers with a WebSocket, and a token
-    does not belong in an address. Works once, within a minute."""
+    """Create a ticket for callers with an API token: browsers cannot send headers with a WebSocket,
+    and a token does not belong in an address. Works once, within a minute."""
     with db.transaction() as session:
         return LiveTicket(ticket=auth.create_live_ticket(session, principal=me, now=clock.now()))
 
@@ -108,7 +110,7 @@ class _Refused(Exception):
 
 
 class _Connection:
-    """One client. What waits to be sent to it is one number per topic it subscribed to."""
+    """One client. The data waiting for it is one number per subscribed topic."""
 
     def __init__(self, socket: WebSocket, hub: Hub, principal: Principal) -> None:
         self._socket = socket
@@ -121,7 +123,7 @@ class _Connection:
         self._told_connected = hub.is_connected
 
     async def run(self) -> None:
-        """Until the client leaves, breaks a rule, stops reading, or may not listen any more."""
+        """Serve until the client leaves, breaks a rule, stops reading, or loses its permission."""
         self._hub.add(self._listener, STATE)
         try:
             await self._send(
@@ -189,7 +191,7 @@ class _Connection:
                 raise _Refused(POLICY_VIOLATION, "expected one of subscribe, unsubscribe, pong")
 
     async def _subscribe(self, topics: list[object]) -> None:
-        """To those that can be; a page of another version keeps the topics that both know."""
+        """Subscribe to the known topics; a page of another version keeps those that both know."""
         error: tuple[str, str] | None = None
         for topic in topics:
             if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from muster_server.api.deps import Db, Id
 from muster_server.db.queries.metrics import begin_snapshot
-from muster_server.domain.log_lines import PATTERN_MAX_CHARS, Level
+from muster_server.domain.logs.lines import PATTERN_MAX_CHARS, Level
 from muster_server.errors import InvalidRequest
 from muster_server.schemas.base import Moment, Page, SafeStr
 from muster_server.schemas.data import LogHistogram, LogPage, LogStreamOut
-from muster_server.services import log_histogram, log_reading
-from muster_server.services.log_streams import LogFilter
+from muster_server.services.logs import histogram, reading
+from muster_server.services.logs.streams import LogFilter
 
 router = APIRouter(tags=["logs"])
 
@@ -42,7 +42,7 @@ async def stream_filter(
         Moment | None, Query(description="Only lines received before this time.")
     ] = None,
 ) -> LogFilter:
-    """Which streams and times a request wants."""
+    """Return the streams and times that a request selects."""
     return LogFilter(
         ranks=frozenset(ranks) if ranks else None,
         nodes=frozenset(nodes) if nodes else None,
@@ -70,16 +70,16 @@ async def log_filter(
     ] = False,
     match_case: bool = False,
 ) -> LogFilter:
-    """Which lines a request wants."""
+    """Return the lines that a request selects."""
     return replace(streams, levels=frozenset(levels), text=q, is_regex=regex, match_case=match_case)
 
 
 @dataclass(frozen=True)
 class Where:
-    """Which page of what is wanted."""
+    """The page that is requested."""
 
     cursor: str | None
-    start: Literal["head", "tail"] | log_reading.Place
+    start: Literal["head", "tail"] | reading.LogPosition
     limit: int
 
 
@@ -98,11 +98,11 @@ async def page_at(
         float | None,
         Query(ge=0, le=1, description="Begin at this part of the longest stream's lines."),
     ] = None,
-    cursor: Annotated[str | None, Query(max_length=log_reading.CURSOR_MAX_CHARS)] = None,
+    cursor: Annotated[str | None, Query(max_length=reading.CURSOR_MAX_CHARS)] = None,
     limit: Annotated[int, Query(ge=1, le=2000)] = 500,
     ends: Annotated[Literal["head", "tail"] | None, Query(alias="from")] = None,
 ) -> Where:
-    """Raises InvalidRequest when several places are asked for."""
+    """Return the page. Raises InvalidRequest if several places are given."""
     return Where(cursor, _start(ends, line, time, fraction, cursor), limit)
 
 
@@ -112,7 +112,7 @@ PageAt = Annotated[Where, Depends(page_at)]
 
 @router.get("/trials/{trial_id}/logs", operation_id="list_trial_log_lines")
 def list_trial_log_lines(trial_id: int, db: Db, wanted: Wanted, at: PageAt) -> LogPage:
-    """Lines of all matching streams in one order, oldest first.
+    """List the lines of all matching streams in one order, oldest first.
 
     Without a cursor the page is the end (`from=tail`), the beginning (`from=head`), or begins at a
     place: `line`, `time` or `fraction`. A search stops after a second; the answer says how much it
@@ -120,7 +120,7 @@ def list_trial_log_lines(trial_id: int, db: Db, wanted: Wanted, at: PageAt) -> L
     """
     with db.read() as session:
         begin_snapshot(session)
-        return log_reading.read_page(
+        return reading.read_page(
             session, trial_id, wanted, cursor=at.cursor, start=at.start, limit=at.limit
         )
 
@@ -136,14 +136,15 @@ def list_experiment_log_lines(
         Query(alias="trial", max_length=1000, description="By their numbers. Absent: all."),
     ] = [],  # noqa: B006
 ) -> LogPage:
-    """Lines of all its trials, or of some, in one order: a page of the newest ones, oldest first.
+    """List the lines of all trials of an experiment, or of some, in one order: a page of the newest
+    ones, oldest first.
 
     As the log of a trial. Of more than 500 streams those that were written to last are read, back
     to where the others begin: `left` says where, and that time as `until` goes on.
     """
     with db.read() as session:
         begin_snapshot(session)
-        return log_reading.read_experiment_page(
+        return reading.read_experiment_page(
             session,
             experiment_id,
             wanted,
@@ -156,11 +157,11 @@ def list_experiment_log_lines(
 
 @router.get("/trials/{trial_id}/logs/histogram", operation_id="get_trial_log_histogram")
 def get_trial_log_histogram(trial_id: int, db: Db, wanted: Streams) -> LogHistogram:
-    """How many lines of which level were received when, in at most 60 buckets of time: between
+    """Return how many lines of each level were received when, in at most 60 time buckets: between
     `since` and `until`, or from the first line to the last one."""
     with db.read() as session:
         begin_snapshot(session)
-        return log_histogram.of_trial(session, trial_id, wanted)
+        return histogram.of_trial(session, trial_id, wanted)
 
 
 @router.get(
@@ -175,13 +176,11 @@ def get_experiment_log_histogram(
         Query(alias="trial", max_length=1000, description="By their numbers. Absent: all."),
     ] = [],  # noqa: B006
 ) -> LogHistogram:
-    """As of a trial, over all its trials or some: of more than 500 streams those that were written
-    to last."""
+    """Return the histogram over all trials of an experiment or some: of more than 500 streams, the
+    most recently written ones."""
     with db.read() as session:
         begin_snapshot(session)
-        return log_histogram.of_experiment(
-            session, experiment_id, wanted, trial_nos=frozenset(trials)
-        )
+        return histogram.of_experiment(session, experiment_id, wanted, trial_nos=frozenset(trials))
 
 
 def _start(
@@ -190,8 +189,8 @@ def _start(
     time: dt.datetime | None,
     fraction: float | None,
     cursor: str | None,
-) -> Literal["head", "tail"] | log_reading.Place:
-    """Raises InvalidRequest when several places are asked for."""
+) -> Literal["head", "tail"] | reading.LogPosition:
+    """Return the start of the page. Raises InvalidRequest if several places are given."""
     places = {"from": ends, "line": line, "time": time, "fraction": fraction, "cursor": cursor}
     given = [name for name, value in places.items() if value is not None]
     if len(given) > 1:
@@ -202,17 +201,17 @@ def _start(
         )
     if line is not None:
         stream_id, no = line.split(":")
-        return log_reading.Place(line=(int(stream_id), int(no)))
+        return reading.LogPosition(line=(int(stream_id), int(no)))
     if time is not None or fraction is not None:
-        return log_reading.Place(time=time, fraction=fraction)
+        return reading.LogPosition(time=time, fraction=fraction)
     return ends or "tail"
 
 
 @router.get("/trials/{trial_id}/logs/streams", operation_id="list_trial_log_streams")
 def list_trial_log_streams(trial_id: int, db: Db) -> Page[LogStreamOut]:
-    """Every stream of every worker and launcher, by attempt and rank."""
+    """List every stream of every worker and launcher, by attempt and rank."""
     with db.read() as session:
-        return Page(items=log_reading.list_streams(session, trial_id), next=None)
+        return Page(items=reading.list_streams(session, trial_id), next=None)
 
 
 @router.get(
@@ -228,13 +227,13 @@ def download_trial_log(
     stream: StreamName = "stdout",
     attempt: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
 ) -> StreamingResponse:
-    """The raw bytes of one stream; of the latest attempt that has it unless one is given."""
+    """Download the raw bytes of one stream; of the latest attempt that has it unless one is given."""
     with db.read() as session:
-        found = log_reading.find_download(
+        found = reading.find_download(
             session, trial_id, rank=rank, stream=stream, attempt_no=attempt
         )
     return StreamingResponse(
-        log_reading.download(db, found),
+        reading.download(db, found),
         media_type="text/plain; charset=utf-8",
         headers={
             "Content-Disposition": f'attachment; filename="{found.filename}"',

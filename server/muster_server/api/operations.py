@@ -1,4 +1,4 @@
-"""Routes that do something with experiments that exist; see docs/guides/operations.md."""
+"""Routes of operations on existing experiments; see docs/guides/operations.md."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from fastapi import APIRouter, Query
 from muster_server import clock
 from muster_server.api.deps import By, Config, Cursor, Db, Id, IdempotencyKey, Limit
 from muster_server.db.engine import Database
-from muster_server.domain.checkpoint_keeping import Keep
+from muster_server.domain.checkpoints.keeping import KeepPolicy
 from muster_server.errors import InvalidRequest
 from muster_server.schemas.base import Page
 from muster_server.schemas.data import RetentionOut
-from muster_server.schemas.document import Budget
+from muster_server.schemas.document import BudgetIn
 from muster_server.schemas.experiments import ExperimentDetail, ExperimentOut, SearchOut
 from muster_server.schemas.operations import (
     BulkIn,
@@ -31,21 +31,21 @@ from muster_server.schemas.operations import (
     KeepIn,
     SearchLimitsIn,
 )
-from muster_server.services import (
-    audit,
-    budgets,
+from muster_server.services.checkpoints import cleaning, file_deletions
+from muster_server.services.core import audit
+from muster_server.services.core.callers import Caller, note
+from muster_server.services.experiments import (
     bulk,
-    checkpoint_cleaning,
     continuing,
     deletion,
-    experiment_views,
-    file_deletions,
     forks,
-    metrics_retention,
     operations,
-    steering,
+    search_control,
+    views,
 )
-from muster_server.services.operations import Caller, Operation, note
+from muster_server.services.experiments.operations import ExperimentOperation
+from muster_server.services.metrics import retention
+from muster_server.services.quota import budgets
 
 router = APIRouter(tags=["operations"])
 
@@ -54,7 +54,8 @@ RETENTION_DAYS_MAX = 36_500
 
 @router.post("/experiments/{experiment_id}:pause", status_code=202, operation_id="pause_experiment")
 def pause_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
-    """Let its trials save a checkpoint and give up their slots until it is resumed."""
+    """Pause an experiment: its trials save a checkpoint and release their slots until it is
+    resumed."""
     return _run(db, operations.PAUSE, experiment_id, by)
 
 
@@ -62,19 +63,19 @@ def pause_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     "/experiments/{experiment_id}:resume", status_code=202, operation_id="resume_experiment"
 )
 def resume_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
-    """Queue its trials again, to go on from their checkpoints."""
+    """Resume an experiment: its trials are queued again and continue from their checkpoints."""
     return _run(db, operations.RESUME, experiment_id, by)
 
 
 @router.post("/experiments/{experiment_id}:stop", status_code=202, operation_id="stop_experiment")
 def stop_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
-    """Ask for all its trials to stop, with time for a last checkpoint."""
+    """Stop all trials of an experiment, with time for a last checkpoint."""
     return _run(db, operations.STOP, experiment_id, by)
 
 
 @router.post("/experiments/{experiment_id}:kill", status_code=202, operation_id="kill_experiment")
 def kill_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
-    """End all its processes at once, without a last checkpoint."""
+    """Kill all processes of an experiment at once, without a last checkpoint."""
     return _run(db, operations.KILL, experiment_id, by)
 
 
@@ -82,11 +83,11 @@ def kill_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     "/experiments/{experiment_id}/search/limits", status_code=202, operation_id="set_search_limits"
 )
 def set_search_limits(experiment_id: Id, body: SearchLimitsIn, db: Db, by: By) -> SearchOut:
-    """Change how many trials a search makes in all, and how many at once, while it goes on."""
+    """Change how many trials a running search creates in all, and how many run in parallel."""
     with db.transaction() as session:
-        steering.set_limits(session, experiment_id, body, by)
+        search_control.set_limits(session, experiment_id, body, by)
         session.flush()
-        return experiment_views.search_out(session, experiment_id)
+        return views.search_out(session, experiment_id)
 
 
 Count = Annotated[int | None, Query(ge=0, le=10_000)]
@@ -102,14 +103,16 @@ def preview_checkpoint_cleaning(
     best: Count = None,
     experiment_best: Count = None,
 ) -> CleaningPlanOut:
-    """Which checkpoints a policy keeps, and why, without deleting any. Without numbers: the policy
-    of its document; with some, the others are 0."""
+    """Return which checkpoints a policy keeps, and why, without deleting any.
+
+    Without numbers: the policy of its document; with some, the others are 0.
+    """
     numbers = (last, best, experiment_best)
     keep = None
     if any(number is not None for number in numbers):
-        keep = Keep(last=last or 0, best=best or 0, experiment_best=experiment_best or 0)
+        keep = KeepPolicy(last=last or 0, best=best or 0, experiment_best=experiment_best or 0)
     with db.read() as session:
-        return checkpoint_cleaning.plan(session, experiment_id, keep)
+        return cleaning.plan(session, experiment_id, keep)
 
 
 @router.post(
@@ -118,29 +121,31 @@ def preview_checkpoint_cleaning(
     operation_id="clean_checkpoints",
 )
 def clean_checkpoints(experiment_id: Id, body: KeepIn, db: Db, by: By) -> CleaningOut:
-    """Delete the checkpoints that a policy does not keep, once. What a trial that has not ended, or
-    a fork, may go on from stays."""
+    """Delete the checkpoints that a policy does not keep, once. Checkpoints stay that an unfinished
+    trial, or a fork, may continue from."""
     with db.transaction() as session:
-        return checkpoint_cleaning.clean_now(session, experiment_id, Keep(**body.model_dump()), by)
+        return cleaning.clean_now(session, experiment_id, KeepPolicy(**body.model_dump()), by)
 
 
 @router.post("/experiments/{experiment_id}:archive", operation_id="archive_experiment")
 def archive_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
-    """Leave an experiment that has ended out of lists. It can be read as before."""
+    """Hide an experiment that has ended from lists. It can be read as before."""
     return _run(db, operations.ARCHIVE, experiment_id, by)
 
 
 @router.post("/experiments/{experiment_id}:unarchive", operation_id="unarchive_experiment")
 def unarchive_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
-    """Show it in lists again."""
+    """Show an archived experiment in lists again."""
     return _run(db, operations.UNARCHIVE, experiment_id, by)
 
 
-def _run(db: Database, operation: Operation, experiment_id: int, by: Caller) -> ExperimentOut:
+def _run(
+    db: Database, operation: ExperimentOperation, experiment_id: int, by: Caller
+) -> ExperimentOut:
     with db.transaction() as session:
         operations.run(session, operation, experiment_id, by)
         session.flush()
-        return experiment_views.experiment_out(session, experiment_id)
+        return views.experiment_out(session, experiment_id)
 
 
 @router.post(
@@ -153,13 +158,13 @@ def continue_experiment(
     by: By,
     idempotency_key: IdempotencyKey = None,
 ) -> ExperimentDetail:
-    """Let an experiment that has ended go on from its newest checkpoints, longer if asked."""
+    """Continue an experiment that has ended from its newest checkpoints, longer if requested."""
     with db.transaction() as session:
         continuing.continue_experiment(
             session, experiment_id, body, by, idempotency_key=idempotency_key
         )
         session.flush()
-        return experiment_views.experiment_detail(session, experiment_id, by.now)
+        return views.experiment_detail(session, experiment_id, by.now)
 
 
 @router.post("/experiments/{experiment_id}:fork", status_code=201, operation_id="fork_experiment")
@@ -170,7 +175,7 @@ def fork_experiment(
     by: By,
     idempotency_key: IdempotencyKey = None,
 ) -> ExperimentDetail:
-    """Make a new experiment from its document and code, and from a checkpoint if asked."""
+    """Create a new experiment from its document and code, and from a checkpoint if requested."""
     with db.transaction() as session:
         made = forks.fork_experiment(
             session,
@@ -185,22 +190,22 @@ def fork_experiment(
             detail = {"from": experiment_id}
             note(session, "experiments.forked", made.experiment_id, by, detail)
         session.flush()
-        return experiment_views.experiment_detail(session, made.experiment_id, by.now)
+        return views.experiment_detail(session, made.experiment_id, by.now)
 
 
 @router.get("/experiments/{experiment_id}/children", operation_id="list_experiment_children")
 def list_experiment_children(
     experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ChildOut]:
-    """Experiments that were forked from it, newest first."""
+    """List the experiments that were forked from it, newest first."""
     with db.read() as session:
         return forks.list_children(session, experiment_id, cursor=cursor, limit=limit)
 
 
 @router.put("/experiments/{experiment_id}/budget", operation_id="set_experiment_budget")
-def set_experiment_budget(experiment_id: Id, body: Budget, db: Db, by: By) -> ExperimentDetail:
+def set_experiment_budget(experiment_id: Id, body: BudgetIn, db: Db, by: By) -> ExperimentDetail:
     """Replace its budget; without a limit it has none. A length of time counts from now."""
-    stored, problem = budgets.store(body.model_dump(mode="json"), now=by.now)
+    stored, problem = budgets.store(body, now=by.now)
     if problem is not None:
         raise InvalidRequest(
             "budgets.invalid", "The budget cannot work as written.", fields=[problem]
@@ -208,7 +213,7 @@ def set_experiment_budget(experiment_id: Id, body: Budget, db: Db, by: By) -> Ex
     with db.transaction() as session:
         operations.run(session, operations.budget(stored), experiment_id, by)
         session.flush()
-        return experiment_views.experiment_detail(session, experiment_id, by.now)
+        return views.experiment_detail(session, experiment_id, by.now)
 
 
 # ---------------------------------------------------------------- deleting
@@ -216,7 +221,8 @@ def set_experiment_budget(experiment_id: Id, body: Budget, db: Db, by: By) -> Ex
 
 @router.get("/experiments/{experiment_id}/deletion", operation_id="preview_deletion")
 def preview_deletion(experiment_id: Id, db: Db) -> DeletionPlanOut:
-    """What deleting it would free, and whether that is possible now. Nothing is changed."""
+    """Return what deleting an experiment would free, and whether that is possible now. Nothing is
+    changed."""
     with db.read() as session:
         return deletion.preview(session, experiment_id)
 
@@ -243,7 +249,7 @@ def list_deletions(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[FileDeletionOut]:
-    """Checkpoint files of deleted experiments and what became of them, newest first."""
+    """List the checkpoint files of deleted experiments and their state, newest first."""
     with db.read() as session:
         return file_deletions.list_deletions(
             session, open_only=open_only, cursor=cursor, limit=limit
@@ -261,13 +267,13 @@ def get_retention(
         int | None, Query(ge=1, le=RETENTION_DAYS_MAX, description="As if this were set.")
     ] = None,
 ) -> RetentionOut:
-    """What is deleted by age, and what that would free now. Nothing is changed.
+    """Return what is deleted by age, and what that would free now. Nothing is changed.
 
     The ages are settings of the server (`MUSTER_METRIC_RETENTION_DAYS`, `MUSTER_LOG_RETENTION_DAYS`);
     with a parameter the answer is about that age instead.
     """
     with db.read() as session:
-        return metrics_retention.plan(
+        return retention.plan(
             session,
             clock.now(),
             metric_days=config.metric_retention_days if metric_days is None else metric_days,
@@ -296,13 +302,13 @@ def dismiss_deletion(deletion_id: Id, db: Db, by: By) -> FileDeletionOut:
 
 @router.post("/experiments:bulk-preview", operation_id="preview_bulk")
 def preview_bulk(body: BulkIn, db: Db, by: By) -> BulkPreviewOut:
-    """The exact experiments an operation would touch, and the digest that doing it needs."""
+    """Return the exact experiments that an operation would affect, and the digest needed to run it."""
     with db.read() as session:
         return bulk.preview(session, body, by)
 
 
 @router.post("/experiments:bulk", operation_id="run_bulk")
 def run_bulk(body: BulkIn, db: Db, by: By, idempotency_key: IdempotencyKey = None) -> BulkOut:
-    """Do what was previewed. 409 when the selection is not the previewed one any more."""
+    """Run a previewed operation. 409 if the selection has changed since the preview."""
     by = replace(by, bulk=(body.digest or "")[:16])
     return bulk.perform(db, body, by, idempotency_key=idempotency_key)

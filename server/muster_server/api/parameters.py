@@ -1,18 +1,20 @@
-"""Refuses parameters of an address that a route does not know: a mistyped filter would match all."""
+"""Rejection of unknown query parameters: a mistyped filter would match everything."""
 
 from __future__ import annotations
 
 import typing
 from collections.abc import Iterator
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.requests import HTTPConnection
 
-from muster_server.domain.saying import say
+from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem, InvalidRequest
-from muster_server.schemas.complaints import unknown, unknown_name
+from muster_server.schemas.validation_messages import unknown_name
+
+from .guard import confirm_operation
 
 SHOWN_MAX = 64
 """Characters of the caller's own text that are repeated."""
@@ -32,21 +34,23 @@ async def refuse_unknown_parameters(connection: HTTPConnection) -> None:
     for name in connection.query_params:
         if name not in known:
             hint = unknown_name(name, sorted(known)) or "none are known here"
-            problems.append(FieldProblem(_shown(name), unknown("there is no such parameter"), hint))
+            problems.append(FieldProblem(_shown(name), Message("field.unknown"), hint))
         elif not known[name] and len(connection.query_params.getlist(name)) > 1:
-            problems.append(
-                FieldProblem(name, say("field.twice", "is there twice, and takes one value"))
-            )
+            problems.append(FieldProblem(name, Message("field.twice")))
     if problems:
         raise InvalidRequest(
             "request.invalid", "Some of what was sent cannot work.", fields=problems[:20]
         )
 
 
+GUARDS = [Depends(confirm_operation), Depends(refuse_unknown_parameters)]
+"""Dependencies of every route."""
+
+
 def _refuse_unstorable(connection: HTTPConnection) -> None:
     values = (*connection.path_params.items(), *connection.query_params.multi_items())
     problems = [
-        FieldProblem(_shown(name), say("field.nul", "must not contain the character \\x00 (NUL)"))
+        FieldProblem(_shown(name), Message("field.nul"))
         for name, value in values
         if isinstance(value, str) and "\x00" in name + value
     ]
@@ -57,7 +61,7 @@ def _refuse_unstorable(connection: HTTPConnection) -> None:
 
 
 def parameters_of(app: FastAPI) -> dict[str, dict[str, bool]]:
-    """Operation id → name of each parameter → whether it may be given more than once."""
+    """Return, by operation id and parameter name, whether a parameter may be given more than once."""
     routes = (context.original_route for context in iter_route_contexts(app.router.routes))
     return {
         str(route.operation_id): dict(_parameters(route.dependant))

@@ -1,4 +1,4 @@
-"""Preflights: what nodes try together; see docs/guides/agents.md."""
+"""Preflights: tests of nodes together; see docs/guides/agents.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path
 from muster_server import clock
 from muster_server.schemas.base import Page
 from muster_server.schemas.preflights import PreflightIn, PreflightOut
-from muster_server.services import preflights
+from muster_server.services.nodes import preflights
 
 from .deps import Cursor, Db, Limit, Me
 
@@ -20,15 +20,15 @@ PreflightId = Annotated[int, Path(ge=1, lt=2**31)]
 
 @router.post("/preflights", status_code=201, operation_id="create_preflight")
 def create_preflight(database: Db, me: Me, body: PreflightIn) -> PreflightOut:
-    """Let nodes try their disks, devices and connections to each other, and an all-reduce of every
-    pair. It takes some seconds; ask for it again until `state` is not `running`."""
+    """Test nodes: their disks, devices, connections to each other, and an all-reduce of every pair.
+    It takes some seconds; poll it until `state` is not `running`."""
     with database.transaction() as session:
         return preflights.request(session, body.nodes, actor=me.actor, now=clock.now())
 
 
 @router.get("/preflights", operation_id="list_preflights")
 def list_preflights(database: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[PreflightOut]:
-    """Preflights, the newest first: those on demand, and those before gangs."""
+    """List preflights, newest first: those on demand, and those before gangs."""
     with database.read() as session:
         return preflights.list_preflights(session, cursor=cursor, limit=limit)
 

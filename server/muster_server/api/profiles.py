@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from muster_server.schemas.base import Page
 from muster_server.schemas.profiles import RANK_MAX, ProfileIn, ProfileOut
-from muster_server.services import profiles
+from muster_server.services.runtime import profiles
 
 from .deps import By, Db, Id
 
@@ -21,22 +21,22 @@ RankNo = Annotated[int, Path(ge=0, le=RANK_MAX, description="A global rank.")]
 
 @router.post("/trials/{trial_id}/profiles", status_code=201, operation_id="profile_trial")
 def profile_trial(trial_id: Id, body: ProfileIn, db: Db, by: By) -> ProfileOut:
-    """Have chosen ranks of a running trial traced by torch's profiler for some steps. The training
-    goes on, more slowly meanwhile. Poll get_trial_profile until it is complete."""
+    """Trace chosen ranks of a running trial with torch's profiler for some steps. The training goes
+    on, more slowly meanwhile. Poll get_trial_profile until it is complete."""
     with db.transaction() as session:
         return profiles.start(session, trial_id, body, by)
 
 
 @router.get("/trials/{trial_id}/profiles", operation_id="list_trial_profiles")
 def list_trial_profiles(trial_id: Id, db: Db, by: By) -> Page[ProfileOut]:
-    """The windows that are kept, the newest first: the last five, and 64 MiB of traces."""
+    """List the kept profiler windows, newest first: the last five, and 64 MiB of traces."""
     with db.read() as session:
         return Page(items=profiles.list_of(session, trial_id, now=by.now), next=None)
 
 
 @router.get("/trials/{trial_id}/profiles/{no}", operation_id="get_trial_profile")
 def get_trial_profile(trial_id: Id, no: No, db: Db, by: By) -> ProfileOut:
-    """What became of one window, rank by rank."""
+    """Return the state of one window, rank by rank."""
     with db.read() as session:
         return profiles.get(session, trial_id, no, now=by.now)
 
@@ -48,8 +48,8 @@ def get_trial_profile(trial_id: Id, no: No, db: Db, by: By) -> ProfileOut:
     responses={200: {"content": {"application/gzip": {}}}},
 )
 def download_trial_trace(trial_id: Id, no: No, rank: RankNo, db: Db) -> StreamingResponse:
-    """The trace of one rank: Chrome's trace events in JSON, a gzip. Perfetto and chrome://tracing
-    open it."""
+    """Download the trace of one rank: Chrome's trace events in JSON, a gzip. Perfetto and
+    chrome://tracing open it."""
     with db.read() as session:
         found = profiles.find_trace(session, trial_id, no, rank)
     name = f"trial-{trial_id}-window-{no}-rank-{rank}.json.gz"

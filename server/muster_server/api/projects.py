@@ -14,8 +14,9 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.budgets import PoolIn, PoolOut, ProjectIn, ProjectOut, ProjectPatch
 from muster_server.schemas.cluster import EventOut
 from muster_server.security.principal import Principal
-from muster_server.services import audit, pools, projects
-from muster_server.services.event_views import list_events
+from muster_server.services.core import audit
+from muster_server.services.core.event_views import list_events
+from muster_server.services.quota import pools, projects
 
 router = APIRouter(tags=["projects"])
 
@@ -25,14 +26,14 @@ PoolPath = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._
 
 @router.get("/projects", operation_id="list_projects")
 def list_projects(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[ProjectOut]:
-    """Projects with what they have spent, by name."""
+    """List projects with what they have spent, by name."""
     with db.read() as session:
         return projects.list_projects(session, cursor=cursor, limit=limit, now=clock.now())
 
 
 @router.post("/projects", status_code=201, operation_id="create_project")
 def create_project(body: ProjectIn, db: Db, me: Me, addr: RemoteAddr) -> ProjectOut:
-    """Make a project. Submitting to a name that does not exist makes one as well."""
+    """Create a project. Submitting to a name that does not exist creates one as well."""
     with db.transaction() as session:
         now = clock.now()
         projects.create_project(session, body, actor=me.name, now=now)
@@ -43,7 +44,7 @@ def create_project(body: ProjectIn, db: Db, me: Me, addr: RemoteAddr) -> Project
 
 @router.get("/projects/{name}", operation_id="get_project")
 def get_project(name: ProjectPath, db: Db) -> ProjectOut:
-    """One project with its quotas, its budget and what it has spent."""
+    """Return one project with its quotas, its budget and what it has spent."""
     with db.read() as session:
         return projects.project_out(session, name, clock.now())
 
@@ -52,7 +53,7 @@ def get_project(name: ProjectPath, db: Db) -> ProjectOut:
 def update_project(
     name: ProjectPath, body: ProjectPatch, db: Db, me: Me, addr: RemoteAddr
 ) -> ProjectOut:
-    """Change weight, quotas or budget, or let the count of spending begin anew."""
+    """Change weight, quotas or budget, or reset the count of spending."""
     with db.transaction() as session:
         now = clock.now()
         projects.update_project(session, name, body, actor=me.name, now=now)
@@ -75,7 +76,7 @@ def delete_project(name: ProjectPath, db: Db, me: Me, addr: RemoteAddr) -> Respo
 def list_project_events(
     name: ProjectPath, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[EventOut]:
-    """What happened to the project itself, newest first: changes and alerts of its budget."""
+    """List the events of the project itself, newest first: changes and alerts of its budget."""
     with db.read() as session:
         about = EventRow.project_id == projects.get_project(session, name).id
         return list_events(session, about, cursor=cursor, limit=limit)
@@ -83,7 +84,7 @@ def list_project_events(
 
 @router.get("/pools", operation_id="list_pools")
 def list_pools(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[PoolOut]:
-    """Pools with their price and what is in them, by name."""
+    """List pools with their price and what is in them, by name."""
     with db.read() as session:
         return pools.list_pools(session, cursor=cursor, limit=limit)
 
@@ -100,7 +101,7 @@ def set_pool(name: PoolPath, body: PoolIn, db: Db, me: Me, addr: RemoteAddr) -> 
 
 @router.delete("/pools/{name}", status_code=204, operation_id="delete_pool")
 def delete_pool(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> Response:
-    """Forget what was set for a pool that has no nodes."""
+    """Delete the settings of a pool that has no nodes."""
     with db.transaction() as session:
         pools.delete_pool(session, name)
         _audit(session, me, addr, "pools.deleted", f"pool:{name}")

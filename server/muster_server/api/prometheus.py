@@ -1,4 +1,4 @@
-"""What Prometheus reads."""
+"""The route that Prometheus scrapes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ router = APIRouter(tags=["health"])
     responses={200: {"content": {"text/plain": {}}}},
 )
 def get_prometheus_metrics(request: Request) -> Response:
-    """Every metric is listed in docs/reference/metrics.md. Cluster figures are at most 5 s old."""
+    """Return every metric of docs/reference/metrics.md. Cluster figures are at most 5 s old."""
     telemetry: Telemetry = request.app.state.telemetry
     return Response(telemetry.render(), media_type=CONTENT_TYPE_LATEST)

@@ -16,7 +16,7 @@ from muster_server.schemas.scaling import (
     ScalingReportDetail,
     ScalingReportOut,
 )
-from muster_server.services import scaling, scaling_export, scaling_views
+from muster_server.services.insight import scaling, scaling_export, scaling_views
 
 router = APIRouter(tags=["scaling"])
 
@@ -59,7 +59,7 @@ def create_scaling_report(
 def list_scaling_reports(
     experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ScalingReportOut]:
-    """Scaling reports of an experiment, newest first."""
+    """List the scaling reports of an experiment, newest first."""
     with db.read() as session:
         return scaling_views.list_reports(session, experiment_id, cursor=cursor, limit=limit)
 
@@ -72,7 +72,7 @@ def get_scaling_report(
     bandwidth_mbit_per_s: Bandwidths = None,
     latency_us: Latency = None,
 ) -> ScalingReportDetail:
-    """One report: what was measured, the cost model fitted to it, and predictions."""
+    """Return one report: what was measured, the cost model fitted to it, and predictions."""
     return _detail(db, report_id, slots, bandwidth_mbit_per_s, latency_us)
 
 
@@ -85,7 +85,7 @@ def export_scaling_report(
     bandwidth_mbit_per_s: Bandwidths = None,
     latency_us: Latency = None,
 ) -> PlainTextResponse:
-    """The report as Markdown or CSV, to be kept."""
+    """Export the report as Markdown or CSV."""
     found = _detail(db, report_id, slots, bandwidth_mbit_per_s, latency_us)
     if format == "csv":
         text, kind, suffix = scaling_export.as_csv(found), "text/csv", "csv"
@@ -97,7 +97,7 @@ def export_scaling_report(
 
 @router.post("/scaling-reports/{report_id}:cancel", operation_id="cancel_scaling_report")
 def cancel_scaling_report(report_id: Id, db: Db, by: By) -> ScalingReportDetail:
-    """End it and the run that goes on; what was measured stays."""
+    """Cancel a report and its current run; measurements stay."""
     with db.transaction() as session:
         scaling.cancel_report(session, report_id, by)
         return scaling_views.report_detail(session, report_id)

@@ -18,8 +18,8 @@ from muster_server.schemas.auth import (
     TokenOut,
 )
 from muster_server.schemas.base import Page
-from muster_server.services import tokens
-from muster_server.services.identity import lower_role
+from muster_server.services.core import tokens
+from muster_server.services.core.identity import lower_role
 from muster_server.settings import Settings
 
 from .deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr
@@ -44,8 +44,8 @@ def list_tokens(db: Db, me: Me, cursor: Cursor = None, limit: Limit = 50) -> Pag
     status_code=status.HTTP_201_CREATED,
 )
 def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreated:
-    """The secret is in this answer and nowhere else. With a token you can make one that ranks no
-    higher and lasts no longer; it ends when that one ends or is revoked."""
+    """Create an API token. The secret is in this response and nowhere else. With a token you
+    can create one that ranks no higher and lasts no longer; it ends when that one ends or is revoked."""
     with db.transaction() as session:
         user = session.get(UserRow, me.user_id)
         if user is None:
@@ -72,8 +72,8 @@ def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreate
     status_code=status.HTTP_204_NO_CONTENT,
 )
 def revoke_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
-    """Your own, or anybody's for an administrator. It stops working at once, and so does all that
-    was made with it. A token revokes none that ranks above it."""
+    """Revoke your own token, or anybody's as an administrator. It stops working at once, and so
+    does all that was made with it. A token revokes none that ranks above it."""
     with db.transaction() as session:
         tokens.revoke_api_token(
             session,
@@ -106,8 +106,8 @@ def list_join_tokens(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[J
 def create_join_token(
     body: JoinTokenIn, db: Db, me: Me, config: Config, addr: RemoteAddr
 ) -> JoinTokenCreated:
-    """An agent exchanges it for a credential of its own at its first start. Made with an API token,
-    it ends with that one, and agents that joined with it stay."""
+    """Create a join token, which an agent exchanges for a credential of its own at its first start.
+    Made with an API token, it ends with that one, and agents that joined with it stay."""
     with db.transaction() as session:
         row, secret = tokens.create_join_token(
             session,
@@ -135,7 +135,7 @@ def create_join_token(
     status_code=status.HTTP_204_NO_CONTENT,
 )
 def revoke_join_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
-    """Agents that already joined with it stay: remove their nodes to end those."""
+    """Revoke a join token. Agents that have joined with it stay: remove their nodes to end those."""
     with db.transaction() as session:
         tokens.revoke_join_token(
             session, token_id, actor=me.actor, remote_addr=addr, now=clock.now()

@@ -23,17 +23,12 @@ from muster_server.schemas.experiments import (
 from muster_server.schemas.performance import PerformanceOut
 from muster_server.schemas.pipelines import PipelineStepOut
 from muster_server.schemas.progress import ProgressOut, StacksOut
-from muster_server.services import (
-    audit,
-    evaluations,
-    performance,
-    pipelines,
-    progress,
-    steering,
-    trials,
-)
-from muster_server.services.event_views import list_events
-from muster_server.services.operations import Caller
+from muster_server.services.core import audit, lookup
+from muster_server.services.core.callers import Caller
+from muster_server.services.core.event_views import list_events
+from muster_server.services.experiments import search_control, trials
+from muster_server.services.insight import performance
+from muster_server.services.runtime import evaluations, pipelines, progress
 
 router = APIRouter(tags=["trials"])
 
@@ -54,28 +49,28 @@ def get_trial(
         ),
     ] = "all",
 ) -> TrialDetail:
-    """One trial with its attempts, newest first."""
+    """Return one trial with its attempts, newest first."""
     with db.read() as session:
         return trials.trial_detail(session, trial_id, headline=summary == "headline")
 
 
 @router.post("/trials/{trial_id}:stop", status_code=202, operation_id="stop_trial")
 def stop_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
-    """Ask for a trial to stop, with time for a last checkpoint."""
+    """Stop a trial, with time for a last checkpoint."""
     return _end(db, trial_id, "stop", by)
 
 
 @router.post("/trials/{trial_id}:kill", status_code=202, operation_id="kill_trial")
 def kill_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
-    """End its processes at once, without a last checkpoint."""
+    """Kill the processes of a trial at once, without a last checkpoint."""
     return _end(db, trial_id, "kill", by)
 
 
 @router.post("/trials/{trial_id}:promote", status_code=202, operation_id="promote_trial")
 def promote_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
-    """Send a trial on that waits at its rung, whatever its rank."""
+    """Promote a trial that waits at its rung, whatever its rank."""
     with db.transaction() as session:
-        steering.promote(session, trial_id, by)
+        search_control.promote(session, trial_id, by)
         session.flush()
         return trials.trial_out(session, trial_id)
 
@@ -99,7 +94,7 @@ def _end(db: Database, trial_id: int, desired: Literal["stop", "kill"], by: Call
 def list_trial_workers(
     trial_id: Id, db: Db, attempt: Attempt = None, cursor: Cursor = None, limit: Limit = 200
 ) -> Page[WorkerOut]:
-    """Worker processes in order of rank."""
+    """List worker processes in order of rank."""
     with db.read() as session:
         return trials.list_workers(
             session, trial_id, attempt_no=attempt, cursor=cursor, limit=limit
@@ -110,7 +105,7 @@ def list_trial_workers(
 def list_trial_groups(
     trial_id: Id, db: Db, attempt: Attempt = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ProcessGroupOut]:
-    """Process groups."""
+    """List process groups."""
     with db.read() as session:
         return trials.list_groups(session, trial_id, attempt_no=attempt, cursor=cursor, limit=limit)
 
@@ -125,8 +120,8 @@ def get_trial_performance(
         Query(ge=1, le=1000, description="About how many of the newest rows of each rank count."),
     ] = 100,
 ) -> PerformanceOut:
-    """Where the time of its newest steps went, rank by rank: parts of the step, who waits for whom,
-    communication of each process group, stages of a pipeline."""
+    """Return where the time of its newest steps went, rank by rank: parts of the step, who waits
+    for whom, communication of each process group, stages of a pipeline."""
     with db.read() as session:
         begin_snapshot(session)
         return performance.trial_performance(session, trial_id, attempt_no=attempt, num_rows=rows)
@@ -141,8 +136,8 @@ def get_trial_pipeline_step(
         int, Query(ge=0, le=65535, description="Which of several pipelines beside each other.")
     ] = 0,
 ) -> PipelineStepOut:
-    """What the workers of a pipeline did when in one step, as they noted it: the newest step that all
-    of them have."""
+    """Return the timeline of a pipeline's workers in one step: the newest step that all of them
+    have recorded."""
     with db.read() as session:
         begin_snapshot(session)
         return pipelines.noted_step(session, trial_id, attempt_no=attempt, pipeline=pipeline)
@@ -150,15 +145,15 @@ def get_trial_pipeline_step(
 
 @router.get("/trials/{trial_id}/progress", operation_id="get_trial_progress")
 def get_trial_progress(trial_id: Id, db: Db, by: By) -> ProgressOut:
-    """How far each rank is, and which of them holds up the others when nothing moves."""
+    """Return how far each rank is, and which of them delays the others when nothing moves."""
     with db.read() as session:
         return progress.trial_progress(session, trial_id, now=by.now)
 
 
 @router.post("/trials/{trial_id}:stacks", status_code=202, operation_id="ask_trial_stacks")
 def ask_trial_stacks(trial_id: Id, db: Db, by: By) -> StacksOut:
-    """Ask every rank where it is: the calls of all its threads. The training goes on meanwhile.
-    The answers come one by one; read them with get_trial_stacks."""
+    """Request the stacks of every rank: the calls of all its threads. The training goes on
+    meanwhile. The responses arrive one by one; read them with get_trial_stacks."""
     with db.transaction() as session:
         progress.request_stacks(session, trial_id, by)
         session.flush()
@@ -174,7 +169,7 @@ def get_trial_stacks(
         int | None, Query(ge=1, le=2**31 - 1, description="Which time; the last by default.")
     ] = None,
 ) -> StacksOut:
-    """Where the ranks were when that was asked for, in order of rank."""
+    """Return the requested stacks of the ranks, in order of rank."""
     with db.read() as session:
         return progress.trial_stacks(session, trial_id, attempt_no=attempt, no=no)
 
@@ -183,14 +178,14 @@ def get_trial_stacks(
 def list_trial_checkpoints(
     trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[CheckpointOut]:
-    """Checkpoints, newest first."""
+    """List checkpoints, newest first."""
     with db.read() as session:
         return trials.list_checkpoints(session, trial_id, cursor=cursor, limit=limit)
 
 
 @router.get("/trials/{trial_id}/evaluations", operation_id="list_trial_evaluations")
 def list_trial_evaluations(trial_id: Id, db: Db) -> list[EvaluationOut]:
-    """What its model was found to be worth: scores of each class, confusion matrix. By name."""
+    """List the evaluations of its model by name: scores of each class, confusion matrix."""
     with db.read() as session:
         return evaluations.list_evaluations(session, trial_id)
 
@@ -199,7 +194,7 @@ def list_trial_evaluations(trial_id: Id, db: Db) -> list[EvaluationOut]:
 def list_trial_events(
     trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[EventOut]:
-    """What happened to it, newest first."""
+    """List the events of a trial, newest first."""
     with db.read() as session:
-        trials.get_trial(session, trial_id)
+        lookup.get_trial(session, trial_id)
         return list_events(session, EventRow.trial_id == trial_id, cursor=cursor, limit=limit)

@@ -9,8 +9,8 @@ from muster_server.db.models import AuditRow, UserRow
 from muster_server.schemas.auth import AuditOut, UserIn, UserOut, UserPatch
 from muster_server.schemas.base import Page
 from muster_server.security import passwords
-from muster_server.services import audit, auth, users
-from muster_server.services.identity import lower_user_role
+from muster_server.services.core import audit, auth, users
+from muster_server.services.core.identity import lower_user_role
 
 from .auth import password_work
 from .deps import Cursor, Db, Id, Limit, Me, RemoteAddr
@@ -55,7 +55,7 @@ async def create_user(body: UserIn, request: Request, db: Db, me: Me, addr: Remo
 
 @router.patch("/users/{user_id}", operation_id="update_user", summary="Change a user's role")
 def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) -> UserOut:
-    """Ends the user's sessions. The last administrator keeps the role."""
+    """Change a user and end the user's sessions. The last administrator keeps the role."""
     with db.transaction() as session:
         row = users.update_user(
             session,

@@ -9,7 +9,7 @@ from muster_server import clock
 
 
 def server_time_ms(session: Session) -> float:
-    """Unix time in milliseconds, by the database's clock, at this moment of the transaction.
+    """Return Unix time in milliseconds, by the database's clock, at this moment of the transaction.
 
     SQLite has no clock of its own: everything that uses it runs on one machine.
     """

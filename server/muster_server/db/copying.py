@@ -27,12 +27,14 @@ from .models.base import Json
 
 ROWS_AT_ONCE = 1000
 BINARY_ROWS_AT_ONCE = 100
-"""Rows with bytes in them may have a megabyte each, and all of these are in memory."""
+"""Rows with bytes that are copied at once: each may have a megabyte, and all of them are in memory.
+"""
 
 
 @contextmanager
 def snapshot(database: Database) -> Iterator[Connection]:
-    """A connection that sees the database as it is now, however long it is used and whoever writes."""
+    """Yield a connection that sees the database as it is now, however long it is used and whoever
+    writes."""
     with database.engine.connect() as connection:
         if not database.is_sqlite:
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
@@ -42,7 +44,8 @@ def snapshot(database: Database) -> Iterator[Connection]:
 
 
 def copy_rows(source: Connection, target: Connection, metadata: MetaData = Base.metadata) -> int:
-    """Make `target` hold exactly the rows of `source`; how many. Both have the tables of `metadata`.
+    """Make `target` hold exactly the rows of `source`; return their number. Both have the tables of
+    `metadata`.
 
     Nothing is committed. What was in `target` is deleted, and its keys go on after the greatest.
     """
@@ -104,7 +107,8 @@ def _copy_table(source: Connection, target: Connection, table: Table) -> int:
 
 
 def _advance_keys(target: Connection, table: Table) -> None:
-    """PostgreSQL counts keys beside the table; SQLite looks for the greatest."""
+    """Advance the key counters: PostgreSQL counts keys beside the table; SQLite looks for the
+    greatest."""
     column = table.autoincrement_column
     if column is None:
         return

@@ -17,11 +17,11 @@ from .queries.metrics import table_of
 ROWS_MAX = 4096
 ROWS_FIRST = 512
 ROWS_LEAST = 64
-"""Rows one transaction deletes, at most, to begin with, and at least."""
+"""First and least number of rows that one transaction deletes."""
 PIECE_WEIGHT = 64
-"""A row that holds a piece of a file, of up to 1 MiB, takes as long as this many small ones."""
+"""Number of small rows that take as long as one row with a piece of a file, of up to 1 MiB."""
 DATA_WEIGHT = 4
-"""The same of a row that holds some KiB."""
+"""Number of small rows that take as long as one row with some KiB."""
 
 
 class Deleter:
@@ -36,7 +36,8 @@ class Deleter:
         self.num_deleted = 0
 
     def delete(self, row: type[Base], *where: Any, weight: int = 1) -> bool:
-        """Delete rows of a table. False: the transaction has done enough, and some may be left."""
+        """Delete rows of a table. Return False if the transaction has done enough, and some may be
+        left."""
         if self._left <= 0:
             return False
         limit = max(1, self._left // weight)

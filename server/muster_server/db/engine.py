@@ -15,25 +15,27 @@ from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
 SQLITE_BUSY_TIMEOUT_S = 15.0
-"""How long a writer waits for another process's write transaction."""
+"""Seconds that a writer waits for another process's write transaction."""
 SQLITE_STATEMENTS_KEPT = 1024
-"""Per connection. The control plane has some 300 in turn; of the 128 that the driver keeps by default
-most would be gone again before their next use, and SQLite would have to plan them anew."""
+"""Number of prepared statements kept per connection. The control plane has some 300 in turn; of the
+128 that the driver keeps by default most would be gone again before their next use, and SQLite
+would have to plan them anew."""
 
 POOL_SIZE = 20
-"""Connections that are kept open, per process. Opening one takes longer than most transactions."""
+"""Number of connections kept open per process. Opening one takes longer than most transactions."""
 POOL_MAX_OVERFLOW = 10
-"""More that are opened when all are in use."""
+"""Number of further connections that are opened when all are in use."""
 
 ALIVE_S = 1.0
-"""A connection to PostgreSQL that was used so lately is taken to be alive; another one is asked."""
+"""Seconds after its last use for which a connection to PostgreSQL is taken to be alive; later it is
+pinged first."""
 
 _TOPICS = "muster_topics"
 _USED_AT = "muster_used_at"
 
 
 def touch(session: Session, *topics: str) -> None:
-    """Say that something changed. Published after the commit, and only if it happens.
+    """Announce that something changed. Published after the commit, and only if it happens.
 
     Topics: "cluster", "experiments", "experiment:{id}", "trial:{id}", "trial:{id}:metrics",
     "trial:{id}:logs", "node:{id}", "assignments:{node_id}" (wakes that agent's long poll),
@@ -43,7 +45,8 @@ def touch(session: Session, *topics: str) -> None:
 
 
 def sqlite_file(url: URL) -> Path | None:
-    """The file of a SQLite database; None for one in memory or behind a URI, and for PostgreSQL."""
+    """Return the file of a SQLite database; None for one in memory or behind a URI, and for
+    PostgreSQL."""
     name = url.database
     if url.get_backend_name() != "sqlite" or not name or name.startswith((":memory:", "file:")):
         return None
@@ -92,7 +95,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A consistent snapshot for reading; whatever is changed in it is discarded."""
+        """Yield a consistent snapshot for reading; changes to it are discarded."""
         session = self._read()
         try:
             yield session
@@ -102,8 +105,9 @@ class Database:
 
     @contextmanager
     def _my_turn(self) -> Iterator[None]:
-        """On SQLite the threads of a process write one after the other: who finds the database
-        locked tries again after growing pauses, in which others come first and nothing is done."""
+        """Let the threads of a process write to SQLite one after the other: a thread that finds the
+        database locked retries after growing pauses, in which others come first and nothing is
+        done."""
         has_turn = self.is_sqlite and self._turn.acquire(timeout=SQLITE_BUSY_TIMEOUT_S)
         try:
             yield  # without it, too: then SQLite says that it is locked
@@ -113,7 +117,7 @@ class Database:
 
     @property
     def max_connections(self) -> int:
-        """Most connections this process opens at once."""
+        """Most connections that this process opens at once."""
         return POOL_SIZE + POOL_MAX_OVERFLOW
 
     def dispose(self) -> None:

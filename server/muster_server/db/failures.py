@@ -24,19 +24,21 @@ UNAVAILABLE_SQLITE = frozenset(
         sqlite3.SQLITE_PROTOCOL,
     }
 )
-"""Primary result codes: the file is locked, full, or cannot be read or written."""
+"""Primary result codes of a file that is locked, full, or cannot be read or written."""
 GONE_POSTGRES = ("08", "57P")
-"""How the codes begin with which PostgreSQL says that it ends, or is not there."""
+"""Prefixes of the codes with which PostgreSQL reports that it ends, or is not there."""
 UNAVAILABLE_POSTGRES = (*GONE_POSTGRES, "40", "53", "55P03", "57014", "58")
-"""The same, and: the transaction was ended for the sake of another one, no memory, disk or connection
-is left, a lock was not to be had, a statement took too long, the operating system failed."""
+"""Codes of PostgreSQL, besides those of GONE_POSTGRES, for: the transaction was ended for the sake
+of another one; no memory, disk or connection is left; a lock was not to be had; a statement took
+too long; the operating system failed."""
 UNDEFINED_POSTGRES = ("42P01", "42703")
-"""undefined_table and undefined_column."""
+"""Codes of PostgreSQL for undefined_table and undefined_column."""
 UNDEFINED_SQLITE = ("no such table", "no such column", "has no column named")
 
 
 def is_unavailable(error: BaseException) -> bool:
-    """Whether the database could not be reached, is restarting, full or busy: later it may work."""
+    """Return whether the database could not be reached, is restarting, full or busy: later it may
+    work."""
     if isinstance(error, PoolTimeoutError):
         return True
     if not isinstance(error, DBAPIError):
@@ -52,14 +54,14 @@ def is_unavailable(error: BaseException) -> bool:
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether trying again at once would fail, too. False where the database ended this transaction
-    alone, for example one of two that waited for each other."""
+    """Return whether trying again at once would fail, too. False if the database ended this
+    transaction alone, for example one of two that waited for each other."""
     state = _state(error)
     return is_unavailable(error) and (state is None or state.startswith(GONE_POSTGRES))
 
 
 def is_undefined(error: BaseException) -> bool:
-    """Whether a statement names a table or a column that the database does not have."""
+    """Return whether a statement names a table or a column that the database does not have."""
     if not isinstance(error, DBAPIError):
         return False
     if isinstance(error.orig, sqlite3.Error):
@@ -69,19 +71,19 @@ def is_undefined(error: BaseException) -> bool:
 
 
 def _sqlite_code(error: sqlite3.Error) -> int | None:
-    """The primary result code; None for what the driver itself complains of."""
+    """Return the primary result code; None for errors of the driver itself."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
 
 def _state(error: BaseException) -> str | None:
-    """What the PostgreSQL server said (SQLSTATE); None when it said nothing."""
+    """Return the PostgreSQL server's SQLSTATE; None if it sent none."""
     state: str | None = getattr(getattr(error, "orig", None), "sqlstate", None)
     return state
 
 
 def _is_of_the_connection(error: DBAPIError) -> bool:
-    """Whether the driver itself complains, of a connection that is not there or broke."""
+    """Return whether the driver itself reports a missing or broken connection."""
     import psycopg
 
     return isinstance(error.orig, psycopg.OperationalError | psycopg.InterfaceError)

@@ -34,7 +34,7 @@ def _kind_postgresql(element: JsonKind, compiler: SQLCompiler, **kw: Any) -> str
 
 
 class Seconds(FunctionElement[float]):
-    """Of a time, since 1970."""
+    """Seconds from 1970 to a time."""
 
     type = Double()
     inherit_cache = True

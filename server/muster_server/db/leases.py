@@ -1,4 +1,4 @@
-"""Who leads: one row per loop family, taken when it is free or expired, with a growing epoch.
+"""Leader election: one row per loop family, taken when it is free or expired, with a growing epoch.
 
 The lease decides who should work; the epoch decides whose writes count. Every write transaction of
 a leader calls `require`, so one that was suspended and wakes up too late changes nothing.
@@ -28,7 +28,7 @@ class Lease:
     holder: str
     epoch: int
     acquired_at: dt.datetime
-    """When this holder became the leader; renewing does not change it."""
+    """Time at which this holder became the leader; renewing does not change it."""
 
 
 def acquire(
@@ -40,7 +40,7 @@ def acquire(
     now: dt.datetime,
     is_abandoned: bool = False,
 ) -> Lease | None:
-    """Become or stay the leader for `ttl`. None: somebody else leads.
+    """Become or stay the leader for `ttl`. Return None if another process leads.
 
     A holder that lets its lease expire and asks again gets a new epoch: in between, somebody
     else may have led. is_abandoned: the caller knows that the holder has ended, or has seen `stamp`
@@ -79,19 +79,21 @@ def note_passes(
 
 
 def stamp(session: Session, name: str) -> tuple[int, dt.datetime] | None:
-    """What changes whenever the lease is taken or renewed; None: nobody ever had it."""
+    """Return a value that changes whenever the lease is taken or renewed; None if nobody ever had
+    it."""
     row = session.get(ControllerLeaseRow, name)
     return (row.epoch, row.expires_at) if row is not None else None
 
 
 def holder_of(session: Session, name: str) -> str | None:
-    """Who had the lease last; None: nobody ever. It stays so until the end of the transaction."""
+    """Return the last holder of the lease; None if there never was one. It stays so until the end
+    of the transaction."""
     row = session.get(ControllerLeaseRow, name, with_for_update=True)
     return row.holder if row is not None else None
 
 
 def holds(session: Session, name: str, *, now: dt.datetime) -> tuple[bool, int]:
-    """Whether somebody holds the lease, and how often it has changed hands (0: never held)."""
+    """Return whether somebody holds the lease, and how often it has changed hands (0: never held)."""
     row = session.get(ControllerLeaseRow, name)
     return (row.expires_at > now, row.epoch) if row is not None else (False, 0)
 
@@ -99,7 +101,7 @@ def holds(session: Session, name: str, *, now: dt.datetime) -> tuple[bool, int]:
 def renew_by_anybody(
     session: Session, *, name: str, holder: str, ttl: dt.timedelta, now: dt.datetime
 ) -> None:
-    """Say that one of several equals is alive. Nobody is kept out by it."""
+    """Record that one of several equals is alive. It excludes nobody."""
     row = session.get(ControllerLeaseRow, name, with_for_update=True)
     if row is not None:
         row.holder, row.expires_at = holder, now + ttl
@@ -116,7 +118,7 @@ _EPOCH = (
     .where(ControllerLeaseRow.name == bindparam("of"), ControllerLeaseRow.holder == bindparam("by"))
     .with_for_update(read=True)
 )
-"""Asked before every write of a leader."""
+"""Query run before every write of a leader."""
 
 
 def require(session: Session, lease: Lease) -> None:
@@ -128,7 +130,7 @@ def require(session: Session, lease: Lease) -> None:
 
 
 def release(session: Session, lease: Lease, *, now: dt.datetime) -> bool:
-    """Let the next one lead at once. False: it was lost already."""
+    """Let the next process lead at once. Return False if the lease was lost already."""
     result = session.execute(
         update(ControllerLeaseRow)
         .where(

@@ -18,7 +18,8 @@ ADVISORY_LOCK = 0x6D757374  # "must": one migration at a time, however many serv
 
 
 def migrations_path() -> Path:
-    """The folder with env.py and versions/: inside an installed package, at the top of a checkout.
+    """Return the folder with env.py and versions/: inside an installed package, at the top of a
+    checkout.
 
     Raises FileNotFoundError when it is in neither place.
     """
@@ -31,7 +32,7 @@ def migrations_path() -> Path:
 
 @lru_cache(maxsize=1)
 def head_revision() -> str:
-    """The revision this version of the code needs."""
+    """Return the revision that this version of the code needs."""
     from alembic.script import ScriptDirectory
 
     head = ScriptDirectory.from_config(alembic_config()).get_current_head()
@@ -41,7 +42,7 @@ def head_revision() -> str:
 
 @lru_cache(maxsize=1)
 def known_revisions() -> frozenset[str]:
-    """Every revision this version of the code can upgrade from, the newest included."""
+    """Return every revision this version of the code can upgrade from, the newest included."""
     from alembic.script import ScriptDirectory
 
     scripts = ScriptDirectory.from_config(alembic_config())
@@ -49,13 +50,14 @@ def known_revisions() -> frozenset[str]:
 
 
 def current_revision(database: Database) -> str | None:
-    """The revision the database has; None for one without tables. Raises when it is unreachable."""
+    """Return the revision the database has; None for one without tables. Raises if it is
+    unreachable."""
     with database.engine.connect() as connection:
         return revision_of(connection)
 
 
 def revision_of(connection: Connection) -> str | None:
-    """The same, asked over an open connection."""
+    """Return the revision over an open connection; None without tables."""
     from alembic.migration import MigrationContext
 
     return MigrationContext.configure(connection).get_current_revision()
@@ -80,7 +82,7 @@ def downgrade(database: Database, revision: str) -> None:
 
 
 def _exclusive(database: Database) -> Connection:
-    """A connection in a transaction that shuts out other migrations until it commits."""
+    """Yield a connection in a transaction that shuts out other migrations until it commits."""
     # On SQLite this takes the write lock at once; DDL is transactional on both.
     connection = database.engine.connect().execution_options(muster_write=True)
     if not database.is_sqlite:
@@ -91,7 +93,7 @@ def _exclusive(database: Database) -> Connection:
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
-    """What Alembic's commands take, without an alembic.ini."""
+    """Return the configuration of Alembic's commands, without an alembic.ini."""
     from alembic.config import Config
 
     config = Config()

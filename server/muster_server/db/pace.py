@@ -1,4 +1,4 @@
-"""How much one background transaction may do, so that it holds SQLite's write lock briefly.
+"""The size of background transactions, limited so that they hold SQLite's write lock briefly.
 
 Whatever is written in the background is bounded by a number of rows; that number follows from how
 long the last transaction held the lock, as a row costs more on a slow or busy machine.
@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from .engine import Database
 
 LOCK_TARGET_S = 0.075
-"""What a transaction in the background aims at; a quarter of what it may take at most."""
+"""Target duration of a background transaction in seconds; a quarter of the most it may take."""
 
 
 class Pace:
@@ -41,8 +41,8 @@ after up to 0.1 s, and would not get it from somebody who takes it again at once
 
 @contextmanager
 def paced(database: Database, pace: Pace) -> Iterator[Session]:
-    """A write transaction that tells `pace` how long it held the lock, waiting for it left out, and on
-    SQLite makes a pause of as long for those who wait."""
+    """Run a write transaction and tell `pace` how long it held the lock, waiting for it left out.
+    On SQLite, pause as long afterwards for those who wait."""
     with database.transaction() as session:
         session.connection()  # begins it: the lock is taken here
         began = time.monotonic()

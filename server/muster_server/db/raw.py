@@ -1,21 +1,27 @@
-"""Rows as the driver gives them, for readers that ask for the same again and again.
+"""Rows as the driver returns them, for readers that repeat the same query.
 
 Converting a row (timestamps, JSON) takes far longer than comparing it with the one read last time.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Dialect, Row, Select
+from sqlalchemy import Column, Dialect, Row, Select, Table
 from sqlalchemy.orm import Session
 
 AnyRow = Row[*tuple[Any, ...]]
-"""Of a query whose columns are not told apart."""
+"""Row of a query whose columns are not typed."""
 RawRow = tuple[Any, ...]
-"""Two of the same query and database are equal when their rows are."""
+"""Row of a query. Two of the same query and database are equal if their rows are."""
+
+
+def columns_of(table: Table, kind: type[Any]) -> tuple[Column[Any], ...]:
+    """Return the columns that are the fields of a dataclass, which takes a row of them."""
+    return tuple(table.c[field.name] for field in dataclasses.fields(kind))
 
 
 class RawQuery:
@@ -32,7 +38,7 @@ class RawQuery:
     def fetch(
         self, session: Session, query: Select[*tuple[Any, ...]] | None = None
     ) -> list[RawRow]:
-        """All rows. query: the same columns, under more conditions."""
+        """Return all rows; `query` has the same columns, under more conditions."""
         result = session.connection().execute(self.query if query is None else query)
         cursor = result.cursor
         assert cursor is not None, "a SELECT has one"
@@ -42,7 +48,7 @@ class RawQuery:
         return rows
 
     def convert(self, row: RawRow) -> Any:
-        """With an attribute per column, of the types that the columns declare."""
+        """Return a row with an attribute per column, of the types that the columns declare."""
         values = list(row)
         for index, converter in self._converters:
             values[index] = converter(values[index])

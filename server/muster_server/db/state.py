@@ -1,4 +1,4 @@
-"""Whether the database can be used."""
+"""The state of the database: whether it can be used."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .engine import Database
 from .tables import schema_of
 
 ROOM_MIN_BYTES = 16 << 20
-"""SQLite with less room than this on its disk soon cannot write, and says so."""
+"""Free bytes on its disk below which SQLite soon cannot write."""
 
 
 def state_of(
     database: Database,
 ) -> Literal["ok", "unreachable", "not_migrated", "schema_mismatch", "disk_full"]:
-    """Ask the database for its tables, and for SQLite the disk that it is on."""
+    """Return the state of the database's tables, and for SQLite of the disk that it is on."""
     try:
         schema = schema_of(database).state
         if schema != "ok":

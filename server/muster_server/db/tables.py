@@ -1,4 +1,4 @@
-"""Whether a database has the tables that this version of Muster reads and writes."""
+"""Comparison of a database with the tables that this version of Muster reads and writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .migrations import head_revision, known_revisions, revision_of, upgrade
 from .models import Base
 
 NAMED_MAX = 3
-"""Missing parts that a sentence names; of the others it gives the number."""
+"""Number of missing parts that a sentence names; the others are counted."""
 
 _SQLITE_COLUMNS = text(
     """SELECT m.name, c.name, NOT c."notnull" FROM sqlite_master AS m """
@@ -41,17 +41,18 @@ class SchemaMismatch(Exception):
 
 @dataclass(frozen=True)
 class Schema:
-    """What a database has, beside what this version needs."""
+    """Tables of a database, compared with what this version needs."""
 
     revision: str | None
-    """None: no revision ever ran."""
+    """Revision of the database; None if no revision ever ran."""
     missing: Sequence[str]
     """Tables, columns, indexes and constraints of the models that it lacks or that differ. Looked for
     only where the revision is the one that is needed."""
 
     @property
     def state(self) -> Literal["ok", "not_migrated", "schema_mismatch"]:
-        """not_migrated: migrating helps. schema_mismatch: a newer version's, or changed by others."""
+        """State of the tables. `not_migrated`: migrating helps. `schema_mismatch`: a newer
+        version's, or changed by others."""
         if self.revision == head_revision():
             return "schema_mismatch" if self.missing else "ok"
         is_older = self.revision is None or self.revision in known_revisions()
@@ -59,7 +60,7 @@ class Schema:
 
     @property
     def problem(self) -> str | None:
-        """One sentence that says what is wrong and what to do; None: nothing is."""
+        """Return one sentence that says what is wrong and what to do; None if nothing is."""
         if self.state == "ok":
             return None
         if self.revision is None:
@@ -129,7 +130,7 @@ def _missing(connection: Connection) -> list[str]:
 
 
 Columns = dict[tuple[str, str], bool]
-"""By table and column, whether it may be null."""
+"""Nullability of each column, by table and column."""
 
 
 def _in_sqlite(connection: Connection) -> tuple[Columns, set[str]]:
@@ -161,7 +162,7 @@ def _expected_columns() -> tuple[tuple[str, str, bool], ...]:
 
 @lru_cache(maxsize=1)
 def _expected_names() -> tuple[tuple[str, str, str], ...]:
-    """Table, kind and name of each index and constraint."""
+    """Return table, kind and name of each index and constraint."""
     tables = Base.metadata.sorted_tables
     indexes = [(t.name, "index", str(index.name)) for t in tables for index in t.indexes]
     constraints = [(t.name, "constraint", str(one.name)) for t in tables for one in t.constraints]

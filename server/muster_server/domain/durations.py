@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 
-from .saying import say
+from .messages import AnyMessage, Message, english
 
 UNITS_S = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 MAX_DURATION = dt.timedelta(days=3650)
@@ -19,42 +19,48 @@ EXAMPLES = (
 )
 
 
+class InvalidMoment(ValueError):
+    """What is wrong with a length of time or a moment."""
+
+    def __init__(self, problem: AnyMessage | str) -> None:
+        super().__init__(english(problem))
+        self.problem = problem
+
+
 def parse_deadline(text: str, start: dt.datetime) -> dt.datetime:
     """The moment that `text` names: "6h" counts from `start`, "2026-03-01T18:00Z" is absolute.
 
     Lengths add up ("1d12h") in s, min, h, d and w, more than 0 and at most ten years. Moments are
-    ISO 8601 with a time zone. Raises ValueError with what is wrong.
+    ISO 8601 with a time zone. Raises InvalidMoment.
     """
     text = text.strip()
     if _DURATION.fullmatch(text):
         seconds = sum(float(number) * UNITS_S[unit] for number, unit in _PART.findall(text))
         if seconds <= 0:
-            raise ValueError("must be longer than nothing")
+            raise InvalidMoment("must be longer than nothing")
         if seconds > MAX_DURATION.total_seconds():
-            raise ValueError(f"must be at most {MAX_DURATION.days} days")
+            raise InvalidMoment(f"must be at most {MAX_DURATION.days} days")
         return start + dt.timedelta(seconds=seconds)
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("is neither a length of time nor a moment") from None
+        raise InvalidMoment("is neither a length of time nor a moment") from None
     if moment.tzinfo is None:
-        raise ValueError("has no time zone")
+        raise InvalidMoment("has no time zone")
     return as_utc(moment)
 
 
 def as_utc(moment: dt.datetime) -> dt.datetime:
-    """The same moment in UTC. Raises ValueError, naming it, for one outside of EARLIEST to LATEST: at
+    """The same moment in UTC. Raises InvalidMoment, naming it, for one outside of EARLIEST to LATEST: at
     the ends of the calendar neither an offset nor a length of time can be added."""
     # Compared without their zones first, since converting is what can overflow.
     if EARLIEST.year <= moment.year <= LATEST.year:
         found = moment.astimezone(dt.UTC)
         if EARLIEST <= found <= LATEST:
             return found
-    raise ValueError(
-        say(
+    raise InvalidMoment(
+        Message(
             "field.moment",
-            f"must be between {EARLIEST:%Y-%m-%d} and {LATEST:%Y-%m-%d} UTC, "
-            f"not {moment.isoformat()}",
             earliest=f"{EARLIEST:%Y-%m-%d}",
             latest=f"{LATEST:%Y-%m-%d}",
             given=moment.isoformat(),

@@ -1,4 +1,4 @@
-"""States, and for each machine one table of the edges that exist, each with its cause.
+"""States and, for each state machine, one table of transitions with their causes.
 
 The diagrams in docs/concepts/states.md are tested against these tables.
 """
@@ -70,7 +70,8 @@ class NodeState(StrEnum):
 
 
 class YieldKind(StrEnum):
-    """Why an attempt is asked to give up its slots, with a checkpoint, before its training ends."""
+    """Reason for which an attempt is asked to release its slots, with a checkpoint, before its
+    training ends."""
 
     PREEMPT = "preempt"
     RESIZE = "resize"
@@ -80,7 +81,7 @@ class YieldKind(StrEnum):
 
 
 class RetryClass(StrEnum):
-    """Which budget of restarts a failure is charged to."""
+    """Restart budget to which a failure is charged."""
 
     USER = "user"
     INFRA = "infra"
@@ -89,7 +90,8 @@ class RetryClass(StrEnum):
 
 
 class Termination(StrEnum):
-    """Why an attempt or trial ended. `TERMINATIONS` maps each to its final state and retry class."""
+    """Reason why an attempt or trial ended. `TERMINATIONS` maps each to its final state and retry
+    class."""
 
     SUCCESS = "success"
     STOPPED_EARLY = "stopped_early"
@@ -100,12 +102,12 @@ class Termination(StrEnum):
     DISK_FULL = "disk_full"
     KILLED_BY_SIGNAL = "killed_by_signal"
     WORKER_KILLED = "worker_killed"
-    """By SIGKILL, which no program sends itself, and not for want of memory."""
+    """Ended by SIGKILL, which no program sends itself, and not for want of memory."""
     PREPARE_FAILED = "prepare_failed"
     NOT_ON_NODE = "not_on_node"
-    """What it needs is missing on a node, and may be on another one."""
+    """Something that it needs is missing on a node, and may exist on another one."""
     CANNOT_RUN = "cannot_run"
-    """What it needs is nowhere: no restart brings it."""
+    """Something that it needs exists nowhere: no restart helps."""
     VERSIONS_DIFFER = "versions_differ"
     PREFLIGHT_FAILED = "preflight_failed"
     START_TIMEOUT = "start_timeout"
@@ -162,10 +164,10 @@ YIELD_ENDS: Mapping[YieldKind, tuple[AttemptState, Termination]] = {
     YieldKind.DRAIN: (AttemptState.PREEMPTED, Termination.DRAINED),
     YieldKind.BUDGET: (AttemptState.CANCELED, Termination.BUDGET_EXHAUSTED),
 }
-"""How an attempt ends that gave up its slots as asked."""
+"""Final state of an attempt that released its slots as requested."""
 
 Transitions = Mapping[tuple[str, str], str]
-"""(from, to) → the cause of that edge."""
+"""Cause of each transition, by (from, to)."""
 
 EXPERIMENT_TRANSITIONS: Transitions = {
     ("QUEUED", "RUNNING"): "its first trial started",
@@ -190,25 +192,28 @@ EXPERIMENT_TRANSITIONS: Transitions = {
 
 TRIAL_TRANSITIONS: Transitions = {
     ("QUEUED", "STARTING"): "a gang was placed: an attempt exists",
-    ("QUEUED", "RUNNING"): "asked for by whoever runs it outside",
+    ("QUEUED", "RUNNING"): "requested by an external runner",
     ("QUEUED", "CANCELED"): "stopped by a user before it ran",
     ("QUEUED", "STOPPED_EARLY"): "stopped by the searcher before it ran",
     ("QUEUED", "PAUSED"): "paused by a user before it ran",
     ("STARTING", "RUNNING"): "every allocation of the attempt runs",
     ("STARTING", "STOPPING"): "stop requested",
     ("STARTING", "RETRY_WAIT"): "the attempt failed and its restart budget is not used up",
-    ("STARTING", "QUEUED"): "the attempt gave up its slots before it ran",
+    ("STARTING", "QUEUED"): "the attempt released its slots before it ran",
     ("STARTING", "PAUSED"): "paused by a user before it ran",
     ("STARTING", "COMPLETED"): "it finished before its first report",
     ("STARTING", "FAILED"): "the attempt failed and no restart is left",
     ("RUNNING", "STOPPING"): "stop requested by a user or the searcher, or its budget is used up",
     ("RUNNING", "PAUSED"): "paused by a user after a checkpoint",
     ("RUNNING", "RETRY_WAIT"): "the attempt failed and its restart budget is not used up",
-    ("RUNNING", "QUEUED"): "the attempt gave up its slots: preempted, resized or drained",
+    ("RUNNING", "QUEUED"): "the attempt released its slots: preempted, resized or drained",
     ("RUNNING", "COMPLETED"): "every worker exited with 0 and the log tail is complete",
     ("RUNNING", "FAILED"): "the attempt failed and no restart is left",
-    ("STOPPING", "CANCELED"): "stopped by a user or at the end of its budget; nothing of it runs",
-    ("STOPPING", "STOPPED_EARLY"): "stopped on the searcher's request; nothing of it runs any more",
+    (
+        "STOPPING",
+        "CANCELED",
+    ): "stopped by a user or at the end of its budget; none of its processes runs",
+    ("STOPPING", "STOPPED_EARLY"): "stopped on the searcher's request; none of its processes runs",
     ("STOPPING", "COMPLETED"): "it finished by itself while being stopped",
     ("STOPPING", "FAILED"): "it failed while being stopped",
     ("RETRY_WAIT", "QUEUED"): "its back-off is over",
@@ -226,44 +231,47 @@ TRIAL_TRANSITIONS: Transitions = {
 }
 
 ATTEMPT_TRANSITIONS: Transitions = {
-    ("PLANNED", "PREPARING"): "its slots are reserved and the nodes were told",
+    ("PLANNED", "PREPARING"): "its slots are reserved and its nodes notified",
     ("PREPARING", "STARTING"): "every allocation is READY",
-    ("PREPARING", "FAILED"): "a node could not prepare, or not in time, or its nodes do not fit",
+    ("PREPARING", "FAILED"): "a node could not prepare, or was too slow, or its nodes do not match",
     ("PREPARING", "LOST"): "a node was lost",
     ("PREPARING", "CANCELED"): "stop requested",
-    ("PREPARING", "PREEMPTED"): "asked to give up its slots before it ran",
-    ("PREPARING", "RESIZED"): "another world size is wanted before it ran",
+    ("PREPARING", "PREEMPTED"): "asked to release its slots before it ran",
+    ("PREPARING", "RESIZED"): "another world size was requested before it ran",
     ("STARTING", "RUNNING"): "every allocation runs its workers",
     ("STARTING", "WINDING_DOWN"): "a first member exited with 0",
     ("STARTING", "SUCCEEDED"): "all members exited with 0",
     ("STARTING", "FAILED"): "a member failed, or did not start in time",
     ("STARTING", "LOST"): "a node was lost",
     ("STARTING", "CANCELED"): "stop requested",
-    ("STARTING", "PREEMPTED"): "asked to give up its slots while it started",
-    ("STARTING", "RESIZED"): "another world size is wanted while it started",
+    ("STARTING", "PREEMPTED"): "asked to release its slots while it started",
+    ("STARTING", "RESIZED"): "another world size was requested while it started",
     ("RUNNING", "WINDING_DOWN"): "a first member exited with 0",
     ("RUNNING", "SUCCEEDED"): "all members exited with 0",
     ("RUNNING", "FAILED"): "a member failed; the others are stopped at once",
     ("RUNNING", "LOST"): "a node was lost",
     ("RUNNING", "CANCELED"): "stopped on request",
-    ("RUNNING", "PREEMPTED"): "gave up its slots after a checkpoint",
+    ("RUNNING", "PREEMPTED"): "released its slots after a checkpoint",
     ("RUNNING", "RESIZED"): "stopped to continue at another world size",
     ("WINDING_DOWN", "SUCCEEDED"): "all members exited with 0",
     ("WINDING_DOWN", "FAILED"): "a member failed, or did not end in time",
     ("WINDING_DOWN", "LOST"): "a node was lost",
     ("WINDING_DOWN", "CANCELED"): "stopped on request",
-    ("WINDING_DOWN", "PREEMPTED"): "asked to give up its slots just before its first member ended",
-    ("WINDING_DOWN", "RESIZED"): "asked for another world size just before its first member ended",
+    ("WINDING_DOWN", "PREEMPTED"): "asked to release its slots just before its first member ended",
+    (
+        "WINDING_DOWN",
+        "RESIZED",
+    ): "another world size was requested just before its first member ended",
 }
 
 ALLOCATION_TRANSITIONS: Transitions = {
     ("ASSIGNED", "PREPARING"): "the agent started a shim",
     ("PREPARING", "READY"): "code, environment and checks are in place",
-    ("PREPARING", "PREPARE_FAILED"): "one of them is not; the message says which",
-    ("READY", "STARTING"): "told to start",
+    ("PREPARING", "PREPARE_FAILED"): "one of them failed; the message says which",
+    ("READY", "STARTING"): "start requested",
     ("STARTING", "RUNNING"): "all its workers are alive",
-    ("RUNNING", "STOPPING"): "told to stop",
-    ("STARTING", "STOPPING"): "told to stop",
+    ("RUNNING", "STOPPING"): "stop requested",
+    ("STARTING", "STOPPING"): "stop requested",
     ("ASSIGNED", "EXITED"): "stopped before anything ran",
     ("PREPARING", "EXITED"): "stopped while preparing",
     ("READY", "EXITED"): "stopped before the start",
@@ -285,10 +293,10 @@ NODE_TRANSITIONS: Transitions = {
     ("JOINING", "ONLINE"): "first registration complete",
     ("ONLINE", "SUSPECT"): "three heartbeats missed",
     ("SUSPECT", "ONLINE"): "heard again in time",
-    ("SUSPECT", "LOST"): "not heard for node_lost_s",
+    ("SUSPECT", "LOST"): "silent for node_lost_s",
     ("LOST", "RECONCILING"): "registered again",
     ("RECONCILING", "ONLINE"): "everything it ran is adopted or confirmed dead",
-    ("RECONCILING", "LOST"): "not heard for node_lost_s while reconciling",
+    ("RECONCILING", "LOST"): "silent for node_lost_s while reconciling",
     ("LOST", "REMOVED"): "removed by an administrator",
     ("ONLINE", "REMOVED"): "removed by an administrator",
     ("SUSPECT", "REMOVED"): "removed by an administrator",
@@ -298,9 +306,9 @@ TERMINAL_EXPERIMENT = frozenset({"COMPLETED", "CANCELED", "FAILED"})
 TERMINAL_TRIAL = frozenset({"COMPLETED", "STOPPED_EARLY", "FAILED", "CANCELED"})
 TERMINAL_ATTEMPT = frozenset({"SUCCEEDED", "FAILED", "PREEMPTED", "LOST", "CANCELED", "RESIZED"})
 TERMINAL_ALLOCATION = frozenset({"CLEANED"})
-"""Slots are free again only here (or when a lost node is removed)."""
+"""States in which an allocation's slots are free again (or when a lost node is removed)."""
 
 
 def is_legal(transitions: Transitions, before: str, after: str) -> bool:
-    """Whether a machine may go from `before` to `after` (staying is always legal)."""
+    """Return whether a machine may go from `before` to `after` (staying is always legal)."""
     return before == after or (before, after) in transitions

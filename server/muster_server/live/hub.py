@@ -20,14 +20,14 @@ from .publisher import RETRY_FIRST_S, RETRY_MAX_S, Publisher
 log = structlog.get_logger(__name__)
 
 STATE = "state"
-"""Told to its listeners, by no process but this one, when `is_connected` has changed."""
+"""Topic sent to this process's listeners alone when `is_connected` has changed."""
 
 DEGRADED_POLL_S = 2.0
-"""While other processes are not heard, everybody is told this often to look for themselves."""
+"""Seconds between forced looks at the database while other processes are not heard."""
 CONNECT_TIMEOUT_S = 1.0
 SILENCE_S = 5.0
-"""After this long without a hint Redis is asked whether it is there; after twice as long it is not.
-A connection whose other end vanished looks like one on which nothing is said."""
+"""Seconds without a hint after which Redis is pinged; after twice as long it counts as lost. A
+connection whose other end vanished looks like one on which nothing is said."""
 
 _ANYTHING = frozenset({ANYTHING})
 
@@ -37,7 +37,7 @@ class Listener:
 
     def __init__(self) -> None:
         self.pending: dict[str, int] = {}
-        """topic → number of its latest hint. As many entries as topics listened to, at most."""
+        """Number of the latest hint, by topic. At most as many entries as topics listened to."""
         self._event = asyncio.Event()
 
     def notify(self, topic: str, seq: int) -> None:
@@ -45,7 +45,7 @@ class Listener:
         self._event.set()
 
     async def wait(self, timeout_s: float) -> bool:
-        """True when a hint came since the last `take`; False after `timeout_s`."""
+        """Wait for a hint; return True if one came since the last `take`, False after `timeout_s`."""
         if self._event.is_set():
             return True
         try:
@@ -56,7 +56,7 @@ class Listener:
         return True
 
     def take(self) -> dict[str, int]:
-        """What was hinted at, and start afresh."""
+        """Return the topics with hints, and start afresh."""
         pending, self.pending = self.pending, {}
         self._event.clear()
         return pending
@@ -102,7 +102,8 @@ class Hub:
         self._loop = None
 
     def on_commit(self, topics: frozenset[str]) -> None:
-        """Database.on_commit of this process. Threads: may be called from any; never raises."""
+        """Publish a commit of this process; for Database.on_commit. Any thread may call it; never
+        raises."""
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop closed under us: nobody listens
@@ -136,11 +137,11 @@ class Hub:
                 del self._listeners[topic]
 
     def tell(self, listener: Listener, topic: str) -> None:
-        """A hint for one listener alone, numbered like the others."""
+        """Send a hint to one listener alone, numbered like the others."""
         listener.notify(topic, next(self._seq))
 
     async def wait_for(self, topic: str, timeout_s: float) -> bool:
-        """True as soon as something about the topic changes; False after `timeout_s`."""
+        """Return True as soon as something about the topic changes; False after `timeout_s`."""
         with self.listen(topic) as listener:
             return await listener.wait(timeout_s)
 

@@ -1,4 +1,4 @@
-"""How a hint travels through Redis: one channel, one JSON object per commit or bundle of commits."""
+"""Hints as they travel through Redis: one channel, one JSON object per commit or bundle of commits."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Iterable
 CHANNEL = "muster:hints"
 
 ANYTHING = "*"
-"""In place of topics: so much changed, or was missed, that it is not listed."""
+"""Placeholder for all topics: so much changed, or was missed, that it is not listed."""
 
 
 def encode(origin: str, topics: Iterable[str]) -> str:
-    """`origin` names the sender, which has told its own listeners already."""
+    """Return the message of a commit; `origin` names the sender, which has notified its own
+    listeners."""
     return json.dumps({"from": origin, "topics": sorted(topics)}, separators=(",", ":"))
 
 
 def decode(data: object) -> tuple[str, frozenset[str]]:
-    """Origin and topics; nothing for what is not ours. A channel may carry anything."""
+    """Return origin and topics; nothing for foreign messages. A channel may carry anything."""
     if not isinstance(data, bytes | str):
         return "", frozenset()
     try:

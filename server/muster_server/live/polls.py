@@ -1,4 +1,4 @@
-"""One look at the database for all long polls that wait in this API process.
+"""One query of the database for all long polls that wait in this API process.
 
 Hints wake a poll; should one get lost, somebody has to look. A thousand polls that each looked for
 themselves would be most of what the database does.
@@ -17,17 +17,17 @@ from starlette.concurrency import run_in_threadpool
 
 from muster_server.db.engine import Database
 from muster_server.db.failures import is_unavailable
-from muster_server.services import agents
-from muster_server.services.agents import Fence
+from muster_server.services.nodes import assignments
+from muster_server.services.nodes.sessions import Fence
 
 from .hub import Hub, Listener
 
 log = structlog.get_logger(__name__)
 
 UNHEARD_S = 1.0
-"""How often is looked while hints of the controller are not heard."""
+"""Seconds between two looks while hints of the controller are not heard."""
 HEARD_S = 5.0
-"""The same while they are, in case one was lost."""
+"""Seconds between two looks while they are heard, in case one was lost."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class _Waiting:
 
 
 class PollWatch:
-    """Lives in the event loop of the API process."""
+    """Watches the database for long polls. Lives in the event loop of the API process."""
 
     def __init__(self, database: Database, hub: Hub) -> None:
         self._database = database
@@ -56,8 +56,9 @@ class PollWatch:
 
     @contextlib.contextmanager
     def listen(self, fence: Fence, index: int) -> Iterator[Listener]:
-        """Told when `index` may not be the number of the node's set any more, or the session not
-        its present one; at the latest HEARD_S after that, whatever hints were lost."""
+        """Wake the caller when `index` may no longer be the number of the node's set, or the
+        session no longer its present one; at the latest HEARD_S after that, whatever hints were
+        lost."""
         topic = f"assignments:{fence.node_id}"
         with self._hub.listen(topic) as listener:
             waiting = _Waiting(fence, index, listener)
@@ -82,7 +83,7 @@ class PollWatch:
                 log.warning(what, error=str(error).splitlines()[0])
 
     async def look(self) -> int:
-        """Wake whoever waits for what has happened already; how many those are."""
+        """Wake every poll with news; return their number."""
         asked = list(self._waiting)
         present = await run_in_threadpool(self._present)
         late = [w for w in asked if present.get(w.fence) != w.index and w in self._waiting]
@@ -92,4 +93,4 @@ class PollWatch:
 
     def _present(self) -> dict[Fence, int]:
         with self._database.read() as session:
-            return agents.get_indexes(session)
+            return assignments.get_indexes(session)

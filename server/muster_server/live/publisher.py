@@ -15,7 +15,7 @@ from .messages import ANYTHING, CHANNEL, encode
 log = structlog.get_logger(__name__)
 
 PENDING_MAX = 10_000
-"""Topics that wait to be sent. Beyond that all of them are sent as `ANYTHING`."""
+"""Number of topics that may wait to be sent. Beyond it, all of them are sent as `ANYTHING`."""
 SOCKET_TIMEOUT_S = 0.5
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 2.0
@@ -51,7 +51,7 @@ class Publisher:
             self._changed.notify()
 
     def close(self) -> None:
-        """Send what waits, if Redis answers, and end the thread."""
+        """Send pending topics if Redis answers, and end the thread."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()

@@ -1,4 +1,4 @@
-"""An API server says in the database that it can hear agents, as long as it can."""
+"""The stamps by which an API server shows in the database that it can hear agents."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import contextlib
 import structlog
 
 from muster_server import clock
-from muster_server.db.together import Together
-from muster_server.services import heartbeats
+from muster_server.db.batching import Batcher
+from muster_server.services.core import liveness
 
 log = structlog.get_logger(__name__)
 
@@ -18,7 +18,7 @@ class Stamps:
     """Goes the way of every heartbeat: through the event loop, the queue of writes and a commit. So a
     process that stands still, an overload and a database that is away all leave the row as it is."""
 
-    def __init__(self, writes: Together, name: str, *, every_s: float) -> None:
+    def __init__(self, writes: Batcher, name: str, *, every_s: float) -> None:
         self._writes = writes
         self._name = name
         self._every_s = every_s
@@ -29,14 +29,14 @@ class Stamps:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Take the row away. A database that is away keeps it."""
+        """Remove the row. If the database is away, it stays."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
         try:
-            await self._writes.do(
-                lambda session: heartbeats.server_stops(
+            await self._writes.run(
+                lambda session: liveness.server_stops(
                     session, self._name, started_at=self._started_at
                 )
             )
@@ -46,8 +46,8 @@ class Stamps:
     async def _run(self) -> None:
         while True:
             try:
-                await self._writes.do(
-                    lambda session: heartbeats.server_hears(
+                await self._writes.run(
+                    lambda session: liveness.server_hears(
                         session, self._name, started_at=self._started_at, now=clock.now()
                     )
                 )

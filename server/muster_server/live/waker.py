@@ -14,11 +14,12 @@ from .publisher import RETRY_MAX_S, SOCKET_TIMEOUT_S
 log = structlog.get_logger(__name__)
 
 LEAST_WAIT_S = 0.1
-"""Between two returns of `wait`: hints that come thick and fast do not make the waiter spin."""
+"""Least seconds between two returns of `wait`, so that frequent hints do not make the waiter spin.
+"""
 
 
 class HintWaker:
-    """Sleep that ends early. Without Redis it is an ordinary interval.
+    """An interruptible sleep. Without Redis it is an ordinary interval.
 
     A hint that comes while nobody waits is kept: the next `wait` returns at once, or
     `LEAST_WAIT_S` after the one before.

@@ -17,16 +17,16 @@ from starlette.concurrency import run_in_threadpool
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.security.principal import Principal
-from muster_server.services import identity
+from muster_server.services.core import identity
 
 log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 1.0
-"""While anybody listens. A channel ends within this and one look."""
+"""Seconds between two looks while anybody listens. A channel ends within this and one look."""
 
 
 class ListenerWatch:
-    """Lives in the event loop of the API process."""
+    """Watches the permissions of listeners. Lives in the event loop of the API process."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -43,7 +43,7 @@ class ListenerWatch:
 
     @contextlib.contextmanager
     def watch(self, principal: Principal) -> Iterator[asyncio.Event]:
-        """An event that is set when this caller would not be let in any more."""
+        """Return an event that is set once this caller would not be let in any more."""
         ended = asyncio.Event()
         self._ended[ended] = principal
         try:

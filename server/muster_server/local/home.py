@@ -21,15 +21,15 @@ from typing import Any
 import psutil
 
 DISK_FREE_MIN_BYTES = 200_000_000
-"""Less than this and a database soon fails in the middle of something."""
+"""Free bytes below which a database soon fails in the middle of something."""
 BACKLOG = 2048
-"""Connections that wait for the API server."""
+"""Number of connections that may wait for the API server."""
 SOCKET_PATH_MAX = 100
 """The kernel's limit for the path of a Unix socket is 108 bytes on Linux, 104 on macOS."""
 
 
 class LocalError(Exception):
-    """What keeps `muster up` from starting: one sentence, and what to do about it."""
+    """The reason why `muster up` cannot start: one sentence, and what to do about it."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class Home:
 
     @property
     def storage(self) -> Path:
-        """Checkpoints, shared by all agents of this machine."""
+        """Folder of checkpoints, shared by all agents of this machine."""
         return self.root / "storage"
 
     @property
@@ -68,12 +68,12 @@ class Home:
 
     @property
     def cli(self) -> Path:
-        """Address and token for the `muster` command."""
+        """File with address and token for the `muster` command."""
         return self.root / "cli.json"
 
     @property
     def state(self) -> Path:
-        """What runs now, for `muster status` and for the next `muster up`."""
+        """File with what runs now, for `muster status` and for the next `muster up`."""
         return self.root / "up.json"
 
     @property
@@ -88,7 +88,7 @@ class Home:
         return self.root / "agents" / name
 
     def read_state(self) -> dict[str, Any]:
-        """What the last `muster up` wrote; empty when there was none. It may have died since."""
+        """Return what the last `muster up` wrote; empty if there was none. It may have died since."""
         try:
             value = json.loads(self.state.read_text())
         except (OSError, ValueError):
@@ -96,7 +96,7 @@ class Home:
         return value if isinstance(value, dict) else {}
 
     def is_running(self) -> bool:
-        """Whether a `muster up` holds this folder at the moment."""
+        """Return whether a `muster up` holds this folder at the moment."""
         try:
             with self.lock.open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -108,7 +108,7 @@ class Home:
 
 
 def make_home(root: Path) -> Home:
-    """The folder with its parts, only for this user. Raises LocalError."""
+    """Create the folder with its parts, only for this user. Raises LocalError."""
     home = Home(root)
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -165,7 +165,7 @@ def held(home: Home) -> Iterator[None]:
 
 
 def runtime_folder(home: Home) -> Path:
-    """A private folder with a short path for sockets: the home may be too deep for them.
+    """Return a private folder with a short path for sockets: the home may be too deep for them.
 
     Raises LocalError when no place is short enough, or when somebody else owns it.
     """
@@ -195,7 +195,7 @@ def runtime_folder(home: Home) -> Path:
 
 
 def check_address(address: str | None) -> str | None:
-    """The address itself. Raises LocalError for what cannot stand in a link."""
+    """Return the address itself. Raises LocalError for one that cannot stand in a link."""
     if address is not None and not re.fullmatch(
         r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", address
     ):
@@ -240,7 +240,8 @@ def hold_port(host: str, port: int) -> socket.socket:
 
 
 def _holder(port: int) -> str:
-    """ " by process 17 (nginx)"; nothing when the system does not tell us."""
+    """Return the holder of a port, for example " by process 17 (nginx)"; "" if the system does not
+    tell."""
     try:
         for connection in psutil.net_connections("tcp"):
             local: Any = connection.laddr

@@ -18,18 +18,18 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - only when asked for by naming an address
 
 @dataclass(frozen=True, kw_only=True)
 class LocalOptions:
-    """What `muster up` was asked for."""
+    """Options of `muster up`."""
 
     root: Path
     port: int = 8470
-    """0 takes that of the last start if it is free, else any free one."""
+    """Port of the API server; 0 takes that of the last start if it is free, else any free one."""
     num_agents: int = 1
     slots_per_agent: int | None = None
-    """None lets the agent count: its GPUs, else its CPU cores."""
+    """Number of slots; None lets the agent count its GPUs, else its CPU cores."""
     address: str | None = None
-    """Where other machines reach this one, a name or an IPv4 address; None serves this one alone."""
+    """Name or IPv4 address at which other machines reach this one; None serves this one alone."""
     environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Of single parts, by their name, over what they would have."""
+    """Environment of single parts, by their name, over what they would have."""
 
     @property
     def listen_on(self) -> str:
@@ -37,14 +37,14 @@ class LocalOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ProcessSpec:
     name: str
-    """Also the name of its log file."""
+    """Name of the part and of its log file."""
     title: str
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     stop_s: float = 10.0
-    """How long it may take to end when asked."""
+    """Seconds that it may take to end when asked."""
     descriptors: Sequence[int] = ()
     """Open files it inherits, besides the lifeline."""
 
@@ -54,12 +54,13 @@ def url_of(port: int, address: str | None = None) -> str:
 
 
 _PASSED_ON = "MUSTER_AGENT_PASS_ENVIRONMENT"
-"""The setting of agents that is taken from the environment of `muster up`: it is about what else is
-in there."""
+"""Setting of agents that is taken from the environment of `muster up`: it is about what else is in
+there."""
 
 
 def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
-    """Ours without MUSTER_… settings that would point the parts elsewhere, plus lifeline and mark."""
+    """Return our environment without MUSTER_… settings that would point the parts elsewhere, plus
+    lifeline and mark."""
     elsewhere = (
         "DATABASE_URL", "REDIS_URL", "HOST", "PORT", "PUBLIC_URL", "ALLOWED_HOSTS", "DATA_DIR",
         "URL", "TOKEN", "HOME", "VENV", "LISTEN_FD", "INSTANCE", "SETUP_COMMAND",
@@ -91,10 +92,11 @@ def server_environment(
     }
 
 
-def valkey_part(home: Home, socket: Path, lifeline_fd: int) -> Part:
-    """Holds hints and the job queue. Its append-only file keeps queued jobs over a restart."""
+def valkey_part(home: Home, socket: Path, lifeline_fd: int) -> ProcessSpec:
+    """Return the part that holds hints and the job queue. Its append-only file keeps queued jobs
+    over a restart."""
     guard = Path(__file__).with_name("guard.py")
-    return Part(
+    return ProcessSpec(
         name="valkey",
         title="Valkey",
         command=[
@@ -114,11 +116,16 @@ def valkey_part(home: Home, socket: Path, lifeline_fd: int) -> Part:
     )  # fmt: skip
 
 
-def server_parts(environment: Mapping[str, str], listen_fd: int, instance: str) -> list[Part]:
-    """listen_fd: the socket the API server answers on; instance: by which it is told from others."""
+def server_parts(
+    environment: Mapping[str, str], listen_fd: int, instance: str
+) -> list[ProcessSpec]:
+    """Return the parts of the server.
+
+    listen_fd: the socket the API server answers on.
+    instance: name that distinguishes it from others."""
     command = [sys.executable, "-m", "muster_server.cli"]
     return [
-        Part(
+        ProcessSpec(
             name="server",
             title="API server",
             command=[*command, "serve"],
@@ -130,13 +137,13 @@ def server_parts(environment: Mapping[str, str], listen_fd: int, instance: str) 
             descriptors=(listen_fd,),
             stop_s=15.0,  # it lets requests that run finish, for up to ten seconds
         ),
-        Part(
+        ProcessSpec(
             name="controller",
             title="Controller",
             command=[*command, "controller"],
             environment=environment,
         ),
-        Part(
+        ProcessSpec(
             name="worker",
             title="Celery worker",
             command=[*command, "worker"],
@@ -145,7 +152,7 @@ def server_parts(environment: Mapping[str, str], listen_fd: int, instance: str) 
     ]
 
 
-def agent_parts(home: Home, port: int, options: LocalOptions) -> list[Part]:
+def agent_parts(home: Home, port: int, options: LocalOptions) -> list[ProcessSpec]:
     parts = []
     for number in range(1, options.num_agents + 1):
         name = f"local-{number}"
@@ -161,7 +168,7 @@ def agent_parts(home: Home, port: int, options: LocalOptions) -> list[Part]:
         if options.slots_per_agent is not None:
             environment["MUSTER_AGENT_SLOTS"] = str(options.slots_per_agent)
         parts.append(
-            Part(
+            ProcessSpec(
                 name=f"agent-{name}",
                 title=f"Agent {name}",
                 command=[sys.executable, "-m", "muster_agent.cli", "run"],

@@ -18,11 +18,11 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from muster.lifeline import watch
+from muster.launch.lifeline import watch
 from muster_server.clock import now as wall_clock
 from muster_server.db.engine import Database
 from muster_server.db.tables import SchemaMismatch, migrate
-from muster_server.services import auth, identity, tokens, users
+from muster_server.services.core import auth, identity, tokens, users
 from muster_server.settings import get_settings
 
 LOCAL_USER = "local"
@@ -30,7 +30,7 @@ LOCAL_USER = "local"
 CLI_TOKEN_LIFETIME = dt.timedelta(days=365)
 JOIN_TOKEN_LIFETIME = dt.timedelta(hours=1)
 JOIN_TRIES = 3
-"""Joining with a token uses it up even when the answer is lost."""
+"""Number of joins per token: joining uses one up even if the response is lost."""
 
 
 def prepare(

@@ -17,7 +17,7 @@ agents pass on what does not begin with MUSTER_."""
 
 
 @dataclass(frozen=True)
-class Usage:
+class ProcessUsage:
     part: str
     pid: int
     rss_bytes: int
@@ -25,7 +25,7 @@ class Usage:
 
 
 def marked(root: Path) -> Iterator[psutil.Process]:
-    """Living processes of this home other than ourselves. The dead that nobody reaped do not count."""
+    """Return living processes of this home other than this one. Zombies do not count."""
     for process in psutil.process_iter():
         try:
             if process.pid == os.getpid() or process.environ().get(MARK) != str(root):
@@ -38,7 +38,7 @@ def marked(root: Path) -> Iterator[psutil.Process]:
 
 
 def sweep(root: Path, *, grace_s: float) -> list[str]:
-    """Wait for what is left to end by itself, kill the rest, and say what had to be killed."""
+    """Wait for the rest to end by itself, kill what remains, and return what had to be killed."""
     deadline = time.monotonic() + grace_s
     while True:
         left = list(marked(root))
@@ -58,8 +58,9 @@ def sweep(root: Path, *, grace_s: float) -> list[str]:
     return killed
 
 
-def usage(state: dict[str, Any]) -> list[Usage]:
-    """Memory of each part with all its descendants, from what `muster up` wrote about itself."""
+def usage(state: dict[str, Any]) -> list[ProcessUsage]:
+    """Return the memory of each part with all its descendants, from what `muster up` wrote about
+    itself."""
     found = []
     parts = [{"name": "muster up", "pid": state.get("pid")}, *state.get("parts", [])]
     pids = {part["pid"] for part in parts}
@@ -71,5 +72,5 @@ def usage(state: dict[str, Any]) -> list[Usage]:
             rss = sum(p.memory_info().rss for p in family)
         except (psutil.Error, TypeError, ValueError):
             continue
-        found.append(Usage(part["name"], part["pid"], rss, len(family)))
+        found.append(ProcessUsage(part["name"], part["pid"], rss, len(family)))
     return found

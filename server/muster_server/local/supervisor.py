@@ -37,7 +37,7 @@ from .home import (
 from .parts import (
     HOST,
     LocalOptions,
-    Part,
+    ProcessSpec,
     agent_parts,
     base_environment,
     server_environment,
@@ -50,44 +50,45 @@ from .processes import sweep
 TICK_S = 0.1
 READY_TIMEOUT_S = 120.0
 RESTART_WAITS_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""Wait before the first, second, … restart in a row; the last one is repeated."""
+"""Seconds to wait before the first, second, … restart in a row; the last one is repeated."""
 SETTLED_S = 30.0
-"""A part that ran this long counts as well again: the waits start over."""
+"""Seconds after which a running part counts as stable: the waits start over."""
 START_FAILURES_MAX = 3
-"""Ends of one part before Muster has ever been ready, after which it gives up."""
+"""Number of exits of one part before Muster has ever been ready, after which it gives up."""
 INSTANCE_HEADER = "X-Muster-Instance"
 LOG_MAX_BYTES = 10_000_000
 LOG_LOOK_S = 15.0
 LEFTOVER_GRACE_S = 12.0
-"""How long processes of an earlier, killed `muster up` may take to notice."""
+"""Seconds that processes of an earlier, killed `muster up` have to notice."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """What a first visitor needs. Secrets: print them for the person at the terminal, once."""
+    """Addresses for a first visitor. Secrets: print them for the person at the terminal, once."""
 
     url: str
-    """For browsers, also on other machines when Muster serves them."""
+    """Address for browsers, also on other machines when Muster serves them."""
     local_url: str
-    """For programs on this machine."""
+    """Address for programs on this machine."""
     sign_in_url: str
-    """Signs in once; the first time it makes the administrator."""
+    """Address that signs in once; the first time it makes the administrator."""
     is_first_time: bool
     cli_token: str
 
 
 @dataclass
 class Running:
-    part: Part
+    part: ProcessSpec
     process: subprocess.Popen[bytes]
     started_at: float
     num_restarts: int = 0
     restart_at: float | None = None
-    """When to start it again; None while it runs."""
+    """Time of the next start; None while it runs."""
 
 
 def _hold_port(home: Home, options: LocalOptions) -> socket.socket:
-    """Port 0 is that of the last start where it is free: agents keep to an address, and links too."""
+    """Hold the port. Port 0 is that of the last start if it is free: agents keep to an address, and
+    links too."""
     if options.port == 0:
         with contextlib.suppress(OSError, ValueError, KeyError, LocalError):
             port = urlsplit(json.loads(home.cli.read_text())["url"]).port
@@ -122,7 +123,7 @@ class Supervisor:
     # ------------------------------------------------------------ start
 
     def start(self, while_waiting: Callable[[], None] = lambda: None) -> Access:
-        """Everything up, the dashboard answering. Raises LocalError."""
+        """Start everything and wait for the dashboard. Raises LocalError."""
         leftovers = sweep(self.home.root, grace_s=LEFTOVER_GRACE_S)
         for process in leftovers:
             self.say(f"Stopped a process that an earlier run left behind: {process}")
@@ -198,7 +199,7 @@ class Supervisor:
         )
 
     def _is_ready(self) -> bool:
-        """Whether our own API server is ready: one of another `muster up` does not count."""
+        """Return whether our own API server is ready: one of another `muster up` does not count."""
         connection = http.client.HTTPConnection(HOST, self.port, timeout=2)
         try:
             connection.request("GET", "/readyz")
@@ -263,10 +264,10 @@ class Supervisor:
             f"Log: {self.home.logs / (entry.part.name + '.log')}"
         )
 
-    def _start_part(self, part: Part) -> None:
+    def _start_part(self, part: ProcessSpec) -> None:
         self.running[part.name] = Running(part, self._spawn(part), time.monotonic())
 
-    def _spawn(self, part: Part) -> subprocess.Popen[bytes]:
+    def _spawn(self, part: ProcessSpec) -> subprocess.Popen[bytes]:
         with self._open_log(part.name) as log:
             return subprocess.Popen(
                 list(part.command),

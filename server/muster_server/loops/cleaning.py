@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database
 from muster_server.db.leases import Lease
-from muster_server.services import checkpoint_cleaning
-from muster_server.services.checkpoint_cleaning import Change, Cleaning
+from muster_server.services.checkpoints import cleaning
+from muster_server.services.checkpoints.cleaning import Change, Cleaning
 
 from .base import Loop
 
@@ -35,7 +35,7 @@ class CleaningLoop(Loop[list[Cleaning], Cleaning]):
         if self._all_at is None or now >= self._all_at:
             self._seen.clear()
             self._all_at = now + ALL_EVERY
-        return checkpoint_cleaning.due(session, self._seen)
+        return cleaning.due(session, self._seen)
 
     def decide(self, snapshot: list[Cleaning], *, now: dt.datetime) -> Sequence[Cleaning]:
         return snapshot
@@ -43,7 +43,7 @@ class CleaningLoop(Loop[list[Cleaning], Cleaning]):
     def apply(
         self, session: Session, decision: Cleaning, *, lease: Lease, now: dt.datetime
     ) -> None:
-        checkpoint_cleaning.clean(session, decision, by="the experiment's policy", now=now)
+        cleaning.clean(session, decision, by="the experiment's policy", now=now)
 
     def describe(self, decision: Cleaning) -> tuple[Hashable, str]:
         return f"experiment:{decision.experiment_id}", decision.reason

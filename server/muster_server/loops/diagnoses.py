@@ -8,8 +8,8 @@ from collections.abc import Hashable, Sequence
 from sqlalchemy.orm import Session
 
 from muster_server.db.leases import Lease
-from muster_server.services import diagnoses
-from muster_server.services.diagnoses import Due
+from muster_server.services.insight import diagnoses
+from muster_server.services.insight.diagnoses import Due
 
 from .base import Loop
 

@@ -11,12 +11,13 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database
 from muster_server.db.leases import Lease
-from muster_server.domain.lifecycle import LifecyclePolicy, LifecycleSnapshot, Step, decide
+from muster_server.domain.lifecycle import LifecyclePolicy, LifecycleSnapshot, LifecycleStep, decide
+from muster_server.domain.messages import english
 from muster_server.services.lifecycle import apply_step, load_lifecycle_snapshot
 from muster_server.settings import Settings
 
 from .base import Loop
-from .sightings import Sightings
+from .heartbeats import Sightings
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +36,7 @@ def lifecycle_policy(settings: Settings) -> LifecyclePolicy:
     )
 
 
-class LifecycleLoop(Loop[LifecycleSnapshot, Step]):
+class LifecycleLoop(Loop[LifecycleSnapshot, LifecycleStep]):
     name = "lifecycle"
 
     def __init__(
@@ -52,14 +53,14 @@ class LifecycleLoop(Loop[LifecycleSnapshot, Step]):
             snapshot, now, away_after_s=self.policy.away_after_s
         )
 
-    def decide(self, snapshot: LifecycleSnapshot, *, now: dt.datetime) -> Sequence[Step]:
+    def decide(self, snapshot: LifecycleSnapshot, *, now: dt.datetime) -> Sequence[LifecycleStep]:
         try:
             return decide(snapshot, now=now, policy=self.policy)
         except ValueError:
             # A state we believed impossible. It is for us to mend, not for everybody to wait.
             return [step for part in _parts(snapshot) for step in self._decide_part(part, now)]
 
-    def _decide_part(self, part: LifecycleSnapshot, now: dt.datetime) -> list[Step]:
+    def _decide_part(self, part: LifecycleSnapshot, now: dt.datetime) -> list[LifecycleStep]:
         try:
             return decide(part, now=now, policy=self.policy)
         except ValueError:
@@ -68,17 +69,20 @@ class LifecycleLoop(Loop[LifecycleSnapshot, Step]):
             log.exception("undecidable", loop=self.name, subject=subjects)
             return []
 
-    def apply(self, session: Session, decision: Step, *, lease: Lease, now: dt.datetime) -> None:
+    def apply(
+        self, session: Session, decision: LifecycleStep, *, lease: Lease, now: dt.datetime
+    ) -> None:
         apply_step(session, decision, now=now)
 
-    def describe(self, decision: Step) -> tuple[Hashable, str]:
+    def describe(self, decision: LifecycleStep) -> tuple[Hashable, str]:
         return decision.subject, "; ".join(
-            dict.fromkeys(action.reason for action in decision.actions)
+            dict.fromkeys(english(action.reason) for action in decision.actions)
         )
 
 
 def _parts(snapshot: LifecycleSnapshot) -> Iterator[LifecycleSnapshot]:
-    """The snapshot cut into what can be decided alone: nodes first, then each trial, and so on."""
+    """Yield the parts of the snapshot that can be decided alone: nodes first, then each trial, and
+    so on."""
     yield replace(snapshot, trials=(), experiments=())
     for trial in snapshot.trials:
         # Nodes were decided already; the same decision once more is refused when applied.

@@ -17,7 +17,7 @@ import structlog
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from muster import lifeline
+from muster.launch import lifeline
 from muster_server import clock, longlived
 from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
@@ -35,30 +35,30 @@ from muster_server.db.tables import SchemaMismatch, require_tables
 from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.live.publisher import Publisher
 from muster_server.live.waker import HintWaker
-from muster_server.services import deletion
-from muster_server.services.heartbeats import CONTROLLER_LEASE
-from muster_server.services.retention import delete_expired
-from muster_server.services.scheduling import scheduler_policy
+from muster_server.services.core.liveness import CONTROLLER_LEASE
+from muster_server.services.core.retention import delete_expired
+from muster_server.services.experiments import deletion
+from muster_server.services.scheduling.snapshot import scheduler_policy
 from muster_server.settings import Settings
 from muster_server.telemetry.process import ControllerTelemetry
 
-from . import holders
+from . import leader as holders
 from .budgets import BudgetLoop
 from .cleaning import CleaningLoop
 from .diagnoses import DiagnosisLoop
+from .heartbeats import Sightings
 from .lifecycle import LifecycleLoop, lifecycle_policy
 from .scaling import ScalingLoop
 from .scheduler import SchedulerLoop
 from .search import RoomLoop, search_pass
-from .sightings import Sightings
 from .stuck import StuckLoop
 
 log = structlog.get_logger(__name__)
 
 MAX_ROUNDS = 25
-"""Rounds in a row without looking at the lease; what is left is for the next tick."""
+"""Number of rounds in a row without checking the lease; the rest is left to the next tick."""
 CLEAR_S = 0.5
-"""How long one tick clears away what people deleted; the rest comes with the next ones."""
+"""Seconds that one tick deletes rows of deleted objects; the rest is left to the next ticks."""
 RETENTION_EVERY = dt.timedelta(hours=1)
 
 
@@ -75,7 +75,7 @@ class Controller:
         monotonic: Callable[[], float] = time.monotonic,
         telemetry: ControllerTelemetry | None = None,
     ) -> None:
-        """monotonic: a clock that nobody can set, in seconds."""
+        """Create the controller; `monotonic` is a clock that nobody can set, in seconds."""
         self.database = database
         self.holder = holder or holders.own_name()
         self.lease: Lease | None = None
@@ -105,7 +105,8 @@ class Controller:
         self._others_stamp_at = 0.0
 
     def tick(self, clock_now: Callable[[], dt.datetime] = clock.now) -> bool:
-        """Lead if possible, and work until nothing is left to decide. False: another one leads."""
+        """Lead if possible, and work until nothing is left to decide. Return False if another
+        process leads."""
         for _ in range(MAX_ROUNDS):
             now = clock_now()
             if not self._lead(now):
@@ -125,7 +126,7 @@ class Controller:
         return True
 
     def _passes(self, lease: Lease, now: dt.datetime) -> int:
-        """Work through every loop once; how many decisions took effect."""
+        """Work through every loop once; return how many decisions took effect."""
         passes: Mapping[str, Callable[[], int]] = {
             "lifecycle": lambda: self._lifecycle.run(lease=lease, now=now),
             "search": lambda: len(search_pass(self.database, now)),
@@ -178,8 +179,8 @@ class Controller:
         return lease is not None
 
     def _is_abandoned(self, session: Session) -> bool:
-        """Whether the leader has ended for certain, or has not renewed its lease for longer than
-        that holds, whatever the clocks of the two machines say."""
+        """Return whether the leader has ended for certain, or has not renewed its lease for longer
+        than that holds, whatever the clocks of the two machines show."""
         leader = holder_of(session, CONTROLLER_LEASE)
         if leader is not None and holders.has_ended(leader):
             return True

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Sequence
 from sqlalchemy.orm import Session
 
 from muster_server.db.leases import Lease
-from muster_server.domain.scaling import Action
-from muster_server.services import scaling
+from muster_server.domain.insight.scaling import Action
+from muster_server.services.insight import scaling
 
 from .base import Loop
 

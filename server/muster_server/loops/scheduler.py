@@ -1,4 +1,5 @@
-"""The scheduler loop: place what fits, make room where it should, tell the others what they wait for."""
+"""The scheduler loop: place what fits, make room where it should, and note what the others wait
+for."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from sqlalchemy.orm import Session
 from muster_server.db.engine import Database
 from muster_server.db.leases import Lease
 from muster_server.db.models import TrialRow
-from muster_server.domain.scheduler import (
+from muster_server.domain.scheduling import (
     Decided,
-    Place,
+    Placement,
     Preempt,
     Resize,
     Scheduler,
@@ -22,8 +23,8 @@ from muster_server.domain.scheduler import (
     SchedulerSnapshot,
     Wait,
 )
-from muster_server.services.placement import note_waits, place, preempt, resize
-from muster_server.services.scheduling import IDS_PER_QUERY, SnapshotLoader
+from muster_server.services.scheduling.placement import note_waits, place, preempt, resize
+from muster_server.services.scheduling.snapshot import IDS_PER_QUERY, SnapshotLoader
 
 from .base import Loop
 
@@ -39,12 +40,12 @@ more than ESTIMATE_TOLERANCE_S: it moves a little with every report of a running
 
 @dataclass(frozen=True, kw_only=True)
 class Waits:
-    """All that wait, noted in one transaction: their reasons are for reading only."""
+    """Reasons of all waiting trials, written in one transaction: they are for reading only."""
 
     waits: tuple[Wait, ...]
 
 
-Applied = Place | Preempt | Resize | Waits
+Applied = Placement | Preempt | Resize | Waits
 Noted = tuple[str, dt.datetime | None, bool]
 """(reason, estimated start, whether slots are promised) as stored."""
 
@@ -82,7 +83,8 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
         return [*changes, Waits(waits=news)] if news else changes
 
     def _to_note(self, decided: Decided) -> list[Wait]:
-        """What the front of each queue waits for, and in turn those behind."""
+        """Return the trials whose reasons to update: the front of each queue, and in turn those
+        behind."""
         waits = list(decided.waits(most=NOTED_IN_FRONT))
         behind = list(decided.waits(first=self._behind, most=NOTED_BEHIND))
         if not behind and self._behind > NOTED_IN_FRONT:
@@ -92,7 +94,8 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
         return waits + behind
 
     def _noted(self, trial_ids: Sequence[int]) -> dict[int, Noted]:
-        """What is stored of them. Read after deciding: only then is it known of whom."""
+        """Return what is stored about them. Read after deciding, because only then are the trials
+        known."""
         noted: dict[int, Noted] = {}
         with self.database.read() as session:
             for first in range(0, len(trial_ids), IDS_PER_QUERY):
@@ -114,7 +117,7 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
 
     def apply(self, session: Session, decision: Applied, *, lease: Lease, now: dt.datetime) -> None:
         match decision:
-            case Place():
+            case Placement():
                 place(session, decision, controller_epoch=lease.epoch, now=now)
             case Preempt():
                 preempt(session, decision, now=now)
@@ -125,15 +128,15 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
 
     def describe(self, decision: Applied) -> tuple[Hashable, str]:
         if isinstance(decision, Waits):
-            return "queue", decision.waits[0].reason
-        return f"trial:{decision.trial_id}", decision.reason
+            return "queue", decision.waits[0].reason.english
+        return f"trial:{decision.trial_id}", decision.reason.english
 
 
 def is_news(wait: Wait, noted: dict[int, Noted], *, now: dt.datetime) -> bool:
-    """Whether what is stored of a waiting trial has become wrong."""
+    """Return whether what is stored about a waiting trial has become wrong."""
     reason, estimate, is_promised = noted.get(wait.trial_id, ("", None, False))
     if (
-        wait.reason != reason
+        wait.reason.english != reason
         or wait.is_promised != is_promised
         or (wait.estimated_start_at is None) != (estimate is None)
     ):

@@ -8,13 +8,13 @@ from collections.abc import Callable
 import structlog
 
 from muster_server.db.engine import Database
-from muster_server.services import search, search_room
+from muster_server.services.search import concurrency, decide
 
 log = structlog.get_logger(__name__)
 
 EXPERIMENTS_PER_PASS = 200
 ROOM_EVERY_S = 5.0
-"""How soon a search hears of slots that came or went."""
+"""Seconds after which a search notices slots that came or went."""
 
 
 def search_pass(database: Database, now: dt.datetime) -> list[str]:
@@ -24,13 +24,13 @@ def search_pass(database: Database, now: dt.datetime) -> list[str]:
     moved on meanwhile is left for the next pass.
     """
     with database.read() as session:
-        waiting = search.waiting_experiments(session, EXPERIMENTS_PER_PASS)
+        waiting = decide.waiting_experiments(session, EXPERIMENTS_PER_PASS)
     reasons: list[str] = []
     for experiment_id in waiting:
         try:
             with database.transaction() as session:
-                reasons += search.run_search(session, experiment_id, now)
-        except search.Raced:
+                reasons += decide.run_search(session, experiment_id, now)
+        except decide.Raced:
             log.info("search_raced", experiment_id=experiment_id)
         except (ValueError, KeyError):
             # A state that cannot be read must not keep every other search from deciding.
@@ -39,7 +39,7 @@ def search_pass(database: Database, now: dt.datetime) -> list[str]:
 
 
 class RoomLoop:
-    """Tells searches that go by the room there is when that has changed."""
+    """Notifies searches that depend on free slots when these have changed."""
 
     def __init__(self, database: Database, monotonic: Callable[[], float]) -> None:
         self._database = database
@@ -48,17 +48,18 @@ class RoomLoop:
         self._after = 0
 
     def run(self, now: dt.datetime) -> int:
-        """How many were told; 0 within ROOM_EVERY_S of the last look."""
+        """Run one pass; return the number of notified searches; 0 within ROOM_EVERY_S of the last
+        look."""
         at = self._monotonic()
         if self._looked_at is not None and at - self._looked_at < ROOM_EVERY_S:
             return 0
         self._looked_at = at
         with self._database.read() as session:
-            changed, self._after = search_room.find_changes(
+            changed, self._after = concurrency.find_changes(
                 session, after=self._after, limit=EXPERIMENTS_PER_PASS, now=now
             )
         num_told = 0
         for experiment_id, room in changed.items():
             with self._database.transaction() as session:
-                num_told += search_room.tell(session, experiment_id, room, now)
+                num_told += concurrency.tell(session, experiment_id, room, now)
         return num_told

@@ -1,4 +1,4 @@
-"""The loop that notices trials which do not move: it says so and keeps where their ranks are."""
+"""The loop that detects trials that do not move, reports them and keeps the stacks of their ranks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database
 from muster_server.db.leases import Lease
-from muster_server.services import progress
-from muster_server.services.allocations import Outdated
-from muster_server.services.progress import StuckAttempt
+from muster_server.services.core.writes import Outdated
+from muster_server.services.runtime import progress
+from muster_server.services.runtime.progress import StuckAttempt
 
 from .base import Loop
 
@@ -28,8 +28,8 @@ class StuckLoop(Loop[list[StuckAttempt], StuckAttempt]):
         after_s: float,
         silence_ended_at: Callable[[dt.datetime], dt.datetime | None] = lambda now: None,
     ) -> None:
-        """silence_ended_at: when the control plane began to hear again, after it could not; None: it
-        always could."""
+        """Create the loop; `silence_ended_at` returns when the control plane began to hear again,
+        None if it always could."""
         super().__init__(database)
         self._after_s = after_s
         self._silence_ended_at = silence_ended_at

@@ -1,4 +1,4 @@
-"""Keeps other people's web pages from using a visitor's browser against us.
+"""Protection against other people's web pages that use a visitor's browser.
 
 Two checks. The Host header must be one of ours: a page whose name was re-pointed at our address
 (DNS rebinding) is otherwise "same-origin" with us. And whatever changes something, or opens the
@@ -22,8 +22,9 @@ log = structlog.get_logger(__name__)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _ANY_HOST = ("/agent/", "/healthz", "/readyz", "/metrics")
-"""Paths without cookies: agents present their own credential and reach us under whatever name
-their network has; probes come to a bare address. A re-pointed page gains nothing there."""
+"""Paths without cookies that answer to any host name: agents present their own credential and use
+whatever name their network has; probes come to a bare address. A re-pointed page gains nothing
+there."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -101,7 +102,7 @@ class BrowserGuard:
 
 
 def _place(scheme: str, netloc: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port, with the port spelled out; None for what is none of that."""
+    """Return scheme, host and port, with the port spelled out; None for an invalid value."""
     host, port = _split_port(netloc)
     if host is None:
         return None

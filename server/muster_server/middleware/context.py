@@ -1,4 +1,4 @@
-"""The outermost layer: a request id, the log line, and an answer for whatever went wrong inside."""
+"""The outermost layer: a request id, the log line, and a response to unhandled errors."""
 
 from __future__ import annotations
 

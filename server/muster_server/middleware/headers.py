@@ -1,4 +1,4 @@
-"""Response headers that tell browsers how little they may do with what we send."""
+"""Response headers that restrict what browsers may do with responses."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ PAGE_POLICY = (
     "font-src 'self'; connect-src 'self'; manifest-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'; object-src 'none'"
 )
-"""For the dashboard: nothing from elsewhere, nothing inline, no eval. Its build is made for this."""
+"""Policy of the dashboard: nothing from elsewhere, nothing inline, no eval. Its build is made for
+this."""
 
 VIEWER_POLICY = (
     PAGE_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
     .replace("script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'")
     .replace("connect-src 'self'", "connect-src 'self' blob:")
 )
-"""For the viewer of traces, a build of others: it writes styles into the page and compiles
-WebAssembly of its own, and the trace is handed to it as a blob. Scripts from elsewhere, inline or by
-eval are as forbidden as above."""
+"""Policy of the trace viewer, a third-party build: it writes styles into the page and compiles
+WebAssembly of its own, and the trace is handed to it as a blob. Scripts from elsewhere, inline
+or by eval are as forbidden as above."""
 
 DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
-"""For everything else: whatever a browser takes an answer for, it may not run or load a thing."""
+"""Policy of everything else: a browser may not run or load anything from it."""
 
 _COMMON = {
     "X-Content-Type-Options": "nosniff",
@@ -45,7 +46,7 @@ def _encoded(headers: dict[str, str]) -> dict[bytes, bytes]:
 
 
 def headers_of_data(settings: Settings) -> dict[str, str]:
-    """What every answer carries that is no page, but for its request id."""
+    """Return the headers of every response that is not a page, except its request id."""
     found = {**_common(settings), "Content-Security-Policy": DATA_POLICY}
     return {**found, "Cache-Control": "no-store"}
 

@@ -18,17 +18,19 @@ from muster_server.settings import Settings
 HEADERS_MAX = 100
 TARGET_MAX_BYTES = 8192
 QUERY_PARAMETERS_MAX = 600
-"""Room for as many trials and names as curves can be asked for at once, and what goes with them."""
+"""Number of query parameters: room for as many trials and names as curves can be requested at once.
+"""
 BLOB_TIMEOUT_FACTOR = 60
-"""An upload of a blob gets this many times longer than a request, as long as it never pauses."""
+"""Factor by which an upload of a blob may take longer than a request, as long as it never pauses.
+"""
 
 BLOBS = "/api/v1/blobs/"
-"""Where archives are sent, the one thing of people that is not JSON."""
+"""Paths to which archives are sent, the only requests of people that are not JSON."""
 _AGENTS = "/agent/"
 
 
 class RequestLimits:
-    """413, 414, 431 and 408. The limit of a body depends on the path; see `_limits`."""
+    """Answers 413, 414, 431 and 408. The limit of a body depends on the path; see `_limits`."""
 
     def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
         self.app = app
@@ -71,7 +73,7 @@ class RequestLimits:
         await self.app(scope, counted, send)
 
     def _limits(self, path: str) -> tuple[int, float, float]:
-        """Most bytes, most seconds in all, and most seconds between two pieces."""
+        """Return the most bytes, the most seconds in all, and the most seconds between two pieces."""
         timeout_s = self._settings.request_timeout_s
         if path.startswith(BLOBS):
             return self._settings.blob_max_bytes, timeout_s * BLOB_TIMEOUT_FACTOR, timeout_s

@@ -9,11 +9,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from muster_server.telemetry.process import ServerTelemetry
 
 ROUTE = "muster.route"
-"""Where in the scope the guard notes the template of the route it found."""
+"""Key in the scope under which the guard stores the template of the route."""
 
 
 class RequestMeter:
-    """Outside of what answers errors, so that these count, too. A live channel is no request."""
+    """Counts and times requests. Outside of what answers errors, so that these count, too. A live
+    channel is not a request."""
 
     def __init__(self, app: ASGIApp, *, telemetry: ServerTelemetry) -> None:
         self.app = app

@@ -24,7 +24,7 @@ _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class Unstorable(ValueError):
-    """Why a JSON text is refused. Never quotes it."""
+    """The reason why a JSON text is rejected. Never quotes it."""
 
 
 class StrictJson:
@@ -73,7 +73,7 @@ class StrictJson:
 
 
 def check_json(body: bytes) -> None:
-    """Raises Unstorable for a body that is not plain, unambiguous JSON."""
+    """Check that a body is plain, unambiguous JSON. Raises Unstorable otherwise."""
     try:
         value = json.loads(
             body.decode("utf-8"),

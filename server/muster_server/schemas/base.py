@@ -21,9 +21,10 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from muster.document.common import IDENTIFIER, NAME
 from muster.wire import encode_number
 from muster_server.domain.durations import as_utc
-from muster_server.domain.saying import parts_of
+from muster_server.domain.messages import AnyMessage, english, parts
 from muster_server.errors import FieldProblem
 
 
@@ -42,7 +43,7 @@ _JOINERS = frozenset("\u200c\u200d")
 """Invisible, but part of how some scripts and emoji are written."""
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     kinds = {unicodedata.category(c) for c in text if c not in _JOINERS}
     # Line breaks, control and direction characters would let a name pass for something else.
     if kinds & {"Cc", "Cf", "Co", "Zl", "Zp"} or kinds <= {"Zs"}:
@@ -50,11 +51,9 @@ def _one_line(text: str) -> str:
     return text
 
 
-Name = Annotated[
-    SafeStr, Field(min_length=1, max_length=200, pattern=r"\S"), AfterValidator(_one_line)
-]
+Name = Annotated[SafeStr, Field(**NAME.given()), AfterValidator(one_line)]
 """What people call a thing: one line, in any language."""
-Identifier = Annotated[SafeStr, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Identifier = Annotated[SafeStr, Field(**IDENTIFIER.given())]
 """A name that is also written in documents and addresses."""
 
 WireFloat = Annotated[
@@ -93,7 +92,7 @@ class Page(Output, Generic[T]):
 
 
 class PartOut(Output):
-    """A part of a sentence by its code, for another language than the English of the text."""
+    """A part of a message by its code, for languages other than the English of the text."""
 
     code: str
     """Stable: "pending.held"."""
@@ -101,9 +100,9 @@ class PartOut(Output):
     """What the part names: slots, nodes, an experiment."""
 
 
-def parts_out(text: str) -> list[PartOut]:
-    """The parts of what was said; [] where it is just text."""
-    return [PartOut(**part) for part in parts_of(text)]
+def parts_out(text: AnyMessage | str | None) -> list[PartOut]:
+    """Return the parts of a message; [] for plain text or nothing."""
+    return [] if text is None else [PartOut(**part) for part in parts(text)]
 
 
 class FieldError(Output):
@@ -119,7 +118,7 @@ class FieldError(Output):
 def field_error(problem: FieldProblem) -> FieldError:
     return FieldError(
         path=problem.path,
-        message=problem.message,
+        message=english(problem.message),
         hint=problem.hint,
         parts=parts_out(problem.message),
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from .base import Identifier, Input, Output, PartOut, SafeStr, WireFloat
-from .document import Budget
+from .document import BudgetIn
 
 MAX_QUOTAS = 100
 
@@ -77,7 +77,7 @@ class ProjectIn(Input):
     name: ProjectName
     weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
     quotas: Annotated[list[QuotaIn], Field(max_length=MAX_QUOTAS)] = []
-    budget: Budget | None = None
+    budget: BudgetIn | None = None
     """As in the experiment document; a deadline is a moment here, not a length of time."""
 
 
@@ -88,7 +88,7 @@ class ProjectPatch(Input):
     """Its share of a busy cluster, against the weights of the other projects."""
     quotas: Annotated[list[QuotaIn], Field(max_length=MAX_QUOTAS)] | None = None
     """All of them; [] for none."""
-    budget: Budget | None = None
+    budget: BudgetIn | None = None
     """All limits together; null takes the budget away."""
     restart_count: bool = False
     """Count spending from now on, as at the beginning of a month."""

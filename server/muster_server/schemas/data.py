@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
-from muster_server.domain.log_lines import Level
+from muster_server.domain.logs.lines import Level
 
 from .base import Output, WireFloat
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from muster_server.domain.probes import Purpose
+from muster_server.domain.insight.probes import Purpose
 
 from .base import FieldError, Input, Name, Output, PartOut, SafeStr, WireFloat
 from .budgets import BudgetOut, SpendingOut

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from muster.document.searching import MAX_TRIALS
 from muster_server.domain.states import ExperimentState
 
 from .base import Identifier, Input, Output, SafeStr, WireFloat
-from .document import MAX_TRIALS
 
 Overrides = Annotated[list[Annotated[SafeStr, Field(max_length=1000)]], Field(max_length=100)]
 

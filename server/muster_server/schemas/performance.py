@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster_server.domain.bottleneck import BottleneckKind
+from muster_server.domain.insight.bottleneck import BottleneckKind
 
 from .base import Output, PartOut
 

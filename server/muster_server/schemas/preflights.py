@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from muster_server.domain.preflight import MAX_NODES
+from muster_server.domain.nodes.preflight import MAX_NODES
 
 from .base import Input, Output, SafeStr
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from muster_server.domain.scaling import Mode
+from muster_server.domain.insight.scaling import Mode
 
 from .base import Input, Output, PartOut
 
@@ -37,7 +37,7 @@ def _is_determined(figure: dict[str, Any]) -> bool:
     return low is not None and high is not None and high - low <= abs(figure["value"])
 
 
-class EstimateOut(Output):
+class ScalingEstimateOut(Output):
     """A figure with its 95 % interval; null bounds: too few measurements to have any."""
 
     value: float
@@ -73,11 +73,11 @@ class ScalingSizeOut(Output):
     num_steps: int
     samples_per_slot: float
     """Per step."""
-    step_ms: EstimateOut
-    samples_per_s: EstimateOut
-    speedup: EstimateOut
+    step_ms: ScalingEstimateOut
+    samples_per_s: ScalingEstimateOut
+    speedup: ScalingEstimateOut
     """Throughput over that of the smallest size, times that size."""
-    efficiency: EstimateOut
+    efficiency: ScalingEstimateOut
     """Speed-up over slots, 0 to 1 and, by chance or by caches, more."""
     parts_ms: dict[str, float]
     """compute, optimizer, data, transfer (communication in the open), wait (for late workers),
@@ -87,15 +87,15 @@ class ScalingSizeOut(Output):
 
 
 class CostModelOut(Output):
-    compute_fixed_ms: EstimateOut
+    compute_fixed_ms: ScalingEstimateOut
     """Per step, whatever the batch."""
-    compute_per_sample_ms: EstimateOut
-    contention: EstimateOut
+    compute_per_sample_ms: ScalingEstimateOut
+    contention: ScalingEstimateOut
     """How many times longer computing takes beside other workers."""
-    other_ms: EstimateOut
-    latency_us: EstimateOut | None
+    other_ms: ScalingEstimateOut
+    latency_us: ScalingEstimateOut | None
     """Per message; null: the measurements do not determine it."""
-    bandwidth_bytes_per_s: EstimateOut | None
+    bandwidth_bytes_per_s: ScalingEstimateOut | None
     hidden_share: float
     """Of communication, at most."""
     num_transfers: int
@@ -118,13 +118,13 @@ class PredictionOut(Output):
     network: str
     """"measured", or the bandwidth in Mbit/s."""
     samples_per_slot: float
-    step_ms: EstimateOut
+    step_ms: ScalingEstimateOut
     compute_ms: float
     communication_ms: float
     """All of it, hidden or not."""
     exposed_ms: float
     other_ms: float
-    samples_per_s: EstimateOut
+    samples_per_s: ScalingEstimateOut
     efficiency: float | None
     """Of throughput per slot against the smallest measured size."""
     doubt: str

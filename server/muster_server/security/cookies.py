@@ -12,7 +12,8 @@ def is_https(settings: Settings) -> bool:
 
 
 def session_cookie_name(settings: Settings) -> str:
-    """`__Host-` ties the cookie to this very host over HTTPS, so that no sibling can plant one."""
+    """Return the cookie's name. `__Host-` ties the cookie to this very host over HTTPS, so that no
+    sibling can plant one."""
     return "__Host-muster_sid" if is_https(settings) else "muster_sid"
 
 

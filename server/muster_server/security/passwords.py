@@ -12,7 +12,8 @@ from argon2.exceptions import InvalidHashError, VerificationError
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 CONCURRENT_VERIFIES = 2
-"""Passwords checked at the same time; the rest wait their turn outside the common thread pool."""
+"""Number of passwords checked at the same time; others wait their turn outside the common thread
+pool."""
 
 _COMMON = frozenset(
     {
@@ -30,7 +31,8 @@ def hash_password(password: str) -> str:
 
 
 def verify_password(password_hash: str | None, password: str) -> bool:
-    """Whether the password fits. Takes as long for None (no such user, no password) as for a hash."""
+    """Return whether the password fits. Takes as long for None (no such user, no password) as for a
+    hash."""
     try:
         matches = _HASHER.verify(password_hash or _dummy_hash(), password)
     except (VerificationError, InvalidHashError):
@@ -39,12 +41,13 @@ def verify_password(password_hash: str | None, password: str) -> bool:
 
 
 def needs_rehash(password_hash: str) -> bool:
-    """Whether it was made with weaker parameters than today's."""
+    """Return whether it was made with weaker parameters than today's."""
     return _HASHER.check_needs_rehash(password_hash)
 
 
 def password_problem(password: str, *, username: str) -> str | None:
-    """Why a password is too easy to guess; None when it is not. Its length is checked by the schema."""
+    """Return why a password is too easy to guess; None if it is not. Its length is checked by the
+    schema."""
     lowered = password.lower()
     if lowered in _COMMON or len(set(lowered)) < 4:
         return "This password is on every attacker's list. Choose another one."

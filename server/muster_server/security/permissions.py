@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from typing import Literal
 
 Permission = Literal["public", "metrics", "view", "submit", "admin", "self", "agent", "join"]
-"""public: anyone. self: any signed-in user, about themselves. view / submit / admin: see ROLES.
-metrics: monitoring; the one thing a token of the role metrics may do.
-agent: an agent's credential. join: a join token or an agent's credential."""
+"""Right that a caller needs for an operation.
+
+`public` needs none; `self` is any signed-in user, about themselves. `view`, `submit` and `admin`
+depend on the role (see ROLES). `metrics` is monitoring, the only right of a token of the role metrics.
+`agent` needs an agent's credential, and `join` a join token or an agent's credential."""
 
 ROLES: Mapping[str, frozenset[Permission]] = {
     "metrics": frozenset({"public", "metrics"}),
@@ -72,7 +74,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "count_experiments": "view",
     "get_experiment": "view",
     "update_experiment": "submit",
-    # operations: services/ownership.py says who may do them to which experiment
+    # operations: services/core/ownership.py says who may do them to which experiment
     "pause_experiment": "submit",
     "resume_experiment": "submit",
     "stop_experiment": "submit",
@@ -194,5 +196,5 @@ PERMISSIONS: Mapping[str, Permission] = {
 
 
 def allows(role: str, permission: Permission) -> bool:
-    """Whether a caller of this role holds the permission; an unknown role holds none."""
+    """Return whether a caller of this role holds the permission; an unknown role holds none."""
     return permission in ROLES.get(role, frozenset())

@@ -1,4 +1,4 @@
-"""Who is asking."""
+"""The identity of a caller."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ class Principal:
 
     kind: Literal["user", "agent", "join_token"]
     name: str
-    """For the audit trail: "ada", "node-1"."""
+    """Name for the audit trail: "ada", "node-1"."""
     role: Literal["admin", "member", "viewer", "metrics", "agent", "join"]
     user_id: int | None = None
     token_id: int | None = None
     session_hash: str | None = None
-    """Of a browser session: the key of its row."""
+    """Hash of a browser session: the key of its row."""
     by_ticket: bool = False
-    """Let in with a ticket that the session or token above asked for."""
+    """Whether a ticket let it in that the session or token above asked for."""
     node_id: str | None = None
     uses_next_credential: bool = False
-    """Of an agent: it has taken up the credential that replaces its former one."""
+    """Whether an agent has taken up the credential that replaces its former one."""
     credential_hash: str = ""
-    """Of an agent: what it presented."""
+    """Hash of the credential that an agent presented."""
     join_token_id: int | None = None
     pool: str | None = None
-    """Of a join token: the pool a node may join with it."""
+    """Pool that a node may join with a join token."""
 
     @property
     def actor(self) -> str:

@@ -1,4 +1,4 @@
-"""How often secrets may be tried. Kept in memory: per API process, gone with it."""
+"""Limits on attempts to use secrets. Kept in memory: per API process, gone with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from muster_server.errors import TooManyRequests
 
 PER_ACCOUNT_AND_ADDRESS = 5
 PER_ACCOUNT = 30
-"""From all addresses together: high enough that a stranger cannot lock somebody out cheaply."""
+"""Attempts from all addresses together: high enough that a stranger cannot lock somebody out
+cheaply."""
 
 
 class SignInLimits:
@@ -37,7 +38,7 @@ class SignInLimits:
             self._hit(self._by_account, "account", account)
 
     def forgive(self, address: str, account: str) -> None:
-        """A right password ends the count of wrong ones from the same place."""
+        """Forget failed attempts from the same place after a right password."""
         self._limiter.clear(self._by_both, "both", account.lower(), address)
 
     def _hit(self, item: RateLimitItemPerMinute, *key: str) -> None:

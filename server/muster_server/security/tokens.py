@@ -12,7 +12,8 @@ import secrets
 from typing import Literal, get_args
 
 Kind = Literal["usr", "agt", "join", "once"]
-"""usr: API token. agt: credential of an agent. join: lets an agent join. once: works once."""
+"""Kind of a secret. `usr`: API token. `agt`: credential of an agent. `join`: lets an agent join.
+`once`: works once."""
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 _MAX_LENGTH = 256
@@ -20,28 +21,28 @@ _VISIBLE = 6
 
 
 def mint(kind: Kind) -> str:
-    """A new secret: mst_<kind>_<43 characters>."""
+    """Return a new secret: mst_<kind>_<43 characters>."""
     return f"mst_{kind}_{secrets.token_urlsafe(32)}"
 
 
 def mint_session_secret() -> str:
-    """A new value for the session cookie."""
+    """Return a new value for the session cookie."""
     return secrets.token_urlsafe(32)
 
 
 def hash_secret(secret: str) -> str:
-    """SHA-256 in hex: what the database keeps and is asked for."""
+    """Return the SHA-256 in hex, which the database stores and is asked for."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def kind_of(secret: str) -> Kind | None:
-    """The kind a secret claims to be; None when it has no form of ours."""
+    """Return the kind a secret claims to be; None if it has no known form."""
     if len(secret) > _MAX_LENGTH or not secret.isascii():
         return None
     return next((kind for kind in _KINDS if secret.startswith(f"mst_{kind}_")), None)
 
 
 def visible_prefix(secret: str) -> str:
-    """The beginning that may be shown again later, so that people can tell their tokens apart."""
+    """Return the prefix that may be shown again later, so that people can distinguish their tokens."""
     kind = kind_of(secret)
     return secret[: len(f"mst_{kind}_") + _VISIBLE]

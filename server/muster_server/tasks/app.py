@@ -17,20 +17,20 @@ from celery import Celery  # type: ignore[import-untyped]
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.live.publisher import Publisher
-from muster_server.services import metrics_compaction
-from muster_server.services.heartbeats import worker_sweeps
+from muster_server.services.core.liveness import worker_sweeps
+from muster_server.services.metrics import compaction
 from muster_server.settings import Settings, get_settings
 from muster_server.tasks.names import KEY_PREFIX, QUEUE
 from muster_server.tasks.sweep import sweep_once
 
 COMPACT_MAX_PARTS = 128
-"""Transactions of one task; what is left is found by the next sweep."""
+"""Number of transactions of one task; what is left is found by the next sweep."""
 VISIBILITY_TIMEOUT_S = 600
-"""A task that was not acknowledged for this long is delivered again: far longer than any runs."""
+"""Seconds after which an unacknowledged task is delivered again: far longer than any runs."""
 
 
 def broker_url(redis_url: str | None) -> str:
-    """The URL as Celery's transport wants it. Raises ValueError without one."""
+    """Return the URL as Celery's transport wants it. Raises ValueError without one."""
     if not redis_url:
         raise ValueError(
             "The Celery worker needs MUSTER_REDIS_URL (redis://…, rediss://… or unix:///path)."
@@ -41,7 +41,8 @@ def broker_url(redis_url: str | None) -> str:
 
 
 def make_celery(settings: Settings) -> Celery:
-    """JSON only, acknowledged after the work, no result backend, nothing remote-controlled."""
+    """Return the application: JSON only, acknowledged after the work, no result backend, nothing
+    remote-controlled."""
     redis_url = settings.resolved_redis_url()
     app = Celery("muster", broker=broker_url(redis_url) if redis_url else "memory://")
     app.conf.update(
@@ -79,7 +80,7 @@ def make_celery(settings: Settings) -> Celery:
 
 @lru_cache(maxsize=1)
 def get_database() -> Database:
-    """One engine for the worker's threads."""
+    """Return the one engine of the worker's threads."""
     settings = get_settings()
     redis_url = settings.resolved_redis_url()
     return Database(
@@ -94,7 +95,7 @@ celery = make_celery(get_settings())
 @celery.task(name="muster.compact_metrics")  # type: ignore[untyped-decorator]
 def compact_metrics(trial_id: int) -> None:
     """Move a trial's uncompacted metrics into blocks."""
-    metrics_compaction.compact_trial(
+    compaction.compact_trial(
         get_database(), int(trial_id), clock.now(), max_parts=COMPACT_MAX_PARTS
     )
 

@@ -1,8 +1,8 @@
-"""Where Celery's queue is in Redis, for those that only look at it."""
+"""Location of Celery's queue in Redis, for readers of its length."""
 
 from __future__ import annotations
 
 QUEUE = "muster"
 KEY_PREFIX = "muster-celery:"
 QUEUE_KEY = KEY_PREFIX + QUEUE
-"""A Redis list of the jobs that wait."""
+"""Key of the Redis list of waiting jobs."""

@@ -17,7 +17,8 @@ import structlog
 from celery import beat, signals  # type: ignore[import-untyped]
 from sqlalchemy.exc import DBAPIError
 
-from muster import lifeline
+from muster.launch import lifeline
+from muster_server import longlived
 from muster_server.db.engine import Database
 from muster_server.db.failures import is_unavailable
 from muster_server.db.tables import require_tables
@@ -28,13 +29,13 @@ log = structlog.get_logger(__name__)
 
 NUM_THREADS = 4
 OUTCOMES = {"SUCCESS": "success", "FAILURE": "failure", "RETRY": "retry"}
-"""Celery's states as metrics say them."""
+"""Labels of Celery's states in metrics."""
 STOP_GRACE_S = 20.0
-"""A worker whose lifeline is cut ends by force when it has not ended by itself after this long."""
+"""Seconds after which a worker whose lifeline is cut is ended by force."""
 
 
 def worker_arguments(settings: Settings) -> list[str]:
-    """What `celery worker` is started with."""
+    """Return the arguments of `celery worker`."""
     return [
         "worker",
         "--pool=threads",
@@ -59,6 +60,7 @@ def run(settings: Settings, telemetry: WorkerTelemetry | None = None) -> None:
     _require_tables(app.get_database())
     lifeline.watch(_stop)
     signals.setup_logging.connect(_keep_logging, weak=False)
+    signals.worker_ready.connect(_settle, weak=False)
     signals.worker_ready.connect(_start_beat, weak=False)
     telemetry = telemetry or WorkerTelemetry()
     telemetry.watch_pool(app.get_database())
@@ -104,7 +106,11 @@ def _measure(telemetry: WorkerTelemetry) -> None:
 
 
 def _keep_logging(**_: Any) -> None:
-    """Having a receiver for this signal keeps Celery from setting up logging itself."""
+    """Keep Celery from setting up logging itself, which it does unless this signal has a receiver."""
+
+
+def _settle(**_: Any) -> None:
+    longlived.settle()
 
 
 def _start_beat(sender: Any, **_: Any) -> None:

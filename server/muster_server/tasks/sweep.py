@@ -1,4 +1,4 @@
-"""What the periodic sweep does. It derives everything from the database, every time."""
+"""The periodic sweep. It derives everything from the database, every time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
-from muster_server.services import blobs, metrics_compaction, metrics_retention, retention
+from muster_server.services.core import blobs, retention
+from muster_server.services.metrics import compaction
+from muster_server.services.metrics import retention as metrics_retention
 
 PART_S = 5.0
-"""A part goes no further after this; the next sweep goes on."""
+"""Seconds after which a part stops; the next sweep goes on."""
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +35,7 @@ def sweep_once(
     from running. Returns the trials enqueued.
     """
     with database.read() as session:
-        due = metrics_compaction.due_trials(session, now)
+        due = compaction.due_trials(session, now)
     for trial_id in due:
         enqueue(trial_id)
 

@@ -1,1 +1,1 @@
-"""What the processes of the control plane tell Prometheus about themselves and the cluster."""
+"""Metrics of the control plane's processes and the cluster, for Prometheus."""

@@ -14,8 +14,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from muster_server import clock
 from muster_server.db.engine import Database
-from muster_server.services.cluster_counts import ClusterCounts, count_cluster, size_bytes
-from muster_server.services.node_figures import figures_of_nodes
+from muster_server.services.nodes.counts import ClusterCounts, count_cluster, size_bytes
+from muster_server.services.nodes.usage import figures_of_nodes
 
 from . import families
 from .families import Family
@@ -24,12 +24,12 @@ from .nodes import metrics_of_nodes
 log = structlog.get_logger(__name__)
 
 KEPT_S = 5.0
-"""Scrapes within this time of the last count get the same: however many scrape, and however often."""
+"""Seconds for which a count is reused, however many clients scrape, and however often."""
 REDIS_TIMEOUT_S = 1.0
 
 
 class ClusterCollector(Collector):
-    """Threads: may be shared; one counts, the others wait for its result."""
+    """Counts for Prometheus. Threads may share it: one counts, the others wait for its result."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ClusterCollector(Collector):
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """celery_queue_length: None while it cannot be told."""
+        """Create the collector; `celery_queue_length` returns None if it is unknown."""
         self._database = database
         self._celery_queue_length = celery_queue_length
         self._monotonic = monotonic
@@ -54,7 +54,7 @@ class ClusterCollector(Collector):
             return self._counted
 
     def describe(self) -> Iterable[Metric]:
-        """Names alone: registering must not need the database."""
+        """Yield names alone: registering must not need the database."""
         return [
             GaugeMetricFamily(family.name, family.help, labels=family.labels)
             for family in families.FAMILIES
@@ -86,7 +86,7 @@ class ClusterCollector(Collector):
 
 
 def redis_list_length(redis_url: str, key: str) -> Callable[[], int | None]:
-    """Asks Redis for the length of a list; None while it does not answer."""
+    """Return a function for the length of a list in Redis; None while Redis does not answer."""
     connection = redis.Redis.from_url(
         redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
     )

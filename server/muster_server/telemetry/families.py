@@ -13,10 +13,11 @@ from typing import Literal
 Process = Literal["server", "controller", "worker"]
 
 POOLS_MAX = 100
-"""Pools beyond these, by name, are counted together as `(other)`."""
+"""Number of pools with a label of their own; further ones, by name, are counted together as
+`(other)`."""
 OTHER = "(other)"
 NODES_MAX = 1000
-"""Nodes beyond these, by name, have no figures of their own; how many is told."""
+"""Number of nodes with figures of their own; the number of further ones, by name, is reported."""
 
 EVERYWHERE: tuple[Process, ...] = ("server", "controller", "worker")
 SERVER: tuple[Process, ...] = ("server",)
@@ -24,7 +25,7 @@ CONTROLLER: tuple[Process, ...] = ("controller",)
 WORKER: tuple[Process, ...] = ("worker",)
 
 REQUEST_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Up to the long polls of agents, which wait for 25 s on purpose."""
+"""Bounds of request durations, up to the long polls of agents, which wait for 25 s on purpose."""
 PASS_BUCKETS_S = (
     0.001,
     0.0025,
@@ -52,9 +53,10 @@ class Family:
     processes: tuple[Process, ...]
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    """Of a histogram: upper bounds."""
+    """Upper bounds of a histogram."""
     is_of_the_cluster: bool = False
-    """From the database: every API server says the same, so use max, not sum, over them."""
+    """Whether it comes from the database: every API server reports the same, so use max, not sum,
+    over them."""
 
 
 def _counter(name: str, text: str, processes: tuple[Process, ...], *labels: str) -> Family:

@@ -7,7 +7,7 @@ from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from muster_server.services.node_figures import NodeFigures
+from muster_server.services.nodes.usage import NodeFigures
 
 from . import families
 from .families import Family
@@ -37,7 +37,7 @@ _OF_GPU: tuple[tuple[Family, str, float], ...] = (
 
 
 def metrics_of_nodes(nodes: Sequence[NodeFigures]) -> Iterator[Metric]:
-    """Every family, with a sample for each node (interface, device) that tells it."""
+    """Yield every family, with a sample for each node (interface, device) that reports it."""
     own = [([node.node], node.usage) for node in nodes]
     yield from _families(_OF_NODE, own)
     yield from _families(_OF_INTERFACE, _parts(nodes, "interfaces", "name"))

@@ -34,10 +34,10 @@ NO_ROUTE = "(none)"
 
 
 class Telemetry:
-    """What every process tells. Threads: may be shared."""
+    """Metrics of every process. Threads: may be shared."""
 
     def __init__(self, process: Process, database: Database | None = None) -> None:
-        """database: may be set later, with `watch_pool`."""
+        """Create the registry; `database` may be set later, with `watch_pool`."""
         self.process = process
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -48,11 +48,11 @@ class Telemetry:
             self.watch_pool(database)
 
     def render(self) -> bytes:
-        """The text that Prometheus reads (version 1.0.0 of the exposition format)."""
+        """Return the text that Prometheus reads (version 1.0.0 of the exposition format)."""
         return prometheus_client.generate_latest(self.registry)
 
     def watch_pool(self, database: Database) -> None:
-        """Tell of this database's connections. Call it once."""
+        """Report this database's connections. Call it once."""
         self.registry.register(_PoolCollector(database))
 
     def counter(self, family: Family) -> Counter:
@@ -68,7 +68,7 @@ class Telemetry:
 
 
 class ServerTelemetry(Telemetry):
-    """Of an API server."""
+    """Metrics of an API server."""
 
     def __init__(self) -> None:
         super().__init__("server")
@@ -83,7 +83,7 @@ class ServerTelemetry(Telemetry):
     def watch_connections(
         self, num_live: Callable[[], int], is_redis_connected: Callable[[], bool] | None
     ) -> None:
-        """Tell of live channels, and of Redis where there is one. Call it once."""
+        """Report live channels, and Redis if there is one. Call it once."""
         self.gauge(families.LIVE_CONNECTIONS).set_function(num_live)
         if is_redis_connected is not None:
             self.gauge(families.REDIS_CONNECTED).set_function(is_redis_connected)
@@ -92,7 +92,10 @@ class ServerTelemetry(Telemetry):
         self._in_progress.inc()
 
     def request_ended(self, method: str, route: str | None, status: int, seconds: float) -> None:
-        """route: the template, never an address somebody made up. status 0: the caller left."""
+        """Count a request.
+
+        route: the template, never an address somebody made up.
+        status: 0 if the caller left."""
         self._in_progress.dec()
         method = method if method in METHODS else families.OTHER
         route = route or NO_ROUTE
@@ -100,7 +103,7 @@ class ServerTelemetry(Telemetry):
         self._durations.labels(method, route).observe(seconds)
 
     def took_records(self, applied: Iterable[wire.NumberedRecord], num_bytes: int) -> None:
-        """Records whose transaction has been committed, and the size of the request they came in."""
+        """Count records whose transaction has been committed, and the size of their request."""
         for numbered in applied:
             record = numbered.record
             self._records.labels(record.type).inc()
@@ -115,7 +118,7 @@ class ServerTelemetry(Telemetry):
 
 
 class ControllerTelemetry(Telemetry):
-    """Of a controller."""
+    """Metrics of a controller."""
 
     def __init__(self, database: Database | None = None) -> None:
         super().__init__("controller", database)
@@ -129,7 +132,7 @@ class ControllerTelemetry(Telemetry):
 
     @contextmanager
     def timed(self, loop: str) -> Iterator[Callable[[int], None]]:
-        """Measures a pass; call what it yields with the number of decisions that took effect."""
+        """Measure a pass; call what it yields with the number of decisions that took effect."""
         with self._passes.labels(loop).time():
             yield lambda num: self._decisions.labels(loop).inc(num)
 
@@ -139,17 +142,17 @@ class ControllerTelemetry(Telemetry):
         self._last_tick_at = time.monotonic()
 
     def has_ticked_within(self, seconds: float) -> bool:
-        """Whether a round has ended well that lately."""
+        """Return whether a round has ended successfully within that time."""
         return self._last_tick_at is not None and time.monotonic() - self._last_tick_at <= seconds
 
     def tick_failed(self, cause: str) -> None:
-        """cause: database | other."""
+        """Count a failed tick; `cause` is database or other."""
         self._leading.set(0)
         self._failures.labels(cause).inc()
 
 
 class WorkerTelemetry(Telemetry):
-    """Of a Celery worker."""
+    """Metrics of a Celery worker."""
 
     def __init__(self, database: Database | None = None) -> None:
         super().__init__("worker", database)
@@ -157,20 +160,20 @@ class WorkerTelemetry(Telemetry):
         self._durations = self.histogram(families.TASK_DURATION)
         self._in_progress = self.gauge(families.TASKS_IN_PROGRESS)
         self.takes_jobs = False
-        """Set while the worker consumes from the queue."""
+        """Whether the worker consumes from the queue."""
 
     def task_began(self) -> None:
         self._in_progress.inc()
 
     def task_ended(self, task: str, outcome: str, seconds: float) -> None:
-        """outcome: success | failure | retry."""
+        """Count a task; `outcome` is success, failure or retry."""
         self._in_progress.dec()
         self._tasks.labels(task, outcome).inc()
         self._durations.labels(task).observe(seconds)
 
 
 class _PoolCollector(Collector):
-    """Asked only when somebody scrapes."""
+    """Collector of the connection pool, queried only by a scrape."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -7,8 +7,8 @@ import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 
 import muster
-from muster.collectives import log
-from muster.progress import watch
+from muster.measure.collectives import log
+from muster.measure.progress import watch
 
 muster.init()
 dist.init_process_group(muster.backend("gloo"))

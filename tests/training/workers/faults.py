@@ -28,11 +28,12 @@ import torch.distributed as dist
 from strategies import train
 
 import muster
-from muster import checkpoints, comm, shards
-from muster.testing.chaos.disks import SmallDisk
-from muster.testing.forked import fork
-from muster.testing.strategies import CASES, document
+from muster.measure import comm
+from muster.sdk import checkpoints, shards
 from muster.training.saving import files
+from support.chaos.disks import SmallDisk
+from support.forked import fork
+from support.strategies import CASES, document
 
 AT = 3
 WORLD = 2

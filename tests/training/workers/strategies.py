@@ -30,13 +30,13 @@ import torch.distributed.optim
 import torch.distributed.pipelining
 import torch.distributed.tensor.parallel
 
-import muster.run
-from muster import comm
-from muster.testing.forked import fork
-from muster.testing.strategies import RESUME_AT
+import muster.sdk.run
+from muster.document.train_config import resolve
+from muster.measure import agreement, comm
 from muster.training import loop
-from muster.training.config import resolve
 from muster.training.strategies import layers
+from support.forked import fork
+from support.strategies import RESUME_AT
 
 layers.COMPILER = "aot_eager"
 """Traces and takes apart as `inductor` does, which would then take a minute for the processor's code."""
@@ -56,7 +56,7 @@ def train(
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps({"config": document, "seed": 5}))
     if world > 1:
-        dist.barrier(group=comm.control_group())
+        dist.barrier(group=agreement.control_group())
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -67,18 +67,18 @@ def train(
         "MUSTER_REPORT_FILE": str(folder / "reports.jsonl"),
         "MUSTER_RESUME_FROM": resume,
     }
-    muster.run._run = None
+    muster.sdk.run._run = None
     run = muster.init()
     if is_stopped:
         threading.Thread(target=_stop, args=(run, folder), daemon=True).start()
     try:
         config = resolve(run.config, run.hparams, seed=run.seed)
-        loop._train(run, config, torch.device("cpu"), rank, world)
+        loop.train_in_group(run, config, torch.device("cpu"), rank, world)
     finally:
         run.close()
 
 
-def _stop(run: muster.run.Run, folder: Path) -> None:
+def _stop(run: muster.sdk.run.Run, folder: Path) -> None:
     """Ask this worker to stop when another one has reported a step."""
     while '"train/loss"' not in (folder / "reports.jsonl").read_text():
         time.sleep(0.02)

@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster_server.domain.checkpoint_keeping import NEWEST_IN_USE, CheckpointView, Keep, judge
+from muster_server.domain.checkpoints.keeping import (
+    NEWEST_IN_USE,
+    CheckpointView,
+    KeepPolicy,
+    judge,
+)
 
 TWO_TRIALS = [
     CheckpointView(id=number, trial_id=trial, step=number, attempt_no=1, value=value)
@@ -21,7 +26,7 @@ TWO_TRIALS = [
 
 
 def kept(checkpoints, *, last=0, best=0, experiment_best=0, maximise=False):
-    keep = Keep(last=last, best=best, experiment_best=experiment_best)
+    keep = KeepPolicy(last=last, best=best, experiment_best=experiment_best)
     return {v.checkpoint.id for v in judge(checkpoints, keep, maximise=maximise) if v.is_kept}
 
 
@@ -86,7 +91,7 @@ def test_nan_is_never_among_the_best_and_infinity_is_the_last_of_them():
 def test_a_step_saved_again_counts_once_and_its_files_are_those_of_the_later_attempt():
     first = CheckpointView(id=1, trial_id=1, step=10, attempt_no=1, value=0.1)
     again = CheckpointView(id=2, trial_id=1, step=10, attempt_no=2, value=0.2)
-    older, newer = judge([again, first], Keep(last=1, best=1))
+    older, newer = judge([again, first], KeepPolicy(last=1, best=1))
     assert (older.checkpoint.id, older.is_kept, older.is_replaced) == (1, False, True)
     assert (newer.checkpoint.id, newer.is_kept, newer.is_replaced) == (2, True, False)
 
@@ -128,7 +133,7 @@ def test_what_is_pinned_stays_and_changes_nothing_else(pins, last, best, experim
 def test_a_pinned_step_that_is_saved_again_stays_pinned():
     first = CheckpointView(id=1, trial_id=1, step=5, attempt_no=1, is_pinned=True)
     again = CheckpointView(id=2, trial_id=1, step=5, attempt_no=2)
-    verdicts = judge([first, again], Keep(last=0, best=0))
+    verdicts = judge([first, again], KeepPolicy(last=0, best=0))
     assert [(v.checkpoint.id, v.is_kept, v.reason) for v in verdicts] == [
         (1, True, "pinned"),
         (2, True, "pinned"),

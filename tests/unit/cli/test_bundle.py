@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.bundle import BundleError, make_bundle
+from muster.code.bundle import BundleError, make_bundle
 
 
 def write(folder: Path, **files: str) -> Path:

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from muster.cli.logs import parse_levels, parse_ranks, parse_time
-from muster.cli.output import Failure
+from muster.cli.output import CommandFailure
 
 NOW = dt.datetime(2026, 11, 21, 12, 0, tzinfo=dt.UTC)
 
@@ -19,7 +19,7 @@ def test_ranks_are_numbers_lists_and_ranges() -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "2-1", "-2", "1.5", "0-5000", "0-999,1000", "1;2"])
 def test_other_ranks_are_refused(text: str) -> None:
-    with pytest.raises(Failure, match="--rank"):
+    with pytest.raises(CommandFailure, match="--rank"):
         parse_ranks([text])
 
 
@@ -45,11 +45,11 @@ def test_a_time_of_day_is_of_today() -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "10", "10w", "25:00", "9999999d", "2026-13-01"])
 def test_other_times_are_refused(text: str) -> None:
-    with pytest.raises(Failure, match=r"--until .* is no time"):
+    with pytest.raises(CommandFailure, match=r"--until .* is no time"):
         parse_time("--until", text, NOW)
 
 
 def test_levels_are_lists() -> None:
     assert parse_levels(["Error,critical", "info"]) == ["info", "error", "critical"]
-    with pytest.raises(Failure, match="'loud' is no level"):
+    with pytest.raises(CommandFailure, match="'loud' is no level"):
         parse_levels(["loud"])

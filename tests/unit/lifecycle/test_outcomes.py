@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.wire import ExitInfo, WorkerExit
-from muster_server.domain.outcomes import member_outcome, on_server_clock, root_cause
+from muster_server.domain.lifecycle.outcomes import member_outcome, on_server_clock, root_cause
 from muster_server.domain.states import TERMINATIONS, RetryClass, Termination
 
 NOW_MS = 1_700_000_000_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster_server.domain.restarts import (
+from muster_server.domain.lifecycle.restarts import (
     Failure,
     GiveUp,
     RestartPolicy,

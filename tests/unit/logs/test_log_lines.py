@@ -1,4 +1,4 @@
-"""domain.log_lines: levels by their marks, text as a reader sees it."""
+"""domain.logs.lines: levels by their marks, text as a reader sees it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster_server.domain.log_lines import LineTest, count_levels, level_of, visible
+from muster_server.domain.logs.lines import LineTest, count_levels, level_of, visible
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from muster_server.db.engine import Database
 from muster_server.db.models import AllocationRow, Base
-from muster_server.domain.log_lines import level_of
-from muster_server.domain.log_volume import bucket_edges
-from muster_server.services import log_histogram, logs
-from muster_server.services.log_streams import LogFilter
-from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial
+from muster_server.domain.logs.histogram import bucket_edges
+from muster_server.domain.logs.lines import level_of
+from muster_server.services.logs import histogram, storage
+from muster_server.services.logs.streams import LogFilter
+from support.data import NOW, add_attempt, add_experiment, add_trial
 
 times = st.datetimes(dt.datetime(2001, 1, 1), dt.datetime(2050, 1, 1), timezones=st.just(dt.UTC))
 
@@ -67,14 +67,14 @@ def test_what_is_counted_is_what_was_logged(written: list[tuple[str, int]], rank
         at += dt.timedelta(seconds=pause_s)
         rank = no % ranks
         with database.transaction() as session:
-            logs.append(
+            storage.append(
                 session, allocation=session.get_one(AllocationRow, allocation_id), local_rank=rank,
                 stream="stdout", offset=offsets[rank], data=piece.encode(), now=at,
             )  # fmt: skip
         offsets[rank] += len(piece)
         whole[rank] += piece.encode()
     with database.read() as session:
-        found = log_histogram.of_trial(session, trial_id, LogFilter())
+        found = histogram.of_trial(session, trial_id, LogFilter())
     lines = [line for data in whole.values() for line in data.split(b"\n")[:-1]]
     assert sum(found.num_lines) == len(lines)
     levels = Counter(level for line in lines if (level := level_of(line)) is not None)

@@ -1,4 +1,4 @@
-"""services.logs and log_reading on real databases."""
+"""services.logs.storage and log_reading on real databases."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sqlalchemy import func, select
 
 from muster_server.db.engine import Database
 from muster_server.db.models import AllocationRow, LogChunkRow, LogStreamRow, TrialRow
-from muster_server.domain.log_lines import LineTest, level_of, visible
+from muster_server.domain.logs.lines import LineTest, level_of, visible
 from muster_server.errors import InvalidRequest, NotFound
 from muster_server.schemas.data import LogPage
-from muster_server.services import log_reading, log_walk, logs
-from muster_server.services.log_reading import Place
-from muster_server.services.log_streams import LogFilter
-from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial, add_worker
+from muster_server.services.logs import merging, reading, storage
+from muster_server.services.logs.reading import LogPosition
+from muster_server.services.logs.streams import LogFilter
+from support.data import NOW, add_attempt, add_experiment, add_trial, add_worker
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ class Trial:
         """Append `data` as received s seconds after NOW."""
         key = (rank, stream)
         with self.database.transaction() as session:
-            self.sizes[key] = logs.append(
+            self.sizes[key] = storage.append(
                 session,
                 allocation=session.get_one(AllocationRow, self.allocation_id),
                 local_rank=rank,
@@ -67,7 +67,7 @@ class Trial:
         start = given.pop("start", "tail")
         limit = given.pop("limit", 100)
         with self.database.read() as session:
-            return log_reading.read_page(
+            return reading.read_page(
                 session,
                 self.id,
                 LogFilter(**given),  # type: ignore[arg-type]
@@ -313,10 +313,8 @@ def test_a_download_is_the_bytes_as_written(trial: Trial) -> None:
     data = bytes(range(256)) * 1000
     trial.write(data)
     with trial.database.read() as session:
-        found = log_reading.find_download(
-            session, trial.id, rank=0, stream="stdout", attempt_no=None
-        )
-    assert b"".join(log_reading.download(trial.database, found)) == data
+        found = reading.find_download(session, trial.id, rank=0, stream="stdout", attempt_no=None)
+    assert b"".join(reading.download(trial.database, found)) == data
     assert found.size_bytes == len(data)
     with trial.database.read() as session:
         assert session.scalar(select(func.count()).select_from(LogChunkRow)) == 4
@@ -398,7 +396,7 @@ def test_every_way_of_reading_shows_what_was_written(
             assert errors == [t for t, v in zip(shown, seen, strict=True) if level_of(v) == "error"]
     order = [(line.stream_id, line.no) for line in trial.page().lines]
     for at, (stream_id, no) in enumerate(order):
-        page = trial.page(start=Place(line=(stream_id, no)))
+        page = trial.page(start=LogPosition(line=(stream_id, no)))
         assert [(line.stream_id, line.no) for line in page.lines] == order[at:]
 
 
@@ -413,19 +411,24 @@ def test_a_page_begins_at_a_line_a_time_or_a_part(trial: Trial) -> None:
         trial.write(b"".join(b"a%d\n" % (10 * s + i) for i in range(10)), rank=0, s=s)
         trial.write(b"b%d\n" % s, rank=1, s=s)
     first, second = (line.stream_id for line in trial.page(start="head", limit=11).lines[-2:])
-    assert texts(trial.page(start=Place(line=(first, 57)), limit=4)) == ["a57", "a58", "a59", "b5"]
-    page = trial.page(start=Place(line=(second, 5)), limit=2)
+    assert texts(trial.page(start=LogPosition(line=(first, 57)), limit=4)) == [
+        "a57",
+        "a58",
+        "a59",
+        "b5",
+    ]
+    page = trial.page(start=LogPosition(line=(second, 5)), limit=2)
     assert texts(page) == ["b5", "a60"]
     assert texts(trial.page(page.older, limit=2)) == ["a58", "a59"]
     at = NOW + dt.timedelta(seconds=3)
-    assert texts(trial.page(start=Place(time=at), limit=1)) == ["a30"]
-    assert texts(trial.page(start=Place(time=NOW + dt.timedelta(days=1)))) == []
-    assert texts(trial.page(start=Place(fraction=0.5), limit=1)) == ["a50"]
-    assert texts(trial.page(start=Place(fraction=1.0), limit=2)) == ["a99", "b9"]
+    assert texts(trial.page(start=LogPosition(time=at), limit=1)) == ["a30"]
+    assert texts(trial.page(start=LogPosition(time=NOW + dt.timedelta(days=1)))) == []
+    assert texts(trial.page(start=LogPosition(fraction=0.5), limit=1)) == ["a50"]
+    assert texts(trial.page(start=LogPosition(fraction=1.0), limit=2)) == ["a99", "b9"]
     with pytest.raises(NotFound, match="100 lines"):
-        trial.page(start=Place(line=(first, 100)))
+        trial.page(start=LogPosition(line=(first, 100)))
     with pytest.raises(NotFound, match="none of these"):
-        trial.page(start=Place(line=(99999, 0)))
+        trial.page(start=LogPosition(line=(99999, 0)))
 
 
 def test_a_time_range_has_borders_that_are_kept_both_ways(trial: Trial) -> None:
@@ -504,14 +507,14 @@ def test_streams_of_many_workers_share_the_memory_of_a_page(
     for rank in range(8):
         for piece in range(4):
             trial.write(b"%99d\n" % piece * 650, rank=rank, s=piece)
-    monkeypatch.setattr(log_walk, "READ_MEMORY_BYTES", 1 << 20)
+    monkeypatch.setattr(merging, "READ_MEMORY_BYTES", 1 << 20)
     with trial.database.read() as session:
         streams = session.scalars(select(LogStreamRow)).all()
         low = {s.id: 0 for s in streams}
         high = {s.id: s.size_bytes for s in streams}
         test = LineTest("3$", is_regex=True)
         numbers = {trial.id: 1}
-        walk = log_walk.Walk(
+        walk = merging.Walk(
             session, streams, numbers, set(), low, low, high, test, 100_000, math.inf
         )
         walk.forward()

@@ -1,4 +1,4 @@
-"""services.metrics, metrics_series and metrics_compaction on a real database."""
+"""services.metrics.ingest, metrics_series and metrics_compaction on a real database."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from muster_server.db.models import (
     WorkerRow,
 )
 from muster_server.schemas.data import Series
-from muster_server.services import metrics, metrics_compaction, metrics_series
-from muster_server.testing.data import (
+from muster_server.services.metrics import compaction, ingest
+from muster_server.services.metrics import series as metrics_series
+from support.data import (
     NOW,
     add_attempt,
     add_experiment,
@@ -70,10 +71,10 @@ class Trial:
         seq: int | None = None,
         max_series: int | None = None,
         epoch: float | None = None,
-    ) -> list[metrics.MetricUpdate]:
+    ) -> list[ingest.MetricUpdate]:
         self.seq += 1
         with self.database.transaction() as session:
-            return metrics.ingest(
+            return ingest.ingest(
                 session,
                 allocation=session.get_one(AllocationRow, self.allocation_id),
                 seq=self.seq if seq is None else seq,
@@ -83,7 +84,7 @@ class Trial:
             )
 
     def compact(self) -> None:
-        assert metrics_compaction.compact_trial(self.database, self.id, NOW).is_done
+        assert compaction.compact_trial(self.database, self.id, NOW).is_done
 
     def read(self, name: str = LOSS, rank: int = 0, **window: int) -> Series | None:
         with self.database.read() as session:
@@ -142,7 +143,7 @@ def test_records_that_come_together_are_stored_as_one_and_tell_the_same(database
         metrics_record({LOSS: [(-1, 1.0)], "time/step_ms": [(4, 7.0)], "val/loss": [(4, 0.4)]}, epoch=3.0),
     ]  # fmt: skip
     with database.transaction() as session:
-        updates = metrics.ingest_several(
+        updates = ingest.ingest_several(
             session,
             allocation=session.get_one(AllocationRow, together.allocation_id),
             records=list(enumerate(records, 1)),
@@ -152,7 +153,7 @@ def test_records_that_come_together_are_stored_as_one_and_tell_the_same(database
     for seq, record in enumerate(records, 1):
         with database.transaction() as session:
             allocation = session.get_one(AllocationRow, one_by_one.allocation_id)
-            apart += metrics.ingest(session, allocation=allocation, seq=seq, record=record, at=NOW)
+            apart += ingest.ingest(session, allocation=allocation, seq=seq, record=record, at=NOW)
     assert updates == apart
     assert [(u.step, u.epoch, u.value) for u in updates] == [(2, 1.0, 0.5), (4, 3.0, 0.4)]
     assert together.summary() == one_by_one.summary()
@@ -381,8 +382,7 @@ def test_compactions_at_once_write_every_point_once(trial: Trial) -> None:
         trial.report({LOSS: curve(no * 100 + 1, no * 100 + 100), "b": [(no, 1.0)]}, rank=no % 2)
     with ThreadPoolExecutor(4) as pool:
         runs = [
-            pool.submit(metrics_compaction.compact_trial, trial.database, trial.id, NOW)
-            for _ in range(4)
+            pool.submit(compaction.compact_trial, trial.database, trial.id, NOW) for _ in range(4)
         ]
         for no in range(60, 80):
             trial.report({LOSS: curve(no * 100 + 1, no * 100 + 100)}, rank=no % 2)
@@ -399,7 +399,7 @@ def test_a_trial_is_due_when_its_batches_are_old_or_many_or_it_has_ended(trial: 
 
     def due(seconds: float) -> list[int]:
         with trial.database.read() as session:
-            return metrics_compaction.due_trials(session, NOW + dt.timedelta(seconds=seconds))
+            return compaction.due_trials(session, NOW + dt.timedelta(seconds=seconds))
 
     assert due(1) == []
     assert due(61) == [trial.id]

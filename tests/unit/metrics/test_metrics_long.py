@@ -22,10 +22,12 @@ from muster_server.db.models import (
 from muster_server.db.queries import metrics as queries
 from muster_server.domain.metrics import BLOCK_POINTS, SPAN_BLOCKS
 from muster_server.schemas.data import Series
-from muster_server.services import deletion, metrics, metrics_compaction, metrics_series
-from muster_server.services.metrics_curves import Segment
-from muster_server.services.metrics_loading import load
-from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
+from muster_server.services.experiments import deletion
+from muster_server.services.metrics import compaction, ingest
+from muster_server.services.metrics import series as metrics_series
+from muster_server.services.metrics.curves import CurveSegment
+from muster_server.services.metrics.loading import load
+from support.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
 
 LOSS = "train/loss"
 NUM_POINTS = (SPAN_BLOCKS + 2) * BLOCK_POINTS + 10
@@ -49,7 +51,7 @@ class Trial:
                 steps[at : at + 50_000].tolist(), values[at : at + 50_000].tolist(), strict=True
             )
             with self.database.transaction() as session:
-                metrics.ingest(
+                ingest.ingest(
                     session,
                     allocation=session.get_one(AllocationRow, self.allocation_id),
                     seq=self.seq,
@@ -58,7 +60,7 @@ class Trial:
                 )
 
     def compact(self) -> None:
-        assert metrics_compaction.compact_trial(self.database, self.id, NOW).is_done
+        assert compaction.compact_trial(self.database, self.id, NOW).is_done
 
     def read(self, **window: int) -> Series:
         with self.database.read() as session:
@@ -105,7 +107,7 @@ def test_a_coarse_picture_is_read_from_spans_and_is_the_same(long_trial: Trial) 
     check_against(series, steps, values)
     with long_trial.database.read() as session:
         (record,) = queries.find_series(session, [long_trial.id])
-        segment = Segment(record, 1, NUM_POINTS)
+        segment = CurveSegment(record, 1, NUM_POINTS)
         assert [len(p.rollups) for p in load(session, [segment], [2048])] == [1 + 3]
         assert [len(p.rollups) for p in load(session, [segment], [512])] == [SPAN_BLOCKS + 3]
 

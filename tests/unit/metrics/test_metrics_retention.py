@@ -23,14 +23,9 @@ from muster_server.db.queries.metrics_codec import (
     is_downsampled,
 )
 from muster_server.schemas.data import Series
-from muster_server.services import (
-    metrics,
-    metrics_compaction,
-    metrics_export,
-    metrics_retention,
-    metrics_series,
-)
-from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
+from muster_server.services.metrics import compaction, export, ingest, retention
+from muster_server.services.metrics import series as metrics_series
+from support.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
 
 LOSS, SHORT = "train/loss", "val/loss"
 NUM_POINTS = 9_000
@@ -99,7 +94,7 @@ class Trial:
     def report(self, name: str, first_step: int, curve: np.ndarray) -> None:
         self.seq += 1
         with self.database.transaction() as session:
-            metrics.ingest(
+            ingest.ingest(
                 session,
                 allocation=session.get_one(AllocationRow, self.allocation_id),
                 seq=self.seq,
@@ -111,10 +106,10 @@ class Trial:
         with self.database.transaction() as session:
             trial = session.get_one(TrialRow, self.id)
             trial.state, trial.ended_at = "COMPLETED", NOW
-        assert metrics_compaction.compact_trial(self.database, self.id, NOW).is_done
+        assert compaction.compact_trial(self.database, self.id, NOW).is_done
 
-    def age(self, **more: float) -> metrics_retention.Downsampled:
-        return metrics_retention.downsample_old(self.database, LATER, days=30, **more)
+    def age(self, **more: float) -> retention.Downsampled:
+        return retention.downsample_old(self.database, LATER, days=30, **more)
 
     def read(self, name: str = LOSS, **window: int) -> Series:
         with self.database.read() as session:
@@ -143,7 +138,7 @@ def old(database: Database) -> Trial:
 def test_the_whole_curve_looks_as_before_and_takes_little(old: Trial) -> None:
     before, short = old.read(max_points=70), old.read(SHORT)
     with old.database.read() as session:
-        plan = metrics_retention.plan(session, LATER, metric_days=30, log_days=None).metrics
+        plan = retention.plan(session, LATER, metric_days=30, log_days=None).metrics
     done = old.age()
     assert done.num_trials == 1
     assert old.read(max_points=70) == before
@@ -155,9 +150,9 @@ def test_the_whole_curve_looks_as_before_and_takes_little(old: Trial) -> None:
     assert abs(plan.freed_bytes - done.freed_bytes) < 0.01 * done.freed_bytes
     assert done.freed_bytes > 0.9 * plan.size_bytes
     # Nothing is due any more, and nothing would be freed.
-    assert old.age() == metrics_retention.Downsampled(0, 0, 0)
+    assert old.age() == retention.Downsampled(0, 0, 0)
     with old.database.read() as session:
-        again = metrics_retention.plan(session, LATER, metric_days=30, log_days=None)
+        again = retention.plan(session, LATER, metric_days=30, log_days=None)
         assert session.get_one(TrialRow, old.id).num_points_dropped == done.num_points
         (message,) = session.scalars(
             select(EventRow.message).where(EventRow.type == "metrics.downsampled")
@@ -179,7 +174,7 @@ def test_a_window_says_that_points_are_gone_and_shows_the_extremes_in_it(old: Tr
     finite = curve[np.isfinite(curve)]
     assert min(filter(None, whole.min)) == finite.min()
     assert max(filter(None, whole.max)) == finite.max()
-    exported = list(metrics_export.visible_pieces(old.database, old.id, names=[LOSS]))
+    exported = list(export.visible_pieces(old.database, old.id, names=[LOSS]))
     values = np.concatenate([piece.points.values for piece in exported])
     assert len(values) < NUM_POINTS / 20
     assert {99.0, -99.0} <= set(values.tolist())
@@ -187,8 +182,8 @@ def test_a_window_says_that_points_are_gone_and_shows_the_extremes_in_it(old: Tr
 
 def test_young_trials_and_short_series_are_left_alone(old: Trial) -> None:
     before = old.num_raw_blocks()
-    young = metrics_retention.downsample_old(old.database, LATER, days=40)
-    assert young == metrics_retention.Downsampled(0, 0, 0)
+    young = retention.downsample_old(old.database, LATER, days=40)
+    assert young == retention.Downsampled(0, 0, 0)
     assert old.num_raw_blocks() == before
     old.age()
     assert old.num_raw_blocks() == 1  # of the short one

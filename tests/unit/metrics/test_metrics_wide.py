@@ -21,9 +21,11 @@ from muster_server.db.models import (
 )
 from muster_server.db.pace import LOCK_TARGET_S, Pace
 from muster_server.domain.metrics import BLOCK_POINTS
-from muster_server.services import deletion, metrics, metrics_compaction, metrics_series
-from muster_server.services.metrics_compaction import LATE_BLOCKS_MAX, SERIES_MAX
-from muster_server.testing.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
+from muster_server.services.experiments import deletion
+from muster_server.services.metrics import compaction, ingest
+from muster_server.services.metrics import series as metrics_series
+from muster_server.services.metrics.compaction import LATE_BLOCKS_MAX, SERIES_MAX
+from support.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
 
 NUM_NAMES = SERIES_MAX + 900
 NAMES = [f"layer/{n}/norm" for n in range(NUM_NAMES)]
@@ -48,7 +50,7 @@ class Trial:
     def report(self, points: dict[str, list[tuple[int, float]]]) -> None:
         self.seq += 1
         with self.database.transaction() as session:
-            metrics.ingest(
+            ingest.ingest(
                 session,
                 allocation=session.get_one(AllocationRow, self.allocation_id),
                 seq=self.seq,
@@ -56,8 +58,8 @@ class Trial:
                 at=NOW,
             )
 
-    def compact(self, max_parts: int = 10_000) -> metrics_compaction.Compacted:
-        return metrics_compaction.compact_trial(self.database, self.id, NOW, max_parts=max_parts)
+    def compact(self, max_parts: int = 10_000) -> compaction.Compacted:
+        return compaction.compact_trial(self.database, self.id, NOW, max_parts=max_parts)
 
     def values(self, names: list[str]) -> dict[str, list[tuple[int, float | str | None]]]:
         with self.database.read() as session:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from types import ModuleType
 
@@ -80,13 +81,16 @@ def test_a_place_without_permission_is_told(
     [
         ("WARNING: Retrying ... NewConnectionError(...)", "package index cannot be reached"),
         ("npm error code ENOTFOUND", "package index cannot be reached"),
+        ("error: error sending request\n  cause: dns error", "package index cannot be reached"),
         ("OSError: [Errno 28] No space left on device", "disk is full"),
         ("ssl.SSLError: CERTIFICATE_VERIFY_FAILED", "certificate"),
+        ("error sending request: invalid peer certificate: UnknownIssuer", "certificate"),
         ("EACCES: permission denied", "no write permission"),
+        ("error: Failed to initialize cache at `/.cache/uv`", "no write permission"),
         ("something else", "failed"),
     ],
 )
-def test_what_pip_and_npm_say_becomes_one_sentence(
+def test_what_the_installers_print_becomes_one_sentence(
     bootstrap: ModuleType, capsys: pytest.CaptureFixture[str], output: str, said: str
 ) -> None:
     with pytest.raises(SystemExit):
@@ -96,25 +100,82 @@ def test_what_pip_and_npm_say_becomes_one_sentence(
     assert said in errors[0]
 
 
-def test_an_unreachable_index_is_told(tmp_path: Path) -> None:
-    environment = tmp_path / "venv"
-    subprocess.run(
-        [sys.executable, "-m", "venv", "--system-site-packages", str(environment)], check=True
+def test_commands_run_until_one_succeeds_and_the_last_failure_is_reported(
+    bootstrap: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runner = bootstrap.Runner(tmp_path / "log")
+    runner.run("trying", ["sh", "-c", "echo one; exit 1"], ["echo", "two"], ["echo", "three"])
+    assert [x for x in runner.log.read_text().splitlines() if x and x[0] != "$"] == ["one", "two"]
+    with pytest.raises(SystemExit):
+        runner.run("trying", ["sh", "-c", "echo ENOSPC; exit 1"], ["sh", "-c", "echo five; exit 5"])
+    said = capsys.readouterr().err
+    assert "five" in said
+    assert "error: trying failed.\n" in said
+
+
+OFFLINE = {
+    "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+    "PIP_EXTRA_INDEX_URL": "",
+    "PIP_FIND_LINKS": "",
+    "PIP_CONFIG_FILE": os.devnull,
+    "PIP_RETRIES": "0",
+    "PIP_NO_CACHE_DIR": "1",
+    "UV_HTTP_RETRIES": "0",
+    "UV_NO_CACHE": "1",
+}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """A virtual environment with uv and nothing else, and this one's pip."""
+    folder = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
+    (folder / "bin" / "uv").symlink_to(Path(sys.executable).with_name("uv"))
+    return folder
+
+
+def test_uv_gets_the_settings_of_pip(
+    bootstrap: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip.conf").write_text(
+        "[global]\nindex-url = https://one.test/simple\nfind-links =\n    /a\n    /b\n"
+        "[install]\nindex-url = https://two.test/simple\n"
+        "extra-index-url =\n    https://three.test\n    https://four.test\n"
     )
-    nowhere = "http://127.0.0.1:9/simple"
-    result = run(
-        "--no-dashboard",
-        MUSTER_VENV=str(environment),
-        MUSTER_TORCH="skip",
-        PIP_INDEX_URL=nowhere,
-        PIP_EXTRA_INDEX_URL="",
-        PIP_FIND_LINKS="",
-        PIP_CONFIG_FILE=os.devnull,
-        PIP_RETRIES="0",
-        PIP_NO_CACHE_DIR="1",
-    )
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_CERT", "/ca.pem")
+    settings = bootstrap.uv_settings(Path(sys.executable))
+    assert settings["UV_DEFAULT_INDEX"] == "https://two.test/simple"
+    assert settings["UV_INDEX"] == "https://three.test https://four.test"
+    assert settings["UV_FIND_LINKS"] == "/a,/b"
+    assert settings["SSL_CERT_FILE"] == "/ca.pem"
+
+
+def test_an_unreachable_index_is_told(environment: Path) -> None:
+    result = run("--no-dashboard", MUSTER_VENV=str(environment), MUSTER_TORCH="skip", **OFFLINE)
     assert result.returncode == 1
     assert "the package index cannot be reached" in result.stderr
+
+
+def test_a_package_whose_installation_was_interrupted_is_installed_again(environment: Path) -> None:
+    (packages,) = environment.glob("lib/python*/site-packages")
+    for name in ("whole-1.dist-info", "half-1.dist-info"):
+        (packages / name).mkdir()
+    (packages / "whole-1.dist-info" / "INSTALLER").write_text("uv")
+    run("--no-dashboard", MUSTER_VENV=str(environment), MUSTER_TORCH="skip", **OFFLINE)
+    assert [path.name for path in packages.glob("*.dist-info")] == ["whole-1.dist-info"]
+
+
+def test_a_missing_program_is_told(
+    bootstrap: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        bootstrap.Runner(tmp_path / "log").run("trying", [str(tmp_path / "uv")])
+    assert f"hint: remove {tmp_path} and run this again" in capsys.readouterr().err
 
 
 def test_a_second_run_does_nothing_and_is_quick(bootstrap: ModuleType, tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ def run_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "PARALLEL_AREAS", {})
+    # Loading every plugin that is installed takes longer than the tests.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_timeout")
     call = module.call
     monkeypatch.setattr(
         module, "call", lambda *command, output=None: call(*command, cwd=tmp_path, output=output)
@@ -77,7 +80,7 @@ def test_many_failed_tests_are_no_accident(run_tests: ModuleType, tmp_path: Path
         (path / f"test_{number}.py").write_text(FAILS_ONCE)
     tests = run_tests.Tests()
     assert not run_tests.pytest("e2e", [], tests)
-    assert tests.failed == run_tests.MAX_UNSTEADY + 1
+    assert tests.counts["failed"] == run_tests.MAX_UNSTEADY + 1
     assert tests.unsteady == []
 
 
@@ -101,3 +104,32 @@ def test_what_runs_beside_another_counts_and_is_told_after_it(
     titles = [line.removeprefix("── ") for line in said.splitlines() if line.startswith("── ")]
     assert titles == ["api", "agent", "chaos", "simulation", "summary"]
     assert ("1 failed, 3 passed" if code else "4 passed") in said.splitlines()[-1]
+
+
+def test_the_fast_part_runs_beside_the_types_and_without_postgres(
+    run_tests: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "tests" / "unit"
+    folder.mkdir(parents=True)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    postgres\n")
+    (folder / "test_a.py").write_text(
+        "import pytest\n@pytest.mark.postgres\ndef test_it():\n    assert False\n"
+        "def test_other():\n    pass\n"
+    )
+    checked = []
+    for name in run_tests.CHECKS:
+        monkeypatch.setitem(
+            run_tests.CHECKS,
+            name,
+            lambda output, name=name: checked.append((name, bool(output))) or True,
+        )
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", "--fast"])
+    assert run_tests.main() == 0
+    assert sorted(checked) == [("imports", False), ("style", False), ("types", True)]
+    said = capfd.readouterr().out
+    titles = [line.removeprefix("── ") for line in said.splitlines() if line.startswith("── ")]
+    assert titles == ["style", "imports", "unit", "types", "summary"]
+    assert "1 passed" in said.splitlines()[-1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster_server.domain.search.failing import alike, common_cause, nearest_metric, own_metrics
+from muster_server.domain.search.failures import alike, common_cause, nearest_metric, own_metrics
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from muster_server.domain.resources import NodeView, Request
-from muster_server.domain.room import num_fitting
+from muster_server.domain.scheduling.resources import NodeView, Request
+from muster_server.domain.scheduling.room import num_fitting
 from muster_server.domain.search import (
     Action,
     CreateTrial,

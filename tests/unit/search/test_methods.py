@@ -23,7 +23,7 @@ from muster_server.domain.search import (
 )
 from muster_server.domain.search.constraints import Constraint
 from muster_server.domain.search.model_based import propose
-from muster_server.domain.search.proposals import History, Lesson, lesson
+from muster_server.domain.search.proposals import Observations, SearchHistory, observations
 from muster_server.domain.search.sampling import grid_indices, grid_point, parse_space, sample
 from muster_server.domain.search.simulate import simulate
 
@@ -164,7 +164,7 @@ def test_what_was_found_first_counts_as_well() -> None:
         scores = [first, *(float(i) for i in range(2, 21))]
         points = [{"x": i / 2 - 5, "y": i / 2 - 5} for i in range(20)]
         known = tuple((p, (s,)) for p, s in zip(points, scores, strict=True))
-        learned = Lesson(known=known, pending=())
+        learned = Observations(known=known, pending=())
         return [propose(plain(sampler="tpe"), parameters, learned, no=no) for no in range(21, 31)]
 
     assert told(first=1.0) != told(first=100.0)
@@ -172,14 +172,14 @@ def test_what_was_found_first_counts_as_well() -> None:
 
 def test_a_model_is_fitted_to_one_rung_and_failures_are_its_worst() -> None:
     spec = SearchSpec.asha(space=SPACE, trials=27, max_units=9, divisor=3, sampler="tpe")
-    history = History()
+    history = SearchHistory()
     for no in range(1, 8):
         history.add(no, {"x": no, "y": 0})
     for no in range(1, 6):
         history.report(no, 1, float(no))
     history.report(1, 3, 0.5)
     history.end(6, None, "failed")
-    seen = lesson(history, spec, 2)
+    seen = observations(history, spec, 2)
     assert [(p["x"], s) for p, (s,) in seen.known] == [
         (1, 1),
         (2, 2),
@@ -192,7 +192,7 @@ def test_a_model_is_fitted_to_one_rung_and_failures_are_its_worst() -> None:
     for no in (2, 3, 4):
         history.report(no, 3, float(-no))
     # Four of two parameters + 2: enough for the higher rung.
-    assert [s for _, (s,) in lesson(history, spec, 2).known] == [0.5, -2, -3, -4, 0.5]
+    assert [s for _, (s,) in observations(history, spec, 2).known] == [0.5, -2, -3, -4, 0.5]
 
 
 def test_a_model_feeds_the_rungs_of_asha() -> None:

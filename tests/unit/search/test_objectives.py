@@ -14,7 +14,7 @@ from muster_server.domain.search import Searcher, SearchSpec, Started, TrialEnde
 from muster_server.domain.search.events import event_from_json, event_to_json
 from muster_server.domain.search.model_based import GENERATION, propose
 from muster_server.domain.search.pareto import front
-from muster_server.domain.search.proposals import Lesson, lesson
+from muster_server.domain.search.proposals import Observations, observations
 
 SPACE = {"x": {"uniform": [0.0, 1.0]}, "y": {"uniform": [0.0, 1.0]}}
 
@@ -95,7 +95,7 @@ def test_nsga2_breeds_from_the_best_of_whole_generations() -> None:
         for i in range(GENERATION)
     ]
     beaten = [({"x": 0.9, "y": 1.0}, (2.0, 2.0))] * GENERATION
-    known = Lesson(known=(*best, *beaten), pending=({"x": 0.0, "y": 0.0},))
+    known = Observations(known=(*best, *beaten), pending=({"x": 0.0, "y": 0.0},))
     children = [propose(spec("nsga2"), parameters, known, no=no) for no in range(41, 61)]
     # A child has its parents' values but where it is mutated.
     assert sum(child["y"] == 0.5 for child in children) > GENERATION / 4
@@ -113,7 +113,7 @@ def test_a_trial_that_failed_counts_as_worst_in_every_objective() -> None:
     searcher.apply(TrialEnded(trial_no=1, outcome="completed", value=1.0, values=(1.0, 0.5)))
     searcher.apply(TrialEnded(trial_no=2, outcome="failed"))
     searcher.apply(TrialEnded(trial_no=3, outcome="completed", value=2.0, values=(2.0, math.nan)))
-    known = lesson(searcher.history, searcher.spec, 2).known
+    known = observations(searcher.history, searcher.spec, 2).known
     assert [scores for _, scores in known] == [(1.0, -0.5), (2.0, -0.5), (2.0, -0.5)]
 
 
@@ -122,7 +122,7 @@ def test_a_gaussian_process_looks_where_values_were_good() -> None:
     parameters, _ = sampling.parse_space(SPACE)
     points = [{"x": (i * 7 % 12) / 12, "y": i / 12} for i in range(12)]
     scores = [(p["x"] - 0.3) ** 2 + (p["y"] - 0.7) ** 2 for p in points]
-    known = Lesson(
+    known = Observations(
         known=tuple((p, (s,)) for p, s in zip(points, scores, strict=True)),
         pending=({"x": 0.9, "y": 0.9},),
     )

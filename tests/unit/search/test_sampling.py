@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster_server.domain.search.sampling import (
-    Parameter,
+    SearchParameter,
     grid_point,
     grid_size,
     parse_space,
@@ -19,7 +19,7 @@ from muster_server.domain.search.sampling import (
 )
 
 
-def parameters(space: dict[str, Any]) -> list[Parameter]:
+def parameters(space: dict[str, Any]) -> list[SearchParameter]:
     parsed, problems = parse_space(space)
     assert problems == []
     return parsed

@@ -28,7 +28,7 @@ from muster_server.domain.search import (
     initial_state,
     on_event,
 )
-from muster_server.domain.search.proposals import lesson
+from muster_server.domain.search.proposals import observations
 from muster_server.domain.search.simulate import simulate
 
 SPACE = {"lr": {"log": [1e-4, 1e-1]}, "width": {"int": [1, 8]}}
@@ -352,7 +352,7 @@ def test_who_cannot_work_is_the_worst_for_a_model_and_no_failure() -> None:
     searcher.apply(invalid(2))
     assert not searcher.is_finished
     searcher.apply(TrialEnded(trial_no=3, outcome="completed", value=0.5))
-    known = lesson(searcher.history, searcher.spec, 2).known
+    known = observations(searcher.history, searcher.spec, 2).known
     assert [score for _, (score,) in known] == [0.5, 0.5, 0.5]
 
 

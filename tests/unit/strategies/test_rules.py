@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from muster.document.strategy import Mesh, StrategySection
+from muster.document.strategy_rules import Shape, axes, coordinates, problems
 from muster.training.strategies.balance import balance
-from muster.training.strategies.rules import Mesh, Options, Shape, axes, coordinates, problems
 
 GPT = Shape(model="gpt", depth=4, heads=4)
 
@@ -38,7 +39,7 @@ GPT = Shape(model="gpt", depth=4, heads=4)
     ],
 )
 def test_what_goes_together_passes(options: dict[str, Any], slots: int) -> None:
-    given = Options(**options)
+    given = StrategySection(**options)
     assert list(problems(given, slots=slots, shape=GPT)) == []
     sizes = axes(given, slots)
     assert math.prod(sizes.values()) == slots
@@ -47,7 +48,7 @@ def test_what_goes_together_passes(options: dict[str, Any], slots: int) -> None:
 
 
 def test_the_last_axis_varies_fastest() -> None:
-    sizes = axes(Options(kind="mesh", mesh=Mesh(pp=2, tp=2)), 8)
+    sizes = axes(StrategySection(kind="mesh", mesh=Mesh(pp=2, tp=2)), 8)
     assert sizes == {"pp": 2, "replicate": 1, "shard": 2, "tp": 2}
     assert coordinates(sizes, 1) == {"pp": 0, "replicate": 0, "shard": 0, "tp": 1}
     assert coordinates(sizes, 6) == {"pp": 1, "replicate": 0, "shard": 1, "tp": 0}
@@ -226,14 +227,14 @@ def test_the_last_axis_varies_fastest() -> None:
 def test_what_does_not_is_refused(
     options: dict[str, Any], where: dict[str, Any], path: str, message: str, hint: str
 ) -> None:
-    (problem,) = problems(Options(**options), **({"slots": 4, "shape": GPT} | where))
+    (problem,) = problems(StrategySection(**options), **({"slots": 4, "shape": GPT} | where))
     assert problem.path == path
     assert message in problem.message
     assert hint in problem.hint
 
 
 def test_offload_needs_a_device() -> None:
-    options = Options(kind="fsdp", offload=True)
+    options = StrategySection(kind="fsdp", offload=True)
     assert list(problems(options, slots=2, slot_type="cuda")) == []
 
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import sys
 
-EXIT_ERROR = 1
-"""The server refused, or something here is wrong."""
-EXIT_USAGE = 2
-EXIT_UNREACHABLE = 3
-"""No server is known, or it does not answer."""
-EXIT_FAILED = 4
-"""The experiment that was followed ended as FAILED."""
-EXIT_CANCELED = 5
-EXIT_INTERRUPTED = 130
+from .exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from . import (
 )
 
 
-class Commands(TyperGroup):
+class CommandGroup(TyperGroup):
     """A reader that has seen enough (`muster logs 1 | head`) is not an error."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -46,7 +46,7 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     name="muster",
-    cls=Commands,
+    cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -55,7 +55,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from .. import __version__
+        from muster import __version__
 
         print(f"muster {__version__}")
         raise typer.Exit

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from . import EXIT_USAGE
+from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument, find_trial
 from .operations import client_of_environment, size
-from .output import Failure, JsonOption, age, console, number, print_json, say, table
+from .output import CommandFailure, JsonOption, age, console, number, print_json, say, table
 
 app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, pin, clean up, export.")
 
@@ -69,7 +69,7 @@ CheckpointsArgument = Annotated[
 
 @app.command("pin")
 def pin(checkpoints: CheckpointsArgument, as_json: JsonOption = False) -> None:
-    """Have checkpoints stay, whatever the policy of their experiment."""
+    """Keep checkpoints, whatever the policy of their experiment."""
     _pin(checkpoints, "pin", as_json=as_json)
 
 
@@ -113,7 +113,7 @@ def clean(
     numbers = {"last": last, "best": best, "experiment_best": experiment_best}
     given = {name: n for name, n in numbers.items() if n is not None}
     if not given and not dry_run:
-        raise Failure(
+        raise CommandFailure(
             "How many are to be kept?", "--last, --best or --experiment-best", exit_code=EXIT_USAGE
         )
     with client_of_environment() as client:
@@ -175,7 +175,7 @@ def export(
     the credentials, as the workers do, and room for a copy. Its files are verified first.
     """
     if output.exists() and not force:
-        raise Failure(f"{output} exists.", "--force replaces it", exit_code=EXIT_USAGE)
+        raise CommandFailure(f"{output} exists.", "--force replaces it", exit_code=EXIT_USAGE)
     if place.isdecimal() and not Path(place).is_dir():
         _export_by_server(int(place), output)
     else:
@@ -193,14 +193,16 @@ def _export_by_server(checkpoint_id: int, output: Path) -> None:
             time.sleep(POLL_S)
             found = client.get(f"/exports/{found['id']}")
         if found["state"] == "failed":
-            raise Failure(f"Checkpoint {checkpoint_id} was not exported: {found['message']}.")
+            raise CommandFailure(
+                f"Checkpoint {checkpoint_id} was not exported: {found['message']}."
+            )
         client.download_to(f"/exports/{found['id']}/file", output)
     say(f"{output}: the model of step {found['step']}, {size(found['size_bytes'])}.")
 
 
 def _export_here(place: str, output: Path) -> None:
-    from .. import object_store, shards
-    from ..checkpoints import CheckpointDamaged, verify_checkpoint
+    from muster.sdk import object_store, shards
+    from muster.sdk.checkpoints import CheckpointDamaged, verify_checkpoint
 
     draft = output.with_name(f".{output.name}.{os.getpid()}")
     copy = output.with_name(f".{output.name}.{os.getpid()}-fetched")
@@ -216,13 +218,13 @@ def _export_here(place: str, output: Path) -> None:
                 file.write(piece)
         draft.replace(output)
     except FileNotFoundError as error:
-        raise Failure(
+        raise CommandFailure(
             f"{place} holds no {shards.INDEX}: another program than the built-in trainer made it."
         ) from error
     except CheckpointDamaged as error:
-        raise Failure(str(error)) from error
+        raise CommandFailure(str(error)) from error
     except object_store.StoreRefused as error:
-        raise Failure(str(error.strerror)) from error
+        raise CommandFailure(str(error.strerror)) from error
     finally:
         draft.unlink(missing_ok=True)
         shutil.rmtree(copy, ignore_errors=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from .output import (
-    Failure,
+    CommandFailure,
     JsonOption,
     age,
     console,
@@ -19,7 +19,7 @@ from .output import (
 )
 
 if TYPE_CHECKING:
-    from ..client import Client
+    from muster.client import Client
 
 Role = Literal["viewer", "member", "admin", "metrics"]
 
@@ -38,7 +38,7 @@ def agent_run(context: typer.Context) -> None:
     from importlib.util import find_spec
 
     if find_spec("muster_agent") is None:
-        raise Failure("The agent is not installed.", 'pip install "muster-train[agent]"')
+        raise CommandFailure("The agent is not installed.", 'pip install "muster-train[agent]"')
     # In place of this process, so that signals and exit codes are the agent's own.
     command = [sys.executable, "-m", "muster_agent.cli", "run", *context.args]
     os.execv(sys.executable, command)  # noqa: S606
@@ -47,9 +47,9 @@ def agent_run(context: typer.Context) -> None:
 @agent_app.command("token")
 def agent_token(
     pool: Annotated[str, typer.Option(help="Pool that the nodes join.")] = "default",
-    uses: Annotated[int, typer.Option(min=1, help="How many agents may join with it.")] = 1,
+    uses: Annotated[int, typer.Option(min=1, help="Number of agents that may join with it.")] = 1,
     expires_in_s: Annotated[
-        int, typer.Option("--expires-in-s", min=60, help="Seconds until it is void.")
+        int, typer.Option("--expires-in-s", min=60, help="Seconds until it expires.")
     ] = 600,
     as_json: JsonOption = False,
 ) -> None:
@@ -74,10 +74,10 @@ def agent_token(
 
 @token_app.command("create")
 def token_create(
-    name: Annotated[str, typer.Argument(help="What it is for.")],
+    name: Annotated[str, typer.Argument(help="Name of the token.")],
     role: Annotated[
         Role | None,
-        typer.Option(help="What it may do; your role by default. metrics: only read /metrics."),
+        typer.Option(help="Role of the token; yours by default. metrics: only read /metrics."),
     ] = None,
     days: Annotated[
         int | None,
@@ -144,8 +144,8 @@ def login(
     as_json: JsonOption = False,
 ) -> None:
     """Remember a server and a token (read from stdin, or asked for)."""
-    from ..client import Client as HttpClient
-    from ..client import Target, write_target
+    from muster.client import Client as HttpClient
+    from muster.client import Target, write_target
 
     if sys.stdin.isatty():
         token = typer.prompt("Token (from the dashboard, Settings)", hide_input=True, err=True)
@@ -153,7 +153,7 @@ def login(
         token = sys.stdin.readline()
     token = token.strip()
     if not token:
-        raise Failure("No token was given.", "make one in the dashboard: Settings, Tokens")
+        raise CommandFailure("No token was given.", "make one in the dashboard: Settings, Tokens")
     target = Target(url.rstrip("/"), token, "what you entered")
     with HttpClient(target) as client:
         me = client.get("/auth/me")
@@ -165,6 +165,6 @@ def login(
 
 
 def _client() -> Client:
-    from ..client import Client as HttpClient
+    from muster.client import Client as HttpClient
 
     return HttpClient.from_environment()

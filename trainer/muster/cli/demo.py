@@ -20,7 +20,7 @@ NODES_TIMEOUT_S = 90.0
 
 
 def run_demo(root: Path, access: Access, num_agents: int, is_stopping: Callable[[], bool]) -> None:
-    """Never raises: the demo is a guest, Muster goes on without it."""
+    """Run the demo. Never raises: Muster goes on without it."""
     try:
         _run(root, access, num_agents, is_stopping)
     except Exception as error:
@@ -29,13 +29,13 @@ def run_demo(root: Path, access: Access, num_agents: int, is_stopping: Callable[
 
 
 def examples_folder() -> Path | None:
-    """Of the checkout this runs from; None when installed without it."""
+    """Return the examples of the checkout this runs from; None if installed without it."""
     folder = Path(__file__).resolve().parents[3] / "examples"
     return folder if (folder / EXAMPLES[0]).is_dir() else None
 
 
 def _run(root: Path, access: Access, num_agents: int, is_stopping: Callable[[], bool]) -> None:
-    from ..client import Client, Target
+    from muster.client import Client, Target
 
     if find_spec("torch") is None:
         say("The demo trains with PyTorch, which is not installed here: pip install torch")
@@ -49,7 +49,7 @@ def _run(root: Path, access: Access, num_agents: int, is_stopping: Callable[[], 
 
 
 def _submit_once(client: Any, root: Path) -> list[int]:
-    """The demo's experiments; those of the last time when they were submitted already."""
+    """Return the demo's experiments; those of the last run if they were submitted already."""
     record = root / "demo.json"
     try:
         known: list[int] = json.loads(record.read_text())
@@ -62,7 +62,8 @@ def _submit_once(client: Any, root: Path) -> list[int]:
     if folder is None:
         say("The demo's examples come with a checkout of the repository; there is none here.")
         return []
-    from ..bundle import make_bundle
+    from muster.code.bundle import make_bundle
+
     from .experiments import code_folder
 
     ids = []

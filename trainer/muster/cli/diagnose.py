@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .operations import client_of_environment
-from .output import Failure, JsonOption, console, escape, print_json, say, table
+from .output import CommandFailure, JsonOption, console, escape, print_json, say, table
 from .performance import TrialArgument
 
 if TYPE_CHECKING:
-    from ..client import Client
+    from muster.client import Client
 
 POLL_S = 1.0
 PROBES = {
@@ -27,26 +27,28 @@ def diagnose(
     trial: TrialArgument,
     repeats: Annotated[
         int | None,
-        typer.Option(min=2, max=10, help="Of each kind of probe; else as the server is set."),
+        typer.Option(
+            min=2, max=10, help="Runs of each kind of probe. Default: the server's setting."
+        ),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(min=15, max=1000, help="Of one probe at most; else as the server is set."),
+        typer.Option(
+            min=15, max=1000, help="Most steps of one probe. Default: the server's setting."
+        ),
     ] = None,
     last: Annotated[
-        bool, typer.Option("--last", help="Show the newest diagnosis, without making another one.")
+        bool, typer.Option("--last", help="Show the newest diagnosis instead of starting one.")
     ] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="End the one that runs.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the running diagnosis.")] = False,
     apply: Annotated[
         str | None,
-        typer.Option(metavar="ADVICE", help="Launch this advice of the newest diagnosis."),
+        typer.Option(metavar="ADVICE", help="Apply this advice of the newest diagnosis."),
     ] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Until the verdict is there.")
-    ] = True,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the verdict.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Find out what a trial is bound by: computing, communication, data, or one slow rank.
+    """Find out what limits a trial's speed: computing, communication, data, or one slow rank.
 
     Runs short probes of it one after the other, on as many slots as it has, and judges by the
     differences. The trial itself is not touched.
@@ -75,12 +77,12 @@ def diagnose(
 def _newest(client: Client, trial: int) -> dict[str, Any]:
     found: list[dict[str, Any]] = client.get(f"/trials/{trial}/diagnoses", limit=1)["items"]
     if not found:
-        raise Failure(f"Trial {trial} has not been diagnosed.", f"muster diagnose {trial}")
+        raise CommandFailure(f"Trial {trial} has not been diagnosed.", f"muster diagnose {trial}")
     return found[0]
 
 
 def _follow(client: Client, found: dict[str, Any]) -> dict[str, Any]:
-    """Until it has ended. A line for each probe that has."""
+    """Follow a diagnosis until it has ended, with a line for each probe that has."""
     said: set[str] = set()
     if found["state"] == "running":
         say(
@@ -140,7 +142,8 @@ def _show_advice(found: dict[str, Any], advice: dict[str, Any]) -> None:
 
 
 def _gain(gain: dict[str, Any], *, is_bound: bool) -> str:
-    """ "predicted 12.5 % more samples/s"; from twice as many on, how many times as many."""
+    """Return the gain as text, for example "predicted 12.5 % more samples/s"; from a factor of 2
+    on, as a factor."""
     most = "at most" if is_bound else "predicted"
     if gain["value"] < 1:
         value, interval, num = _estimate(gain, 100, " %")

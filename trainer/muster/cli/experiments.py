@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from . import EXIT_CANCELED, EXIT_FAILED, EXIT_USAGE
+from .exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_USAGE
 from .output import (
-    Failure,
+    CommandFailure,
     JsonOption,
     age,
     console,
@@ -27,7 +27,7 @@ from .output import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..client import Client
+    from muster.client import Client
 
 ExperimentState = Literal[
     "QUEUED", "RUNNING", "PAUSED", "STOPPING", "COMPLETED", "CANCELED", "FAILED"
@@ -45,9 +45,11 @@ CodeOption = Annotated[
     Path | None,
     typer.Option("--code", metavar="DIR", help="Send this folder instead of `code.path`."),
 ]
-ExperimentArgument = Annotated[int, typer.Argument(metavar="EXPERIMENT", help="Its number.")]
+ExperimentArgument = Annotated[
+    int, typer.Argument(metavar="EXPERIMENT", help="Number of the experiment.")
+]
 TrialOption = Annotated[
-    int | None, typer.Option("--trial", metavar="NO", help="Which trial, by its number.")
+    int | None, typer.Option("--trial", metavar="NO", help="Number of the trial.")
 ]
 
 
@@ -104,7 +106,7 @@ def validate(
         preview = client.preview(document, overrides=overrides, blob_sha256=digest)
         needs = ""
         if preview["valid"] and preview["config"]["trainer"] is not None and not as_json:
-            from .plan import needs_of
+            from .estimate import needs_of
 
             needs = needs_of(client, document, overrides, digest)
     if as_json:
@@ -122,17 +124,23 @@ def validate(
 
 def list_(
     state: Annotated[
-        ExperimentState | None, typer.Option(case_sensitive=False, help="Only these.")
+        ExperimentState | None, typer.Option(case_sensitive=False, help="Select by state.")
     ] = None,
-    project: Annotated[str | None, typer.Option(help="Only of this project.")] = None,
+    project: Annotated[str | None, typer.Option(help="Select by project.")] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME[=VALUE]", help="Only with this label; repeatable."),
+        typer.Option(metavar="NAME[=VALUE]", help="Select by label; repeatable."),
     ] = None,
-    owner: Annotated[str | None, typer.Option(help="Only of this user.")] = None,
-    query: Annotated[str | None, typer.Option("-q", "--query", help="Part of the name.")] = None,
-    archived: Annotated[bool, typer.Option("--archived", help="Also archived ones.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="At most this many, newest first.")] = 20,
+    owner: Annotated[str | None, typer.Option(help="Select by owner.")] = None,
+    query: Annotated[
+        str | None, typer.Option("-q", "--query", help="Select by part of the name.")
+    ] = None,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Include archived experiments.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Largest number of experiments, newest first.")
+    ] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """List experiments, newest first."""
@@ -223,13 +231,14 @@ def show(experiment: ExperimentArgument, as_json: JsonOption = False) -> None:
 
 
 def shown_state(experiment: dict[str, Any]) -> str:
-    """Its state; WAITING while none of its trials runs, although some have."""
+    """Return its state; WAITING while none of its trials runs, although some have."""
     runs = {"STARTING", "RUNNING", "STOPPING"} & experiment["num_trials_by_state"].keys()
     return "WAITING" if experiment["state"] == "RUNNING" and not runs else experiment["state"]
 
 
 def slots_text(experiment: dict[str, Any]) -> str:
-    """Slots of a trial; while it goes on those it holds, "1 of 4", and of a search all of its trials'."""
+    """Return the slots of a trial; those it holds while it runs ("1 of 4"), and of a search those
+    of all its trials."""
     asked, held = experiment["slots_per_trial"], experiment["num_slots_held"]
     if experiment["state"] not in ("RUNNING", "STOPPING") or held == asked:
         return str(asked)
@@ -246,7 +255,7 @@ def _fit_text(preview: dict[str, Any]) -> str:
 
 
 def _client() -> Client:
-    from ..client import Client as HttpClient
+    from muster.client import Client as HttpClient
 
     return HttpClient.from_environment()
 
@@ -256,15 +265,17 @@ def read_document(file: str) -> str:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         return data.decode()
     except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror}.", exit_code=EXIT_USAGE) from None
+        raise CommandFailure(
+            f"{file} cannot be read: {error.strerror}.", exit_code=EXIT_USAGE
+        ) from None
     except UnicodeDecodeError:
-        raise Failure(f"{file} is not UTF-8 text.", exit_code=EXIT_USAGE) from None
+        raise CommandFailure(f"{file} is not UTF-8 text.", exit_code=EXIT_USAGE) from None
 
 
 def send_code(
     client: Client, file: str, document: str, overrides: list[str], code: Path | None
 ) -> str | None:
-    """The digest of the uploaded code; None when the document needs none."""
+    """Return the digest of the uploaded code; None if the document needs none."""
     folder = code if code is not None else code_folder(file, document, overrides)
     if folder is None:
         return None
@@ -273,7 +284,7 @@ def send_code(
         import json
 
         overrides.append(f"code.path={json.dumps(str(code))}")
-    from ..bundle import make_bundle
+    from muster.code.bundle import make_bundle
 
     bundle = make_bundle(folder)
     try:
@@ -283,8 +294,8 @@ def send_code(
 
 
 def code_folder(file: str, document: str, overrides: list[str]) -> Path | None:
-    """The folder to send: `code.path` relative to the document, "." for an entry point without
-    `code`. None when nothing is to be sent. What is not readable here the server will explain."""
+    """Return the folder to send: `code.path` relative to the document, "." for an entry point without
+    `code`. None if nothing is to be sent. The server explains what cannot be read here."""
     import yaml
 
     try:
@@ -317,12 +328,14 @@ def find_trial(client: Client, experiment: int, no: int | None) -> dict[str, Any
         if len(trials) == 1:
             return trials[0]
         if not trials:
-            raise Failure(f"Experiment {experiment} has no trials yet.")
-        raise Failure(f"Experiment {experiment} has {len(trials)} trials.", "say which: --trial NO")
+            raise CommandFailure(f"Experiment {experiment} has no trials yet.")
+        raise CommandFailure(
+            f"Experiment {experiment} has {len(trials)} trials.", "say which: --trial NO"
+        )
     for trial in trials:
         if trial["no"] == no:
             return trial
-    raise Failure(
+    raise CommandFailure(
         f"Experiment {experiment} has no trial {no}.",
         f"it has {numbers_text([t['no'] for t in trials])}" if trials else None,
     )

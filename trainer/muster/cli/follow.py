@@ -12,7 +12,7 @@ from .output import console, escape, number, say, styled_state, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..client import Client
+    from muster.client import Client
 
 TERMINAL = frozenset({"COMPLETED", "CANCELED", "FAILED"})
 TRIALS_SHOWN = 12
@@ -25,7 +25,7 @@ def snapshot(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, An
 
 
 def summary_value(trial: dict[str, Any], *names: str) -> Any:
-    """The last value of the first of these metrics that the trial has."""
+    """Return the last value of the first of these metrics that the trial has."""
     for name in names:
         entry = trial["summary"].get(name)
         if entry is not None:
@@ -34,7 +34,8 @@ def summary_value(trial: dict[str, Any], *names: str) -> Any:
 
 
 def progress_table(experiments: Sequence[dict[str, Any]]) -> Table:
-    """Running and newest trials first; the rest is counted in a last line per experiment."""
+    """Return a table with running and newest trials first; the rest is counted in a last line per
+    experiment."""
     shown = table(
         "experiment", "trial", "state", "epoch", "step", "loss", "accuracy", "samples/s", "comm",
         right=("epoch", "step", "loss", "accuracy", "samples/s", "comm"),
@@ -94,7 +95,7 @@ def follow(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]
 
 
 def _follow_in_lines(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:
-    """For pipes and CI logs: a line whenever a state or an epoch changes."""
+    """Follow line by line, for pipes and CI logs: a line whenever a state or an epoch changes."""
     seen: dict[tuple[str, int], tuple[Any, ...]] = {}
     while True:
         experiments = snapshot(client, experiment_ids)
@@ -129,7 +130,7 @@ def trial_line(experiment: dict[str, Any], trial: dict[str, Any]) -> str:
 
 
 def print_result(experiments: Sequence[dict[str, Any]]) -> None:
-    """The last picture, on stdout, so that it survives the live display."""
+    """Print the final table on stdout, so that it survives the live display."""
     console().print(progress_table(experiments))
     for experiment in experiments:
         if experiment["state"] == "FAILED" and experiment["reason"]:

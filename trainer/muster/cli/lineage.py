@@ -1,4 +1,4 @@
-"""Commands that go on from what has been: continue, fork."""
+"""Commands that continue earlier work: continue, fork."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from . import EXIT_USAGE
+from .exit_codes import EXIT_USAGE
 from .experiments import CodeOption, ExperimentArgument, SetOption, read_document, send_code
 from .operations import client_of_environment, operate
-from .output import Failure, JsonOption, print_json, say
-from .selecting import Asked, selecting
+from .output import CommandFailure, JsonOption, print_json, say
+from .selecting import SelectionOptions, selecting
 
 
 @selecting()
 def continue_(
-    asked: Asked,
+    asked: SelectionOptions,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Train this many epochs in all.")
     ] = None,
@@ -29,7 +29,7 @@ def continue_(
         typer.Option("--trial", metavar="NO", help="Only this trial; repeatable."),
     ] = None,
 ) -> None:
-    """Let experiments that have ended go on from their newest checkpoints."""
+    """Continue experiments that have ended from their newest checkpoints."""
     if epochs is None and steps is None and not set_ and not trial:
         operate("continue", asked)
         return
@@ -38,7 +38,7 @@ def continue_(
         "continue several as they were, or one by one",
     )
     if epochs is not None and steps is not None:
-        raise Failure("--epochs or --steps, one of the two.", exit_code=EXIT_USAGE)
+        raise CommandFailure("--epochs or --steps, one of the two.", exit_code=EXIT_USAGE)
     body: dict[str, Any] = {"overrides": list(set_ or ())}
     if epochs is not None or steps is not None:
         body["length"] = {"epochs": epochs} if epochs is not None else {"steps": steps}
@@ -62,27 +62,29 @@ def fork(
     experiment: ExperimentArgument,
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="Another document; its own by default."),
+        typer.Argument(
+            metavar="[FILE]", help="Document to use; by default that of the experiment."
+        ),
     ] = None,
     set_: SetOption = None,
     code: CodeOption = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID|latest|best", help="Start from this checkpoint; from nothing by default."
-        ),
+        typer.Option(metavar="ID|latest|best", help="Checkpoint to start from; none by default."),
     ] = None,
     from_trial: Annotated[
         int | None,
-        typer.Option("--from-trial", metavar="ID", help="Of this trial, instead of its best one."),
+        typer.Option(
+            "--from-trial", metavar="ID", help="Trial of the checkpoint; the best one by default."
+        ),
     ] = None,
     load: Annotated[
         Literal["all", "weights"],
-        typer.Option(help="What of the checkpoint: everything, or the weights alone."),
+        typer.Option(help="Part of the checkpoint to use: everything, or only the weights."),
     ] = "all",
     as_json: JsonOption = False,
 ) -> None:
-    """Make a new experiment from one that exists, with changes."""
+    """Create a new experiment from an existing one, with changes."""
     overrides = list(set_ or ())
     body: dict[str, Any] = {}
     section = _from(checkpoint, from_trial, load)
@@ -115,14 +117,14 @@ def fork(
 def _from(checkpoint: str | None, from_trial: int | None, load: str) -> dict[str, Any] | None:
     if checkpoint is None and from_trial is None:
         if load != "all":
-            raise Failure("--load goes with --checkpoint.", exit_code=EXIT_USAGE)
+            raise CommandFailure("--load goes with --checkpoint.", exit_code=EXIT_USAGE)
         return None
     if checkpoint is not None and checkpoint.isdecimal():
         if from_trial is not None:
-            raise Failure("A checkpoint's number says whose it is.", exit_code=EXIT_USAGE)
+            raise CommandFailure("A checkpoint's number says whose it is.", exit_code=EXIT_USAGE)
         return {"checkpoint": int(checkpoint), "load": load}
     if checkpoint not in (None, "latest", "best"):
-        raise Failure(
+        raise CommandFailure(
             f"{checkpoint!r} is no checkpoint.", "its number, latest or best", exit_code=EXIT_USAGE
         )
     trial = {"trial": from_trial} if from_trial is not None else {}
@@ -130,7 +132,7 @@ def _from(checkpoint: str | None, from_trial: int | None, load: str) -> dict[str
 
 
 def _send_folder(client: Any, code: Path, overrides: list[str]) -> str:
-    from ..bundle import make_bundle
+    from muster.code.bundle import make_bundle
 
     overrides.append(f"code.path={json.dumps(str(code))}")
     bundle = make_bundle(code)

@@ -6,31 +6,33 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .output import Failure, JsonOption, console, duration, print_json, say, table
+from .output import CommandFailure, JsonOption, console, duration, print_json, say, table
 
 if TYPE_CHECKING:
-    from muster_server.local.supervisor import Access
+    from muster_server.local.parts import LocalOptions
+    from muster_server.local.supervisor import Access, Supervisor
 
 HomeOption = Annotated[
     Path | None,
-    typer.Option(
-        help="Where everything is kept; $MUSTER_HOME, else ~/.muster.", show_default=False
-    ),
+    typer.Option(help="Data folder. Default: $MUSTER_HOME, else ~/.muster.", show_default=False),
 ]
 
 
 def up(
     port: Annotated[
         int,
-        typer.Option(min=0, max=65535, help="Of the dashboard and the API; 0 takes a free one."),
+        typer.Option(
+            min=0, max=65535, help="Port of the dashboard and the API; 0 takes a free one."
+        ),
     ] = 8470,
     agents: Annotated[
-        int | None, typer.Option(min=0, max=64, help="How many nodes to run here (default: 1).")
+        int | None, typer.Option(min=0, max=64, help="Number of nodes to run here (default: 1).")
     ] = None,
     slots: Annotated[
         int | None,
@@ -39,7 +41,7 @@ def up(
     address: Annotated[
         str | None,
         typer.Option(
-            help="Let other machines in: where they reach this one. Else it serves itself alone.",
+            help="Address at which other machines reach this one. Without it, only this machine has access.",
             metavar="HOST",
             show_default=False,
         ),
@@ -47,13 +49,13 @@ def up(
     home: HomeOption = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the dashboard in a browser.")] = False,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Two nodes of two slots, and three trainings to watch.")
+        bool, typer.Option("--demo", help="Run two nodes of two slots and three example trainings.")
     ] = False,
     no_agents: Annotated[
-        bool, typer.Option("--no-agents", help="The control plane alone; nodes join later.")
+        bool, typer.Option("--no-agents", help="Run only the control plane; nodes join later.")
     ] = False,
     show_status: Annotated[
-        bool, typer.Option("--status", help="Show what runs and what it uses, then end.")
+        bool, typer.Option("--status", help="Show what runs and what it uses, then exit.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -63,7 +65,7 @@ def up(
         _print_status(root, as_json=as_json)
         return
     if no_agents and (agents or demo):
-        raise Failure(
+        raise CommandFailure(
             "--no-agents goes with neither --agents nor --demo.",
             "leave one of them out",
             exit_code=2,
@@ -73,7 +75,7 @@ def up(
         from muster_server.local.parts import LocalOptions
         from muster_server.local.supervisor import supervise
     except ModuleNotFoundError as error:
-        raise Failure(
+        raise CommandFailure(
             f"`muster up` needs the package {error.name!r}, which is not installed.",
             'pip install "muster-train[local]"',
         ) from None
@@ -88,35 +90,47 @@ def up(
     )
     # The `muster` command run from here on, and the demo, are to talk to this one.
     os.environ["MUSTER_HOME"] = str(root)
-    started = time.monotonic()
-    say(f"Starting Muster in {root}")
+    announce = _announce_as_json if as_json else _announce
     try:
         with supervise(options, say) as supervisor:
-            try:
-                access = supervisor.start()
-            except KeyboardInterrupt:
-                return
-            announce = _announce_as_json if as_json else _announce
-            announce(access, time.monotonic() - started)
-            if open_:
-                _open_browser(access.sign_in_url)
-            demo_thread = None
-            if demo:
-                from .demo import run_demo
-
-                demo_thread = threading.Thread(
-                    target=run_demo,
-                    args=(root, access, count, lambda: supervisor.stop_requested),
-                    name="demo",
-                    daemon=True,
-                )
-                demo_thread.start()
-            supervisor.run()
-            if demo_thread is not None:
-                demo_thread.join(2)  # its table must not be drawn over what follows
-            say("\nStopping …")
+            _run(supervisor, options, announce, opens_browser=open_, with_demo=demo)
     except LocalError as error:
-        raise Failure(error.message, error.hint, code="local.cannot_start") from None
+        raise CommandFailure(error.message, error.hint, code="local.cannot_start") from None
+
+
+def _run(
+    supervisor: Supervisor,
+    options: LocalOptions,
+    announce: Callable[[Access, float], None],
+    *,
+    opens_browser: bool,
+    with_demo: bool,
+) -> None:
+    """Start every process, announce the address, and run until Ctrl-C. Raises LocalError."""
+    started = time.monotonic()
+    say(f"Starting Muster in {options.root}")
+    try:
+        access = supervisor.start()
+    except KeyboardInterrupt:
+        return
+    announce(access, time.monotonic() - started)
+    if opens_browser:
+        _open_browser(access.sign_in_url)
+    demo_thread = None
+    if with_demo:
+        from .demo import run_demo
+
+        demo_thread = threading.Thread(
+            target=run_demo,
+            args=(options.root, access, options.num_agents, lambda: supervisor.stop_requested),
+            name="demo",
+            daemon=True,
+        )
+        demo_thread.start()
+    supervisor.run()
+    if demo_thread is not None:
+        demo_thread.join(2)  # its table must not be drawn over what follows
+    say("\nStopping …")
 
 
 def status(
@@ -128,7 +142,7 @@ def status(
 
 
 def _home(given: Path | None) -> Path:
-    from ..client import muster_home
+    from muster.client import muster_home
 
     return given.expanduser().absolute() if given is not None else muster_home()
 
@@ -164,7 +178,7 @@ def _announce_as_json(access: Access, seconds: float) -> None:
 
 
 def _command() -> str:
-    """How to call this program from where the person is; scripts/muster says its own name."""
+    """Return how to call this program from where the user is; scripts/muster passes its own name."""
     import shlex
     import shutil
 
@@ -194,7 +208,7 @@ def _print_status(root: Path, *, as_json: bool) -> None:
         from muster_server.local.home import Home
         from muster_server.local.processes import usage
     except ModuleNotFoundError as error:
-        raise Failure(
+        raise CommandFailure(
             f"This needs the package {error.name!r}, which is not installed.",
             'pip install "muster-train[local]"',
         ) from None

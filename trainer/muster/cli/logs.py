@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import EXIT_USAGE
+from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument, StreamName, TrialOption, find_trial, numbers_text
-from .output import Failure, JsonOption, printable, say, say_away
+from .output import CommandFailure, JsonOption, printable, say, say_away
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..client import Client
+    from muster.client import Client
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 MAX_RANKS = 1000
@@ -25,26 +25,30 @@ MAX_RANKS = 1000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
+RanksOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rank", "-r", metavar="RANKS", help="Only these: 0, 0,2 or 4-7; -1 is the launcher."
+    ),
+]
+LevelsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--level", "-l", metavar="LEVELS", help=f"Only lines of these: {', '.join(LEVELS)}."
+    ),
+]
+
+
 def logs(
     experiment: ExperimentArgument,
     trial: TrialOption = None,
-    rank: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rank", "-r", metavar="RANKS", help="Only these: 0, 0,2 or 4-7; -1 is the launcher."
-        ),
-    ] = None,
+    rank: RanksOption = None,
     node: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this node; repeatable.")
     ] = None,
     stream: Annotated[StreamName | None, typer.Option(help="Only this stream.")] = None,
     attempt: Annotated[int | None, typer.Option(help="Only this attempt; all by default.")] = None,
-    level: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--level", "-l", metavar="LEVELS", help=f"Only lines of these: {', '.join(LEVELS)}."
-        ),
-    ] = None,
+    level: LevelsOption = None,
     errors: Annotated[
         bool, typer.Option("--errors", help="Short for --level error --level critical.")
     ] = False,
@@ -84,12 +88,8 @@ def logs(
     as_json: JsonOption = False,
 ) -> None:
     """Print the log of a trial, or of all trials of an experiment, lines of all ranks in order."""
-    import json
-
-    from ..client import Client
-
     if query is not None and grep is not None:
-        raise Failure(
+        raise CommandFailure(
             "--query and --grep are two ways to say one thing.",
             "give one of them",
             exit_code=EXIT_USAGE,
@@ -109,6 +109,23 @@ def logs(
         "tail": tail,
         "follow": follow,
     }
+    _print_lines(experiment, trial, given, timestamps=timestamps, as_json=as_json)
+
+
+def _print_lines(
+    experiment: int,
+    trial: int | None,
+    given: dict[str, Any],
+    *,
+    timestamps: bool,
+    as_json: bool,
+) -> None:
+    """Print the lines that `given` chooses, or say that there are none."""
+    import json
+
+    from muster.client import Client
+
+    follow = given["follow"]
     with Client.from_environment() as client:
         # One trial's log has no bound on its streams, and says "rank 0" rather than "trial 1 rank 0".
         is_one = trial is not None or _has_one_trial(client.experiment(experiment))
@@ -132,25 +149,25 @@ def logs(
 
 
 def _has_one_trial(experiment: dict[str, Any]) -> bool:
-    """It has one, and no other will come."""
+    """Return whether the selection has one trial, and will get no other."""
     return experiment["only_trial_id"] is not None and experiment["num_trials"] == 1
 
 
 def parse_ranks(texts: Sequence[str]) -> list[int]:
-    """["0", "4-6,9"] → [0, 4, 5, 6, 9]; -1 is the launcher. Raises Failure."""
+    """Return the ranks: ["0", "4-6,9"] → [0, 4, 5, 6, 9]; -1 is the launcher. Raises Failure."""
     ranks: set[int] = set()
     for part in (part.strip() for text in texts for part in text.split(",")):
         found = re.fullmatch(r"(-1|\d{1,6})(?:-(\d{1,6}))?", part)
         first = int(found[1]) if found else 0
         last = int(found[2]) if found and found[2] else first
         if found is None or last < first:
-            raise Failure(
+            raise CommandFailure(
                 f"--rank {part!r} names no ranks.",
                 "ranks are written 0 or 0,2 or 4-7; -1 is the launcher",
                 exit_code=EXIT_USAGE,
             )
         if last - first >= MAX_RANKS or len(ranks | {*range(first, last + 1)}) > MAX_RANKS:
-            raise Failure(
+            raise CommandFailure(
                 f"--rank names more than {MAX_RANKS} ranks.",
                 "leave it out to see all of them",
                 exit_code=EXIT_USAGE,
@@ -160,11 +177,11 @@ def parse_ranks(texts: Sequence[str]) -> list[int]:
 
 
 def parse_levels(texts: Sequence[str]) -> list[str]:
-    """["error,critical"] → ["error", "critical"]. Raises Failure."""
+    """Return the levels: ["error,critical"] → ["error", "critical"]. Raises Failure."""
     levels = [part.strip().lower() for text in texts for part in text.split(",")]
     wrong = [level for level in levels if level not in LEVELS]
     if wrong:
-        raise Failure(
+        raise CommandFailure(
             f"--level {wrong[0]!r} is no level.",
             f"there are {', '.join(LEVELS)}",
             exit_code=EXIT_USAGE,
@@ -173,8 +190,8 @@ def parse_levels(texts: Sequence[str]) -> list[str]:
 
 
 def parse_time(option: str, text: str, now: dt.datetime) -> str:
-    """A time as the server takes it: "90s", "10m", "2h", "3d" before `now`, or ISO 8601; a time
-    without a date is of today, without a zone of this machine's. Raises Failure."""
+    """Return a time as the server takes it: "90s", "10m", "2h", "3d" before `now`, or ISO 8601; a
+    time without a date is of today, without a zone of this machine's. Raises Failure."""
     ago = re.fullmatch(r"(\d{1,7}(?:\.\d{1,3})?)([smhd])", text.strip())
     try:
         if ago is not None:
@@ -186,7 +203,7 @@ def parse_time(option: str, text: str, now: dt.datetime) -> str:
             at = dt.datetime.fromisoformat(text.strip())
         return at.astimezone(dt.UTC).isoformat()
     except (ValueError, OverflowError):
-        raise Failure(
+        raise CommandFailure(
             f"{option} {text!r} is no time.",
             "write 10m, 2h or 3d for so long ago, 14:05 for today, or 2026-11-21T14:05",
             exit_code=EXIT_USAGE,
@@ -205,17 +222,18 @@ def _as_text(line: dict[str, Any], timestamps: bool, *, with_trial: bool) -> str
 
 
 def _say_no_lines(client: Client, trial_id: int, given: dict[str, Any]) -> None:
-    """Why nothing was printed. Raises Failure for an attempt, rank or node that does not exist."""
+    """Explain why nothing was printed. Raises Failure for an attempt, rank or node that does not
+    exist."""
     trial = client.get(f"/trials/{trial_id}")
     attempts = [a["no"] for a in trial["attempts"]]
     attempt = given["attempt"]
     if attempt is not None and attempt not in attempts:
         there = f"it has {numbers_text(attempts)}" if attempts else "none was started yet"
-        raise Failure(f"There is no attempt {attempt} of this trial.", there)
+        raise CommandFailure(f"There is no attempt {attempt} of this trial.", there)
     known = {w["rank"] for w in client.pages(f"/trials/{trial_id}/workers")} | {-1}
     missing = sorted(set(given["ranks"]) - known)
     if missing and len(known) > 1:
-        raise Failure(
+        raise CommandFailure(
             f"There is no rank {numbers_text(missing)} in this trial.",
             f"it has {numbers_text(sorted(known - {-1}))}; -1 is the launcher",
         )
@@ -223,7 +241,7 @@ def _say_no_lines(client: Client, trial_id: int, given: dict[str, Any]) -> None:
     nodes = sorted({s["node_name"] for s in streams})
     absent = sorted(set(given["nodes"]) - set(nodes))
     if absent and nodes:
-        raise Failure(
+        raise CommandFailure(
             f"No log of this trial comes from node {absent[0]!r}.", f"from {', '.join(nodes[:20])}"
         )
     num_lines = sum(s["num_lines"] for s in streams)

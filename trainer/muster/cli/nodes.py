@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .output import (
-    Failure,
+    CommandFailure,
     JsonOption,
     age,
     console,
@@ -21,9 +21,9 @@ from .output import (
 )
 
 if TYPE_CHECKING:
-    from ..client import Client
+    from muster.client import Client
 
-app = typer.Typer(no_args_is_help=True, help="The nodes: their health, and what they are for.")
+app = typer.Typer(no_args_is_help=True, help="Nodes: health, cordons and preflights.")
 
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name (or id) of a node.")]
 NUM_EVENTS = 5
@@ -124,7 +124,7 @@ def open_(name: NodeArgument, as_json: JsonOption = False) -> None:
 
 @app.command("release")
 def release(name: NodeArgument, as_json: JsonOption = False) -> None:
-    """Release a node from quarantine, when what was wrong with it is mended."""
+    """Release a node from quarantine once its problem is fixed."""
     with _client() as client:
         before = find_node(client, name)
         node = client.post(f"/nodes/{before['id']}:release")
@@ -207,14 +207,14 @@ def _schedule(name: str, scheduling: str, words: str, *, as_json: bool) -> None:
 
 
 def find_node(client: Client, name: str) -> dict[str, Any]:
-    """The node of this name, or id. Raises Failure that names those there are."""
+    """Return the node of this name or id. Raises Failure that lists the existing ones."""
     found = list(client.pages("/nodes"))
     for key in ("name", "id"):
         for node in found:
             if node[key] == name:
                 return dict(node)
     names = ", ".join(node["name"] for node in found[:8]) + (", …" if len(found) > 8 else "")
-    raise Failure(
+    raise CommandFailure(
         f"There is no node {printable(name)[:64]!r}.",
         f"there are: {printable(names)}" if found else "join one: muster agent token",
         code="nodes.not_found",
@@ -243,6 +243,6 @@ def _versions(node: dict[str, Any]) -> str:
 
 
 def _client() -> Client:
-    from ..client import Client as HttpClient
+    from muster.client import Client as HttpClient
 
     return HttpClient.from_environment()

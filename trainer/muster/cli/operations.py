@@ -1,4 +1,4 @@
-"""Commands that do something with experiments: pause, resume, stop, kill, archive, delete, label.
+"""Commands that act on experiments: pause, resume, stop, kill, archive, delete, label.
 
 All of them take numbers, or a filter in their place. They ask the server which experiments that
 is, and then do it to exactly those: should the selection change in between, nothing is done.
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import EXIT_USAGE
+from .exit_codes import EXIT_USAGE
 from .experiments import TrialOption, find_trial
-from .output import Failure, console, escape, print_json, say, styled_state, table
-from .selecting import Asked, selecting
+from .output import CommandFailure, console, escape, print_json, say, styled_state, table
+from .selecting import SelectionOptions, selecting
 
 if TYPE_CHECKING:
-    from ..client import Client
+    from muster.client import Client
 
 
 PAST = {
@@ -38,8 +38,9 @@ SHOWN = 50
 """Experiments a preview lists in the terminal; --json lists all of them."""
 
 
-def operate(action: str, asked: Asked, **more: Any) -> None:
-    """Preview, ask where that is due, and do it. Exit code 1 when something was refused."""
+def operate(action: str, asked: SelectionOptions, **more: Any) -> None:
+    """Preview, confirm where required, and run the operation. Exit code 1 when something was
+    refused."""
     body = {"action": action, **asked.which, **more}
     with client_of_environment() as client:
         preview = client.post("/experiments:bulk-preview", body, repeatable=True)
@@ -71,7 +72,7 @@ def operate(action: str, asked: Asked, **more: Any) -> None:
 
 def _ask(action: str, preview: dict[str, Any], *, as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
-        raise Failure(
+        raise CommandFailure(
             f"{preview['num_changes']} experiments are selected, and nobody can be asked.",
             "look with --dry-run, then say --yes",
             exit_code=EXIT_USAGE,
@@ -102,7 +103,7 @@ def _print_preview(preview: dict[str, Any], *, as_json: bool) -> None:
 
 
 def print_freed(freed: dict[str, Any]) -> None:
-    """What deleting would take away."""
+    """Print what deleting would free."""
     say(
         f"Frees {count(freed['num_trials'], 'trial')}, {size(freed['metric_bytes'])} of metrics, "
         f"{size(freed['log_bytes'])} of logs, {size(freed['bundle_bytes'])} of code and "
@@ -117,12 +118,12 @@ def print_freed(freed: dict[str, Any]) -> None:
 
 
 def count(number: int, noun: str) -> str:
-    """ "1 trial", "2 trials"."""
+    """Return a count with its noun, for example "1 trial" or "2 trials"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size(num_bytes: int) -> str:
-    """ "1.2 MB"."""
+    """Return a size for people, for example "1.2 MB"."""
     value = float(num_bytes)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:
@@ -142,13 +143,13 @@ def _print_done(action: str, done: dict[str, Any]) -> None:
 
 
 def client_of_environment() -> Client:
-    from ..client import Client as HttpClient
+    from muster.client import Client as HttpClient
 
     return HttpClient.from_environment()
 
 
 def _command(action: str, text: str) -> Callable[..., None]:
-    def command(asked: Asked) -> None:
+    def command(asked: SelectionOptions) -> None:
         operate(action, asked)
 
     command.__doc__ = text
@@ -156,7 +157,7 @@ def _command(action: str, text: str) -> Callable[..., None]:
 
 
 def _ending(action: str, text: str) -> Callable[..., None]:
-    def command(asked: Asked, trial: TrialOption = None) -> None:
+    def command(asked: SelectionOptions, trial: TrialOption = None) -> None:
         if trial is None:
             operate(action, asked)
             return
@@ -183,9 +184,9 @@ unarchive = _command("unarchive", "Show archived experiments in lists again.")
 
 @selecting()
 def delete(
-    asked: Asked,
+    asked: SelectionOptions,
     keep_files: Annotated[
-        bool, typer.Option("--keep-files", help="Leave their checkpoint files.")
+        bool, typer.Option("--keep-files", help="Keep their checkpoint files.")
     ] = False,
 ) -> None:
     """Delete experiments that have ended, with all they recorded and their files."""
@@ -194,7 +195,7 @@ def delete(
 
 @selecting()
 def label(
-    asked: Asked,
+    asked: SelectionOptions,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set this label; repeatable."),
@@ -206,11 +207,15 @@ def label(
 ) -> None:
     """Set and remove labels of experiments; those that are not named stay."""
     if not (set_ or remove):
-        raise Failure("Which label?", "--set team=vision or --remove team", exit_code=EXIT_USAGE)
+        raise CommandFailure(
+            "Which label?", "--set team=vision or --remove team", exit_code=EXIT_USAGE
+        )
     labels: dict[str, str] = {}
     for text in set_ or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise Failure(f"{text!r} is no label.", "--set team=vision", exit_code=EXIT_USAGE)
+            raise CommandFailure(
+                f"{text!r} is no label.", "--set team=vision", exit_code=EXIT_USAGE
+            )
         labels[name] = value
     operate("label", asked, set_labels=labels, remove_labels=list(remove or ()))

@@ -1,4 +1,4 @@
-"""What every command prints: data on stdout (tables, or JSON with --json), the rest on stderr."""
+"""Output of every command: data on stdout (tables, or JSON with --json), the rest on stderr."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from ..client import ClientError
+    from muster.client import ClientError
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -36,8 +36,8 @@ STATE_STYLES = {
 }
 
 
-class Failure(Exception):
-    """An expected error of a command: one sentence, what to do, and the exit code."""
+class CommandFailure(Exception):
+    """An expected error of a command: one sentence, a hint, and the exit code."""
 
     def __init__(
         self,
@@ -57,15 +57,16 @@ class Failure(Exception):
 
 
 def report_error(error: Exception, *, as_json: bool) -> int | None:
-    """Print an expected error and return its exit code; None when it is not one."""
+    """Print an expected error and return its exit code; None if it is not one."""
     from typer.exceptions import TyperException
 
-    from ..bundle import BundleError
-    from ..client import ClientError, NotConfigured, Unreachable
-    from . import EXIT_ERROR, EXIT_UNREACHABLE
+    from muster.client import ClientError, NotConfigured, Unreachable
+    from muster.code.bundle import BundleError
+
+    from .exit_codes import EXIT_ERROR, EXIT_UNREACHABLE
 
     fields: Sequence[Mapping[str, Any]] = ()
-    if isinstance(error, Failure):
+    if isinstance(error, CommandFailure):
         message, hint, code = error.message, error.hint, error.code
         fields, exit_code = error.fields, error.exit_code
     elif isinstance(error, ClientError):
@@ -99,12 +100,12 @@ def print_fields(fields: Sequence[Mapping[str, Any]]) -> None:
 
 
 def say(text: str) -> None:
-    """A remark for people; not data."""
+    """Print a message for people to stderr; not data."""
     print(text, file=sys.stderr, flush=True)
 
 
 def say_away(error: ClientError) -> None:
-    """For whoever follows: why nothing comes for a while."""
+    """Tell a follower why nothing arrives for a while."""
     say(f"{error.message} Waiting for it; Ctrl-C ends.")
 
 
@@ -134,19 +135,19 @@ def styled_state(state: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text of others inside rich markup."""
+    """Return text of others, escaped for rich markup."""
     from rich.markup import escape as escape_markup
 
     return escape_markup(printable(text))
 
 
 def printable(text: str) -> str:
-    """Without control characters: a name or log line must not steer the terminal."""
+    """Return text without control characters: a name or log line must not control the terminal."""
     return "".join(c if c.isprintable() or c == "\t" else "�" for c in text)
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A metric for people; "–" when there is none. Takes wire numbers ("NaN")."""
+    """Return a metric for people; "–" if there is none. Takes wire numbers ("NaN")."""
     if value is None:
         return "–"
     if isinstance(value, str):
@@ -155,7 +156,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def age(moment: str | None) -> str:
-    """ "3 min" since an ISO time; "–" for none."""
+    """Return the time since an ISO time, for example "3 min"; "–" for none."""
     if moment is None:
         return "–"
     then = dt.datetime.fromisoformat(moment)
@@ -163,7 +164,8 @@ def age(moment: str | None) -> str:
 
 
 def until(moment: str | None) -> str:
-    """ "in 3 min", for an ISO time to come; "now" for one that has passed; "–" for none."""
+    """Return the time until an ISO time, for example "in 3 min"; "now" if it has passed; "–" for
+    none."""
     if moment is None:
         return "–"
     left_s = (dt.datetime.fromisoformat(moment) - dt.datetime.now(dt.UTC)).total_seconds()

@@ -10,7 +10,10 @@ from .operations import client_of_environment
 from .output import JsonOption, console, escape, print_json, say, table
 
 TrialArgument = Annotated[
-    int, typer.Argument(metavar="TRIAL", help="Its number in the REST service and on its page.")
+    int,
+    typer.Argument(
+        metavar="TRIAL", help="Number of the trial in the REST service and on its page."
+    ),
 ]
 
 SHORT = {
@@ -104,7 +107,8 @@ def _traffic(traffic: list[dict[str, Any]]) -> Any:
 
 
 def _rare(traffic: list[dict[str, Any]], *, is_of_steps: bool) -> list[str]:
-    """A sentence for each kind that some steps do without: the table has it per step of all."""
+    """Return a sentence for each kind that only some steps have: the table averages it over all
+    steps."""
     of = "steps" if is_of_steps else "rows"
     return [
         f"{kind['kind']} of {kind['group']} is in {kind['num_rows_with']} of {kind['num_rows']} {of}, "

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .estimate import settled
 from .experiments import CodeOption, read_document, send_code
 from .operations import client_of_environment
 from .output import JsonOption, console, escape, print_json, say, table
 
 if TYPE_CHECKING:
-    from ..client import Client
+    from muster.client import Client
 
-PATIENCE_S = 120.0
-"""How long the command waits while a node lists the layers of the model."""
-SHORT_PATIENCE_S = 5.0
-"""How long a command does that is about something else."""
-POLL_S = 0.5
 ABOUT = {"memory": "Tensors in a slot", "bytes": "Bytes per step", "step": "Time of a step"}
 PARTS = ("parameters", "gradients", "optimizer", "activations", "buffers", "total")
 
@@ -35,13 +29,13 @@ def plan(
     ] = None,
     slot_memory_gb: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Memory of a slot. Default: what the pool's nodes say."),
+        typer.Option(min=0.001, help="Memory of a slot. Default: that of the pool's nodes."),
     ] = None,
     code: CodeOption = None,
     trial: Annotated[
         int | None,
         typer.Option(
-            metavar="TRIAL", help="Compare what was expected of this trial with what it measured."
+            metavar="TRIAL", help="Compare the estimate for this trial with its measurements."
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -52,7 +46,7 @@ def plan(
     with client_of_environment() as client:
         if trial is not None:
             path = f"/trials/{trial}/plan"
-            found = _settled(lambda: client.get(path))
+            found = settled(lambda: client.get(path))
         else:
             assert file is not None
             found = _plan(client, file, list(overrides or []), slot_memory_gb, code)
@@ -83,38 +77,7 @@ def _plan(
     needs_code = any(part["code"] == "plan.no_code" for part in found["reason_parts"])
     if needs_code or code is not None:  # `send_code` adds to the overrides
         asked["blob_sha256"] = send_code(client, file, document, overrides, code)
-    return _settled(lambda: client.post("/plans", asked, repeatable=True))
-
-
-def needs_of(client: Client, document: str, overrides: list[str], digest: str | None) -> str:
-    """What a valid document of the built-in trainer takes, in a sentence. Waits for a moment only."""
-    asked = {"document": document, "overrides": overrides, "blob_sha256": digest}
-    found = _settled(
-        lambda: client.post("/plans", asked, repeatable=True), patience_s=SHORT_PATIENCE_S
-    )
-    if not found["known"]:
-        return str(found["reason"])
-    chosen = next(s for s in found["strategies"] if s["is_chosen"])
-    if chosen["memory"] is None:
-        return f"{chosen['kind']} cannot be used: {chosen['problem']}."
-    fits = {True: ", which fits", False: ", which does not fit", None: ""}[chosen["fits"]]
-    return (
-        f"{found['num_params']:,} parameters; needs {chosen['memory']['total'] / 1e6:,.1f} MB of a "
-        f"slot{fits}. `muster plan` shows more."
-    )
-
-
-def _settled(
-    ask: Callable[[], dict[str, Any]], *, patience_s: float = PATIENCE_S
-) -> dict[str, Any]:
-    """The answer once no node is listing the layers of the model any more, or what is known after
-    `patience_s`."""
-    deadline = time.monotonic() + patience_s
-    while True:
-        found = ask()
-        if not found["is_pending"] or time.monotonic() > deadline:
-            return found
-        time.sleep(POLL_S)
+    return settled(lambda: client.post("/plans", asked, repeatable=True))
 
 
 def _print_plan(found: dict[str, Any]) -> None:

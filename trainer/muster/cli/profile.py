@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .operations import client_of_environment
-from .output import Failure, JsonOption, console, escape, print_json, say, table
+from .output import CommandFailure, JsonOption, console, escape, print_json, say, table
 from .performance import TrialArgument
 
 if TYPE_CHECKING:
-    from ..client import Client
+    from muster.client import Client
 
 POLL_S = 0.5
 
@@ -22,13 +22,13 @@ def profile(
     trial: TrialArgument,
     ranks: Annotated[str, typer.Option(help="Global ranks, such as 0,1; at most 8.")] = "0",
     steps: Annotated[
-        int, typer.Option(min=1, max=20, help="Optimizer steps, from the next one on.")
+        int, typer.Option(min=1, max=20, help="Number of optimizer steps, from the next one on.")
     ] = 5,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the traces go.")
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the traces.")
     ] = Path(),
     last: Annotated[
-        bool, typer.Option("--last", help="Fetch the newest window, without opening another one.")
+        bool, typer.Option("--last", help="Fetch the newest window instead of opening one.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -41,7 +41,7 @@ def profile(
         if last:
             windows: list[dict[str, Any]] = client.get(f"/trials/{trial}/profiles")["items"]
             if not windows:
-                raise Failure(
+                raise CommandFailure(
                     f"Trial {trial} has no window that is kept.", f"muster profile {trial}"
                 )
             found = windows[0]
@@ -77,11 +77,11 @@ def _ranks(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise Failure(f"--ranks {text!r} is no list of ranks.", "--ranks 0,1") from None
+        raise CommandFailure(f"--ranks {text!r} is no list of ranks.", "--ranks 0,1") from None
 
 
 def _fetch(client: Client, found: dict[str, Any], folder: Path) -> list[Path]:
-    """The traces that there are, as files; one that is there already is written again."""
+    """Download the available traces; an existing file is overwritten."""
     files = []
     folder.mkdir(parents=True, exist_ok=True)
     for rank in found["ranks"]:

@@ -12,12 +12,12 @@ from .output import JsonOption, console, escape, print_json, say, table
 from .performance import TrialArgument
 
 WAIT_S = 30.0
-"""For the answers of all ranks."""
+"""Seconds to wait for the answers of all ranks."""
 POLL_S = 0.5
 
 
 def progress(trial: TrialArgument, as_json: JsonOption = False) -> None:
-    """Show how far each rank of a trial is, and who holds up the others when nothing moves."""
+    """Show how far each rank of a trial is, and which one delays the others when nothing moves."""
     with client_of_environment() as client:
         found = client.get(f"/trials/{trial}/progress")
     if as_json:
@@ -31,11 +31,11 @@ def progress(trial: TrialArgument, as_json: JsonOption = False) -> None:
 def stacks(
     trial: TrialArgument,
     last: Annotated[
-        bool, typer.Option("--last", help="Show those taken last, without asking again.")
+        bool, typer.Option("--last", help="Show the latest stacks instead of requesting new ones.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask every rank of a running trial where it is: the calls of all its threads."""
+    """Show the stacks of every rank of a running trial: the calls of all its threads."""
     with client_of_environment() as client:
         if last:
             found = client.get(f"/trials/{trial}/stacks")

@@ -6,28 +6,39 @@ from typing import Annotated, Any
 
 import typer
 
-from . import EXIT_USAGE
+from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument
 from .operations import client_of_environment, size
-from .output import Failure, JsonOption, age, console, escape, number, print_json, say, table, until
+from .output import (
+    CommandFailure,
+    JsonOption,
+    age,
+    console,
+    escape,
+    number,
+    print_json,
+    say,
+    table,
+    until,
+)
 from .selecting import YesOption
 
 project_app = typer.Typer(no_args_is_help=True, help="Projects: weights, quotas and budgets.")
 pool_app = typer.Typer(no_args_is_help=True, help="Pools of nodes and their prices.")
 
 SlotHoursOption = Annotated[
-    float | None, typer.Option("--slot-hours", min=0, help="Slots × hours at most.")
+    float | None, typer.Option("--slot-hours", min=0, help="Limit in slot hours.")
 ]
-CostOption = Annotated[float | None, typer.Option("--cost", min=0, help="Money at most.")]
+CostOption = Annotated[float | None, typer.Option("--cost", min=0, help="Limit in money.")]
 DeadlineOption = Annotated[
     str | None, typer.Option("--deadline", help="6h, 1d12h, or 2026-03-01T18:00Z.")
 ]
 AlertOption = Annotated[
     list[float] | None,
-    typer.Option("--alert-at", help="Tell of it at this share, as 0.5; repeatable."),
+    typer.Option("--alert-at", help="Send an alert at this share, such as 0.5; repeatable."),
 ]
-NoBudgetOption = Annotated[bool, typer.Option("--none", help="Take the budget away.")]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
+NoBudgetOption = Annotated[bool, typer.Option("--none", help="Remove the budget.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the project or pool.")]
 
 
 def budget(
@@ -55,10 +66,10 @@ def budget(
 
 def retention(
     metric_days: Annotated[
-        int | None, typer.Option(min=1, help="As if metrics were kept for so many days.")
+        int | None, typer.Option(min=1, help="Assume that metrics are kept for this many days.")
     ] = None,
     log_days: Annotated[
-        int | None, typer.Option(min=1, help="As if logs were kept for so many days.")
+        int | None, typer.Option(min=1, help="Assume that logs are kept for this many days.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -92,7 +103,7 @@ def retention(
 
 
 def deletions(
-    all_: Annotated[bool, typer.Option("--all", help="Also those that are done.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Include completed deletions.")] = False,
     dismiss: Annotated[
         int | None, typer.Option(metavar="ID", help="Give up on this one; its files stay.")
     ] = None,
@@ -166,7 +177,7 @@ def project_create(
     weight: Annotated[float, typer.Option(help="Its share of a busy cluster.")] = 1.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a project (administrators)."""
+    """Create a project (administrators)."""
     with client_of_environment() as client:
         made = client.post("/projects", {"name": name, "weight": weight})
     if as_json:
@@ -186,12 +197,12 @@ def project_set(
             help="Most slots there, as a100/cuda=8; repeatable, all of them.",
         ),
     ] = None,
-    no_quotas: Annotated[bool, typer.Option("--no-quotas", help="Take all quotas away.")] = False,
+    no_quotas: Annotated[bool, typer.Option("--no-quotas", help="Remove all quotas.")] = False,
     slot_hours: SlotHoursOption = None,
     cost: CostOption = None,
     deadline: DeadlineOption = None,
     alert_at: AlertOption = None,
-    none: Annotated[bool, typer.Option("--no-budget", help="Take the budget away.")] = False,
+    none: Annotated[bool, typer.Option("--no-budget", help="Remove the budget.")] = False,
     restart_count: Annotated[
         bool, typer.Option("--restart-count", help="Count spending from now on.")
     ] = False,
@@ -209,7 +220,9 @@ def project_set(
     if restart_count:
         body["restart_count"] = True
     if not body:
-        raise Failure("Nothing to change.", "see muster project set --help", exit_code=EXIT_USAGE)
+        raise CommandFailure(
+            "Nothing to change.", "see muster project set --help", exit_code=EXIT_USAGE
+        )
     with client_of_environment() as client:
         project = client.patch(_path(name), body)
     if as_json:
@@ -255,7 +268,7 @@ def pool_list(as_json: JsonOption = False) -> None:
 @pool_app.command("price")
 def pool_price(
     name: NameArgument,
-    price: Annotated[float, typer.Argument(min=0, help="Per slot and hour.")],
+    price: Annotated[float, typer.Argument(min=0, help="Price per slot and hour.")],
     as_json: JsonOption = False,
 ) -> None:
     """Set what a slot costs per hour, for slots reserved from now on (administrators)."""
@@ -279,13 +292,13 @@ def _limits(
     *,
     none: bool,
 ) -> dict[str, Any] | None:
-    """A budget; {} to take it away, None to leave it. Raises Failure."""
+    """Return a budget; {} to remove it, None to leave it. Raises Failure."""
     given = {"slot_hours": slot_hours, "cost": cost, "deadline": deadline}
     limits: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     if none and (limits or alert_at):
-        raise Failure("A budget is given and taken away.", exit_code=EXIT_USAGE)
+        raise CommandFailure("A budget is given and taken away.", exit_code=EXIT_USAGE)
     if alert_at and not limits:
-        raise Failure(
+        raise CommandFailure(
             "--alert-at goes with a limit.", "all limits are set together", exit_code=EXIT_USAGE
         )
     if alert_at:
@@ -297,7 +310,7 @@ def _quota(text: str) -> dict[str, Any]:
     place, equals, slots = text.partition("=")
     pool, slash, slot_type = place.partition("/")
     if not (equals and slash and pool and slot_type and slots.isdecimal()):
-        raise Failure(f"{text!r} is no quota.", "--quota a100/cuda=8", exit_code=EXIT_USAGE)
+        raise CommandFailure(f"{text!r} is no quota.", "--quota a100/cuda=8", exit_code=EXIT_USAGE)
     return {"pool": pool, "slot_type": slot_type, "slots": int(slots)}
 
 
@@ -344,6 +357,6 @@ def _path(name: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    from ..client import quoted
+    from muster.client import quoted
 
     return quoted(name)

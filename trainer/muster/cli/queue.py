@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import EXIT_USAGE
+from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument, TrialOption, find_trial
 from .output import (
-    Failure,
+    CommandFailure,
     JsonOption,
     age,
     console,
@@ -22,13 +22,13 @@ from .output import (
 )
 
 if TYPE_CHECKING:
-    from ..client import Client
+    from muster.client import Client
 
 _REFERENCE = re.compile(r"(\d+)(?:\.(\d+))?")
 
 
 def queue(as_json: JsonOption = False) -> None:
-    """List what waits for slots: place, when it should start, and why it waits."""
+    """List what waits for slots: position, estimated start, and reason."""
     with _client() as client:
         items = list(client.pages("/queue"))
     if as_json:
@@ -56,7 +56,7 @@ def queue(as_json: JsonOption = False) -> None:
 
 
 def _reason(item: dict[str, Any]) -> str:
-    """In amber what the present nodes can never run; servers of before do not say so."""
+    """Return the reason, in amber if the present nodes can never run it."""
     words = escape(item["pending_reason"])
     is_never = item.get("is_impossible", False)
     return f"[yellow]Cannot start with the present nodes.[/yellow] {words}" if is_never else words
@@ -79,12 +79,14 @@ def priority(
 def move(
     experiment: ExperimentArgument,
     trial: TrialOption = None,
-    front: Annotated[bool, typer.Option("--front", help="Before all its equals.")] = False,
-    back: Annotated[bool, typer.Option("--back", help="Behind all its equals.")] = False,
+    front: Annotated[
+        bool, typer.Option("--front", help="Move to the front of its equals.")
+    ] = False,
+    back: Annotated[bool, typer.Option("--back", help="Move to the back of its equals.")] = False,
     before: Annotated[
-        str | None, typer.Option(help="Before this experiment (12), or trial of one (12.3).")
+        str | None, typer.Option(help="Move before this experiment (12) or trial (12.3).")
     ] = None,
-    after: Annotated[str | None, typer.Option(help="Behind it.")] = None,
+    after: Annotated[str | None, typer.Option(help="Move after this experiment or trial.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Move an experiment's waiting trials, or one of them, in the queue.
@@ -93,7 +95,7 @@ def move(
     """
     chosen = [front, back, before is not None, after is not None]
     if sum(chosen) != 1:
-        raise Failure(
+        raise CommandFailure(
             "Say where to: --front, --back, --before or --after, one of them.",
             exit_code=EXIT_USAGE,
         )
@@ -129,10 +131,10 @@ def _body(client: Client, experiment: int, trial_no: int | None) -> dict[str, An
 
 
 def _parse(text: str) -> tuple[int, int | None]:
-    """(experiment, number of its trial)."""
+    """Return (experiment, number of its trial)."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
-        raise Failure(
+        raise CommandFailure(
             f"{text!r} names neither an experiment (12) nor a trial of one (12.3).",
             exit_code=EXIT_USAGE,
         )
@@ -140,6 +142,6 @@ def _parse(text: str) -> tuple[int, int | None]:
 
 
 def _client() -> Client:
-    from ..client import Client as HttpClient
+    from muster.client import Client as HttpClient
 
     return HttpClient.from_environment()

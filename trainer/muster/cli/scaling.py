@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 import typer
 
 from .operations import client_of_environment
-from .output import Failure, JsonOption, console, escape, number, print_json, say, table
+from .output import CommandFailure, JsonOption, console, escape, number, print_json, say, table
 
-ExperimentArgument = Annotated[int, typer.Argument(metavar="EXPERIMENT", help="Its number.")]
+ExperimentArgument = Annotated[
+    int, typer.Argument(metavar="EXPERIMENT", help="Number of the experiment.")
+]
 POLL_S = 1.0
 PARTS = ("compute", "optimizer", "data", "transfer", "wait", "other")
 
@@ -41,14 +43,16 @@ def scaling(
     ] = None,
     latency: Annotated[
         float | None,
-        typer.Option(help="Of those networks, in µs per message. Default: the measured one."),
+        typer.Option(
+            help="Latency of those networks in µs per message. Default: the measured one."
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Write the report to a file: .md or .csv.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an experiment briefly at several world sizes, and tell how it scales and would scale."""
+    """Run an experiment briefly at several world sizes; show how it scales and predict how it would."""
     wished: dict[str, Any] = {}
     if predict is not None:
         wished["slots"] = _numbers("--predict", predict, int)
@@ -57,7 +61,7 @@ def scaling(
     if latency is not None:
         wished["latency_us"] = latency
     if output is not None and output.suffix not in (".md", ".csv"):
-        raise Failure(f"{output}: write .md for Markdown or .csv")
+        raise CommandFailure(f"{output}: write .md for Markdown or .csv")
     with client_of_environment() as client:
         if slots is not None:
             asked = {
@@ -88,7 +92,7 @@ def scaling(
 def _newest(client: Any, experiment: int) -> dict[str, Any]:
     found = client.get(f"/experiments/{experiment}/scaling-reports", limit=1)["items"]
     if not found:
-        raise Failure(
+        raise CommandFailure(
             f"Experiment {experiment} has no scaling report.",
             f"Make one: muster scaling {experiment} --slots 1,2,4",
         )
@@ -97,7 +101,7 @@ def _newest(client: Any, experiment: int) -> dict[str, Any]:
 
 
 def _follow(client: Any, path: str) -> None:
-    """Until it has ended; a line for each run that is over."""
+    """Follow until it has ended, with a line for each run that is over."""
     told = 0
     while True:
         report = client.get(path)
@@ -194,8 +198,8 @@ def _predictions(predictions: list[dict[str, Any]]) -> Any:
 
 
 def _figure(figure: dict[str, Any]) -> str:
-    """ "12.3 [11.9, 12.7]", the interval of 95 %; alone where there is none. An interval wider than
-    the figure says that the figure is not known."""
+    """Return a figure with its 95% interval, for example "12.3 [11.9, 12.7]"; alone if there is
+    none. An interval wider than the figure means that the figure is unknown."""
     if figure["low"] is None or figure["high"] is None or figure["low"] == figure["high"]:
         return number(figure["value"])
     if not figure["is_determined"]:
@@ -207,4 +211,6 @@ def _numbers(option: str, text: str, kind: Any) -> list[Any]:
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise Failure(f"{option}: {text!r} is no list of numbers", "for example 1,2,4") from None
+        raise CommandFailure(
+            f"{option}: {text!r} is no list of numbers", "for example 1,2,4"
+        ) from None

@@ -9,16 +9,18 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from . import EXIT_USAGE
+from .exit_codes import EXIT_USAGE
 from .experiments import find_trial
 from .operations import client_of_environment
-from .output import Failure, JsonOption, console, escape, number, print_json
+from .output import CommandFailure, JsonOption, console, escape, number, print_json
 
 app = typer.Typer(
-    no_args_is_help=True, help="Steer a search while it goes on, or drive it from outside."
+    no_args_is_help=True, help="Control a running search, or run its trials yourself (ask/tell)."
 )
 
-ExperimentArgument = Annotated[int, typer.Argument(metavar="EXPERIMENT", help="Its number.")]
+ExperimentArgument = Annotated[
+    int, typer.Argument(metavar="EXPERIMENT", help="Number of the experiment.")
+]
 
 
 @app.command()
@@ -26,12 +28,13 @@ def enqueue(
     experiment: ExperimentArgument,
     hparams: Annotated[str, typer.Argument(help='A point as JSON: {"lr": 0.01}')],
     name: Annotated[
-        str | None, typer.Option(help="Under the same name it is tried once. Default: a new one.")
+        str | None,
+        typer.Option(help="Name of the point; each name is tried once. Default: a new one."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a search try a point of yours before those it draws."""
-    from ..driving import Drive
+    """Enqueue a point of your own, tried before those the search draws."""
+    from muster.ask_tell import Drive
 
     with client_of_environment() as client:
         drive = Drive(client, experiment)
@@ -41,11 +44,11 @@ def enqueue(
 @app.command()
 def point(
     experiment: ExperimentArgument,
-    name: Annotated[str, typer.Argument(help="Of the point.")],
+    name: Annotated[str, typer.Argument(help="Name of the point.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a point has come to."""
-    from ..driving import Drive
+    """Show the result of a point."""
+    from muster.ask_tell import Drive
 
     with client_of_environment() as client:
         _print_point(Drive(client, experiment), name, as_json)
@@ -53,8 +56,8 @@ def point(
 
 @app.command()
 def close(experiment: ExperimentArgument) -> None:
-    """Let no more trials be created; those there are run to their end."""
-    from ..driving import Drive
+    """Stop creating trials; existing ones run to their end."""
+    from muster.ask_tell import Drive
 
     with client_of_environment() as client:
         Drive(client, experiment).close()
@@ -65,24 +68,25 @@ def close(experiment: ExperimentArgument) -> None:
 def limits(
     experiment: ExperimentArgument,
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Trials in all; not fewer than there are.")
+        int | None, typer.Option(min=1, help="Total number of trials; not below the existing ones.")
     ] = None,
     concurrent: Annotated[
-        str | None, typer.Option(help="Trials at once: a number, or auto to go by the free slots.")
+        str | None,
+        typer.Option(help="Parallel trials: a number, or auto to follow the free slots."),
     ] = None,
 ) -> None:
-    """Change how many trials there are to be, in all or at once, while the search goes on."""
+    """Change the number of trials of a running search, in all or in parallel."""
     body: dict[str, Any] = {} if trials is None else {"trials": trials}
     if concurrent is not None:
         if concurrent != "auto" and not concurrent.isdecimal():
-            raise Failure(
+            raise CommandFailure(
                 f"--concurrent {concurrent!r} is no number.",
                 "give a number, or auto",
                 exit_code=EXIT_USAGE,
             )
         body["concurrent"] = "auto" if concurrent == "auto" else int(concurrent)
     if not body:
-        raise Failure(
+        raise CommandFailure(
             "Nothing to change.", "give --trials, --concurrent or both", exit_code=EXIT_USAGE
         )
     with client_of_environment() as client:
@@ -96,7 +100,7 @@ def promote(
     experiment: ExperimentArgument,
     no: Annotated[int, typer.Argument(help="Number of the trial that waits at its rung.")],
 ) -> None:
-    """Send a trial on that waits at its rung, whatever its rank, before all others."""
+    """Promote a trial that waits at its rung, whatever its rank, before all others."""
     with client_of_environment() as client:
         trial = find_trial(client, experiment, no)
         client.call("POST", f"/trials/{trial['id']}:promote")
@@ -106,11 +110,11 @@ def promote(
 @app.command()
 def ask(
     experiment: ExperimentArgument,
-    count: Annotated[int, typer.Option(min=1, max=100, help="Trials at most.")] = 1,
+    count: Annotated[int, typer.Option(min=1, max=100, help="Largest number of trials.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Be handed trials that you run yourself (search.runner: external)."""
-    from ..driving import Drive
+    """Get trials to run yourself (search.runner: external)."""
+    from muster.ask_tell import Drive
 
     with client_of_environment() as client:
         asked = Drive(client, experiment).ask(count)
@@ -131,15 +135,16 @@ def tell(
     no: Annotated[int, typer.Argument(help="The trial's number.")],
     metrics: Annotated[str, typer.Argument(help='Values as JSON: {"val/loss": 0.3}')] = "{}",
     units: Annotated[
-        float | None, typer.Option(help="Trained so far, in the unit of search.max_length.")
+        float | None, typer.Option(help="Units trained so far, in the unit of search.max_length.")
     ] = None,
     state: Annotated[
-        Literal["running", "completed", "failed", "invalid"], typer.Option(help="How the trial is.")
+        Literal["running", "completed", "failed", "invalid"],
+        typer.Option(help="State of the trial."),
     ] = "running",
-    reason: Annotated[str, typer.Option(help="Of a failure, in a sentence.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason of a failure, in a sentence.")] = "",
 ) -> None:
-    """Tell what a trial that you run has come to; prints continue, pause, stop or over."""
-    from ..driving import Drive
+    """Report on a trial that you run; prints continue, pause, stop or over."""
+    from muster.ask_tell import Drive
 
     values = {name: _float(name, value) for name, value in _object("METRICS", metrics).items()}
     with client_of_environment() as client, warnings.catch_warnings(record=True) as hints:
@@ -166,9 +171,9 @@ def _object(what: str, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise Failure(f"{what} is no JSON: {error}", 'for example {"lr": 0.01}') from None
+        raise CommandFailure(f"{what} is no JSON: {error}", 'for example {"lr": 0.01}') from None
     if not isinstance(value, dict):
-        raise Failure(f"{what} is no JSON object", 'for example {"lr": 0.01}')
+        raise CommandFailure(f"{what} is no JSON object", 'for example {"lr": 0.01}')
     return value
 
 
@@ -176,4 +181,6 @@ def _float(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise Failure(f"{name} is {value!r}, which is no number", "a number, or NaN") from None
+        raise CommandFailure(
+            f"{name} is {value!r}, which is no number", "a number, or NaN"
+        ) from None

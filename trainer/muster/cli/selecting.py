@@ -15,8 +15,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from . import EXIT_USAGE
-from .output import Failure, JsonOption
+from .exit_codes import EXIT_USAGE
+from .output import CommandFailure, JsonOption
 
 
 class State(StrEnum):
@@ -36,43 +36,45 @@ class Archived(StrEnum):
 
 
 NumbersArgument = Annotated[
-    list[int] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Their numbers.")
+    list[int] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Numbers of the experiments.")
 ]
 StateOption = Annotated[
     list[State] | None,
-    typer.Option("--state", case_sensitive=False, help="All in this state; repeatable."),
+    typer.Option("--state", case_sensitive=False, help="Select by state; repeatable."),
 ]
-ProjectOption = Annotated[str | None, typer.Option("--project", help="All of this project.")]
+ProjectOption = Annotated[str | None, typer.Option("--project", help="Select by project.")]
 LabelOption = Annotated[
     list[str] | None,
-    typer.Option("--label", metavar="NAME[=VALUE]", help="All with this label; repeatable."),
+    typer.Option("--label", metavar="NAME[=VALUE]", help="Select by label; repeatable."),
 ]
-OwnerOption = Annotated[str | None, typer.Option("--owner", help="All of this user.")]
-QueryOption = Annotated[str | None, typer.Option("-q", "--query", help="Part of the name.")]
+OwnerOption = Annotated[str | None, typer.Option("--owner", help="Select by owner.")]
+QueryOption = Annotated[
+    str | None, typer.Option("-q", "--query", help="Select by part of the name.")
+]
 ArchivedOption = Annotated[
-    Archived, typer.Option("--archived", help="Whether a filter finds archived ones.")
+    Archived, typer.Option("--archived", help="Whether filters match archived experiments.")
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Only show which experiments it would be.")
+    bool, typer.Option("--dry-run", help="Only show which experiments would be affected.")
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What was said with these options."""
+class SelectionOptions:
+    """Selection made with these options."""
 
     which: dict[str, Any]
-    """The part of a bulk request that says which experiments."""
+    """The part of a bulk request that selects the experiments."""
     yes: bool
     dry_run: bool
     as_json: bool
 
     def only(self, wrong: str, hint: str = "") -> int:
-        """The number, where one experiment was named and it is to be done. Raises Failure(wrong)."""
+        """Return the number, if exactly one experiment was named. Raises Failure(wrong)."""
         numbers = self.which.get("ids", [])
         if len(numbers) != 1 or self.dry_run:
-            raise Failure(wrong, hint, exit_code=EXIT_USAGE)
+            raise CommandFailure(wrong, hint, exit_code=EXIT_USAGE)
         return int(numbers[0])
 
 
@@ -87,7 +89,7 @@ def _options(
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
-) -> Asked:
+) -> SelectionOptions:
     which = selection(
         numbers,
         state=state,
@@ -97,7 +99,7 @@ def _options(
         query=query,
         archived=archived,
     )
-    return Asked(which=which, yes=yes, dry_run=dry_run, as_json=as_json)
+    return SelectionOptions(which=which, yes=yes, dry_run=dry_run, as_json=as_json)
 
 
 def selecting(*, archived: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -141,7 +143,7 @@ def selection(
     query: str | None = None,
     archived: Archived = Archived.exclude,
 ) -> dict[str, Any]:
-    """The part of a bulk request that says which experiments. Raises Failure."""
+    """Return the part of a bulk request that selects the experiments. Raises Failure."""
     given: dict[str, Any] = {
         "state": [s.value for s in state or ()],
         "project": project,
@@ -153,7 +155,7 @@ def selection(
     filters = {k: v for k, v in given.items() if v}
     if bool(numbers) == bool(filters):
         wrong = "Numbers and a filter exclude each other." if numbers else "Which experiments?"
-        raise Failure(
+        raise CommandFailure(
             wrong,
             "their numbers, or a filter such as --state FAILED --label team=vision",
             exit_code=EXIT_USAGE,

@@ -16,26 +16,28 @@ from urllib.parse import quote
 import httpx
 import tenacity
 
-from .. import __version__
-from ..bundle import Bundle
+from muster import __version__
+from muster.code.bundle import Bundle
+
 from .errors import ClientError, NotConfigured, Refused, Unreachable, refused_by
 from .target import Target, find_target
 
 RETRY_FOR_S = 15.0
-"""How long a call that may be repeated is tried again. A restart of the server takes less."""
+"""Seconds for which a repeatable call is retried. A restart of the server takes less."""
 FOLLOW_RETRY_FOR_S = 3600.0
-"""How long somebody who follows waits for a server that has answered before: an upgrade, a reboot."""
+"""Seconds for which a follower waits for a server that has answered before: an upgrade, a reboot.
+"""
 RETRIED_STATUS = frozenset({429, 502, 503, 504})
 PAGE_LIMIT = 100
 LOG_PAGE_LIMIT = 2000
-"""Lines per request: the most the server gives."""
+"""Lines per request: the server's maximum."""
 TERMINAL_EXPERIMENT = frozenset({"COMPLETED", "CANCELED", "FAILED"})
 
 Json = dict[str, Any]
 
 
 class _Retryable(Exception):
-    """An answer, or its absence, after which the same call may be made again."""
+    """An answer, or its absence, after which the same call may be repeated."""
 
     def __init__(self, error: ClientError, wait_s: float | None = None) -> None:
         super().__init__(str(error))
@@ -44,7 +46,7 @@ class _Retryable(Exception):
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
-    """What the server asked for, else 0.2 s doubling up to 3 s with jitter."""
+    """Return the seconds that the server asked for, else 0.2 s doubling up to 3 s with jitter."""
     raised = state.outcome.exception() if state.outcome else None
     if isinstance(raised, _Retryable) and raised.wait_s is not None:
         return min(raised.wait_s, 10.0)
@@ -52,7 +54,7 @@ def _wait(state: tenacity.RetryCallState) -> float:
 
 
 class Client:
-    """Synchronous and small; one per thread."""
+    """A synchronous, small client; one per thread."""
 
     def __init__(self, target: Target, *, retry_for_s: float = RETRY_FOR_S) -> None:
         self.target = target
@@ -108,7 +110,7 @@ class Client:
         accept: Sequence[int] = (),
         repeatable: bool | None = None,
     ) -> httpx.Response:
-        """One request to /api/v1{path}, repeated while the server is away or busy.
+        """Make one request to /api/v1{path}, repeated while the server is away or busy.
 
         repeatable: whether doing it twice is harmless; by default everything but POST and PATCH.
         accept: error statuses that are returned instead of raised.
@@ -170,7 +172,7 @@ class Client:
 
     @contextmanager
     def patience(self, on_away: Callable[[ClientError], None] | None = None) -> Iterator[None]:
-        """For whoever follows: inside, a server that is away is waited for (FOLLOW_RETRY_FOR_S).
+        """Wait for a server that is away, inside the block (FOLLOW_RETRY_FOR_S). For followers.
 
         on_away: told once per call that has to be repeated.
         """
@@ -194,7 +196,7 @@ class Client:
         return self._json(self.call("GET", path, params=params))
 
     def download(self, path: str) -> bytes:
-        """A file, whole."""
+        """Return a whole file."""
         return self.call("GET", path).content
 
     def post(self, path: str, body: Any = None, *, repeatable: bool = False) -> Json:
@@ -207,7 +209,7 @@ class Client:
         self.call("DELETE", path)
 
     def pages(self, path: str, *, limit: int | None = None, **params: Any) -> Iterator[Json]:
-        """Every item of a paged list, or the first `limit`."""
+        """Yield every item of a paged list, or the first `limit`."""
         given = 0
         cursor: str | None = None
         while True:
@@ -225,7 +227,8 @@ class Client:
     # ------------------------------------------------------------ use cases
 
     def upload(self, bundle: Bundle) -> str:
-        """The digest under which the server has the bundle; sent only when it lacks it."""
+        """Return the digest under which the server has the bundle; it is sent only if the server
+        lacks it."""
         path = f"/blobs/{bundle.sha256}"
         if self.call("HEAD", path, accept=(404,)).status_code == 404:
             self.call(
@@ -240,7 +243,8 @@ class Client:
         return bundle.sha256
 
     def download_to(self, path: str, to: Path) -> str:
-        """Fetch a file into `to`, which is complete or not there; the SHA-256 the server gave of it.
+        """Fetch a file into `to`, which is complete or missing; return the SHA-256 that the server
+        gave.
 
         Raises Unreachable and Refused, also when what arrived is not that file.
         """
@@ -285,7 +289,7 @@ class Client:
     def preview(
         self, document: str, *, overrides: Sequence[str] = (), blob_sha256: str | None = None
     ) -> Json:
-        """The checks of a submission; also answers for an invalid document, with its errors."""
+        """Return the checks of a submission; also answers for an invalid document, with its errors."""
         return self.post(
             "/experiments:preview",
             _experiment_in(document, overrides, blob_sha256),
@@ -368,7 +372,7 @@ class Client:
 
     @staticmethod
     def _last_lines(page_at: Callable[..., Json], count: int) -> Json:
-        """A page with the last `count` lines, which may be several of the server's."""
+        """Return a page with the last `count` lines, which may take several pages of the server."""
         last = page_at(**{"from": "tail", "limit": min(count, LOG_PAGE_LIMIT)})
         pieces, left, older = [last["lines"]], count - len(last["lines"]), last["older"]
         while left > 0 and older is not None:
@@ -380,7 +384,7 @@ class Client:
     def wait(
         self, experiment_id: int, *, timeout_s: float | None = None, poll_s: float = 0.5
     ) -> Json:
-        """The experiment once it has ended. Raises TimeoutError."""
+        """Return the experiment once it has ended. Raises TimeoutError."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             experiment = self.experiment(experiment_id)
@@ -407,7 +411,7 @@ class Client:
 
 
 def quoted(text: str) -> str:
-    """For use in a path."""
+    """Quote text for use in a path."""
     return quote(text, safe="")
 
 

@@ -1,4 +1,4 @@
-"""What a call of the REST service raises."""
+"""Errors of calls to the REST service."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class Refused(ClientError):
 
 
 def refused_by(reply: httpx.Response, target: Target) -> Refused:
-    """From the error body every route has; from the status alone when a proxy answered."""
+    """Return the error from the body that every route sends; from the status alone if a proxy
+    answered."""
     try:
         error = reply.json()["error"]
         message, code = str(error["message"]), str(error["code"])

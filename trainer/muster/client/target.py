@@ -1,4 +1,4 @@
-"""Which server is meant, and who we are there."""
+"""The server to use, and the caller's identity there."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from .errors import NotConfigured
 
 @dataclass(frozen=True)
 class Target:
-    """Where the server is and who we are there."""
+    """Address of the server, and the caller's identity there."""
 
     url: str
     token: str | None
     source: str
-    """What said so: "MUSTER_URL" or a path; named in messages."""
+    """Origin of the address, "MUSTER_URL" or a path; named in messages."""
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the server is on this machine, where no proxy is asked."""
+        """Whether the server is on this machine, so that no proxy is used."""
         host = self.url.split("://", 1)[-1].split("/", 1)[0]
         return host.startswith(("127.", "localhost", "[::1]"))
 
 
 def muster_home() -> Path:
-    """$MUSTER_HOME, else ~/.muster."""
+    """Return $MUSTER_HOME, else ~/.muster."""
     return Path(os.environ.get("MUSTER_HOME") or Path.home() / ".muster").expanduser().absolute()
 
 
 def find_target() -> Target:
-    """From MUSTER_URL and MUSTER_TOKEN, else from cli.json in MUSTER_HOME (written by `muster up`).
+    """Return the target from MUSTER_URL and MUSTER_TOKEN, else from cli.json in MUSTER_HOME
+    (written by `muster up`).
 
     Raises NotConfigured when neither says where the server is.
     """
@@ -66,7 +67,7 @@ def find_target() -> Target:
 
 
 def write_target(target: Target) -> Path:
-    """Make `target` what find_target() answers; only this user may read the file."""
+    """Store `target` as the result of find_target(); only this user may read the file."""
     path = muster_home() / "cli.json"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_suffix(".new")

@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from muster import wire
-from muster.run import Run, init
+from muster.sdk.run import Run, init
 
 NEVER_ASKED = 70
 """Exit code of `wait_for_stop` when nobody asked in time."""

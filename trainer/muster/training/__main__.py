@@ -8,7 +8,7 @@ import signal
 import sys
 
 import muster
-from muster.training.config import ConfigError, resolve
+from muster.document.train_config import ConfigError, resolve
 
 
 def main() -> int:

@@ -21,13 +21,14 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from muster import comm
-from muster.run import Run
+from muster.document.strategy import Precision, StrategySection
+from muster.document.strategy_rules import APART, STAGES_PER_WORKER, axes
+from muster.document.train_config import ConfigError, TrainConfig
+from muster.measure import agreement
+from muster.sdk.run import Run
 from muster.training import tasks
-from muster.training.config import ConfigError, TrainConfig
 from muster.training.strategies.layers import layers
 from muster.training.strategies.precision import DTYPES
-from muster.training.strategies.rules import APART, STAGES_PER_WORKER, Options, Precision, axes
 
 USABLE = 0.8
 """Share of the memory that is free which tensors may take."""
@@ -63,7 +64,7 @@ def settled(
         need = Need.of(task, config, slots=slots)
     limit = free_bytes(run, config, device)
     mine = largest(need, limit, at_most=in_data)
-    found = -comm.agree_max(-mine)
+    found = -agreement.agree_max(-mine)
     if found < 1:
         raise ConfigError(
             f"batch_size: auto found no size: a worker needs {need.of_batch(1) / 1e9:.2f} GB with one "
@@ -121,7 +122,7 @@ def largest(need: Need, limit_bytes: float, *, at_most: int) -> int:
     return 1 << int(math.log2(most))
 
 
-def copies(options: Options, slots: int, states: int) -> float:
+def copies(options: StrategySection, slots: int, states: int) -> float:
     """How often a worker holds as many bytes as the model has parameters: parameters, gradients,
     optimizer states, and what is sent. Of the worker that holds most."""
     sizes = axes(options, slots)
@@ -137,7 +138,7 @@ def copies(options: Options, slots: int, states: int) -> float:
     return (whole + sent) / parts + gathered / (sizes["tp"] * sizes["pp"])
 
 
-def batches_at_once(options: Options, slots: int) -> float:
+def batches_at_once(options: StrategySection, slots: int) -> float:
     """For how many batches of batch_size a worker keeps the activations of the whole model, at
     most."""
     sizes = axes(options, slots)

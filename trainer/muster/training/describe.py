@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from muster import wire
-from muster.training.config import ConfigError, TrainConfig
-from muster.training.settings import OWN_FUNCTION
+from muster.document.train_config import ConfigError, TrainConfig
+from muster.document.trainer_settings import OWN_FUNCTION
 
 MEMORY_BYTES = 2 * 2**30
 """What the process may take beside what importing torch takes."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from muster import comm
-from muster.run import Run
+from muster.document.train_config import TrainConfig
+from muster.measure import agreement
+from muster.sdk.run import Run
 from muster.training import state
-from muster.training.config import TrainConfig
 from muster.training.data import Split
 from muster.training.tasks import Task
 
@@ -74,7 +74,7 @@ def total(training: state.TrainState, task: Task, split: Split) -> Tensor:
     pieces = list(task.held_out(split, **shares))
     # Ranks that share parameters must call predict equally often: who has no piece left repeats
     # its last one, and the answer is not counted.
-    num_pieces = comm.agree_max(len(pieces))
+    num_pieces = agreement.agree_max(len(pieces))
     found = []
     with strategy.evaluating():
         for i in range(num_pieces):
@@ -84,7 +84,7 @@ def total(training: state.TrainState, task: Task, split: Split) -> Tensor:
                 sums = task.sums(outputs, y.to(device))
                 counts = strategy.speaks and i < len(pieces)
                 found.append(sums if counts else torch.zeros_like(sums))
-    return comm.add_up(torch.stack(found).sum(0) if found else None)
+    return agreement.add_up(torch.stack(found).sum(0) if found else None)
 
 
 def _named(group: str, values: dict[str, float]) -> dict[str, float]:

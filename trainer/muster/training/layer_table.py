@@ -22,11 +22,11 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from muster import wire
+from muster.document.strategy_rules import TP_COLUMNS, TP_ROWS
+from muster.document.train_config import ConfigError, TrainConfig
 from muster.training import models
-from muster.training.config import ConfigError, TrainConfig
 from muster.training.data.shapes import SampleShape, shape_of
 from muster.training.strategies.layers import layers
-from muster.training.strategies.rules import TP_COLUMNS, TP_ROWS
 
 BATCHES = (2, 4)
 """Samples of the two forwards: what grows from one to the other is per sample. Batch normalisation
@@ -323,15 +323,15 @@ def _activations(parts: list[_Part]) -> wire.Activations:
     )
 
 
-def _dealt_out(model: nn.Module, run: _Run) -> list[list[wire.Parameter]]:
+def _dealt_out(model: nn.Module, run: _Run) -> list[list[wire.LayerParameter]]:
     """The parameters of each part; those of modules that were not called belong to the first."""
     owner = _owners(run)
-    found: list[list[wire.Parameter]] = [[] for _ in run.parts]
+    found: list[list[wire.LayerParameter]] = [[] for _ in run.parts]
     for name, parameter in model.named_parameters():
         module_name, _, own_name = name.rpartition(".")
         at = owner.get(id(model.get_submodule(module_name)), 0)
         found[at].append(
-            wire.Parameter(
+            wire.LayerParameter(
                 shape=list(parameter.shape),
                 bytes_per_value=parameter.element_size(),
                 trainable=parameter.requires_grad,

@@ -6,18 +6,19 @@ import contextlib
 import itertools
 import math
 import time
-from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from muster import comm, stops
-from muster.run import Run
-from muster.stops import StopNotice
-from muster.timing import StepTimer
+from muster.document.common import Length
+from muster.document.train_config import Hold, TrainConfig
+from muster.measure import comm
+from muster.measure.timing import StepTimer
+from muster.sdk.run import Run
+from muster.sdk.stops import StopNotice
 from muster.training import (
     allocation,
     batch_finder,
@@ -29,15 +30,14 @@ from muster.training import (
     strategies,
     tasks,
 )
-from muster.training.config import Hold, TrainConfig
 from muster.training.data.ahead import fetch_ahead
 from muster.training.network_times import time_network
 from muster.training.saving.saver import Saver
-from muster.training.settings import Every
+from muster.training.stop_votes import StopVotes
 from muster.training.strategies import parts
-from muster.training.strategies.base import Place, Workload
+from muster.training.strategies.base import RankPosition, Strategy, Workload
 from muster.training.tasks import Task
-from muster.training.watching import Watch
+from muster.training.watching import EarlyStoppingWatch
 
 
 def train(run: Run, config: TrainConfig) -> None:
@@ -49,21 +49,57 @@ def train(run: Run, config: TrainConfig) -> None:
     if world_size > 1:
         dist.init_process_group(comm.backend(measure=config.measure_comm))
     try:
-        _train(run, config, device, rank, world_size)
+        train_in_group(run, config, device, rank, world_size)
     finally:
         run.flush(1.0)
         if world_size > 1:
             dist.destroy_process_group()
 
 
-def _train(run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int) -> None:
-    with contextlib.closing(Saver(run, background=config.checkpoint_async)) as saver:
-        _train_and_save(run, config, device, rank, world_size, saver)
-
-
-def _train_and_save(
-    run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int, saver: Saver
+def train_in_group(
+    run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int
 ) -> None:
+    """Train in the default process group, which must exist where there are several workers."""
+    with contextlib.closing(Saver(run, background=config.checkpoints.async_)) as saver:
+        job = _prepare(run, config, device, rank, world_size)
+        if job is not None:
+            stop = _run_steps(job, saver)
+            _finish(job, saver, stop)
+        else:
+            dist.barrier()  # until rank 0, which probes alone, is through
+
+
+@dataclass(kw_only=True)
+class _Job:
+    """One training, ready for its first step."""
+
+    run: Run
+    config: TrainConfig
+    device: torch.device
+    world_size: int
+    sharers: int
+    """Workers that share this training: all of them, or one in a probe that runs alone."""
+    task: Task
+    strategy: Strategy
+    training: state.TrainState
+    timer: StepTimer
+    num_steps: int
+    held_at: float = 0.0
+    """What was trained when the search was last asked, in the unit of `config.hold`."""
+
+    @property
+    def is_alone(self) -> bool:
+        return self.sharers == 1
+
+    @property
+    def is_first_rank(self) -> bool:
+        return self.run.info.rank == 0
+
+
+def _prepare(
+    run: Run, config: TrainConfig, device: torch.device, rank: int, world_size: int
+) -> _Job | None:
+    """Build model, optimizer and data, and continue from a checkpoint. None: this rank only waits."""
     probe = config.probe
     saved = state.to_continue(run)
     slots = config.slots or world_size
@@ -73,10 +109,8 @@ def _train_and_save(
     sharers = world_size
     if probe is not None and probe.kind == "alone":
         if rank > 0:
-            dist.barrier()  # until rank 0 is through
-            return
+            return None
         sharers, slots = 1, 1
-    is_coupled = sharers > 1 and (probe is None or probe.is_coupled)
     global_batch = config.batch_size * slots * config.strategy.accumulate
     task = tasks.make(config, global_batch=global_batch)
     num_steps = planned_steps(config, task.steps_per_epoch, global_batch)
@@ -86,16 +120,8 @@ def _train_and_save(
 
     strategy = strategies.create(
         state.with_kept_cut(config.strategy, saved, slots=sharers),
-        Place(rank=rank, world_size=sharers, device=device),
-        Workload(
-            loss=task.loss,
-            measures=lambda outputs, y: {"train/accuracy": task.accuracy(outputs, y)},
-            names=("train/loss", "train/accuracy"),
-            sample=lambda num: task.batch(0, rank=0, world_size=global_batch // num),
-            batch_size=config.batch_size,
-            global_batch=global_batch,
-            before_forward=lambda: _delay(config, rank, "forward"),
-        ),
+        RankPosition(rank=rank, world_size=sharers, device=device),
+        _workload(config, task, rank, global_batch),
     )
     strategy.exchanges = probe is None or probe.kind != "no_sync"
     model = task.model()
@@ -110,7 +136,7 @@ def _train_and_save(
         global_batch=global_batch,
         steps_per_epoch=task.steps_per_epoch,
         seed=config.seed,
-        watch=Watch.of(config.early_stopping),
+        watch=EarlyStoppingWatch.of(config.early_stopping),
         settings=parts.groups_of(optimizer),
     )
     # From here on ranks with different data draw different dropout masks; the model above is the
@@ -126,105 +152,144 @@ def _train_and_save(
 
     timer = StepTimer(run=run, max_rows_per_s=config.rows_per_s)
     timer.describe(flops_per_sample=flops_per_sample, tokens_per_sample=task.tokens_per_sample)
+    return _Job(
+        run=run,
+        config=config,
+        device=device,
+        world_size=world_size,
+        sharers=sharers,
+        task=task,
+        strategy=strategy,
+        training=training,
+        timer=timer,
+        num_steps=num_steps,
+    )
+
+
+def _workload(config: TrainConfig, task: Task, rank: int, global_batch: int) -> Workload:
+    return Workload(
+        loss=task.loss,
+        measures=lambda outputs, y: {"train/accuracy": task.accuracy(outputs, y)},
+        names=("train/loss", "train/accuracy"),
+        sample=lambda num: task.batch(0, rank=0, world_size=global_batch // num),
+        batch_size=config.batch_size,
+        global_batch=global_batch,
+        before_forward=lambda: _delay(config, rank, "forward"),
+    )
+
+
+def _run_steps(job: _Job, saver: Saver) -> StopNotice | None:
+    """Train step by step. Returns the request to stop that ended it, if one did."""
+    config, training, timer = job.config, job.training, job.timer
+    probe, hold = config.probe, config.hold
+    votes = StopVotes(
+        job.run,
+        job.strategy,
+        training,
+        is_alone=job.is_alone,
+        is_coupled=not job.is_alone and (probe is None or probe.is_coupled),
+    )
     # What was found is part of the curves, so that the trial's summary says it.
     facts = {"train/batch_size": float(config.batch_size)} if config.finds_batch_size else {}
     # A stop request that came during start-up is seen here, before any work.
-    stop = run.should_stop(agree=sharers > 1)
-    votes: deque[tuple[Any, StopNotice | None]] = deque()
-    first, is_over = True, False
-    lead, began = strategy.max_lead, training.step
-    hold = config.hold
+    stop = job.run.should_stop(agree=not job.is_alone)
+    is_first, is_over = True, False
     training.began_at = time.monotonic()
-    held_at = training.trained(hold.unit) if hold else 0.0
+    job.held_at = training.trained(hold.unit) if hold else 0.0
 
-    for x, y in timer.data(_batches(config, task, training, num_steps)):
+    for x, y in timer.data(_batches(config, job.task, training, job.num_steps)):
         if stop or training.watch.verdict or is_over:
             break
         with timer.host_to_device():
-            x, y = x.to(device), y.to(device)
-        # The vote of all ranks runs beside the step and is read at its end, or, where ranks may be
-        # ahead of each other, so many steps later: all read the same one after the same step.
-        notice = run.should_stop()
-        if lead is None:
-            strategy.vote = stops.as_vote(notice)
-        elif is_coupled:
-            votes.append((comm.start_agreement(stops.as_vote(notice)), notice))
-        values = strategy.step(x, y, timer)
+            x, y = x.to(job.device), y.to(job.device)
+        votes.begin()
+        values = job.strategy.step(x, y, timer)
         training.step += 1
-        is_first, first = first, False
         timer.end_step(
             training.step,
-            samples=len(x) if strategy.computes else 0,
-            samples_of_all=global_batch,
+            samples=len(x) if job.strategy.computes else 0,
+            samples_of_all=training.global_batch,
             metrics={
                 **values,
                 **facts,
                 "train/lr": training.scheduler.get_last_lr()[0],
                 # The global batch of a training is one number: the first step's samples give all.
-                **({"progress/samples": training.step * global_batch} if is_first else {}),
+                **({"progress/samples": training.step * training.global_batch} if is_first else {}),
             },
             epoch=training.epoch,
-            num_steps_planned=num_steps,
+            num_steps_planned=job.num_steps,
         )
+        is_first = False
         training.scheduler.step()
-        if sharers == 1:
-            stop = run.should_stop()
-        elif is_coupled and lead is not None and len(votes) > lead:
-            vote, notice = votes.popleft()
-            stop = stops.from_vote(comm.finish_agreement(vote), notice)
-        if lead is None:
-            if probe is None and _is_due(config, training, num_steps) and not strategy.agreed:
-                with timer.pause():
-                    strategy.meet()
-            if strategy.agreed:
-                wish, after = strategy.agreed
-                stop, training.step = stops.from_vote(wish, notice), began + after
-        if stop:
-            run.acknowledge_stop()
+        is_due = probe is None and _is_due(config, training, job.num_steps)
+        stop = votes.end(timer, is_due=is_due)
+        if probe is None:
+            stop, is_over = _validate_and_save(job, saver, values, stop)
+    votes.settle()
+    return stop
 
-        if probe is not None:
-            continue
-        val: dict[str, float] = {}
-        is_best = False
-        if _is_validation_due(config, training, num_steps):
-            with timer.pause():
-                val = evaluation.validate(run, training, task, config)
-            is_best = training.watch.observe(val, training.step)
-            if rank == 0:
-                _report_validation(run, training, values, val, timer, num_steps)
-            if config.max_s is not None:
-                is_over = training.trained("seconds") >= config.max_s
-            before, held_at = held_at, training.trained(hold.unit) if hold else 0.0
-            if hold and not stop and hold.is_due(before, held_at):
-                timer.flush()
-                with timer.pause():
-                    stop = _word_of_search(run, training, hold, alone=sharers == 1)
-        ends = stop or training.watch.verdict or is_over or training.step == num_steps
-        if ends or (is_best and config.save_best) or _is_checkpoint_due(config, training):
-            with timer.checkpoint():
-                timer.flush()
-                state.save(saver, run, training, val, stop=stop)
 
-    for vote, _ in votes:
-        comm.finish_agreement(vote)
-    timer.flush()
-    if probe is not None and world_size > 1:
-        dist.barrier()  # nobody leaves while another still trains
-    if config.time_network and probe is None and world_size > 1 and not stop:
+def _validate_and_save(
+    job: _Job, saver: Saver, values: dict[str, float], stop: StopNotice | None
+) -> tuple[StopNotice | None, bool]:
+    """Do what is due after a step: validate, ask the search, save a checkpoint.
+
+    Returns the request to stop, if there is one by now, and whether the time for training is over.
+    """
+    config, training, timer = job.config, job.training, job.timer
+    val: dict[str, float] = {}
+    is_best = is_over = False
+    if _is_validation_due(config, training, job.num_steps):
         with timer.pause():
-            times = time_network(device)
-        if rank == 0:
+            val = evaluation.validate(job.run, training, job.task, config)
+        is_best = training.watch.observe(val, training.step)
+        if job.is_first_rank:
+            _report_validation(job.run, training, values, val, timer, job.num_steps)
+        if config.max_s is not None:
+            is_over = training.trained("seconds") >= config.max_s
+        stop = stop or _ask_search(job)
+    ends = stop or training.watch.verdict or is_over or training.step == job.num_steps
+    if ends or (is_best and config.save_best) or _is_checkpoint_due(config, training):
+        with timer.checkpoint():
+            timer.flush()
+            state.save(saver, job.run, training, val, stop=stop)
+    return stop, is_over
+
+
+def _ask_search(job: _Job) -> StopNotice | None:
+    """Wait for the search's decision where the training has reached the next rung."""
+    hold, training = job.config.hold, job.training
+    if hold is None:
+        return None
+    before, job.held_at = job.held_at, training.trained(hold.unit)
+    if not hold.is_due(before, job.held_at):
+        return None
+    job.timer.flush()
+    with job.timer.pause():
+        return _word_of_search(job.run, training, hold, alone=job.is_alone)
+
+
+def _finish(job: _Job, saver: Saver, stop: StopNotice | None) -> None:
+    """Report what is left after the last step, and test the model of a training that was not stopped."""
+    run, config, training = job.run, job.config, job.training
+    job.timer.flush()
+    if config.probe is not None and job.world_size > 1:
+        dist.barrier()  # nobody leaves while another still trains
+    if config.time_network and config.probe is None and job.world_size > 1 and not stop:
+        with job.timer.pause():
+            times = time_network(job.device)
+        if job.is_first_rank:
             run.log(times, step=training.step)
     saver.finish()
     if stop:
-        _say(run, f"stopped at step {training.step} of {num_steps}: {stop.reason}")
+        _say(run, f"stopped at step {training.step} of {job.num_steps}: {stop.reason}")
         return
-    if training.watch.verdict and rank == 0:
-        ended = f"ended early at step {training.step} of {num_steps}: {training.watch.verdict}"
+    if training.watch.verdict and job.is_first_rank:
+        ended = f"ended early at step {training.step} of {job.num_steps}: {training.watch.verdict}"
         run.message(ended)
         _say(run, ended)
     if config.test:
-        evaluation.test(run, training, task, best=config.save_best)
+        evaluation.test(run, training, job.task, best=config.save_best)
 
 
 HOLD_POLL_S = 0.02
@@ -277,13 +342,13 @@ def _batches(
 
 
 def _is_validation_due(config: TrainConfig, training: state.TrainState, num_steps: int) -> bool:
-    every = config.validate_every or Every(epochs=1)
+    every = config.validate_every or Length(epochs=1)
     return training.step == num_steps or every.is_due(training.step, training.steps_per_epoch)
 
 
 def _is_checkpoint_due(config: TrainConfig, training: state.TrainState) -> bool:
-    every = Every(steps=config.checkpoint_steps, epochs=config.checkpoint_epochs)
-    return every.is_due(training.step, training.steps_per_epoch)
+    every = config.checkpoints.every
+    return every is not None and every.is_due(training.step, training.steps_per_epoch)
 
 
 def _is_due(config: TrainConfig, training: state.TrainState, num_steps: int) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from muster.training.config import TrainConfig
+from muster.document.train_config import TrainConfig
 
 
 def build(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:

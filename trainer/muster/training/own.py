@@ -13,8 +13,8 @@ from typing import Any
 
 from torch import nn
 
-from muster.training.config import ConfigError
-from muster.training.settings import OWN_FUNCTION
+from muster.document.train_config import ConfigError
+from muster.document.trainer_settings import OWN_FUNCTION
 
 
 def is_own(name: str) -> bool:

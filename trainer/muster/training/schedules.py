@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from muster.training.config import TrainConfig
+from muster.document.train_config import TrainConfig
 
 
 def settled(config: TrainConfig, *, global_batch: int, steps_per_epoch: int) -> TrainConfig:

@@ -17,16 +17,18 @@ from typing import Any
 
 import torch
 
-from muster import checkpoints, comm, object_store, shards
-from muster.run import Run
-from muster.stops import StopNotice
-from muster.training.config import ConfigError
+from muster.document.strategy import StrategySection
+from muster.document.strategy_rules import STAGES_PER_WORKER, axes
+from muster.document.train_config import ConfigError
+from muster.measure import agreement
+from muster.sdk import checkpoints, object_store, shards
+from muster.sdk.run import Run
+from muster.sdk.stops import StopNotice
 from muster.training.saving.files import Saved
 from muster.training.saving.saver import Saver
 from muster.training.strategies import parts
 from muster.training.strategies.base import OWN, Strategy
-from muster.training.strategies.rules import STAGES_PER_WORKER, Options, axes
-from muster.training.watching import Watch
+from muster.training.watching import EarlyStoppingWatch
 
 RNG = "rng/"
 
@@ -38,7 +40,7 @@ class TrainState:
     strategy: Strategy
     """Holds the model and the optimizer, wherever their parts are."""
     scheduler: torch.optim.lr_scheduler.LambdaLR
-    watch: Watch
+    watch: EarlyStoppingWatch
     """What was concluded from the validations so far."""
     step: int = 0
     """Optimizer steps done."""
@@ -65,7 +67,7 @@ class TrainState:
         """How far it is, in steps, epochs, samples or seconds. Every rank must call it for seconds:
         those of the slowest rank count for all."""
         if unit == "seconds":
-            return comm.agree_max(int(self.seconds * 1000)) / 1000
+            return agreement.agree_max(int(self.seconds * 1000)) / 1000
         known = {"steps": self.step, "epochs": self.epoch, "samples": self.step * self.global_batch}
         return known[unit]
 
@@ -119,7 +121,7 @@ def global_batch_of(saved: Saved | None) -> int | None:
     return int(saved.training()["position"]["global_batch"]) if saved is not None else None
 
 
-def with_kept_cut(options: Options, saved: Saved | None, *, slots: int) -> Options:
+def with_kept_cut(options: StrategySection, saved: Saved | None, *, slots: int) -> StrategySection:
     """The options with the pipeline's cut that a checkpoint was made with, unless the document has
     one, or there are as many stages no more: measured anew it might be another one."""
     if saved is None or options.blocks_per_stage:
@@ -191,14 +193,14 @@ def _agreed_intact(run: Run, wanted: str) -> Path:
                 step = manifest.step
         # The smallest of those who looked; -1 is someone's who found none.
         looked = run.info.local_rank == 0
-        agreed = -comm.agree_max(-step if looked else -(2**31 - 1))
+        agreed = -agreement.agree_max(-step if looked else -(2**31 - 1))
         for problem in problems:
             run.message(f"checkpoint passed over: {problem}", "warning")
         if agreed < 0:
             raise ConfigError(f"no intact checkpoint at or before {wanted}")
         name = checkpoints.folder_name(agreed)
         last = f"{wanted.rstrip('/').rpartition('/')[0]}/{name}"
-        if not comm.agree_any(looked and step != agreed):
+        if not agreement.agree_any(looked and step != agreed):
             return object_store.fetched(last, run.checkpoint_dir)
 
 
@@ -220,7 +222,7 @@ def _verified(run: Run, place: str) -> Path:
                 checkpoints.verify_checkpoint(place)
         except (checkpoints.CheckpointDamaged, OSError) as error:
             problem = error
-    if comm.agree_any(problem is not None):
+    if agreement.agree_any(problem is not None):
         raise checkpoints.CheckpointDamaged(str(problem or f"{place}: another worker says so"))
     return object_store.fetched(place, run.checkpoint_dir)
 
@@ -271,7 +273,7 @@ def load_best(run: Run, state: TrainState) -> bool:
     saved = None
     with contextlib.suppress(checkpoints.CheckpointDamaged, OSError):
         saved = Saved(_verified(run, place))
-    if comm.agree_any(saved is None):
+    if agreement.agree_any(saved is None):
         return False
     assert saved is not None
     state.strategy.load_model(saved)

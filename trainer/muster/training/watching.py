@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from muster.training.config import ConfigError
-from muster.training.settings import EarlyStopping
+from muster.document.train_config import ConfigError
+from muster.document.training import EarlyStopping
 
 MINIMISED = ("loss", "perplexity", "error")
 MAXIMISED = ("accuracy", "f1", "precision", "recall")
@@ -29,7 +29,7 @@ def goal_of(metric: str, goal: str | None) -> str:
 
 
 @dataclass
-class Watch:
+class EarlyStoppingWatch:
     """The best value of one metric so far, and since when nothing was better.
 
     A value is better when it differs by more than `min_delta` from the best one; NaN never is.
@@ -46,7 +46,7 @@ class Watch:
     """Validations since the best one."""
 
     @classmethod
-    def of(cls, settings: EarlyStopping | None) -> Watch:
+    def of(cls, settings: EarlyStopping | None) -> EarlyStoppingWatch:
         """By the document's settings; without them val/loss is watched, and nothing is ended."""
         if settings is None:
             return cls(metric="val/loss", goal="min")

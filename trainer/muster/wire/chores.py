@@ -1,4 +1,4 @@
-"""Server to agent, and back: files to delete or to put together, and nodes to try out."""
+"""Server to agent, and back: files to delete or to export, and nodes to test."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ class Deletion:
 
     id: int
     storage_id: str
-    """The storage meant; a node that has another one by now refuses."""
+    """Id of the storage; a node that has another one by now refuses."""
     path: str
-    """Relative to the storage folder."""
+    """Path relative to the storage folder."""
     cluster_id: str
-    """The mark that the experiment's folder must carry."""
+    """Mark that the experiment's folder must carry."""
     storage_url: str = ""
-    """An object store that the path is in, below a folder of this server, in place of the storage
-    folder. storage_id says nothing then."""
+    """Object store that contains the path, below a folder of this server, in place of the storage
+    folder. storage_id has no meaning then."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeletionResult:
     id: int
     outcome: Literal["done", "refused", "failed"]
-    """refused: not ours to delete, for good. failed: it did not work this time, and is tried again."""
+    """Result of the deletion. `refused`: not ours to delete, for good. `failed`: it did not work
+    this time, and is tried again."""
     freed_bytes: int = 0
     message: str = ""
 
@@ -51,22 +52,22 @@ EXPORT_PIECE_BYTES = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """A model that is to be made into one file and sent in pieces. Asked of one node that can read
-    its checkpoint, until it says how that went; doing it twice is harmless, for the pieces are the
+    """A model to be made into one file and sent in pieces. Requested from one node that can read
+    its checkpoint, until it reports the result; repeating it is harmless, for the pieces are the
     same."""
 
     id: int
     storage_id: str
-    """The storage meant; a node that has another one by now says so."""
+    """Id of the storage; a node that has another one by now reports that."""
     path: str
-    """Relative to the storage folder."""
+    """Path relative to the storage folder."""
     cluster_id: str
-    """The mark that the experiment's folder must carry."""
+    """Mark that the experiment's folder must carry."""
     max_bytes: int
-    """A larger file is not taken."""
+    """Size above which a file is not accepted."""
     storage_url: str = ""
-    """An object store that the path is in, below a folder of this server, in place of the storage
-    folder. storage_id says nothing then."""
+    """Object store that contains the path, below a folder of this server, in place of the storage
+    folder. storage_id has no meaning then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,7 @@ class ExportResult:
     size_bytes: int = 0
     sha256: str = ""
     message: str = ""
-    """Why it failed: nothing that would go better by itself."""
+    """Reason of a failure that repeating would not cure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +93,7 @@ class ExportRequest:
 @dataclass(frozen=True, kw_only=True)
 class ExportReply:
     taken: bool
-    """False: it is not wanted any more."""
+    """Whether the report was accepted; False if the export is not wanted any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +106,7 @@ class PreflightPeer:
 
 @dataclass(frozen=True, kw_only=True)
 class PreflightStore:
-    """Where the processes of an all-reduce find each other: on rank 0."""
+    """Store on rank 0 in which the processes of an all-reduce find each other."""
 
     host: str
     port: int
@@ -116,54 +117,55 @@ PreflightStage = Literal["listen", "connect", "reduce"]
 
 @dataclass(frozen=True, kw_only=True)
 class Preflight:
-    """What this node tries together with others. `stage` is what is to be done now, once; one that
+    """A test of this node together with others. `stage` is to be done now, once; a preflight that
     is not wanted any more is ended."""
 
     id: int
     stage: PreflightStage
     rank: int
     token: str
-    """Shown to each other by the nodes that take part."""
+    """Secret that the participating nodes show each other."""
     python: str | None
-    """Interpreter; None means the agent's default one."""
+    """Path of the interpreter; None means the agent's default one."""
     slots: list[int]
-    """CUDA devices to try."""
+    """CUDA devices to test."""
     peers: list[PreflightPeer]
-    """All that take part, this node included; empty at `listen`."""
+    """All participating nodes, this one included; empty at `listen`."""
     store: PreflightStore | None = None
-    """At `reduce`."""
+    """Store of the all-reduce, at `reduce`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreflightLink:
-    """What a node found when it tried another one."""
+class LinkReport:
+    """Result of testing the connection to another node."""
 
     rank: int
     message: str
-    """What went wrong; "" when nothing did."""
+    """Description of the problem; "" if there is none."""
     ms: float | None
-    """connect: the quickest round trip; reduce: an all-reduce of 1 MiB between the two."""
+    """Milliseconds of the quickest round trip (connect), or of an all-reduce of 1 MiB between the
+    two (reduce)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreflightReport:
-    """How a stage went on this node."""
+    """Result of a stage on this node."""
 
     id: int
     stage: PreflightStage
     problems: list[str] = field(default_factory=list)
-    """What is wrong with the node itself."""
+    """Problems of the node itself."""
     host: str = ""
-    """listen: where the others reach it."""
+    """Address where the others reach it, at `listen`."""
     port: int = 0
-    """0: nowhere."""
+    """Port where the others reach it; 0 for none."""
     store_port: int | None = None
-    """connect: of rank 0's store."""
+    """Port of rank 0's store, at `connect`."""
     torch_version: str = ""
-    """connect: empty when torch is not installed."""
-    links: list[PreflightLink] = field(default_factory=list)
+    """Version of torch, at `connect`; empty if it is not installed."""
+    links: list[LinkReport] = field(default_factory=list)
     reduce_ms: float | None = None
-    """reduce: of the all-reduce of all of them."""
+    """Milliseconds of the all-reduce over all nodes, at `reduce`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,4 +180,4 @@ class PreflightRequest:
 @dataclass(frozen=True, kw_only=True)
 class PreflightReply:
     taken: bool
-    """False: it was known already, or is not wanted any more."""
+    """Whether the report was accepted; False if it was known already, or is not wanted any more."""

@@ -1,4 +1,4 @@
-"""Where the code of a job comes from."""
+"""The source of a job's code."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class CodeSpec:
-    """Where the code of a trial comes from."""
+    """Source of a trial's code."""
 
     kind: Literal["bundle", "installed", "none"]
-    """bundle: `GET /agent/v1/blobs/{sha256}`, a tar.gz extracted into the work folder.
-    installed: `path` on the node is the work folder's content, used in place.
-    none: an empty work folder (built-in trainer, or an entry point that is installed)."""
+    """Kind of the source. `bundle`: `GET /agent/v1/blobs/{sha256}`, a tar.gz extracted into the
+    work folder. `installed`: `path` on the node is the work folder's content, used in place.
+    `none`: an empty work folder (built-in trainer, or an entry point that is installed)."""
     sha256: str = ""
     path: str = ""

@@ -42,7 +42,7 @@ RECORD_TYPES: dict[str, type[Any]] = {
 
 
 def dump(message: Any) -> str:
-    """JSON text of a wire dataclass (or plain value). Raises ValueError on a bare NaN."""
+    """Return the JSON text of a wire dataclass (or plain value). Raises ValueError on a bare NaN."""
     plain = dataclasses.asdict(message) if dataclasses.is_dataclass(message) else message  # type: ignore[arg-type]
     return json.dumps(plain, separators=(",", ":"), allow_nan=False)
 

@@ -1,4 +1,4 @@
-"""What a model is made of, layer by layer: measured on a node without values, sent to the server."""
+"""The layers of a model: measured on a node without values, sent to the server."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .code import CodeSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parameter:
+class LayerParameter:
     """A tensor that a model owns. One that several layers share belongs to the first of them."""
 
     shape: list[int]
     bytes_per_value: int
     trainable: bool = True
     split: bool = False
-    """Tensor parallelism divides it."""
+    """Whether tensor parallelism divides it."""
 
     @property
     def numel(self) -> int:
@@ -33,13 +33,13 @@ class Activations:
     """Bytes between a layer's forward and its backward, parameters and buffers left out."""
 
     per_sample: float
-    """Kept for backward, of each sample."""
+    """Bytes kept for the backward, of each sample."""
     split_per_sample: float
-    """Of `per_sample`, what tensor parallelism divides."""
+    """Part of `per_sample` that tensor parallelism divides."""
     once: float
-    """Kept whatever the number of samples: copies of parameters in 16 bits."""
+    """Bytes kept whatever the number of samples: copies of parameters in 16 bits."""
     work_per_sample: float
-    """Needed for a moment by the largest operation of its backward, of each sample."""
+    """Bytes that the largest operation of its backward needs for a moment, of each sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,16 +48,16 @@ class Layer:
 
     name: str
     is_block: bool
-    """It is sharded on its own, computed again on its own, and can be a stage of a pipeline."""
-    parameters: list[Parameter]
+    """Whether it is sharded on its own, recomputed on its own, and can be a stage of a pipeline."""
+    parameters: list[LayerParameter]
     buffer_bytes: float
-    """Of tensors that are no parameters, such as running statistics."""
+    """Bytes of tensors that are not parameters, such as running statistics."""
     input_bytes: float
-    """Of each sample that comes in, as fp32 training has it; 0 where that is not known."""
+    """Bytes of each input sample in fp32 training; 0 if unknown."""
     flops: float
     """Floating-point operations of a forward, of each sample: matrix products and convolutions."""
     activations: dict[str, Activations]
-    """By what is computed with: fp32, or bf16, which stands for all types of 16 bits."""
+    """Activations by compute type: fp32, or bf16, which stands for all types of 16 bits."""
 
     @property
     def num_params(self) -> int:
@@ -78,18 +78,19 @@ class LayerTable:
     """A model for one shape of samples."""
 
     layers: list[Layer]
-    """In the order of forward; what comes before, between and after blocks is a layer, too."""
+    """Layers in the order of the forward; what comes before, between and after blocks is a layer,
+    too."""
     sample_bytes: float
-    """Of one sample with its target."""
+    """Bytes of one sample with its target."""
     output_bytes: float
-    """Of one sample's output as fp32."""
+    """Bytes of one sample's output as fp32."""
 
     @property
     def blocks(self) -> list[Layer]:
         return [layer for layer in self.layers if layer.is_block]
 
     @property
-    def parameters(self) -> list[Parameter]:
+    def parameters(self) -> list[LayerParameter]:
         return [p for layer in self.layers for p in layer.parameters]
 
     @property
@@ -106,40 +107,41 @@ class LayerTable:
 
     @property
     def flops(self) -> float:
-        """Of a forward of one sample."""
+        """Operations of a forward of one sample."""
         return sum(layer.flops for layer in self.layers)
 
 
 DESCRIBES = "layer_tables"
-"""Of `Inventory.chores`: the agent carries out `Description`."""
+"""Entry of `Inventory.chores`: the agent carries out `Description`."""
 DESCRIPTION_TIMEOUT_S = 60.0
-"""How long a node tries to describe a model."""
+"""Seconds that a node tries to describe a model."""
 MAX_TABLE_BYTES = 2**19
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """A model whose layers a node should list, in a short process that holds no slot. Asked of one
-    node until it says how that went; doing it twice is harmless."""
+    """A model whose layers a node should list, in a short-lived process that holds no slot.
+    Requested from one node until it reports the result; repeating it is harmless."""
 
     id: int
     settings: dict[str, Any]
-    """Those of the trainer that the model follows from: fields of `training.config.TrainConfig`."""
+    """Those of the trainer that the model follows from: fields of `document.train_config.TrainConfig`."""
     code: CodeSpec
     python: str | None
-    """Interpreter; None means the agent's default one."""
+    """Path of the interpreter; None means the agent's default one."""
     environment: dict[str, str]
-    """Variables of the document."""
+    """Environment variables of the document."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescriptionResult:
     id: int
     outcome: Literal["done", "refused", "failed"]
-    """refused: the model cannot be described, whoever tries. failed: this node could not."""
+    """Result of the description. `refused`: no node can describe the model. `failed`: this node
+    could not."""
     table: LayerTable | None = None
     message: str = ""
-    """Why there is no table: a clause."""
+    """Reason why there is no table: a clause."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,4 +156,4 @@ class DescriptionRequest:
 @dataclass(frozen=True, kw_only=True)
 class DescriptionReply:
     taken: bool
-    """False: it is not wanted any more."""
+    """Whether the report was accepted; False if it is not wanted any more."""

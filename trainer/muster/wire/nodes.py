@@ -1,4 +1,4 @@
-"""Agent to server: who I am, what I have, and that I am there."""
+"""Agent to server: registration, inventory and heartbeats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class SlotInfo:
     index: int
     slot_type: Literal["cpu", "cuda"]
     name: str
-    """What the vendor calls it ("NVIDIA H200"), or the CPU model."""
+    """Vendor's name of the device ("NVIDIA H200"), or the CPU model."""
     memory_bytes: int = 0
     uuid: str = ""
 
@@ -24,7 +24,7 @@ class Inventory:
 
     hostname: str
     address: str
-    """The address other nodes reach this one on: rendezvous and collectives use it."""
+    """Address at which other nodes reach this one: rendezvous and collectives use it."""
     platform: str
     num_cpus: int
     memory_bytes: int
@@ -33,24 +33,27 @@ class Inventory:
     python_version: str
     agent_version: str
     torch_version: str = ""
-    """Of the default training interpreter; empty when torch is not installed there."""
+    """Version of torch in the default training interpreter; empty if it is not installed there."""
     cuda_version: str = ""
     driver_version: str = ""
     storage_id: str = ""
-    """Of the storage folder; nodes that share one say the same. Empty: nothing can be kept there."""
+    """Id of the storage folder; nodes that share one send the same. Empty: nothing can be kept
+    there."""
     chores: list[str] = field(default_factory=list)
-    """Short jobs that the agent carries out besides those that every agent does: DESCRIBES."""
+    """Short jobs that the agent carries out besides those that every agent does, such as DESCRIBES.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunningAllocation:
-    """An allocation an agent found on its disk at start, with what its shim says."""
+    """An allocation that an agent found on its disk at start, with its shim's state."""
 
     allocation_id: str
     attempt_no: int
     observed: str
     num_records: int
-    """Records in its spool, so the server can say from which one on it still needs them."""
+    """Number of records in its spool, so that the server can tell from which one on it still needs
+    them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,17 +64,18 @@ class RegisterRequest:
     pool: str
     labels: dict[str, str]
     boot_id: str
-    """Changes when the machine reboots: after that, nothing that ran before can still run."""
+    """Id that changes when the machine reboots: after that, nothing that ran before can still run.
+    """
     instance_id: str
-    """Random per agent process: tells a restart of this agent from a clone of it."""
+    """Random id of the agent process: distinguishes a restart of this agent from a clone of it."""
     inventory: Inventory
     running: list[RunningAllocation] = field(default_factory=list)
     number: int = 0
-    """1, 2, 3, … with every registration this process sends: one that arrives after a later one
-    is refused, for what it says of `running` is not true any more. 0: not counted."""
+    """Number of the registration, counted from 1 per process. One that arrives after a later one is
+    refused, because its `running` is out of date. 0: not counted."""
     join_id: str = ""
-    """With a join token: random per joining, the same when it is asked again because the answer
-    did not arrive. Then the token is not used up a second time."""
+    """Random id of a joining with a join token, repeated when the answer did not arrive. Then the
+    token is not used up a second time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +87,7 @@ class LogOffset:
 
 @dataclass(frozen=True, kw_only=True)
 class AckState:
-    """How much of an allocation's spool the server holds durably."""
+    """Part of an allocation's spool that the server holds durably."""
 
     allocation_id: str
     acked_seq: int
@@ -94,15 +98,17 @@ class AckState:
 class RegisterReply:
     node_id: str
     session_epoch: int
-    """Fence: calls with an older epoch of this node are answered 410 `agent.session_superseded`."""
+    """Fencing number: calls with an older epoch of this node are answered 410
+    `agent.session_superseded`."""
     credential: str | None
-    """The agent's own credential, given once in exchange for a join token; None afterwards."""
+    """Credential of the agent's own, given once in exchange for a join token; None afterwards."""
     heartbeat_s: float
     lease_s: float
     adopt: list[AckState]
-    """Of `running`, those to keep."""
+    """Allocations of `running` to keep."""
     forget: list[str]
-    """Of `running`, those the server has no use for: kill whatever lives, delete the folder."""
+    """Allocations of `running` that the server has no use for: kill whatever lives, delete the
+    folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +122,7 @@ class InterfaceUsage:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuUsage:
-    """An NVIDIA device, by NVML; None is what it does not tell."""
+    """Use of an NVIDIA device, by NVML; None is what it does not report."""
 
     index: int
     name: str
@@ -143,31 +149,31 @@ class NodeUsage:
     disk_written_bytes_per_s: float = 0.0
     interfaces: list[InterfaceUsage] = field(default_factory=list)
     gpus: list[GpuUsage] | None = None
-    """None: not known, and `gpu_problem` says why."""
+    """Use of the NVIDIA devices; None if unknown, and `gpu_problem` gives the reason."""
     gpu_problem: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeProblem:
-    """What a check of the agent finds wrong with its node."""
+    """A problem that an agent's check has found on its node."""
 
     kind: str
-    """disk | memory | clock | device."""
+    """Kind of the problem: disk, memory, clock or device."""
     message: str
     blocks: bool = False
-    """Nothing new should be placed there while it lasts."""
+    """Whether nothing new should be placed there while it lasts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClockReading:
-    """How a node's clocks stand to the server's (its database's), measured with heartbeats."""
+    """Offset between a node's clocks and the server's (its database's), measured with heartbeats."""
 
     offset_ms: float
     """The server's Unix time minus the node's boot clock, in milliseconds."""
     error_ms: float
-    """It is right to within this."""
+    """Largest error of the offset in milliseconds."""
     skew_s: float
-    """The node's wall clock minus the server's."""
+    """Seconds that the node's wall clock is ahead of the server's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,10 +185,10 @@ class LeaseRequest:
     """Allocations of which anything may still live here. With it the server frees the slots of
     forgotten ones as soon as they are gone; without it (None) only a while after registration."""
     accepts_credential: bool = False
-    """The agent takes up a `credential` of the reply."""
+    """Whether the agent takes up a `credential` of the reply."""
     clock: ClockReading | None = None
     problems: list[NodeProblem] | None = None
-    """All that is wrong with the node now; None: not looked yet."""
+    """Problems of the node now; None before the first check."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +196,6 @@ class LeaseReply:
     lease_s: float
     heartbeat_s: float
     credential: str | None = None
-    """To be used from now on; the former one is void once this one has been used."""
+    """Credential to be used from now on; the former one is void once this one has been used."""
     server_time_ms: float | None = None
     """Unix time by the clock of the server's database, taken while the request was served."""

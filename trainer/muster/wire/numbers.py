@@ -11,7 +11,7 @@ _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def encode_number(value: float) -> Number:
-    """The wire form of `value`: itself when finite, else its name as a string."""
+    """Return the wire form of `value`: itself if finite, else its name as a string."""
     if math.isfinite(value):
         return value
     if math.isnan(value):
@@ -20,7 +20,7 @@ def encode_number(value: float) -> Number:
 
 
 def decode_number(value: Number) -> float:
-    """The float behind a wire number. Raises ValueError for anything else."""
+    """Return the float behind a wire number. Raises ValueError for anything else."""
     if isinstance(value, str):
         if value not in _NON_FINITE:
             raise ValueError(f"not a number on the wire: {value!r}")

@@ -39,7 +39,7 @@ class MetricsRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerRecord:
-    """A worker process as it is: from its environment, or from what it reported itself."""
+    """A worker process as known from its environment, or from its own report."""
 
     type: Literal["worker"] = "worker"
     local_rank: int
@@ -53,9 +53,9 @@ class WorkerRecord:
     device: str = ""
     backend: str = ""
     reports: bool = False
-    """True when the process reports what it does (it said hello on the socket)."""
+    """Whether the process reports its progress (it said hello on the socket)."""
     attached: bool = False
-    """True when the script itself has not called the SDK: Muster has put itself in to measure."""
+    """Whether the script itself has not called the SDK: Muster has attached itself to measure."""
     torch_version: str = ""
 
 
@@ -66,7 +66,7 @@ class GroupRecord:
     type: Literal["group"] = "group"
     name: str
     kind: str
-    """"world", "dp", "tp", "pp", "custom", …"""
+    """Kind of the group: "world", "dp", "tp", "pp", "custom", …"""
     backend: str
     ranks: list[int]
 
@@ -79,55 +79,54 @@ class CheckpointRecord:
     step: int
     epoch: float | None = None
     path: str
-    """Relative to the trial's checkpoint folder."""
+    """Path relative to the trial's checkpoint folder."""
     size_bytes: int
     files: dict[str, str]
-    """File name → sha256."""
+    """SHA-256 by file name."""
     metrics: dict[str, Number] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationRecord:
-    """What a model was found to be worth on samples it was not trained with. A later one of the
-    same name takes its place."""
+    """Quality of a model on samples it was not trained with. A later evaluation of the same name
+    replaces it."""
 
     type: Literal["evaluation"] = "evaluation"
     name: str
-    """Of the samples: "test"."""
+    """Name of the samples, such as "test"."""
     step: int
-    """Optimizer steps the model had done."""
+    """Optimizer steps that the model had done."""
     metrics: dict[str, Number] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
-    """Names, in the order of `confusion`; empty where there are no classes."""
+    """Names of the classes, in the order of `confusion`; empty if there are none."""
     confusion: list[list[int]] = field(default_factory=list)
     """[true class][predicted class] → number of samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleRecord:
-    """What a worker of a pipeline did when in one step, in columns of one length. Takes the place of
-    earlier ones."""
+    """Timeline of a pipeline's worker in one step, in columns of one length. Replaces earlier ones."""
 
     type: Literal["schedule"] = "schedule"
     local_rank: int
     rank: int
     step: int
     kinds: list[str]
-    """forward, backward, backward_input, backward_weight; send_ and recv_, each with forward and
-    backward."""
+    """Kind of each operation: forward, backward, backward_input, backward_weight; send_ and recv_,
+    each with forward and backward."""
     stages: list[int]
     micro_batches: list[int]
-    """From 0."""
+    """Micro-batch of each operation, from 0."""
     starts_us: list[int]
-    """From the beginning of the step on this worker's own clock."""
+    """Start of each operation in µs from the beginning of the step, on this worker's own clock."""
     ends_us: list[int]
     num_left_out: int = 0
-    """Operations of that step beyond what is kept."""
+    """Number of operations of that step beyond the limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MessageRecord:
-    """Something a user should read in the trial's events."""
+    """Message for the user in the trial's events."""
 
     type: Literal["message"] = "message"
     level: Literal["info", "warning", "error"]
@@ -140,42 +139,43 @@ class GroupProgress:
 
     group: str
     kind: str = ""
-    """Of the last one enqueued."""
+    """Kind of the last one enqueued."""
     num_enqueued: int
     num_completed: int
 
 
 ProcessState = Literal["", "runs", "sleeps", "blocked", "stopped"]
-"""Of a worker, by the operating system; "" is not known. blocked: in a system call that nothing can
-interrupt, such as a read from a lost network disk. stopped: by SIGSTOP or a debugger."""
+"""State of a worker in the operating system; "" if unknown. `blocked`: in a system call that
+nothing can interrupt, such as a read from a lost network disk. `stopped`: by SIGSTOP or a
+debugger."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerProgress:
-    """How far a worker is."""
+    """Progress of a worker."""
 
     local_rank: int
     rank: int
     process: ProcessState = ""
     reports: bool = False
-    """What follows is known: the process uses the SDK."""
+    """Whether the following fields are known: the process uses the SDK."""
     num_reports: int = 0
-    """Rows logged."""
+    """Number of rows logged."""
     step: int | None = None
-    """Of the last row logged."""
+    """Step of the last row logged."""
     phase: str = ""
-    """Of the step, as a StepTimer has it; "" without one."""
+    """Phase of the step, as a StepTimer has it; "" without one."""
     phase_since_ms: int | None = None
-    """Unix time by the node's clock."""
+    """Unix time in milliseconds by the node's clock at which the phase began."""
     groups: list[GroupProgress] = field(default_factory=list)
     waits_for: int | None = None
-    """The rank at the other end of a message that it waits for."""
+    """Rank at the other end of a message that it waits for."""
     waits_kind: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProgressRecord:
-    """How far the workers of an allocation are, told when it has changed."""
+    """Progress of the workers of an allocation, reported when it has changed."""
 
     type: Literal["progress"] = "progress"
     workers: list[WorkerProgress]
@@ -183,39 +183,39 @@ class ProgressRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class StacksRecord:
-    """Where a worker was when that was asked for."""
+    """Stacks of a worker at the time of the request."""
 
     type: Literal["stacks"] = "stacks"
     no: int
-    """Assignment.stacks_no."""
+    """Number of the request, from Assignment.stacks_no."""
     local_rank: int
     rank: int
     text: str = ""
-    """Of all its threads, as Python's faulthandler or py-spy writes them."""
+    """Stacks of all its threads, as Python's faulthandler or py-spy writes them."""
     problem: str = ""
-    """Why there is no text; one clause."""
+    """Reason why there is no text; one clause."""
     is_cut: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileRecord:
-    """A piece of the trace of one rank, or why there is none. Pieces come in order."""
+    """A piece of the trace of one rank, or the reason why there is none. Pieces come in order."""
 
     type: Literal["profile"] = "profile"
     no: int
-    """ProfileOrder.no."""
+    """Number of the order, from ProfileOrder.no."""
     local_rank: int
     rank: int
     first_step: int | None = None
     last_step: int | None = None
     size_bytes: int = 0
-    """Of the whole trace: a gzip of Chrome's trace events in JSON."""
+    """Bytes of the whole trace: a gzip of Chrome's trace events in JSON."""
     index: int = 0
-    """0, 1, …"""
+    """Index of the piece, from 0."""
     data: str = ""
-    """base64."""
+    """Content of the piece in base64."""
     problem: str = ""
-    """Why there is no trace; one clause."""
+    """Reason why there is no trace; one clause."""
 
 
 Blame = Literal["", "node", "placement", "document", "request"]
@@ -239,14 +239,15 @@ class WorkerExit:
     signal: int | None = None
     at_ms: int = 0
     message: str = ""
-    """The worker's last words: exception and message when known."""
+    """Last output of the worker: exception and message if known."""
     blames_peer: bool = False
-    """They say that another worker was gone, or did not answer: it was not the first to fail."""
+    """Whether the message blames another worker, which was gone or did not answer: this one was not
+    the first to fail."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExitInfo:
-    """How an allocation ended. `cause` is for machines, `message` is one sentence for people."""
+    """How an allocation ended. `cause` is for programs, `message` is one sentence for people."""
 
     cause: Literal[
         "success",
@@ -266,13 +267,13 @@ class ExitInfo:
         "not_on_node",
         "cannot_run",
     ]
-    """The last two are set by the server for what could not be prepared: blames "placement", and
-    "document"."""
+    """Cause of the end. The last two are set by the server for what could not be prepared: blames
+    "placement", and "document"."""
     message: str
     exit_code: int | None = None
     signal: int | None = None
     first_failure: WorkerExit | None = None
-    """The earliest worker to fail on this node."""
+    """Earliest worker to fail on this node."""
     workers: list[WorkerExit] = field(default_factory=list)
     log_tail: list[str] = field(default_factory=list)
     """Last lines (at most 40) of the first failing worker's stderr."""
@@ -280,22 +281,24 @@ class ExitInfo:
     """All times here minus this are milliseconds on the node's boot clock, which the server knows
     how to compare with those of other nodes (ClockReading)."""
     at_error_ms: float | None = None
-    """Set by the server, when it has put the times on its own clock: they are right to within this."""
+    """Largest error in milliseconds, set by the server when it has put the times on its own clock.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeFacts:
-    """What an allocation would run with on its node. "" is none, or not known."""
+    """Environment of an allocation on its node. "" is none, or unknown."""
 
     python_version: str = ""
     torch_version: str = ""
     muster_version: str = ""
     cuda_version: str = ""
-    """That torch was built for."""
+    """CUDA version that torch was built for."""
     driver_version: str = ""
-    """Filled in by the server, from the inventory."""
+    """Version of the driver, filled in by the server from the inventory."""
     code_hash: str = ""
-    """Of the files of an installed code folder; bundles are the same everywhere by their name."""
+    """Hash of the files of an installed code folder; bundles are the same everywhere by their name.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,16 +310,17 @@ class StateRecord:
     type: Literal["state"] = "state"
     observed: Observed
     rendezvous: Rendezvous | None = None
-    """With READY of node_rank 0 when num_nodes > 1."""
+    """Rendezvous, sent with READY of node_rank 0 when num_nodes > 1."""
     message: str = ""
     exit: ExitInfo | None = None
     facts: NodeFacts | None = None
-    """With READY, of a gang that spans nodes."""
+    """Facts to compare, sent with READY of a gang that spans nodes."""
     blames: Blame = ""
-    """With PREPARE_FAILED."""
+    """Blame, sent with PREPARE_FAILED."""
     passes: bool = False
-    """With PREPARE_FAILED that blames the node: its health checks find the same, and when it is
-    over (a full disk). They keep new work away meanwhile, so it is no reason to quarantine it."""
+    """Whether the node's health checks find the same problem, and when it is over (a full disk);
+    with PREPARE_FAILED that blames the node. They keep new work away meanwhile, so it is no
+    reason to quarantine it."""
 
 
 Record = (
@@ -337,7 +341,7 @@ Record = (
 @dataclass(frozen=True, kw_only=True)
 class NumberedRecord:
     seq: int
-    """1, 2, 3, … without gaps, per allocation, in the order things happened."""
+    """Number of the record per allocation: 1, 2, 3, … without gaps, in the order of events."""
     at_ms: int
     record: Record
 
@@ -355,9 +359,10 @@ class RecordsRequest:
 @dataclass(frozen=True, kw_only=True)
 class RecordsReply:
     acked_seq: int
-    """Everything up to it is durable. The next request starts with acked_seq + 1."""
+    """Number up to which every record is durable. The next request starts with acked_seq + 1."""
     superseded: bool = False
-    """A newer attempt exists: records are kept for the audit but change nothing. Kill and stop."""
+    """Whether a newer attempt exists: records are kept for the audit but change nothing. Kill and
+    stop."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Server to agent: what to run."""
+"""Server to agent: the desired allocations."""
 
 from __future__ import annotations
 
@@ -28,41 +28,43 @@ class AllocationSpec:
     """Indexes of this node's slots; one worker each."""
     slot_type: Literal["cpu", "cuda"]
     rank_offset: int
-    """Ranks of this allocation are expected to be rank_offset .. rank_offset+len(slots)-1; what
-    the workers report wins."""
+    """First expected rank: rank_offset .. rank_offset+len(slots)-1; what the workers report wins.
+    """
     world_size: int
     launcher: Literal["torchrun", "direct"]
-    """direct: the shim starts one process per slot itself with torchrun's environment variables."""
+    """Launcher of the workers. `direct`: the shim starts one process per slot itself with
+    torchrun's environment variables."""
     entrypoint: list[str]
-    """["train.py", "--epochs", "3"] or ["-m", "package.module", ...]."""
+    """Command to run: ["train.py", "--epochs", "3"] or ["-m", "package.module", ...]."""
     code: CodeSpec
     python: str | None
-    """Interpreter; None means the agent's default one."""
+    """Path of the interpreter; None means the agent's default one."""
     environment: dict[str, str]
     hparams: dict[str, Any]
     config: dict[str, Any]
-    """The resolved experiment document."""
+    """Resolved experiment document."""
     seed: int
     checkpoint_dir: str
-    """Storage of this trial's checkpoints; relative paths are under the agent's storage folder."""
+    """Folder of this trial's checkpoints; relative paths are under the agent's storage folder."""
     resume_from: str | None
-    """The checkpoint to continue from: its path under the storage folder, or its URL."""
+    """Checkpoint to continue from: its path under the storage folder, or its URL."""
     resume_step: int
     stop_grace_s: float
     on_disconnect: Literal["continue", "stop"]
     log_limit_bytes: int
-    """Per worker and stream; past it the log is cut with a marker that says so."""
+    """Limit in bytes per worker and stream; past it the log is cut with a marker."""
     weights_from: str | None = None
-    """A checkpoint of which only the model's weights are taken over: its path, or its URL."""
+    """Checkpoint of which only the model's weights are used: its path, or its URL."""
     checkpoint_url: str = ""
-    """The trial's folder in an object store. Empty: checkpoints stay in checkpoint_dir."""
+    """Folder of the trial in an object store. Empty: checkpoints stay in checkpoint_dir."""
     cluster_id: str = ""
-    """Of the server: marks its folders in the storage, which another server may have used too."""
+    """Id of the server: marks its folders in the storage, which another server may have used too.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rendezvous:
-    """Where rank 0 listens. Known once rank 0's node is READY."""
+    """Address on which rank 0 listens. Known once rank 0's node is READY."""
 
     host: str
     port: int
@@ -82,22 +84,22 @@ STOP_KINDS: Mapping[str, str] = {
     "node": "its node asked for it: the agent or the machine is shutting down",
     "signal": "the process got a signal",
 }
-"""Why workers are asked to stop, as far as a program may want to tell apart. A newer server may
-say others."""
+"""Kinds of stop requests, as far as a program may want to distinguish them. A newer server may send
+others."""
 
 Desired = Literal["prepare", "start", "stop", "kill"]
-"""What the server wants of an allocation. prepare → start → stop/kill; each includes the one
-before. An allocation that is absent from the set is forgotten: killed if alive, folder deleted."""
+"""Desired state of an allocation. prepare → start → stop/kill; each includes the one before. An
+allocation that is absent from the set is forgotten: killed if alive, folder deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileOrder:
-    """A window of torch's profiler that somebody asked for."""
+    """A requested window of torch's profiler."""
 
     no: int
-    """1, 2, … within the trial."""
+    """Number of the window within the trial, from 1."""
     ranks: list[int]
-    """Global ones; the others go on as they are."""
+    """Global ranks to trace; the others go on as they are."""
     num_steps: int
 
 
@@ -106,32 +108,32 @@ class Assignment:
     spec: AllocationSpec
     desired: Desired
     rendezvous: Rendezvous | None
-    """Set from `start` on when num_nodes > 1."""
+    """Rendezvous, set from `start` on when num_nodes > 1."""
     stop_reason: str = ""
-    """Told to the workers when desired is stop or kill."""
+    """Reason passed to the workers when desired is stop or kill."""
     stop_kind: str = ""
-    """Likewise: one of STOP_KINDS, or empty."""
+    """Kind passed to the workers likewise: one of STOP_KINDS, or empty."""
     stop_grace_s: float | None = None
-    """With stop: the time they get in place of the spec's, and no notice before SIGTERM. For a gang
+    """Seconds they get with stop in place of the spec's, without notice before SIGTERM. For a gang
     that has lost a member: what the others could still do is wait for it."""
     stacks_no: int = 0
-    """Number of the last time that somebody asked where its workers are: while it is greater than
-    what the shim has answered, it answers once more."""
+    """Number of the last request for stacks: while it is greater than what the shim has answered,
+    it answers once more."""
     profile: ProfileOrder | None = None
-    """The last one; carried out once, like `stacks_no`."""
+    """Last profiler window; carried out once, like `stacks_no`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AssignmentsReply:
     index: int
-    """Pass it back as `index`; the call then waits until something has changed."""
+    """Index to pass back as `index`; the call then waits until something has changed."""
     assignments: list[Assignment]
-    """The COMPLETE set this node should have."""
+    """Complete set of allocations this node should have."""
     deletions: list[Deletion] = field(default_factory=list)
-    """All folders this node should delete from its storage; each stays here until it is reported."""
+    """Folders this node should delete from its storage; each stays here until it is reported."""
     preflights: list[Preflight] = field(default_factory=list)
-    """All preflights this node takes part in now."""
+    """Preflights this node takes part in now."""
     exports: list[Export] = field(default_factory=list)
-    """All models this node should make into one file; each stays here until it is reported."""
+    """Models this node should make into one file; each stays here until it is reported."""
     descriptions: list[Description] = field(default_factory=list)
-    """All models whose layers this node should list; each stays here until it is reported."""
+    """Models whose layers this node should list; each stays here until it is reported."""

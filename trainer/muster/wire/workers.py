@@ -1,4 +1,4 @@
-"""Between a worker and its shim, over a Unix socket.
+"""Messages between a worker and its shim, over a Unix socket. One JSON object per line.
 
 One JSON object per line. Worker → shim: {"type": "hello", ...WorkerRecord fields}, and the
 records metrics, group, checkpoint, evaluation, message, and {"type": "progress", ...fields of
@@ -16,7 +16,7 @@ from .work import ProfileOrder
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerProfile:
-    """What became of a ProfileOrder: the trace lies in the folder agreed on, or there is none."""
+    """Result of a ProfileOrder: the trace lies in the folder agreed on, or there is none."""
 
     no: int
     first_step: int | None = None
@@ -30,7 +30,7 @@ class Control:
     should_stop: bool
     reason: str = ""
     kind: str = ""
-    """One of STOP_KINDS, or empty."""
+    """Kind of the stop request: one of STOP_KINDS, or empty."""
     deadline_boot_s: float | None = None
-    """The shim kills whatever still runs then; by the machine's boot clock (CLOCK_BOOTTIME)."""
+    """Boot clock (CLOCK_BOOTTIME) of the machine at which the shim kills whatever still runs."""
     profile: ProfileOrder | None = None

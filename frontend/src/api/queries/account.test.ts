@@ -16,7 +16,11 @@ afterEach(() => client.eject(paged));
 
 test("lists that settings show whole are read to their end", async () => {
   const read = new QueryClient();
-  for (const found of [await read.fetchQuery(users), await read.fetchQuery(tokens), await read.fetchQuery(joinTokens)]) {
+  for (const found of [
+    await read.fetchQuery(users),
+    await read.fetchQuery(tokens),
+    await read.fetchQuery(joinTokens),
+  ]) {
     expect(found.items.map(({ id }) => id)).toEqual([1, 2, 3]);
   }
 });

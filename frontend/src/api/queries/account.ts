@@ -24,23 +24,37 @@ export const me = queryOptions({
 /** One's own views and the shared ones. */
 export const savedViews = queryOptions({
   queryKey: ["views"],
-  queryFn: async ({ signal }) => (await allPages("views", (cursor) => unwrap(client.GET("/api/v1/views", { params: { query: { cursor, limit: 200 } }, signal })))).items,
+  queryFn: async ({ signal }) =>
+    (
+      await allPages("views", (cursor) =>
+        unwrap(client.GET("/api/v1/views", { params: { query: { cursor, limit: 200 } }, signal })),
+      )
+    ).items,
   staleTime: 60_000,
 });
 
 export const tokens = queryOptions({
   queryKey: ["tokens"],
-  queryFn: ({ signal }) => allPages("tokens", (cursor) => unwrap(client.GET("/api/v1/tokens", { params: { query: { cursor, limit: 200 } }, signal }))),
+  queryFn: ({ signal }) =>
+    allPages("tokens", (cursor) =>
+      unwrap(client.GET("/api/v1/tokens", { params: { query: { cursor, limit: 200 } }, signal })),
+    ),
 });
 
 export const users = queryOptions({
   queryKey: ["users"],
-  queryFn: ({ signal }) => allPages("users", (cursor) => unwrap(client.GET("/api/v1/users", { params: { query: { cursor, limit: 200 } }, signal }))),
+  queryFn: ({ signal }) =>
+    allPages("users", (cursor) =>
+      unwrap(client.GET("/api/v1/users", { params: { query: { cursor, limit: 200 } }, signal })),
+    ),
 });
 
 export const joinTokens = queryOptions({
   queryKey: ["join-tokens"],
-  queryFn: ({ signal }) => allPages("joinTokens", (cursor) => unwrap(client.GET("/api/v1/join-tokens", { params: { query: { cursor, limit: 200 } }, signal }))),
+  queryFn: ({ signal }) =>
+    allPages("joinTokens", (cursor) =>
+      unwrap(client.GET("/api/v1/join-tokens", { params: { query: { cursor, limit: 200 } }, signal })),
+    ),
 });
 
 export interface RetentionAges {

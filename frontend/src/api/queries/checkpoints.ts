@@ -10,13 +10,27 @@ export type CheckpointOrder = "newest" | "largest";
 export type CheckpointListItem = Schemas["CheckpointListItem"];
 
 /** Checkpoints of all trials, or of those of an experiment. */
-export const checkpointList = (wanted: { experiment?: number; project?: string; state?: CheckpointState; order?: CheckpointOrder }) =>
+export const checkpointList = (wanted: {
+  experiment?: number;
+  project?: string;
+  state?: CheckpointState;
+  order?: CheckpointOrder;
+}) =>
   infiniteQueryOptions({
     queryKey: ["checkpoints", wanted],
     queryFn: ({ signal, pageParam }) =>
       unwrap(
         client.GET("/api/v1/checkpoints", {
-          params: { query: { experiment: wanted.experiment, project: wanted.project, state: wanted.state ? [wanted.state] : undefined, order: wanted.order, limit: PAGE, cursor: pageParam } },
+          params: {
+            query: {
+              experiment: wanted.experiment,
+              project: wanted.project,
+              state: wanted.state ? [wanted.state] : undefined,
+              order: wanted.order,
+              limit: PAGE,
+              cursor: pageParam,
+            },
+          },
           signal,
         }),
       ),
@@ -43,7 +57,15 @@ export const trialCheckpoints = (id: number) =>
 export const trialExports = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "exports"],
-    queryFn: ({ signal }) => allPages("checkpointExports", (cursor) => unwrap(client.GET("/api/v1/trials/{trial_id}/exports", { params: { path: { trial_id: id }, query: { cursor, limit: 200 } }, signal }))),
+    queryFn: ({ signal }) =>
+      allPages("checkpointExports", (cursor) =>
+        unwrap(
+          client.GET("/api/v1/trials/{trial_id}/exports", {
+            params: { path: { trial_id: id }, query: { cursor, limit: 200 } },
+            signal,
+          }),
+        ),
+      ),
     refetchInterval: (query) => (query.state.data?.items.some((row) => row.state === "pending") ? 1000 : false),
   });
 
@@ -52,7 +74,12 @@ export const trialCheckpointSteps = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "checkpoints", "steps"],
     queryFn: async ({ signal }) => {
-      const page = await unwrap(client.GET("/api/v1/trials/{trial_id}/checkpoints", { params: { path: { trial_id: id }, query: { limit: 200 } }, signal }));
+      const page = await unwrap(
+        client.GET("/api/v1/trials/{trial_id}/checkpoints", {
+          params: { path: { trial_id: id }, query: { limit: 200 } },
+          signal,
+        }),
+      );
       return { steps: page.items.map((item) => item.step), isCut: page.next !== null };
     },
   });

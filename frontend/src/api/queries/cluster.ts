@@ -57,14 +57,20 @@ export const preflight = (preflightId: string) =>
   queryOptions({
     queryKey: ["preflights", preflightId],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/preflights/{preflight_id}", { params: { path: { preflight_id: Number(preflightId) } }, signal })),
+      unwrap(
+        client.GET("/api/v1/preflights/{preflight_id}", {
+          params: { path: { preflight_id: Number(preflightId) } },
+          signal,
+        }),
+      ),
     refetchInterval: (query) => (query.state.data?.state === "running" ? 1_000 : false),
   });
 
 /** The latest preflights. */
 export const preflights = queryOptions({
   queryKey: ["preflights"],
-  queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/preflights", { params: { query: { limit: 5 } }, signal }))).items,
+  queryFn: async ({ signal }) =>
+    (await unwrap(client.GET("/api/v1/preflights", { params: { query: { limit: 5 } }, signal }))).items,
 });
 
 export const nodeEvents = (nodeId: string) =>
@@ -85,7 +91,8 @@ export const nodeEvents = (nodeId: string) =>
 export const systemMetrics = (node: string) =>
   queryOptions({
     queryKey: ["system-metrics", node],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/nodes/{node_id}/system-metrics", { params: { path: { node_id: node } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/nodes/{node_id}/system-metrics", { params: { path: { node_id: node } }, signal })),
     refetchInterval: 15_000,
   });
 
@@ -101,7 +108,8 @@ export const queue = (project?: string) =>
 
 export const projects = infiniteQueryOptions({
   queryKey: ["projects"],
-  queryFn: ({ signal, pageParam }) => unwrap(client.GET("/api/v1/projects", { params: { query: { limit: 100, cursor: pageParam } }, signal })),
+  queryFn: ({ signal, pageParam }) =>
+    unwrap(client.GET("/api/v1/projects", { params: { query: { limit: 100, cursor: pageParam } }, signal })),
   initialPageParam: undefined as string | undefined,
   getNextPageParam: (page) => page.next ?? undefined,
 });
@@ -116,14 +124,20 @@ export const projectEvents = (name: string) =>
   infiniteQueryOptions({
     queryKey: ["projects", name, "events"],
     queryFn: ({ signal, pageParam }) =>
-      unwrap(client.GET("/api/v1/projects/{name}/events", { params: { path: { name }, query: { limit: PAGE, cursor: pageParam } }, signal })),
+      unwrap(
+        client.GET("/api/v1/projects/{name}/events", {
+          params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
 export const pools = infiniteQueryOptions({
   queryKey: ["pools"],
-  queryFn: ({ signal, pageParam }) => unwrap(client.GET("/api/v1/pools", { params: { query: { limit: 100, cursor: pageParam } }, signal })),
+  queryFn: ({ signal, pageParam }) =>
+    unwrap(client.GET("/api/v1/pools", { params: { query: { limit: 100, cursor: pageParam } }, signal })),
   initialPageParam: undefined as string | undefined,
   getNextPageParam: (page) => page.next ?? undefined,
 });

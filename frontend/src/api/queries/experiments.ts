@@ -62,7 +62,14 @@ export const experimentCount = (filter: ExperimentFilter, enabled: boolean) =>
   queryOptions({
     queryKey: ["experiments", "count", filter],
     queryFn: async ({ signal }) => {
-      const query = { state: filter.state, project: filter.project || undefined, q: filter.q || undefined, label: filter.label, archived: filter.archived ? ("include" as const) : undefined, where: filter.where };
+      const query = {
+        state: filter.state,
+        project: filter.project || undefined,
+        q: filter.q || undefined,
+        label: filter.label,
+        archived: filter.archived ? ("include" as const) : undefined,
+        where: filter.where,
+      };
       return (await unwrap(client.GET("/api/v1/experiments:count", { params: { query }, signal }))).num_experiments;
     },
     enabled,
@@ -73,7 +80,8 @@ export const experimentCount = (filter: ExperimentFilter, enabled: boolean) =>
 export const experimentColumns = (project?: string) =>
   queryOptions({
     queryKey: ["experiment-columns", project ?? null],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/experiments:columns", { params: { query: { project } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/experiments:columns", { params: { query: { project } }, signal })),
     staleTime: 30_000,
   });
 
@@ -118,7 +126,9 @@ export const deletionPlan = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "deletion"],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/experiments/{experiment_id}/deletion", { params: { path: { experiment_id: id } }, signal })),
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/deletion", { params: { path: { experiment_id: id } }, signal }),
+      ),
     gcTime: 0,
   });
 
@@ -127,7 +137,14 @@ export const continuation = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "continuation"],
     queryFn: async ({ signal }) =>
-      (await unwrap(client.POST("/api/v1/experiments:bulk-preview", { body: { action: "continue", ids: [id], keep_files: false, set_labels: {}, remove_labels: [] }, signal }))).items[0] ?? null,
+      (
+        await unwrap(
+          client.POST("/api/v1/experiments:bulk-preview", {
+            body: { action: "continue", ids: [id], keep_files: false, set_labels: {}, remove_labels: [] },
+            signal,
+          }),
+        )
+      ).items[0] ?? null,
     gcTime: 0,
   });
 
@@ -159,7 +176,14 @@ export const firstWaiting = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "waits"],
     queryFn: async ({ signal }) =>
-      (await unwrap(client.GET("/api/v1/experiments/{experiment_id}/trials", { params: { path: { experiment_id: id }, query: { state: ["QUEUED"], sort: "no", limit: 1 } }, signal }))).items[0] ?? null,
+      (
+        await unwrap(
+          client.GET("/api/v1/experiments/{experiment_id}/trials", {
+            params: { path: { experiment_id: id }, query: { state: ["QUEUED"], sort: "no", limit: 1 } },
+            signal,
+          }),
+        )
+      ).items[0] ?? null,
   });
 
 export const experimentEvents = (id: number) =>
@@ -179,13 +203,25 @@ export const experimentEvents = (id: number) =>
 export const searchResults = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "search", "results"],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/search/results", { params: { path: { experiment_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/search/results", {
+          params: { path: { experiment_id: id } },
+          signal,
+        }),
+      ),
   });
 
 export const searchImportance = (id: number) =>
   queryOptions({
     queryKey: ["experiment", id, "search", "importance"],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/experiments/{experiment_id}/search/importance", { params: { path: { experiment_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/search/importance", {
+          params: { path: { experiment_id: id } },
+          signal,
+        }),
+      ),
   });
 
 export const experimentSearch = (id: number) =>

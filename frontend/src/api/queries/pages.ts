@@ -10,7 +10,17 @@ export interface PageOf<T> {
 }
 
 /** Lists that are loaded whole: the last part of a key in `lists.` of the texts. */
-export type ListName = "checkpointExports" | "diagnoses" | "joinTokens" | "nodes" | "processGroups" | "ranks" | "scalingReports" | "tokens" | "users" | "views";
+export type ListName =
+  | "checkpointExports"
+  | "diagnoses"
+  | "joinTokens"
+  | "nodes"
+  | "processGroups"
+  | "ranks"
+  | "scalingReports"
+  | "tokens"
+  | "users"
+  | "views";
 
 interface Cut {
   name: ListName;
@@ -38,7 +48,11 @@ function note(name: ListName, path: string, isCut: boolean): void {
 }
 
 /** Every page of a list that is shown whole, up to `max` entries. */
-export async function allPages<T>(name: ListName, read: (cursor: string | undefined) => Promise<PageOf<T>>, max = ALL_MAX): Promise<PageOf<T>> {
+export async function allPages<T>(
+  name: ListName,
+  read: (cursor: string | undefined) => Promise<PageOf<T>>,
+  max = ALL_MAX,
+): Promise<PageOf<T>> {
   const path = location.pathname;
   const items: T[] = [];
   let next: string | null = null;

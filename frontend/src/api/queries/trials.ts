@@ -15,13 +15,16 @@ export type TrialStacks = Schemas["StacksOut"];
 export type TrialPlan = Schemas["TrialPlanOut"];
 export type ProfileWindow = Schemas["ProfileOut"];
 export type RankSteps = Schemas["RankStepsOut"];
+export type ProcessGroup = Schemas["ProcessGroupOut"];
 
 /** summary: all metrics, or those that the head of its page needs; a trial may have thousands. */
 const aTrial = (id: number, summary: "all" | "headline") =>
   queryOptions({
     queryKey: summary === "all" ? ["trial", id, "whole"] : ["trial", id],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}", { params: { path: { trial_id: id }, query: { summary } }, signal })),
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}", { params: { path: { trial_id: id }, query: { summary } }, signal }),
+      ),
   });
 
 export const trial = (id: number) => aTrial(id, "headline");
@@ -48,7 +51,12 @@ export const trialPerformance = (id: number, running: boolean, attempt?: number)
   queryOptions({
     queryKey: ["trial-performance", id, attempt ?? null],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/trials/{trial_id}/performance", { params: { path: { trial_id: id }, query: { attempt } }, signal })),
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}/performance", {
+          params: { path: { trial_id: id }, query: { attempt } },
+          signal,
+        }),
+      ),
     refetchInterval: running ? 5000 : false,
     placeholderData: keepPreviousData,
   });
@@ -57,11 +65,25 @@ export const trialPerformance = (id: number, running: boolean, attempt?: number)
 export const trialDiagnoses = (id: number) =>
   queryOptions({
     queryKey: ["trial-diagnoses", id],
-    queryFn: async ({ signal }) => (await allPages("diagnoses", (cursor) => unwrap(client.GET("/api/v1/trials/{trial_id}/diagnoses", { params: { path: { trial_id: id }, query: { cursor, limit: 50 } }, signal })))).items,
+    queryFn: async ({ signal }) =>
+      (
+        await allPages("diagnoses", (cursor) =>
+          unwrap(
+            client.GET("/api/v1/trials/{trial_id}/diagnoses", {
+              params: { path: { trial_id: id }, query: { cursor, limit: 50 } },
+              signal,
+            }),
+          ),
+        )
+      ).items,
     refetchInterval: (query) => {
       const all = query.state.data ?? [];
       if (all.some((one) => one.state === "running")) return 2_000;
-      return all.some((one) => one.advice.some((advice) => advice.applied.some((a) => a.state === "QUEUED" || a.state === "RUNNING"))) ? 5_000 : false;
+      return all.some((one) =>
+        one.advice.some((advice) => advice.applied.some((a) => a.state === "QUEUED" || a.state === "RUNNING")),
+      )
+        ? 5_000
+        : false;
     },
   });
 
@@ -88,7 +110,8 @@ export const trialStacks = (id: number, running: boolean) =>
 export const trialPlan = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "plan"],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/trials/{trial_id}/plan", { params: { path: { trial_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}/plan", { params: { path: { trial_id: id } }, signal })),
     staleTime: 60_000,
     refetchInterval: (query) => (query.state.data?.is_pending ? 1000 : false), // a node is listing the layers
   });
@@ -96,7 +119,8 @@ export const trialPlan = (id: number) =>
 export const trialProfiles = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "profiles"],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/trials/{trial_id}/profiles", { params: { path: { trial_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}/profiles", { params: { path: { trial_id: id } }, signal })),
     refetchInterval: (query) => (query.state.data?.items.some((w) => !w.is_complete) ? 1000 : false),
   });
 
@@ -141,6 +165,9 @@ export const trialMetrics = (id: number) =>
     queryKey: ["trial", id, "metrics"],
     queryFn: ({ signal }) =>
       unwrap(
-        client.GET("/api/v1/trials/{trial_id}/metrics", { params: { path: { trial_id: id }, query: { items: "non_finite" } }, signal }),
+        client.GET("/api/v1/trials/{trial_id}/metrics", {
+          params: { path: { trial_id: id }, query: { items: "non_finite" } },
+          signal,
+        }),
       ),
   });

@@ -3,7 +3,17 @@ import { type ReactNode, useEffect, useState } from "react";
 import { Mark } from "../../components/Mark";
 import css from "./auth.module.css";
 
-export function Frame({ title, lead, children, foot }: { title: string; lead?: ReactNode; children: ReactNode; foot?: ReactNode }) {
+export function Frame({
+  title,
+  lead,
+  children,
+  foot,
+}: {
+  title: string;
+  lead?: ReactNode;
+  children: ReactNode;
+  foot?: ReactNode;
+}) {
   return (
     <main className={css["page"]}>
       <title>{`${title} · Muster`}</title>

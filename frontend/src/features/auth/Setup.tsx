@@ -30,7 +30,8 @@ export function Setup() {
   const [password, setPassword] = useState("");
   const [again, setAgain] = useState("");
   const setup = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/auth/setup", { body: { token: tokenOf(token), username, password } })),
+    mutationFn: () =>
+      unwrap(client.POST("/api/v1/auth/setup", { body: { token: tokenOf(token), username, password } })),
     onSuccess: async (user) => {
       queryClient.clear();
       queryClient.setQueryData(me.queryKey, user);
@@ -63,7 +64,18 @@ export function Setup() {
       <form className={css["form"]} onSubmit={submit} data-testid="setup-form">
         {fromLink ? null : (
           <>
-            <PasswordInput label={t("setup.token")} description={t("setup.tokenHint")} value={token} onChange={(e) => setToken(e.currentTarget.value)} required withAsterisk={false} name="token" autoComplete="off" error={fieldError("token")} visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
+            <PasswordInput
+              label={t("setup.token")}
+              description={t("setup.tokenHint")}
+              value={token}
+              onChange={(e) => setToken(e.currentTarget.value)}
+              required
+              withAsterisk={false}
+              name="token"
+              autoComplete="off"
+              error={fieldError("token")}
+              visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
+            />
             {state?.setup_command ? (
               <div className={css["command"]}>
                 {t("setup.command")}
@@ -72,11 +84,50 @@ export function Setup() {
             ) : null}
           </>
         )}
-        <TextInput size="sm" label={t("auth.username")} value={username} onChange={(e) => setUsername(e.currentTarget.value)} required withAsterisk={false} name="username" autoComplete="username" error={fieldError("username")} autoCapitalize="none" spellCheck={false} />
-        <PasswordInput label={t("auth.password")} description={t("setup.passwordRule", { n: MIN_PASSWORD })} value={password} onChange={(e) => setPassword(e.currentTarget.value)} required withAsterisk={false} name="new-password" autoComplete="new-password" error={tooShort ? t("setup.tooShort", { n: MIN_PASSWORD }) : fieldError("password")} visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
-        <PasswordInput label={t("setup.again")} value={again} onChange={(e) => setAgain(e.currentTarget.value)} required withAsterisk={false} name="again" autoComplete="new-password" error={differs ? t("setup.differs") : undefined} visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
+        <TextInput
+          size="sm"
+          label={t("auth.username")}
+          value={username}
+          onChange={(e) => setUsername(e.currentTarget.value)}
+          required
+          withAsterisk={false}
+          name="username"
+          autoComplete="username"
+          error={fieldError("username")}
+          autoCapitalize="none"
+          spellCheck={false}
+        />
+        <PasswordInput
+          label={t("auth.password")}
+          description={t("setup.passwordRule", { n: MIN_PASSWORD })}
+          value={password}
+          onChange={(e) => setPassword(e.currentTarget.value)}
+          required
+          withAsterisk={false}
+          name="new-password"
+          autoComplete="new-password"
+          error={tooShort ? t("setup.tooShort", { n: MIN_PASSWORD }) : fieldError("password")}
+          visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
+        />
+        <PasswordInput
+          label={t("setup.again")}
+          value={again}
+          onChange={(e) => setAgain(e.currentTarget.value)}
+          required
+          withAsterisk={false}
+          name="again"
+          autoComplete="new-password"
+          error={differs ? t("setup.differs") : undefined}
+          visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
+        />
         {setup.error ? <ErrorNotice error={setup.error} /> : null}
-        <Button type="submit" size="sm" loading={setup.isPending} disabled={!token || tooShort || password === "" || again !== password} fullWidth>
+        <Button
+          type="submit"
+          size="sm"
+          loading={setup.isPending}
+          disabled={!token || tooShort || password === "" || again !== password}
+          fullWidth
+        >
           {t("setup.create")}
         </Button>
       </form>

@@ -65,8 +65,29 @@ export function SignIn() {
     <Frame title={t("auth.signIn")} foot={t("auth.forgot")}>
       {oneTime.error ? <ErrorNotice error={oneTime.error} title={t("auth.onceFailed")} /> : null}
       <form className={css["form"]} onSubmit={submit} data-testid="sign-in-form">
-        <TextInput size="sm" label={t("auth.username")} autoComplete="username" required withAsterisk={false} value={username} onChange={(e) => setUsername(e.currentTarget.value)} autoFocus name="username" autoCapitalize="none" spellCheck={false} />
-        <PasswordInput label={t("auth.password")} autoComplete="current-password" required withAsterisk={false} value={password} onChange={(e) => setPassword(e.currentTarget.value)} name="password" visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
+        <TextInput
+          size="sm"
+          label={t("auth.username")}
+          autoComplete="username"
+          required
+          withAsterisk={false}
+          value={username}
+          onChange={(e) => setUsername(e.currentTarget.value)}
+          autoFocus
+          name="username"
+          autoCapitalize="none"
+          spellCheck={false}
+        />
+        <PasswordInput
+          label={t("auth.password")}
+          autoComplete="current-password"
+          required
+          withAsterisk={false}
+          value={password}
+          onChange={(e) => setPassword(e.currentTarget.value)}
+          name="password"
+          visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
+        />
         {login.error ? <ErrorNotice error={login.error} /> : null}
         <Button type="submit" size="sm" loading={login.isPending} fullWidth>
           {t("auth.signIn")}

@@ -2,13 +2,18 @@ import { MantineProvider } from "@mantine/core";
 import { cleanup, render, screen } from "@testing-library/react";
 import { afterEach, beforeAll, expect, test } from "vitest";
 
-import { initI18n } from "../../i18n";
+import { showTexts } from "../../testing/texts";
 import { NodeHealth } from "./NodeHealth";
 
-beforeAll(() => initI18n("en"));
+beforeAll(() => showTexts("en"));
 afterEach(cleanup);
 const well = { quarantine_reason: "", problems: [], strikes: 0, strike_reason: "" };
-const show = (node: Parameters<typeof NodeHealth>[0]["node"]) => render(<MantineProvider withCssVariables={false} withGlobalClasses={false}><NodeHealth node={node} /></MantineProvider>);
+const show = (node: Parameters<typeof NodeHealth>[0]["node"]) =>
+  render(
+    <MantineProvider withCssVariables={false} withGlobalClasses={false}>
+      <NodeHealth node={node} />
+    </MantineProvider>,
+  );
 
 test("a node that is well says nothing", () => {
   show(well);
@@ -16,16 +21,33 @@ test("a node that is well says nothing", () => {
 });
 
 test("each problem says whether it keeps new work away", () => {
-  show({ ...well, problems: [{ kind: "disk", message: "12 MiB are free in /data", blocks: true }, { kind: "clock", message: "7 s ahead", blocks: false }, { kind: "fans", message: "loud", blocks: false }] });
-  expect(screen.getByRole("alert")).toHaveTextContent("12 MiB are free in /dataDisk: nothing new is placed here while it lasts.");
+  show({
+    ...well,
+    problems: [
+      { kind: "disk", message: "12 MiB are free in /data", blocks: true },
+      { kind: "clock", message: "7 s ahead", blocks: false },
+      { kind: "fans", message: "loud", blocks: false },
+    ],
+  });
+  expect(screen.getByRole("alert")).toHaveTextContent(
+    "12 MiB are free in /dataDisk: no new trials are placed here until this is resolved.",
+  );
   expect(screen.getByTestId("node-health")).toHaveTextContent("7 s aheadClock: trials are still placed here.");
   expect(screen.getByTestId("node-health")).toHaveTextContent("loudfans: trials are still placed here.");
 });
 
 test("failures to prepare are counted until they lead to a quarantine, which names its reason", () => {
   const { rerender } = show({ ...well, strikes: 2, strike_reason: "python3 is not there" });
-  expect(screen.getByTestId("node-health")).toHaveTextContent("2 trials in a row could not be prepared here, by the node's own fault.python3 is not there");
-  rerender(<MantineProvider withCssVariables={false} withGlobalClasses={false}><NodeHealth node={{ ...well, strikes: 3, strike_reason: "python3 is not there", quarantine_reason: "3 failures in a row" }} /></MantineProvider>);
+  expect(screen.getByTestId("node-health")).toHaveTextContent(
+    "2 trials in a row could not be prepared here because of a problem on the node.python3 is not there",
+  );
+  rerender(
+    <MantineProvider withCssVariables={false} withGlobalClasses={false}>
+      <NodeHealth
+        node={{ ...well, strikes: 3, strike_reason: "python3 is not there", quarantine_reason: "3 failures in a row" }}
+      />
+    </MantineProvider>,
+  );
   expect(screen.getByRole("alert")).toHaveTextContent("3 failures in a row");
   expect(screen.getByTestId("node-health")).not.toHaveTextContent("in a row could not be");
 });

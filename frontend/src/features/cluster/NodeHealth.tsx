@@ -1,12 +1,14 @@
-import "../../i18n/en/cluster";
-
 import { useTranslation } from "react-i18next";
 
 import type { Node } from "../../api/queries";
 import { Notice } from "../../components/basics";
 
 /** Everything that is wrong with a node, one sentence each, and whether it keeps new work away. */
-export function NodeHealth({ node }: { node: Pick<Node, "quarantine_reason" | "problems" | "strikes" | "strike_reason"> }) {
+export function NodeHealth({
+  node,
+}: {
+  node: Pick<Node, "quarantine_reason" | "problems" | "strikes" | "strike_reason">;
+}) {
   const { t } = useTranslation();
   return (
     <div data-testid="node-health">
@@ -17,7 +19,9 @@ export function NodeHealth({ node }: { node: Pick<Node, "quarantine_reason" | "p
       ) : null}
       {node.problems.map((problem) => (
         <Notice key={problem.kind + problem.message} tone={problem.blocks ? "bad" : "warn"} title={problem.message}>
-          {t(problem.blocks ? "nodes.problemBlocks" : "nodes.problemOpen", { kind: t(`nodes.problem.${problem.kind}` as "nodes.problem.disk", { defaultValue: problem.kind }) })}
+          {t(problem.blocks ? "nodes.problemBlocks" : "nodes.problemOpen", {
+            kind: t(`nodes.problem.${problem.kind}` as "nodes.problem.disk", { defaultValue: problem.kind }),
+          })}
         </Notice>
       ))}
       {node.strikes > 0 && !node.quarantine_reason ? (

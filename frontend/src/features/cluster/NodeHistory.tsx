@@ -1,5 +1,3 @@
-import "../../i18n/en/cluster";
-
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
@@ -22,7 +20,9 @@ export function NodeHistory({ nodeId }: { nodeId: string }) {
       lead: true,
       cell: (item) => (
         <Link to="/trials/$trialId" params={{ trialId: String(item.trial_id) }}>
-          <Clamped text={`${item.experiment_name} · ${t("nodes.historyTrial", { no: item.trial_no, attempt: item.attempt_no })}`} />
+          <Clamped
+            text={`${item.experiment_name} · ${t("nodes.historyTrial", { no: item.trial_no, attempt: item.attempt_no })}`}
+          />
         </Link>
       ),
     },
@@ -33,9 +33,18 @@ export function NodeHistory({ nodeId }: { nodeId: string }) {
       header: t("nodes.historyFor"),
       align: "right",
       width: 110,
-      cell: (item) => (item.ended_at === null ? <span className="dim">{t("nodes.historyStill")}</span> : format.duration((Date.parse(item.ended_at) - Date.parse(item.created_at)) / 1000)),
+      cell: (item) =>
+        item.ended_at === null ? (
+          <span className="dim">{t("nodes.historyStill")}</span>
+        ) : (
+          format.duration((Date.parse(item.ended_at) - Date.parse(item.created_at)) / 1000)
+        ),
     },
-    { id: "end", header: t("nodes.historyEnd"), cell: (item) => (item.message ? <Clamped text={item.message} /> : <span className="dim">{format.MISSING}</span>) },
+    {
+      id: "end",
+      header: t("nodes.historyEnd"),
+      cell: (item) => (item.message ? <Clamped text={item.message} /> : <span className="dim">{format.MISSING}</span>),
+    },
   ];
   return (
     <Section title={t("nodes.history")}>
@@ -45,8 +54,19 @@ export function NodeHistory({ nodeId }: { nodeId: string }) {
           if (items.length === 0) return <Empty title={t("nodes.historyEmpty")} />;
           return (
             <>
-              <DataTable rows={items} columns={columns} rowKey={(item) => item.id} label={t("nodes.history")} testId="node-history" />
-              <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
+              <DataTable
+                rows={items}
+                columns={columns}
+                rowKey={(item) => item.id}
+                label={t("nodes.history")}
+                testId="node-history"
+              />
+              <LoadMore
+                shown={items.length}
+                hasMore={query.hasNextPage}
+                loading={query.isFetchingNextPage}
+                onMore={() => void query.fetchNextPage()}
+              />
             </>
           );
         }}

@@ -1,6 +1,3 @@
-import "../../i18n/en/cluster";
-import "../../i18n/en/trials";
-
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
@@ -20,7 +17,7 @@ import { NodeScheduling } from "./NodeScheduling";
 import { NodeSlots } from "./NodeSlots";
 import { versionsOf } from "./nodeUse";
 import { PreflightButton } from "./PreflightButton";
-import { SystemMetricsView } from "./SystemMetrics";
+import { SystemMetricsView } from "../../common/nodes/SystemMetrics";
 import { usageOf } from "./usage";
 
 export function NodePage() {
@@ -59,17 +56,47 @@ function NodeView({ node }: { node: Node }) {
       />
       {node.state === "LOST" || node.state === "SUSPECT" ? (
         <Notice tone={node.state === "LOST" ? "bad" : "warn"} title={t("nodes.lostTitle")}>
-          {node.state_reason ? <Reason text={node.state_reason} parts={node.state_parts} /> : null} {t(node.state === "LOST" ? "nodes.lostHint" : "nodes.suspectHint")}
+          {node.state_reason ? <Reason text={node.state_reason} parts={node.state_parts} /> : null}{" "}
+          {t(node.state === "LOST" ? "nodes.lostHint" : "nodes.suspectHint")}
         </Notice>
       ) : null}
-      {node.scheduling === "open" ? null : <Notice title={t(`nodes.now.${node.scheduling}`)}>{node.scheduling === "draining" && node.num_slots_used > 0 ? t("nodes.stillHeld", { count: node.num_slots_used }) : null}</Notice>}
+      {node.scheduling === "open" ? null : (
+        <Notice title={t(`nodes.now.${node.scheduling}`)}>
+          {node.scheduling === "draining" && node.num_slots_used > 0
+            ? t("nodes.stillHeld", { count: node.num_slots_used })
+            : null}
+        </Notice>
+      )}
       <NodeHealth node={node} />
       <Stats
         items={[
-          { label: t("nodes.slots"), value: <>{node.num_slots_used}<small> / {node.num_slots}</small></>, note: t("nodes.slotsUsed") },
-          { label: t("nodes.cpu"), value: format.pct(usage?.cpu), note: t("nodes.cores", { count: node.num_cpus, load: format.num(usage?.load, 3) }) },
-          { label: t("nodes.memory"), value: format.pct(usage?.memory), note: usage ? `${format.bytes(usage.memoryUsed)} / ${format.bytes(usage.memoryTotal)}` : format.bytes(node.memory_bytes) },
-          { label: t("nodes.network"), value: usage ? `${format.bytes(usage.net)}/s` : format.MISSING, note: usage ? `↑ ${format.bytes(usage.sent)}/s ↓ ${format.bytes(usage.received)}/s` : "" },
+          {
+            label: t("nodes.slots"),
+            value: (
+              <>
+                {node.num_slots_used}
+                <small> / {node.num_slots}</small>
+              </>
+            ),
+            note: t("nodes.slotsUsed"),
+          },
+          {
+            label: t("nodes.cpu"),
+            value: format.pct(usage?.cpu),
+            note: t("nodes.cores", { count: node.num_cpus, load: format.num(usage?.load, 3) }),
+          },
+          {
+            label: t("nodes.memory"),
+            value: format.pct(usage?.memory),
+            note: usage
+              ? `${format.bytes(usage.memoryUsed)} / ${format.bytes(usage.memoryTotal)}`
+              : format.bytes(node.memory_bytes),
+          },
+          {
+            label: t("nodes.network"),
+            value: usage ? `${format.bytes(usage.net)}/s` : format.MISSING,
+            note: usage ? `↑ ${format.bytes(usage.sent)}/s ↓ ${format.bytes(usage.received)}/s` : "",
+          },
           { label: t("nodes.disk"), value: format.bytes(usage?.diskFree), note: t("nodes.diskFree") },
         ]}
       />
@@ -82,18 +109,47 @@ function NodeView({ node }: { node: Node }) {
       <Section title={t("nodes.facts")}>
         <KeyValues
           items={[
-            ["ID", <span key="id" className="mono">{node.id}</span>],
+            [
+              "ID",
+              <span key="id" className="mono">
+                {node.id}
+              </span>,
+            ],
             [t("nodes.hostname"), node.hostname],
-            [t("nodes.address"), <span key="a" className="mono">{node.address}</span>],
-            [t("nodes.health"), t(`nodes.healthWord.${node.health}` as "nodes.healthWord.ok", { defaultValue: node.health })],
-            [t("nodes.clock"), node.clock_skew_s === null ? t("nodes.clockUnknown") : t("nodes.clockSkew", { skew: format.ms(node.clock_skew_s * 1000) })],
-            [t("nodes.versions"), versionsOf(node).map(([name, version]) => `${name} ${version}`).join(" · ")],
+            [
+              t("nodes.address"),
+              <span key="a" className="mono">
+                {node.address}
+              </span>,
+            ],
+            [
+              t("nodes.health"),
+              t(`nodes.healthWord.${node.health}` as "nodes.healthWord.ok", { defaultValue: node.health }),
+            ],
+            [
+              t("nodes.clock"),
+              node.clock_skew_s === null
+                ? t("nodes.clockUnknown")
+                : t("nodes.clockSkew", { skew: format.ms(node.clock_skew_s * 1000) }),
+            ],
+            [
+              t("nodes.versions"),
+              versionsOf(node)
+                .map(([name, version]) => `${name} ${version}`)
+                .join(" · "),
+            ],
             [
               t("nodes.labels"),
               Object.keys(node.labels).length === 0 ? (
-                <span key="l" className="dim">{t("nodes.noLabels")}</span>
+                <span key="l" className="dim">
+                  {t("nodes.noLabels")}
+                </span>
               ) : (
-                <span key="l" className="mono">{Object.entries(node.labels).map(([key, value]) => `${key}=${value}`).join("  ")}</span>
+                <span key="l" className="mono">
+                  {Object.entries(node.labels)
+                    .map(([key, value]) => `${key}=${value}`)
+                    .join("  ")}
+                </span>
               ),
             ],
             [t("nodes.registered"), <Stamp key="r" at={node.registered_at} />],

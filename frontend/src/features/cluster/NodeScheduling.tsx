@@ -1,6 +1,3 @@
-import "../../i18n/en/cluster";
-import "../../i18n/en/trials";
-
 import { Button } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -11,6 +8,7 @@ import { client, unwrap } from "../../api/client";
 import { node as nodeQuery, type Node } from "../../api/queries";
 import { Confirm } from "../../components/Confirm";
 import { heldBy } from "./nodeUse";
+import layout from "../../components/layout.module.css";
 
 type Step = "cordoned" | "draining" | "open" | "release" | "remove";
 
@@ -19,7 +17,12 @@ export function NodeScheduling({ node }: { node: Node }) {
   const { t } = useTranslation();
   const [asked, setAsked] = useState<Step | null>(null);
   const button = (step: Step, label: string) => (
-    <Button variant={step === "remove" ? "light" : "default"} color={step === "remove" ? "red" : undefined} onClick={() => setAsked(step)} data-testid={`node-${step}`}>
+    <Button
+      variant={step === "remove" ? "light" : "default"}
+      color={step === "remove" ? "red" : undefined}
+      onClick={() => setAsked(step)}
+      data-testid={`node-${step}`}
+    >
       {label}
     </Button>
   );
@@ -29,7 +32,9 @@ export function NodeScheduling({ node }: { node: Node }) {
       {node.scheduling === "draining" ? null : button("draining", t("nodes.drain"))}
       {node.quarantine_reason ? button("release", t("nodes.release")) : null}
       {node.scheduling === "open" ? null : button("open", t("nodes.open"))}
-      {node.state === "SUSPECT" || (node.num_slots_used === 0 && (node.state === "LOST" || node.scheduling !== "open")) ? button("remove", t("nodes.remove")) : null}
+      {node.state === "SUSPECT" || (node.num_slots_used === 0 && (node.state === "LOST" || node.scheduling !== "open"))
+        ? button("remove", t("nodes.remove"))
+        : null}
       {asked === null ? null : <Asked key={asked} node={node} step={asked} onClose={() => setAsked(null)} />}
     </>
   );
@@ -55,17 +60,43 @@ function Asked({ node: shown, step, onClose }: { node: Node; step: Step; onClose
     },
   });
   const held = heldBy(node);
-  const actions: Record<Step, string> = { cordoned: t("nodes.cordon"), draining: t("nodes.drain"), open: t("nodes.open"), release: t("nodes.release"), remove: t("nodes.remove") };
+  const actions: Record<Step, string> = {
+    cordoned: t("nodes.cordon"),
+    draining: t("nodes.drain"),
+    open: t("nodes.open"),
+    release: t("nodes.release"),
+    remove: t("nodes.remove"),
+  };
   return (
-    <Confirm opened onClose={onClose} title={t(`nodes.ask.${step}`, { name: node.name })} action={actions[step]} danger={step === "draining" || step === "remove"} pending={run.isPending} error={run.error} onConfirm={() => run.mutate()}>
+    <Confirm
+      opened
+      onClose={onClose}
+      title={t(`nodes.ask.${step}`, { name: node.name })}
+      action={actions[step]}
+      danger={step === "draining" || step === "remove"}
+      pending={run.isPending}
+      error={run.error}
+      onConfirm={() => run.mutate()}
+    >
       <div data-testid="node-effect">
-        <p style={{ margin: 0 }}>{step === "remove" ? t("nodes.removeText", { name: node.name }) : step === "release" ? t(`nodes.effect.release.${node.scheduling}`) : t(`nodes.effect.${step}`, { count: held.length })}</p>
-        {node.quarantine_reason && (step === "open" || step === "release") ? <p style={{ margin: "8px 0 0" }}>{t("nodes.effect.was", { reason: node.quarantine_reason })}</p> : null}
+        <p className={layout["text"]}>
+          {step === "remove"
+            ? t("nodes.removeText", { name: node.name })
+            : step === "release"
+              ? t(`nodes.effect.release.${node.scheduling}`)
+              : t(`nodes.effect.${step}`, { count: held.length })}
+        </p>
+        {node.quarantine_reason && (step === "open" || step === "release") ? (
+          <p className={`${layout["text"]} ${layout["aboveM"]}`}>
+            {t("nodes.effect.was", { reason: node.quarantine_reason })}
+          </p>
+        ) : null}
         {held.length > 0 && step !== "open" && step !== "release" ? (
-          <ul style={{ margin: "8px 0 0", paddingLeft: 18 }}>
+          <ul className={`${layout["bullets"]} ${layout["aboveM"]}`}>
             {held.map((entry) => (
-              <li key={entry.trialId} style={{ overflowWrap: "anywhere" }}>
-                {entry.experimentName} · {t("slot.trial", { id: entry.trialId })} · {t("trial.slots", { count: entry.slots.length })}
+              <li key={entry.trialId} className={layout["anywhere"]}>
+                {entry.experimentName} · {t("slot.trial", { id: entry.trialId })} ·{" "}
+                {t("trial.slots", { count: entry.slots.length })}
               </li>
             ))}
           </ul>

@@ -1,6 +1,3 @@
-import "../../i18n/en/cluster";
-import "../../i18n/en/trials";
-
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
@@ -13,6 +10,7 @@ import { seriesIndex } from "../../lib/states";
 import css from "./cluster.module.css";
 import { devicesOf, heldBy } from "./nodeUse";
 import { SlotCell } from "./SlotStrip";
+import layout from "../../components/layout.module.css";
 
 /** The slots as a grid, what they are, and which trials hold them. */
 export function NodeSlots({ node }: { node: Node }) {
@@ -20,9 +18,12 @@ export function NodeSlots({ node }: { node: Node }) {
   const held = heldBy(node);
   return (
     <>
-      <p className="dim" style={{ margin: "0 0 8px" }}>
+      <p className={`dim ${layout["text"]} ${layout["belowM"]}`}>
         {devicesOf(node)
-          .map((device) => `${device.count} × ${device.name}${device.memoryBytes > 0 ? ` (${format.bytes(device.memoryBytes)})` : ""}`)
+          .map(
+            (device) =>
+              `${device.count} × ${device.name}${device.memoryBytes > 0 ? ` (${format.bytes(device.memoryBytes)})` : ""}`,
+          )
           .join(" · ")}
       </p>
       <div className={css["slots"]} data-testid="slots">
@@ -31,7 +32,7 @@ export function NodeSlots({ node }: { node: Node }) {
         ))}
       </div>
       {held.length > 0 ? (
-        <div style={{ marginTop: 12 }}>
+        <div className={layout["aboveXl"]}>
           <DataTable
             rows={held}
             rowKey={(entry) => entry.trialId}
@@ -51,7 +52,11 @@ export function NodeSlots({ node }: { node: Node }) {
               },
               { id: "trial", header: t("nodes.trialId"), align: "right", cell: (entry) => entry.trialId },
               { id: "slots", header: t("nodes.slots"), cell: (entry) => rankRanges(entry.slots) },
-              { id: "ranks", header: t("ranks.members"), cell: (entry) => (entry.ranks.length > 0 ? rankRanges(entry.ranks) : format.MISSING) },
+              {
+                id: "ranks",
+                header: t("ranks.members"),
+                cell: (entry) => (entry.ranks.length > 0 ? rankRanges(entry.ranks) : format.MISSING),
+              },
             ]}
           />
         </div>

@@ -1,7 +1,3 @@
-import "../../i18n/en/cluster";
-import "../../i18n/en/experiments";
-import "../../i18n/en/overview";
-
 import { IconAlertTriangle, IconCheck, IconCircleX } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -26,6 +22,7 @@ import { attention } from "./attention";
 import css from "./cluster.module.css";
 import { lastEnded } from "./recent";
 import { SlotStrip } from "./SlotStrip";
+import layout from "../../components/layout.module.css";
 
 export function Overview() {
   const { t } = useTranslation();
@@ -38,7 +35,9 @@ export function Overview() {
   const failed = useInfiniteQuery(experiments({ state: ["FAILED"] }, 10));
   useLiveQueries("cluster", ["cluster"], ["nodes"]);
   useLiveQueries("experiments", ["experiments"]);
-  const [activeItems, endedItems, failedItems] = [active, ended, failed].map((list) => list.data?.pages.flatMap((page) => page.items) ?? []) as [Experiment[], Experiment[], Experiment[]];
+  const [activeItems, endedItems, failedItems] = [active, ended, failed].map(
+    (list) => list.data?.pages.flatMap((page) => page.items) ?? [],
+  ) as [Experiment[], Experiment[], Experiment[]];
   const hasExperiment = newest.data?.pages.some((page) => page.items.length > 0) ?? false;
   const isNew = nodeList.data?.length === 0 || (newest.data !== undefined && !hasExperiment);
   return (
@@ -51,10 +50,25 @@ export function Overview() {
       {isNew ? <FirstRun hasNode={(nodeList.data?.length ?? 0) > 0} hasExperiment={hasExperiment} /> : null}
       <Section title={t("overview.slots")} note={t("overview.slotsNote")}>
         <QueryView query={nodeList}>
-          {(data) => (data.length === 0 ? <Empty title={t("nodes.empty")}>{t("nodes.emptyHint")}</Empty> : <SlotStrip nodes={data} />)}
+          {(data) =>
+            data.length === 0 ? (
+              <Empty title={t("nodes.empty")}>{t("nodes.emptyHint")}</Empty>
+            ) : (
+              <SlotStrip nodes={data} />
+            )
+          }
         </QueryView>
       </Section>
-      <Section title={t("overview.running")} note={<Link to="/experiments">{active.hasNextPage ? t("overview.allOf", { count: state.data?.num_experiments_running ?? 0 }) : t("overview.all")}</Link>}>
+      <Section
+        title={t("overview.running")}
+        note={
+          <Link to="/experiments">
+            {active.hasNextPage
+              ? t("overview.allOf", { count: state.data?.num_experiments_running ?? 0 })
+              : t("overview.all")}
+          </Link>
+        }
+      >
         <QueryView query={active}>
           {(data) => {
             const items = data.pages.flatMap((page) => page.items);
@@ -94,9 +108,34 @@ function Numbers({ cluster: data }: { cluster: Cluster }) {
           note: t("overview.nodesOnline", { online: data.num_nodes_online, all: data.num_nodes }),
           tone: data.num_nodes_online < data.num_nodes ? "warn" : undefined,
         },
-        { testId: "stat-queue", label: t("overview.queued"), value: format.count(data.num_trials_queued), note: waiting === null ? t("overview.noneWaiting") : t("overview.oldest", { age: format.duration(waiting) }) },
-        { testId: "stat-throughput", label: t("overview.throughput"), value: format.si(data.samples_per_s), note: data.num_trials_throughput > 0 ? t("overview.samples", { count: data.num_trials_throughput }) : t("overview.noneReports") },
-        { testId: "stat-comm", label: t("overview.comm"), value: format.pct(data.comm_overhead_ratio), note: data.num_trials_comm > 0 ? t("overview.commOver", { count: data.num_trials_comm, steps: t("overview.steps", { count: data.num_values_comm }) }) : t("overview.noneReports"), tone: (data.comm_overhead_ratio ?? 0) >= 0.3 ? "warn" : undefined },
+        {
+          testId: "stat-queue",
+          label: t("overview.queued"),
+          value: format.count(data.num_trials_queued),
+          note: waiting === null ? t("overview.noneWaiting") : t("overview.oldest", { age: format.duration(waiting) }),
+        },
+        {
+          testId: "stat-throughput",
+          label: t("overview.throughput"),
+          value: format.si(data.samples_per_s),
+          note:
+            data.num_trials_throughput > 0
+              ? t("overview.samples", { count: data.num_trials_throughput })
+              : t("overview.noneReports"),
+        },
+        {
+          testId: "stat-comm",
+          label: t("overview.comm"),
+          value: format.pct(data.comm_overhead_ratio),
+          note:
+            data.num_trials_comm > 0
+              ? t("overview.commOver", {
+                  count: data.num_trials_comm,
+                  steps: t("overview.steps", { count: data.num_values_comm }),
+                })
+              : t("overview.noneReports"),
+          tone: (data.comm_overhead_ratio ?? 0) >= 0.3 ? "warn" : undefined,
+        },
       ]}
     />
   );
@@ -116,7 +155,12 @@ function AttentionList(props: { cluster: Cluster | undefined; nodes: Node[]; exp
           {item.tone === "bad" ? <IconCircleX size={15} aria-hidden /> : <IconAlertTriangle size={15} aria-hidden />}
           <div>
             <Link to={item.to}>{t(`attention.${item.kind}`, { name: item.name })}</Link>
-            {item.detail ? <span className="dim"> {item.parts ? <Reason text={item.detail} parts={item.parts} /> : item.detail}</span> : null}
+            {item.detail ? (
+              <span className="dim">
+                {" "}
+                {item.parts ? <Reason text={item.detail} parts={item.parts} /> : item.detail}
+              </span>
+            ) : null}
           </div>
           {item.at ? <Ago at={item.at} /> : <span />}
         </li>
@@ -136,7 +180,8 @@ function RunningTable({ items }: { items: Experiment[] }) {
   const now = useNow();
   const eta = (item: Experiment): string => {
     const ran = elapsedS(item.started_at, null, now);
-    if (shownState(item) === "WAITING" || ran === null || !item.progress || item.progress < 0.02 || item.progress >= 1) return format.MISSING;
+    if (shownState(item) === "WAITING" || ran === null || !item.progress || item.progress < 0.02 || item.progress >= 1)
+      return format.MISSING;
     return `≈ ${format.duration((ran / item.progress) * (1 - item.progress))}`;
   };
   return (
@@ -148,11 +193,44 @@ function RunningTable({ items }: { items: Experiment[] }) {
       columns={[
         { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
         { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={shownState(item)} plain /> },
-        { id: "progress", header: t("experiments.progress"), width: 190, cell: (item) => <Meter value={item.progress} label={t("experiments.progress")} /> },
-        { id: "trials", header: t("experiments.trials"), phone: false, width: 120, cell: (item) => (item.only_trial_id ? "1" : <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />) },
-        { id: "best", header: t("experiments.best"), align: "right", cell: (item) => (item.metric_name ? <span title={item.metric_name}>{format.num(item.best_metric)}</span> : format.MISSING) },
-        { id: "slots", header: t("experiments.slots"), phone: false, align: "right", cell: (item) => slotsText(t, item) },
-        { id: "for", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
+        {
+          id: "progress",
+          header: t("experiments.progress"),
+          width: 190,
+          cell: (item) => <Meter value={item.progress} label={t("experiments.progress")} />,
+        },
+        {
+          id: "trials",
+          header: t("experiments.trials"),
+          phone: false,
+          width: 120,
+          cell: (item) =>
+            item.only_trial_id ? (
+              "1"
+            ) : (
+              <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />
+            ),
+        },
+        {
+          id: "best",
+          header: t("experiments.best"),
+          align: "right",
+          cell: (item) =>
+            item.metric_name ? <span title={item.metric_name}>{format.num(item.best_metric)}</span> : format.MISSING,
+        },
+        {
+          id: "slots",
+          header: t("experiments.slots"),
+          phone: false,
+          align: "right",
+          cell: (item) => slotsText(t, item),
+        },
+        {
+          id: "for",
+          header: t("experiments.elapsed"),
+          align: "right",
+          cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} />,
+        },
         { id: "eta", header: t("experiments.eta"), align: "right", cell: eta },
       ]}
     />
@@ -169,8 +247,18 @@ function RecentTable({ items }: { items: Experiment[] }) {
       columns={[
         { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
         { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
-        { id: "best", header: t("experiments.best"), align: "right", cell: (item) => <span title={item.metric_name ?? undefined}>{format.num(item.best_metric)}</span> },
-        { id: "for", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
+        {
+          id: "best",
+          header: t("experiments.best"),
+          align: "right",
+          cell: (item) => <span title={item.metric_name ?? undefined}>{format.num(item.best_metric)}</span>,
+        },
+        {
+          id: "for",
+          header: t("experiments.elapsed"),
+          align: "right",
+          cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} />,
+        },
         { id: "at", header: t("experiments.ended"), align: "right", cell: (item) => <Ago at={item.ended_at} /> },
       ]}
     />
@@ -188,8 +276,14 @@ function FirstRun({ hasNode, hasExperiment }: { hasNode: boolean; hasExperiment:
       done: hasNode,
       body: hasNode ? null : (
         <>
-          <p className="dim" style={{ margin: "0 0 6px" }}>{t("first.nodeHint")}</p>
-          {isAdmin ? <LinkButton to="/settings" search={{ tab: "join" }} variant="default">{t("first.join")}</LinkButton> : <p style={{ margin: 0 }}>{t("first.askAdmin")}</p>}
+          <p className={`dim ${layout["text"]} ${layout["belowS"]}`}>{t("first.nodeHint")}</p>
+          {isAdmin ? (
+            <LinkButton to="/settings" search={{ tab: "join" }} variant="default">
+              {t("first.join")}
+            </LinkButton>
+          ) : (
+            <p className={layout["text"]}>{t("first.askAdmin")}</p>
+          )}
         </>
       ),
     },
@@ -198,8 +292,8 @@ function FirstRun({ hasNode, hasExperiment }: { hasNode: boolean; hasExperiment:
       done: hasExperiment,
       body: hasExperiment ? null : (
         <>
-          <p className="dim" style={{ margin: "0 0 6px" }}>{t("first.submitHint")}</p>
-          <div style={{ display: "grid", gap: 8, justifyItems: "start" }}>
+          <p className={`dim ${layout["text"]} ${layout["belowS"]}`}>{t("first.submitHint")}</p>
+          <div className={`${layout["stack"]} ${layout["atStart"]}`}>
             <SubmitLink example={t("first.example")} />
             <Code text={"muster submit examples/digits-ddp/experiment.yaml"} wrap />
           </div>

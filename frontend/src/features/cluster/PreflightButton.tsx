@@ -1,5 +1,3 @@
-import "../../i18n/en/cluster";
-
 import { Button, Group, Modal } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -10,6 +8,7 @@ import { client, unwrap } from "../../api/client";
 import { type Node, nodes } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
 import css from "./cluster.module.css";
+import layout from "../../components/layout.module.css";
 
 const MAX_NODES = 64;
 
@@ -45,29 +44,52 @@ function Ask({ all, chosen, onClose }: { all: Node[]; chosen: readonly string[];
   const away = picked.filter((node) => node.state !== "ONLINE");
   const ready = picked.length > 0 && picked.length <= MAX_NODES && away.length === 0;
   return (
-    <Modal opened onClose={onClose} title={t("preflight.ask")} centered closeButtonProps={{ "aria-label": t("common.close") }}>
-      <p style={{ marginTop: 0 }}>{t("preflight.askText")}</p>
+    <Modal
+      opened
+      onClose={onClose}
+      title={t("preflight.ask")}
+      centered
+      closeButtonProps={{ "aria-label": t("common.close") }}
+    >
+      <p className={layout["aboveNone"]}>{t("preflight.askText")}</p>
       <fieldset className={css["choice"]}>
         <legend>{t("preflight.choose")}</legend>
         {all.map((node) => (
           <label key={node.id}>
-            <input type="checkbox" checked={names.includes(node.name)} onChange={(event) => setNames(event.currentTarget.checked ? [...names, node.name] : names.filter((name) => name !== node.name))} />
+            <input
+              type="checkbox"
+              checked={names.includes(node.name)}
+              onChange={(event) =>
+                setNames(
+                  event.currentTarget.checked ? [...names, node.name] : names.filter((name) => name !== node.name),
+                )
+              }
+            />
             <span>{node.name}</span>
           </label>
         ))}
       </fieldset>
       {away.map((node) => (
-        <p key={node.id} role="status" style={{ color: "var(--warn)", margin: "8px 0 0" }}>
+        <p key={node.id} role="status" className={`${layout["text"]} ${layout["aboveM"]} ${layout["warn"]}`}>
           {t("preflight.notOnline", { name: node.name })}
         </p>
       ))}
-      {picked.length > MAX_NODES ? <p style={{ color: "var(--warn)", margin: "8px 0 0" }}>{t("preflight.tooMany", { max: MAX_NODES })}</p> : null}
+      {picked.length > MAX_NODES ? (
+        <p className={`${layout["text"]} ${layout["aboveM"]} ${layout["warn"]}`}>
+          {t("preflight.tooMany", { max: MAX_NODES })}
+        </p>
+      ) : null}
       {begin.error ? <ErrorNotice error={begin.error} /> : null}
       <Group justify="flex-end" mt="md">
         <Button variant="default" onClick={onClose}>
           {t("common.cancel")}
         </Button>
-        <Button disabled={!ready} loading={begin.isPending} onClick={() => begin.mutate()} data-testid="preflight-begin">
+        <Button
+          disabled={!ready}
+          loading={begin.isPending}
+          onClick={() => begin.mutate()}
+          data-testid="preflight-begin"
+        >
           {t("preflight.begin", { count: picked.length })}
         </Button>
       </Group>

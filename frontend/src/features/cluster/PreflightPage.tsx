@@ -1,5 +1,3 @@
-import "../../i18n/en/cluster";
-
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
@@ -13,6 +11,7 @@ import * as format from "../../lib/format";
 import { PreflightButton } from "./PreflightButton";
 import { bytesPerS, failures, linkBetween } from "./preflightResult";
 import { PreflightState } from "./Preflights";
+import layout from "../../components/layout.module.css";
 
 export function PreflightPage() {
   const { preflightId } = useParams({ from: "/app/preflights/$preflightId" });
@@ -72,8 +71,9 @@ function PreflightView({ preflight }: { preflight: Preflight }) {
 function Together({ ms }: { ms: number }) {
   const { t } = useTranslation();
   return (
-    <p style={{ margin: "12px 0 0" }}>
-      {t("preflight.all")}: {t("preflight.allReduce", { time: format.ms(ms), rate: format.bytes(bytesPerS(ms)) })} <span className="dim">· {t("preflight.allNote")}</span>
+    <p className={`${layout["text"]} ${layout["aboveXl"]}`}>
+      {t("preflight.all")}: {t("preflight.allReduce", { time: format.ms(ms), rate: format.bytes(bytesPerS(ms)) })}{" "}
+      <span className="dim">· {t("preflight.allNote")}</span>
     </p>
   );
 }
@@ -82,10 +82,28 @@ function Together({ ms }: { ms: number }) {
 function Matrix({ preflight, names }: { preflight: Preflight; names: string[] }) {
   const { t } = useTranslation();
   const columns: Column<string>[] = [
-    { id: "from", header: t("preflight.fromTo"), lead: true, cell: (from) => <b style={{ whiteSpace: "nowrap" }}>{from}</b> },
-    ...names.map((to): Column<string> => ({ id: `to-${to}`, header: to, cell: (from) => <Cell preflight={preflight} from={from} to={to} /> })),
+    {
+      id: "from",
+      header: t("preflight.fromTo"),
+      lead: true,
+      cell: (from) => <b className={layout["nowrap"]}>{from}</b>,
+    },
+    ...names.map((to): Column<string> => ({
+      id: `to-${to}`,
+      header: to,
+      cell: (from) => <Cell preflight={preflight} from={from} to={to} />,
+    })),
   ];
-  return <DataTable rows={names} columns={columns} rowKey={(name) => name} label={t("preflight.pairs")} cards={false} testId="preflight-pairs" />;
+  return (
+    <DataTable
+      rows={names}
+      columns={columns}
+      rowKey={(name) => name}
+      label={t("preflight.pairs")}
+      cards={false}
+      testId="preflight-pairs"
+    />
+  );
 }
 
 function Cell({ preflight, from, to }: { preflight: Preflight; from: string; to: string }) {
@@ -95,17 +113,22 @@ function Cell({ preflight, from, to }: { preflight: Preflight; from: string; to:
   if (link === undefined) return <span className="dim">{t("preflight.untried")}</span>;
   if (link.message)
     return (
-      <span style={{ color: "var(--bad)", fontWeight: 600 }} title={link.message}>
+      <span className={`${layout["bad"]} ${layout["strong"]}`} title={link.message}>
         ✕ {t("preflight.broken")}
       </span>
     );
   return (
-    <span style={{ whiteSpace: "nowrap" }}>
+    <span className={layout["nowrap"]}>
       {link.round_trip_ms === null ? format.MISSING : format.ms(link.round_trip_ms)}
       {link.allreduce_ms === null ? null : (
         <>
           <br />
-          <span className="dim">{t("preflight.allReduce", { time: format.ms(link.allreduce_ms), rate: format.bytes(bytesPerS(link.allreduce_ms)) })}</span>
+          <span className="dim">
+            {t("preflight.allReduce", {
+              time: format.ms(link.allreduce_ms),
+              rate: format.bytes(bytesPerS(link.allreduce_ms)),
+            })}
+          </span>
         </>
       )}
     </span>
@@ -127,9 +150,37 @@ function Members({ preflight }: { preflight: Preflight }) {
         </Link>
       ),
     },
-    { id: "address", header: t("nodes.address"), cell: (node) => <span className="mono">{node.address || format.MISSING}</span> },
-    { id: "torch", header: "torch", cell: (node) => node.torch_version || (isOver && preflight.nodes.length > 1 ? t("preflight.noTorch") : format.MISSING) },
-    { id: "own", header: t("preflight.own"), cell: (node) => (node.problems.length > 0 ? <span style={{ color: "var(--bad)" }}>{node.problems.join("; ")}</span> : isOver ? t("preflight.ownFine") : format.MISSING) },
+    {
+      id: "address",
+      header: t("nodes.address"),
+      cell: (node) => <span className="mono">{node.address || format.MISSING}</span>,
+    },
+    {
+      id: "torch",
+      header: "torch",
+      cell: (node) =>
+        node.torch_version || (isOver && preflight.nodes.length > 1 ? t("preflight.noTorch") : format.MISSING),
+    },
+    {
+      id: "own",
+      header: t("preflight.own"),
+      cell: (node) =>
+        node.problems.length > 0 ? (
+          <span className={layout["bad"]}>{node.problems.join("; ")}</span>
+        ) : isOver ? (
+          t("preflight.ownFine")
+        ) : (
+          format.MISSING
+        ),
+    },
   ];
-  return <DataTable rows={preflight.nodes} columns={columns} rowKey={(node) => node.rank} label={t("preflight.members")} testId="preflight-nodes" />;
+  return (
+    <DataTable
+      rows={preflight.nodes}
+      columns={columns}
+      rowKey={(node) => node.rank}
+      label={t("preflight.members")}
+      testId="preflight-nodes"
+    />
+  );
 }

@@ -1,5 +1,3 @@
-import "../../i18n/en/cluster";
-
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
@@ -26,19 +24,40 @@ export function Preflights() {
       ),
     },
     { id: "state", header: t("preflight.verdict"), width: 120, cell: (item) => <PreflightState state={item.state} /> },
-    { id: "nodes", header: t("preflight.nodes"), width: 220, cell: (item) => <Clamped text={item.nodes.map((node) => node.node_name).join(", ")} /> },
+    {
+      id: "nodes",
+      header: t("preflight.nodes"),
+      width: 220,
+      cell: (item) => <Clamped text={item.nodes.map((node) => node.node_name).join(", ")} />,
+    },
     { id: "message", phone: false, header: t("preflight.detail"), cell: (item) => <Clamped text={item.message} /> },
-    { id: "when", header: t("preflight.when"), align: "right", width: 120, cell: (item) => <Ago at={item.created_at} /> },
+    {
+      id: "when",
+      header: t("preflight.when"),
+      align: "right",
+      width: 120,
+      cell: (item) => <Ago at={item.created_at} />,
+    },
   ];
   if (found.length === 0) return null;
   return (
     <Section title={t("preflight.recent")}>
-      <DataTable rows={found} columns={columns} rowKey={(item) => item.id} label={t("preflight.recent")} testId="preflights" />
+      <DataTable
+        rows={found}
+        columns={columns}
+        rowKey={(item) => item.id}
+        label={t("preflight.recent")}
+        testId="preflights"
+      />
     </Section>
   );
 }
 
-const TONES: Record<Preflight["state"], string> = { running: "var(--text-2)", passed: "var(--ok)", failed: "var(--bad)" };
+const TONES: Record<Preflight["state"], string> = {
+  running: "var(--text-2)",
+  passed: "var(--ok)",
+  failed: "var(--bad)",
+};
 
 export function PreflightState({ state }: { state: Preflight["state"] }) {
   const { t } = useTranslation();

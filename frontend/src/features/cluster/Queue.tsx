@@ -1,7 +1,3 @@
-import "../../i18n/en/cluster";
-import "../../i18n/en/experiments";
-import "../../i18n/en/trials";
-
 import { Button } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useMutationState, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
@@ -33,14 +29,22 @@ export function Queue() {
   const state = useQuery(cluster).data;
   useLiveQueries("cluster", ["queue"], ["cluster"]);
   useLiveQueries("experiments", ["queue"]);
-  const free = state ? t("queue.free", { free: Math.max(0, state.num_slots - state.num_slots_used), all: state.num_slots }) : null;
+  const free = state
+    ? t("queue.free", { free: Math.max(0, state.num_slots - state.num_slots_used), all: state.num_slots })
+    : null;
   const only = (name: string | undefined): void => void navigate({ search: { project: name }, replace: true });
   return (
     <>
       <PageHead title={t("nav.queue")} sub={free} />
       {project ? (
         <div className={uiCss["filters"]}>
-          <button type="button" className={uiCss["chip"]} aria-pressed onClick={() => only(undefined)} data-testid="project-filter">
+          <button
+            type="button"
+            className={uiCss["chip"]}
+            aria-pressed
+            onClick={() => only(undefined)}
+            data-testid="project-filter"
+          >
             {t("experiments.project")}: {project} ×
           </button>
         </div>
@@ -50,7 +54,14 @@ export function Queue() {
           const items = data.pages.flatMap((page) => page.items);
           if (items.length === 0) {
             return project ? (
-              <Empty title={t("queue.noMatch", { project })} action={<Button variant="default" onClick={() => only(undefined)}>{t("common.clearFilters")}</Button>} />
+              <Empty
+                title={t("queue.noMatch", { project })}
+                action={
+                  <Button variant="default" onClick={() => only(undefined)}>
+                    {t("common.clearFilters")}
+                  </Button>
+                }
+              />
             ) : (
               <Empty title={t("queue.empty")} action={<SubmitLink />}>
                 {free}
@@ -60,7 +71,12 @@ export function Queue() {
           return (
             <>
               <Lanes items={items} onProject={only} />
-              <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
+              <LoadMore
+                shown={items.length}
+                hasMore={query.hasNextPage}
+                loading={query.isFetchingNextPage}
+                onMore={() => void query.fetchNextPage()}
+              />
             </>
           );
         }}
@@ -71,22 +87,25 @@ export function Queue() {
 
 const MOVING = ["queue", "move"];
 
-/** One table per pool and slot type: positions are counted within each. */
-function Lanes({ items: known, onProject }: { items: QueueItem[]; onProject: (project: string) => void }) {
-  const { t } = useTranslation();
-  const user = useQuery(me).data;
+type OnMove = (item: QueueItem, wish: QueueMove, button: string) => void;
+
+/** The queue with the moves that are under way, and the way to one more. */
+function useMoves(known: QueueItem[]) {
   const queryClient = useQueryClient();
-  const [prioritised, setPrioritised] = useState<QueueItem | null>(null);
   const focus = useRef<string | null>(null);
   const move = useMutation({
     mutationKey: MOVING,
     // One after the other, each until the queue was read again: a key pressed meanwhile is never lost.
     scope: { id: "queue-move" },
-    mutationFn: ({ wish }: { item: QueueItem; wish: QueueMove }) => unwrap(client.POST("/api/v1/queue:move", { body: wish })),
+    mutationFn: ({ wish }: { item: QueueItem; wish: QueueMove }) =>
+      unwrap(client.POST("/api/v1/queue:move", { body: wish })),
     onSettled: () => queryClient.invalidateQueries({ queryKey: ["queue"] }),
   });
   // Moves under way are shown as if granted; refused, the queue is as the server has it.
-  const wishes = useMutationState({ filters: { mutationKey: MOVING, status: "pending" }, select: (mutation) => (mutation.state.variables as { wish: QueueMove }).wish });
+  const wishes = useMutationState({
+    filters: { mutationKey: MOVING, status: "pending" },
+    select: (mutation) => (mutation.state.variables as { wish: QueueMove }).wish,
+  });
   const items = wishes.reduce(movedTo, known as readonly QueueItem[]);
   const order = items.map((item) => item.trial_id).join();
   // Where a row went, its button goes with the keyboard's focus, unless that went elsewhere since.
@@ -96,9 +115,23 @@ function Lanes({ items: known, onProject }: { items: QueueItem[]; onProject: (pr
     if (document.activeElement === document.body) button?.focus();
     else if (document.activeElement !== button) focus.current = null;
   }, [order]);
-  const places = placesOf(items);
-  const lanes = lanesOf(items);
-  const columns: Column<QueueItem>[] = [
+  const onMove: OnMove = (item, wish, button) => {
+    focus.current = button;
+    move.mutate({ item, wish });
+  };
+  return { items, move, onMove };
+}
+
+interface On {
+  onProject: (project: string) => void;
+  onMove: OnMove;
+  onPriority: (item: QueueItem) => void;
+}
+
+function useColumns(places: ReturnType<typeof placesOf>, { onProject, onMove, onPriority }: On): Column<QueueItem>[] {
+  const { t } = useTranslation();
+  const user = useQuery(me).data;
+  return [
     { id: "position", header: "#", align: "right", cell: (item) => item.position ?? "–", width: 40 },
     {
       id: "name",
@@ -113,16 +146,57 @@ function Lanes({ items: known, onProject }: { items: QueueItem[]; onProject: (pr
         </>
       ),
     },
-    { id: "reason", header: t("queue.reason"), width: 380, cell: (item) => <span data-testid="pending-reason" className={item.is_impossible ? css["impossible"] : undefined}>{item.is_impossible ? <b>{t("trial.impossible")}: </b> : null}{item.pending_reason ? <Reason text={item.pending_reason} parts={item.pending_parts} /> : t("queue.noReason")}</span> },
-    { id: "starts", header: t("queue.starts"), align: "right", cell: (item) => (item.estimated_start_at ? <Until at={item.estimated_start_at} /> : <span className="dim" title={t("queue.noEstimateHint")}>{t("queue.noEstimate")}</span>) },
-    { id: "slots", header: t("queue.asks"), cell: (item) => <span className={uiCss["tight"]}>{t(item.min_slots < item.num_slots ? "queue.elastic" : "queue.slots", { min: item.min_slots, count: item.num_slots, type: item.slot_type, pool: item.pool })}</span> },
+    {
+      id: "reason",
+      header: t("queue.reason"),
+      width: 380,
+      cell: (item) => (
+        <span data-testid="pending-reason" className={item.is_impossible ? css["impossible"] : undefined}>
+          {item.is_impossible ? <b>{t("trial.impossible")}: </b> : null}
+          {item.pending_reason ? <Reason text={item.pending_reason} parts={item.pending_parts} /> : t("queue.noReason")}
+        </span>
+      ),
+    },
+    {
+      id: "starts",
+      header: t("queue.starts"),
+      align: "right",
+      cell: (item) =>
+        item.estimated_start_at ? (
+          <Until at={item.estimated_start_at} />
+        ) : (
+          <span className="dim" title={t("queue.noEstimateHint")}>
+            {t("queue.noEstimate")}
+          </span>
+        ),
+    },
+    {
+      id: "slots",
+      header: t("queue.asks"),
+      cell: (item) => (
+        <span className={uiCss["tight"]}>
+          {t(item.min_slots < item.num_slots ? "queue.elastic" : "queue.slots", {
+            min: item.min_slots,
+            count: item.num_slots,
+            type: item.slot_type,
+            pool: item.pool,
+          })}
+        </span>
+      ),
+    },
     {
       id: "priority",
       header: t("queue.priority"),
       align: "right",
       cell: (item) =>
         mayChange(user, item.owner) ? (
-          <Button variant="default" size="compact-xs" onClick={() => setPrioritised(item)} aria-label={t("priority.change", { value: item.priority, name: item.experiment_name })} data-testid="priority">
+          <Button
+            variant="default"
+            size="compact-xs"
+            onClick={() => onPriority(item)}
+            aria-label={t("priority.change", { value: item.priority, name: item.experiment_name })}
+            data-testid="priority"
+          >
             {item.priority}
           </Button>
         ) : (
@@ -134,7 +208,13 @@ function Lanes({ items: known, onProject }: { items: QueueItem[]; onProject: (pr
       header: t("experiments.project"),
       phone: false,
       cell: (item) => (
-        <button type="button" className={uiCss["sort"]} onClick={() => onProject(item.project)} title={t("experiments.onlyProject", { project: item.project })} data-testid="project">
+        <button
+          type="button"
+          className={uiCss["sort"]}
+          onClick={() => onProject(item.project)}
+          title={t("experiments.onlyProject", { project: item.project })}
+          data-testid="project"
+        >
           {item.project}
         </button>
       ),
@@ -147,32 +227,53 @@ function Lanes({ items: known, onProject }: { items: QueueItem[]; onProject: (pr
       align: "right",
       cell: (item) => {
         const at = places.get(item.trial_id);
-        return at && mayChange(user, item.owner) ? (
-          <QueueMoves
-            item={item}
-            places={at}
-            onMove={(moved, wish, button) => {
-              focus.current = button;
-              move.mutate({ item: moved, wish });
-            }}
-          />
-        ) : null;
+        return at && mayChange(user, item.owner) ? <QueueMoves item={item} places={at} onMove={onMove} /> : null;
       },
     },
   ];
+}
+
+/** One table per pool and slot type: positions are counted within each. */
+function Lanes({ items: known, onProject }: { items: QueueItem[]; onProject: (project: string) => void }) {
+  const { t } = useTranslation();
+  const [prioritised, setPrioritised] = useState<QueueItem | null>(null);
+  const { items, move, onMove } = useMoves(known);
+  const places = placesOf(items);
+  const lanes = lanesOf(items);
+  const columns = useColumns(places, { onProject, onMove, onPriority: setPrioritised });
   const moved = move.data?.first;
   return (
     <>
       {move.error ? <ErrorNotice error={move.error} /> : null}
       <div className="srOnly" role="status" data-testid="moved">
-        {move.isSuccess && moved ? t("queue.moved", { name: moved.experiment_name, no: moved.trial_no, position: moved.position ?? "–" }) : ""}
+        {move.isSuccess && moved
+          ? t("queue.moved", { name: moved.experiment_name, no: moved.trial_no, position: moved.position ?? "–" })
+          : ""}
       </div>
       {lanes.map((lane) => (
-        <Section key={`${lane.pool}/${lane.slotType}`} title={lanes.length > 1 ? t("queue.lane", { pool: lane.pool, type: lane.slotType }) : undefined}>
-          <DataTable rows={lane.items} rowKey={(item) => item.trial_id} label={t("queue.lane", { pool: lane.pool, type: lane.slotType })} testId="queue" columns={columns} />
+        <Section
+          key={`${lane.pool}/${lane.slotType}`}
+          title={lanes.length > 1 ? t("queue.lane", { pool: lane.pool, type: lane.slotType }) : undefined}
+        >
+          <DataTable
+            rows={lane.items}
+            rowKey={(item) => item.trial_id}
+            label={t("queue.lane", { pool: lane.pool, type: lane.slotType })}
+            testId="queue"
+            columns={columns}
+          />
         </Section>
       ))}
-      {prioritised ? <PriorityDialog experiment={{ id: prioritised.experiment_id, name: prioritised.experiment_name, priority: prioritised.priority }} onClose={() => setPrioritised(null)} /> : null}
+      {prioritised ? (
+        <PriorityDialog
+          experiment={{
+            id: prioritised.experiment_id,
+            name: prioritised.experiment_name,
+            priority: prioritised.priority,
+          }}
+          onClose={() => setPrioritised(null)}
+        />
+      ) : null}
     </>
   );
 }

@@ -1,15 +1,21 @@
-import "../../i18n/en/cluster";
-import "../../i18n/en/trials";
-
 import { ActionIcon } from "@mantine/core";
 import { IconArrowBarToUp, IconArrowDown, IconArrowUp } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 
 import type { QueueItem, QueueMove } from "../../api/queries";
 import type { Places } from "./queueOrder";
+import layout from "../../components/layout.module.css";
 
 /** Three buttons that move a trial among its equals; they keep their place in the order of the keyboard. */
-export function QueueMoves({ item, places, onMove }: { item: QueueItem; places: Places; onMove: (item: QueueItem, wish: QueueMove, button: string) => void }) {
+export function QueueMoves({
+  item,
+  places,
+  onMove,
+}: {
+  item: QueueItem;
+  places: Places;
+  onMove: (item: QueueItem, wish: QueueMove, button: string) => void;
+}) {
   const { t } = useTranslation();
   const name = `${item.experiment_name}, ${t("trial.no", { no: item.trial_no })}`;
   const button = (id: "front" | "up" | "down", Icon: typeof IconArrowUp, wish: QueueMove | null) => (
@@ -32,10 +38,18 @@ export function QueueMoves({ item, places, onMove }: { item: QueueItem; places: 
     </ActionIcon>
   );
   return (
-    <span style={{ display: "inline-flex", gap: 2 }}>
+    <span className={`${layout["inline"]} ${layout["tight"]}`}>
       {button("front", IconArrowBarToUp, places.before ? { trial_id: item.trial_id, to: "front" } : null)}
-      {button("up", IconArrowUp, places.before ? { trial_id: item.trial_id, before: { trial_id: places.before.trial_id } } : null)}
-      {button("down", IconArrowDown, places.after ? { trial_id: item.trial_id, after: { trial_id: places.after.trial_id } } : null)}
+      {button(
+        "up",
+        IconArrowUp,
+        places.before ? { trial_id: item.trial_id, before: { trial_id: places.before.trial_id } } : null,
+      )}
+      {button(
+        "down",
+        IconArrowDown,
+        places.after ? { trial_id: item.trial_id, after: { trial_id: places.after.trial_id } } : null,
+      )}
     </span>
   );
 }

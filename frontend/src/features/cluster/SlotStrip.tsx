@@ -1,6 +1,3 @@
-import "../../i18n/en/charts";
-import "../../i18n/en/cluster";
-
 import { Tooltip } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
@@ -20,7 +17,8 @@ export function SlotStrip({ nodes }: { nodes: Node[] }) {
   const running = new Map<number, string>();
   for (const node of nodes) {
     for (const slot of node.slots) {
-      if (slot.experiment_id !== null) running.set(slot.experiment_id, slot.experiment_name ?? `#${slot.experiment_id}`);
+      if (slot.experiment_id !== null)
+        running.set(slot.experiment_id, slot.experiment_name ?? `#${slot.experiment_id}`);
     }
   }
   return (
@@ -54,7 +52,7 @@ export function SlotStrip({ nodes }: { nodes: Node[] }) {
           ))}
           {running.size > MAX_KEYS ? <span>{t("chart.moreLines", { n: running.size - MAX_KEYS })}</span> : null}
           <span>
-            <i style={{ background: "var(--free)", border: "1px solid var(--line-strong)" }} />
+            <i className={css["freeKey"]} />
             {t("slot.free")}
           </span>
         </div>
@@ -70,14 +68,31 @@ export function SlotCell({ node, slot }: { node: Node; slot: Slot }) {
     const off = node.state !== "ONLINE" || node.scheduling !== "open";
     return (
       <Tooltip label={`${where} · ${t(off ? "slot.closed" : "slot.free")}`}>
-        <span className={css["slot"]} data-off={off || undefined} role="img" aria-label={`${where}: ${t(off ? "slot.closed" : "slot.free")}`} />
+        <span
+          className={css["slot"]}
+          data-off={off || undefined}
+          role="img"
+          aria-label={`${where}: ${t(off ? "slot.closed" : "slot.free")}`}
+        />
       </Tooltip>
     );
   }
-  const label = t("slot.held", { name: slot.experiment_name ?? `#${slot.experiment_id}`, trial: slot.trial_id, rank: slot.rank ?? "–" });
+  const label = t("slot.held", {
+    name: slot.experiment_name ?? `#${slot.experiment_id}`,
+    trial: slot.trial_id,
+    rank: slot.rank ?? "–",
+  });
   return (
     <Tooltip label={`${where} · ${label}`}>
-      <Link to="/trials/$trialId" params={{ trialId: String(slot.trial_id) }} className={css["slot"]} data-series={seriesIndex(slot.experiment_id)} data-dashed={dashed(slot.experiment_id) || undefined} style={{ backgroundColor: `var(--series-${seriesIndex(slot.experiment_id)})` }} aria-label={`${where}: ${label}`}>
+      <Link
+        to="/trials/$trialId"
+        params={{ trialId: String(slot.trial_id) }}
+        className={css["slot"]}
+        data-series={seriesIndex(slot.experiment_id)}
+        data-dashed={dashed(slot.experiment_id) || undefined}
+        style={{ backgroundColor: `var(--series-${seriesIndex(slot.experiment_id)})` }}
+        aria-label={`${where}: ${label}`}
+      >
         {slot.rank ?? ""}
       </Link>
     </Tooltip>

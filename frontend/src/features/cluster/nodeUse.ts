@@ -32,11 +32,18 @@ export function heldBy(node: Pick<Node, "slots">): Held[] {
 }
 
 /** "4 × NVIDIA H100 (80 GiB)" material: equal devices counted together, in the order of first slots. */
-export function devicesOf(node: Pick<Node, "slots">): { name: string; type: string; memoryBytes: number; count: number }[] {
+export function devicesOf(
+  node: Pick<Node, "slots">,
+): { name: string; type: string; memoryBytes: number; count: number }[] {
   const devices = new Map<string, { name: string; type: string; memoryBytes: number; count: number }>();
   for (const slot of node.slots) {
     const key = JSON.stringify([slot.name, slot.slot_type, slot.memory_bytes]);
-    const device = devices.get(key) ?? { name: slot.name || slot.slot_type, type: slot.slot_type, memoryBytes: slot.memory_bytes, count: 0 };
+    const device = devices.get(key) ?? {
+      name: slot.name || slot.slot_type,
+      type: slot.slot_type,
+      memoryBytes: slot.memory_bytes,
+      count: 0,
+    };
     device.count += 1;
     devices.set(key, device);
   }
@@ -44,7 +51,9 @@ export function devicesOf(node: Pick<Node, "slots">): { name: string; type: stri
 }
 
 /** What runs there, those versions that are known: [["agent", "0.1.0"], …]. */
-export function versionsOf(node: Pick<Node, "agent_version" | "python_version" | "torch_version" | "cuda_version" | "driver_version">): [string, string][] {
+export function versionsOf(
+  node: Pick<Node, "agent_version" | "python_version" | "torch_version" | "cuda_version" | "driver_version">,
+): [string, string][] {
   const all: [string, string][] = [
     ["agent", node.agent_version],
     ["Python", node.python_version],

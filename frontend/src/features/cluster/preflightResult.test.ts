@@ -4,7 +4,13 @@ import { expect, test } from "vitest";
 import type { Preflight } from "../../api/queries";
 import { bytesPerS, failures, linkBetween } from "./preflightResult";
 
-const link = (from: string, to: string, message = ""): Preflight["links"][number] => ({ from_node: from, to_node: to, message, round_trip_ms: message ? null : 0.5, allreduce_ms: null });
+const link = (from: string, to: string, message = ""): Preflight["links"][number] => ({
+  from_node: from,
+  to_node: to,
+  message,
+  round_trip_ms: message ? null : 0.5,
+  allreduce_ms: null,
+});
 const preflight = (state: Preflight["state"]): Preflight =>
   ({
     state,

@@ -11,7 +11,9 @@ export const bytesPerS = (allreduceMs: number): number => ALLREDUCE_BYTES / (all
 
 /** Each thing that failed in a line, with the nodes it is about; of a pair both directions. */
 export function failures(preflight: Preflight): string[] {
-  const links = preflight.links.filter((link) => link.message).map((link) => `${link.from_node} → ${link.to_node}: ${link.message}`);
+  const links = preflight.links
+    .filter((link) => link.message)
+    .map((link) => `${link.from_node} → ${link.to_node}: ${link.message}`);
   const own = preflight.nodes.flatMap((node) => node.problems.map((problem) => `${node.node_name}: ${problem}`));
   return preflight.state === "failed" ? [...links, ...own] : [];
 }

@@ -35,7 +35,9 @@ export function moved(items: readonly QueueItem[], wish: QueueMove): readonly Qu
   if (!item) return items;
   const others = items.filter((i) => i !== item);
   const among = others.filter((i) => equals(i) === equals(item));
-  const target = wish.to ? among.at(wish.to === "front" ? 0 : -1) : among.find((i) => i.trial_id === (wish.before ?? wish.after)?.trial_id);
+  const target = wish.to
+    ? among.at(wish.to === "front" ? 0 : -1)
+    : among.find((i) => i.trial_id === (wish.before ?? wish.after)?.trial_id);
   if (!target) return items;
   const behind = wish.to === "back" || Boolean(wish.after);
   const neighbour = placesOf(items).get(item.trial_id)?.[behind ? "before" : "after"];

@@ -1,5 +1,3 @@
-import "../../i18n/en/compare";
-
 import { Button, Popover, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconPlus } from "@tabler/icons-react";
@@ -28,14 +26,26 @@ export function AddTrial({ chosen, onAdd }: { chosen: number[]; onAdd: (id: numb
   return (
     <Popover opened={opened} onChange={setOpened} position="bottom-end" width={340} shadow="md">
       <Popover.Target>
-        <Button leftSection={<IconPlus size={14} />} disabled={chosen.length >= MAX_TRIALS} onClick={() => setOpened(!opened)} data-testid="add-trial">
+        <Button
+          leftSection={<IconPlus size={14} />}
+          disabled={chosen.length >= MAX_TRIALS}
+          onClick={() => setOpened(!opened)}
+          data-testid="add-trial"
+        >
           {t("compare.add")}
         </Button>
       </Popover.Target>
       <Popover.Dropdown>
-        <TextInput aria-label={t("compare.addHint")} placeholder={t("compare.addHint")} value={text} onChange={(e) => setText(e.currentTarget.value)} />
+        <TextInput
+          aria-label={t("compare.addHint")}
+          placeholder={t("compare.addHint")}
+          value={text}
+          onChange={(e) => setText(e.currentTarget.value)}
+        />
         {query.error ? <ErrorNotice error={query.error} onRetry={query.refetch} /> : null}
-        {query.data && items.length === 0 ? <p className="dim">{t(q === "" ? "compare.addNothing" : "compare.addNone")}</p> : null}
+        {query.data && items.length === 0 ? (
+          <p className="dim">{t(q === "" ? "compare.addNothing" : "compare.addNone")}</p>
+        ) : null}
         <ul className={css["found"]}>
           {items.map(({ id, item }) => (
             <li key={id}>

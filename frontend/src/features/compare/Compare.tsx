@@ -1,6 +1,3 @@
-import "../../i18n/en/compare";
-import "../../i18n/en/trials";
-
 import { useQueries } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
@@ -36,31 +33,65 @@ export function Compare() {
   const names = namesOf(found, (no) => t("trial.no", { no }));
   const compared: Compared[] = ids.flatMap((id) => {
     const data = found.find((one) => one.id === id);
-    return data ? [{ id, trial: data, name: names.get(id) ?? String(id), color: colors.get(id) ?? 0, hidden: hidden.has(id) }] : [];
+    return data
+      ? [{ id, trial: data, name: names.get(id) ?? String(id), color: colors.get(id) ?? 0, hidden: hidden.has(id) }]
+      : [];
   });
   const gone = ids.filter((_, i) => queries[i]?.error instanceof ApiError && queries[i].error.status === 404);
-  const failed = queries.find((query) => query.error && !(query.error instanceof ApiError && query.error.status === 404));
+  const failed = queries.find(
+    (query) => query.error && !(query.error instanceof ApiError && query.error.status === 404),
+  );
   const isLoading = queries.some((query) => query.isPending);
   const tab = TABS.find((name) => name === search.tab) ?? "charts";
   const remove = (id: number): void => choose(ids.filter((one) => one !== id));
   return (
     <>
-      <PageHead title={t("compare.title")} sub={ids.length > 0 ? t("compare.sub", { count: ids.length }) : null} actions={<AddTrial chosen={ids} onAdd={(id) => choose([...ids, id])} />} />
+      <PageHead
+        title={t("compare.title")}
+        sub={ids.length > 0 ? t("compare.sub", { count: ids.length }) : null}
+        actions={<AddTrial chosen={ids} onAdd={(id) => choose([...ids, id])} />}
+      />
       {ids.length >= MAX_TRIALS ? <Notice tone="warn" title={t("compare.full", { max: MAX_TRIALS })} /> : null}
       {failed?.error ? <ErrorNotice error={failed.error} onRetry={failed.refetch} /> : null}
       {ids.length === 0 ? (
         <Empty title={t("compare.empty")}>{t("compare.emptyHint")}</Empty>
       ) : (
         <>
-          <TrialChips compared={compared} gone={gone} onRemove={remove} onHide={(id) => set({ hide: (hidden.has(id) ? [...hidden].filter((one) => one !== id) : [...hidden, id]).join(",") || undefined })} />
-          <Tabs active={tab} label={t("compare.title")} tabs={TABS.map((name) => ({ id: name, label: t(`compare.tabs.${name}`) }))} />
+          <TrialChips
+            compared={compared}
+            gone={gone}
+            onRemove={remove}
+            onHide={(id) =>
+              set({
+                hide:
+                  (hidden.has(id) ? [...hidden].filter((one) => one !== id) : [...hidden, id]).join(",") || undefined,
+              })
+            }
+          />
+          <Tabs
+            active={tab}
+            label={t("compare.title")}
+            tabs={TABS.map((name) => ({ id: name, label: t(`compare.tabs.${name}`) }))}
+          />
           {isLoading ? (
             <Skeleton rows={8} />
           ) : (
             <ErrorBoundary resetKey={tab}>
               {tab === "charts" ? <CompareCharts compared={compared} /> : null}
-              {tab === "config" ? <ConfigTable compared={compared} all={search.all ?? false} onAll={(all) => set({ all: all || undefined })} /> : null}
-              {tab === "summary" ? <SummaryTable compared={compared} statistic={search.stat ?? "last"} onStatistic={(stat) => set({ stat: stat === "last" ? undefined : stat })} /> : null}
+              {tab === "config" ? (
+                <ConfigTable
+                  compared={compared}
+                  all={search.all ?? false}
+                  onAll={(all) => set({ all: all || undefined })}
+                />
+              ) : null}
+              {tab === "summary" ? (
+                <SummaryTable
+                  compared={compared}
+                  statistic={search.stat ?? "last"}
+                  onStatistic={(stat) => set({ stat: stat === "last" ? undefined : stat })}
+                />
+              ) : null}
             </ErrorBoundary>
           )}
         </>
@@ -71,6 +102,12 @@ export function Compare() {
 
 /** The experiment's name; with the trial's number in a search, and its id where two would be called the same. */
 function namesOf(trials: readonly TrialDetail[], trialNo: (no: number) => string): Map<number, string> {
-  const name = (one: TrialDetail): string => (one.searcher === "single" ? one.experiment_name : `${one.experiment_name} · ${trialNo(one.no)}`);
-  return new Map(trials.map((one) => [one.id, trials.some((other) => other.id !== one.id && name(other) === name(one)) ? `${name(one)} #${one.id}` : name(one)]));
+  const name = (one: TrialDetail): string =>
+    one.searcher === "single" ? one.experiment_name : `${one.experiment_name} · ${trialNo(one.no)}`;
+  return new Map(
+    trials.map((one) => [
+      one.id,
+      trials.some((other) => other.id !== one.id && name(other) === name(one)) ? `${name(one)} #${one.id}` : name(one),
+    ]),
+  );
 }

@@ -1,6 +1,3 @@
-import "../../i18n/en/charts";
-import "../../i18n/en/compare";
-
 import { Select } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useRef } from "react";
@@ -17,9 +14,9 @@ import { Empty } from "../../components/basics";
 import { type Growing, type OfferedKind, SAMPLES_METRIC, X_KINDS, xOf } from "../../lib/axis";
 import { compareSpecs } from "../../lib/series";
 import { parseAt } from "../../lib/time";
-import { kindsOf, useGrowing } from "../trials/growing";
-import { fetchTrialSeries } from "../trials/useSeriesStore";
-import { useWindow } from "../trials/useWindow";
+import { kindsOf, useGrowing } from "../../common/series/growing";
+import { fetchTrialSeries } from "../../common/series/useSeriesStore";
+import { useWindow } from "../../common/series/useWindow";
 import { colorsOf, differences, groupBy, groupCurve, settingsOf } from "./compareData";
 import type { Compared } from "./TrialChips";
 
@@ -41,17 +38,30 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
   const idsKey = compared.map(({ id }) => id).join(",");
   const stores = useStores(idsKey);
   const namesKey = [...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))].toSorted().join("\n");
-  const specs = useMemo(() => compareSpecs(namesKey.split("\n").filter((name) => name && !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC)), [namesKey]);
+  const specs = useMemo(
+    () =>
+      compareSpecs(namesKey.split("\n").filter((name) => name && !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC)),
+    [namesKey],
+  );
   const settings = compared.map(({ id, trial }) => ({ id, settings: settingsOf(trial) }));
-  const keys = differences(settings.map((one) => one.settings)).filter((row) => row.differs).map((row) => row.key);
+  const keys = differences(settings.map((one) => one.settings))
+    .filter((row) => row.differs)
+    .map((row) => row.key);
   const groups = search.group === undefined ? null : groupBy(settings, search.group);
   const trials = useMemo(() => compared.map(({ trial }) => trial), [compared]);
   const growingOf = useGrowing(trials, search.x);
   const kinds = X_KINDS.filter((kind) => compared.some(({ trial }) => kindsOf(trial).includes(kind)));
-  const without = search.x === undefined ? 0 : compared.filter(({ trial, hidden: isHidden }) => !isHidden && !kindsOf(trial).includes(search.x as OfferedKind)).length;
+  const without =
+    search.x === undefined
+      ? 0
+      : compared.filter(({ trial, hidden: isHidden }) => !isHidden && !kindsOf(trial).includes(search.x as OfferedKind))
+          .length;
   const latest = useRef<Latest>({ compared, groups, search, growingOf: () => undefined, label: (label) => label });
   latest.current = { compared, groups, search, growingOf, label: (label, n) => t("compare.groupLine", { label, n }) };
-  const hidden = compared.filter((one) => one.hidden).map(({ id }) => id).join(",");
+  const hidden = compared
+    .filter((one) => one.hidden)
+    .map(({ id }) => id)
+    .join(",");
   // oxlint-disable-next-line react/memo-dependencies -- read when drawing: a new source would draw every chart again
   const source = useCallback((names: string[]) => sourceOf(stores, names, () => latest.current), [stores]);
   const want = useCallback(
@@ -68,7 +78,9 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
     <>
       {compared.map((one) => {
         const store = stores.get(one.id);
-        return store ? <Follow key={one.id} one={one} store={store} search={search} growing={growingOf(one.id)} /> : null;
+        return store ? (
+          <Follow key={one.id} one={one} store={store} search={search} growing={growingOf(one.id)} />
+        ) : null;
       })}
       <ChartToolbar search={search} set={set} kinds={kinds}>
         <Select
@@ -82,9 +94,19 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
         />
       </ChartToolbar>
       <p className="dim">
-        {t("compare.rankHint")} {without > 0 && search.x ? t("compare.noAxis", { count: without, x: t(`metrics.xKind.${search.x as OfferedKind}`) }) : null}
+        {t("compare.rankHint")}{" "}
+        {without > 0 && search.x
+          ? t("compare.noAxis", { count: without, x: t(`metrics.xKind.${search.x as OfferedKind}`) })
+          : null}
       </p>
-      <ChartGrid key={`${hidden}|${search.group ?? ""}`} specs={specs} search={search} set={set} want={want} source={source} />
+      <ChartGrid
+        key={`${hidden}|${search.group ?? ""}`}
+        specs={specs}
+        search={search}
+        set={set}
+        want={want}
+        source={source}
+      />
     </>
   );
 }
@@ -95,7 +117,12 @@ function useStores(idsKey: string): ReadonlyMap<number, SeriesStore> {
   const stores = useMemo(() => {
     const ids = idsKey === "" ? [] : idsKey.split(",").map(Number);
     const points = ids.length <= FEW ? POINTS.few : POINTS.many;
-    const next = new Map(ids.map((id) => [id, held.current.get(id) ?? new SeriesStore((ask, signal) => fetchTrialSeries(id, ask, signal), points)]));
+    const next = new Map(
+      ids.map((id) => [
+        id,
+        held.current.get(id) ?? new SeriesStore((ask, signal) => fetchTrialSeries(id, ask, signal), points),
+      ]),
+    );
     for (const [id, store] of held.current) if (!next.has(id)) store.dispose();
     held.current = next;
     return next;
@@ -111,10 +138,27 @@ function useStores(idsKey: string): ReadonlyMap<number, SeriesStore> {
 }
 
 /** Keeps a trial's points at the window of the address, and fresh. */
-function Follow({ one, store, search, growing }: { one: Compared; store: SeriesStore; search: ChartSearch; growing?: Growing }) {
+function Follow({
+  one,
+  store,
+  search,
+  growing,
+}: {
+  one: Compared;
+  store: SeriesStore;
+  search: ChartSearch;
+  growing?: Growing;
+}) {
   useLiveQueries(`trial:${one.id}`, ["trial", one.id]);
   useWindow(store, search, parseAt(one.trial.started_at) ?? 0, RANKS, growing);
-  useEffect(() => live.subscribe(`trial:${one.id}`, coalesce(() => store.refresh())), [one.id, store]);
+  useEffect(
+    () =>
+      live.subscribe(
+        `trial:${one.id}`,
+        coalesce(() => store.refresh()),
+      ),
+    [one.id, store],
+  );
   return null;
 }
 
@@ -137,23 +181,44 @@ function sourceOf(stores: ReadonlyMap<number, SeriesStore>, names: string[], lat
       if (!groups) {
         return shown.flatMap(({ id, name: trialName, color }) => {
           const columns = curve(id);
-          return columns ? [{ key: `${name}@${id}`, label: trialName, columns, color, along: { startMs: start(id), growing: growingOf(id) } }] : [];
+          return columns
+            ? [
+                {
+                  key: `${name}@${id}`,
+                  label: trialName,
+                  columns,
+                  color,
+                  along: { startMs: start(id), growing: growingOf(id) },
+                },
+              ]
+            : [];
         });
       }
       const colors = colorsOf(groups.map((_, i) => i));
       const sinceStart = search.x === "relative";
       const isGrowing = search.x === "epoch" || search.x === "samples";
       return groups.flatMap((group, i) => {
-        const members = group.ids.filter((id) => shown.some((one) => one.id === id)).flatMap((id) => {
-          const columns = curve(id);
-          if (!columns || columns.step.length === 0) return [];
-          if (!isGrowing) return [{ columns, startMs: start(id) }];
-          // The mean of values at the same epoch, which may be another step of each.
-          const step = xOf(columns, search.x ?? "step", { growing: growingOf(id) });
-          return step.length > 0 ? [{ columns: { ...columns, step }, startMs: start(id) }] : [];
-        });
+        const members = group.ids
+          .filter((id) => shown.some((one) => one.id === id))
+          .flatMap((id) => {
+            const columns = curve(id);
+            if (!columns || columns.step.length === 0) return [];
+            if (!isGrowing) return [{ columns, startMs: start(id) }];
+            // The mean of values at the same epoch, which may be another step of each.
+            const step = xOf(columns, search.x ?? "step", { growing: growingOf(id) });
+            return step.length > 0 ? [{ columns: { ...columns, step }, startMs: start(id) }] : [];
+          });
         if (members.length === 0) return [];
-        return [{ key: `${name}@${group.label}`, label: label(group.label, members.length), columns: groupCurve(members, sinceStart), color: colors.get(i) ?? i, band: members.length > 1, along: { startMs: 0, growing: ITSELF } }];
+        return [
+          {
+            key: `${name}@${group.label}`,
+            label: label(group.label, members.length),
+            columns: groupCurve(members, sinceStart),
+            color: colors.get(i) ?? i,
+            band: members.length > 1,
+            along: { startMs: 0, growing: ITSELF },
+          },
+        ];
       });
     });
   };

@@ -1,5 +1,3 @@
-import "../../i18n/en/compare";
-
 import { SegmentedControl, Switch } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 
@@ -25,7 +23,15 @@ function Heads({ compared, first, number }: { compared: Compared[]; first: strin
 }
 
 /** Key by key, what each trial was told to do. */
-export function ConfigTable({ compared, all, onAll }: { compared: Compared[]; all: boolean; onAll: (all: boolean) => void }) {
+export function ConfigTable({
+  compared,
+  all,
+  onAll,
+}: {
+  compared: Compared[];
+  all: boolean;
+  onAll: (all: boolean) => void;
+}) {
   const { t } = useTranslation();
   const rows = differences(compared.map(({ trial }) => settingsOf(trial)));
   const shown = all ? rows : rows.filter((row) => row.differs);
@@ -46,9 +52,15 @@ export function ConfigTable({ compared, all, onAll }: { compared: Compared[]; al
             <tbody>
               {shown.map((row) => (
                 <tr key={row.key}>
-                  <th scope="row" title={row.key}>{row.key}</th>
+                  <th scope="row" title={row.key}>
+                    {row.key}
+                  </th>
                   {row.values.map((value, i) => (
-                    <td key={compared[i]?.id} title={valueText(value)} data-differs={(row.differs && valueText(value) !== valueText(row.values[0])) || undefined}>
+                    <td
+                      key={compared[i]?.id}
+                      title={valueText(value)}
+                      data-differs={(row.differs && valueText(value) !== valueText(row.values[0])) || undefined}
+                    >
                       {value === undefined ? format.MISSING : valueText(value)}
                     </td>
                   ))}
@@ -63,14 +75,27 @@ export function ConfigTable({ compared, all, onAll }: { compared: Compared[]; al
 }
 
 /** One value of each metric and trial. */
-export function SummaryTable({ compared, statistic, onStatistic }: { compared: Compared[]; statistic: Statistic; onStatistic: (statistic: Statistic) => void }) {
+export function SummaryTable({
+  compared,
+  statistic,
+  onStatistic,
+}: {
+  compared: Compared[];
+  statistic: Statistic;
+  onStatistic: (statistic: Statistic) => void;
+}) {
   const { t } = useTranslation();
   const names = [...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))].toSorted();
   if (names.length === 0) return <Empty title={t("compare.noMetrics")} />;
   return (
     <>
       <div className={css["bar"]}>
-        <SegmentedControl aria-label={t("compare.statistic")} value={statistic} onChange={(value) => onStatistic(value as Statistic)} data={STATISTICS.map((value) => ({ value, label: t(`compare.statistics.${value}`) }))} />
+        <SegmentedControl
+          aria-label={t("compare.statistic")}
+          value={statistic}
+          onChange={(value) => onStatistic(value as Statistic)}
+          data={STATISTICS.map((value) => ({ value, label: t(`compare.statistics.${value}`) }))}
+        />
         <span className="dim">{t("compare.bestHint")}</span>
       </div>
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable */}
@@ -83,7 +108,9 @@ export function SummaryTable({ compared, statistic, onStatistic }: { compared: C
               const best = bestOf(values, goalOf(name));
               return (
                 <tr key={name}>
-                  <th scope="row" title={name}>{name}</th>
+                  <th scope="row" title={name}>
+                    {name}
+                  </th>
                   {values.map((value, i) => (
                     <td key={compared[i]?.id} data-number data-best={i === best || undefined}>
                       {format.metric(name, value as number | null)}

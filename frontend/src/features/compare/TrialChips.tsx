@@ -1,5 +1,3 @@
-import "../../i18n/en/compare";
-
 import { ActionIcon } from "@mantine/core";
 import { IconEye, IconEyeOff, IconX } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
@@ -24,7 +22,17 @@ export function Swatch({ color }: { color: number }) {
   return <i className={css["swatch"]} data-hue={color % HUES} data-dashed={color >= HUES || undefined} aria-hidden />;
 }
 
-export function TrialChips({ compared, gone, onRemove, onHide }: { compared: Compared[]; gone: number[]; onRemove: (id: number) => void; onHide: (id: number) => void }) {
+export function TrialChips({
+  compared,
+  gone,
+  onRemove,
+  onHide,
+}: {
+  compared: Compared[];
+  gone: number[];
+  onRemove: (id: number) => void;
+  onHide: (id: number) => void;
+}) {
   const { t } = useTranslation();
   return (
     <ul className={css["chips"]} data-testid="compared">
@@ -35,10 +43,23 @@ export function TrialChips({ compared, gone, onRemove, onHide }: { compared: Com
             {name}
           </Link>
           <StateBadge state={trial.state} />
-          <ActionIcon size="sm" variant="subtle" color="gray" aria-pressed={hidden} aria-label={t(hidden ? "compare.show" : "compare.hide", { name })} onClick={() => onHide(id)}>
+          <ActionIcon
+            size="sm"
+            variant="subtle"
+            color="gray"
+            aria-pressed={hidden}
+            aria-label={t(hidden ? "compare.show" : "compare.hide", { name })}
+            onClick={() => onHide(id)}
+          >
             {hidden ? <IconEyeOff size={14} /> : <IconEye size={14} />}
           </ActionIcon>
-          <ActionIcon size="sm" variant="subtle" color="gray" aria-label={t("compare.remove", { name })} onClick={() => onRemove(id)}>
+          <ActionIcon
+            size="sm"
+            variant="subtle"
+            color="gray"
+            aria-label={t("compare.remove", { name })}
+            onClick={() => onRemove(id)}
+          >
             <IconX size={14} />
           </ActionIcon>
         </li>
@@ -46,7 +67,13 @@ export function TrialChips({ compared, gone, onRemove, onHide }: { compared: Com
       {gone.map((id) => (
         <li key={id} data-off>
           <span>{t("compare.gone", { id })}</span>
-          <ActionIcon size="sm" variant="subtle" color="gray" aria-label={t("compare.remove", { name: `#${id}` })} onClick={() => onRemove(id)}>
+          <ActionIcon
+            size="sm"
+            variant="subtle"
+            color="gray"
+            aria-label={t("compare.remove", { name: `#${id}` })}
+            onClick={() => onRemove(id)}
+          >
             <IconX size={14} />
           </ActionIcon>
         </li>

@@ -11,7 +11,10 @@ export const MAX_TRIALS = HUES * DASHED;
 
 /** "3,1,2" as ids, each once, those that are none left out; at most MAX_TRIALS. */
 export function idsOf(text: string | undefined): number[] {
-  const ids = (text ?? "").split(",").map(Number).filter((id) => Number.isInteger(id) && id > 0);
+  const ids = (text ?? "")
+    .split(",")
+    .map(Number)
+    .filter((id) => Number.isInteger(id) && id > 0);
   return [...new Set(ids)].slice(0, MAX_TRIALS);
 }
 
@@ -41,7 +44,8 @@ export function flatten(value: unknown, path = "", out = new Map<string, unknown
 }
 
 /** A trial's resolved document with the values of its hyperparameters, as paths. */
-export const settingsOf = (trial: Pick<TrialDetail, "config" | "hparams">): Map<string, unknown> => flatten({ ...trial.config, hyperparameters: trial.hparams });
+export const settingsOf = (trial: Pick<TrialDetail, "config" | "hparams">): Map<string, unknown> =>
+  flatten({ ...trial.config, hyperparameters: trial.hparams });
 
 export interface Difference {
   key: string;
@@ -64,7 +68,8 @@ export function differences(settings: readonly Map<string, unknown>[]): Differen
 }
 
 /** A value as it stands in the document. */
-export const valueText = (value: unknown): string => (value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value));
+export const valueText = (value: unknown): string =>
+  value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value);
 
 export interface Group {
   label: string;
@@ -83,7 +88,11 @@ export function groupBy(trials: readonly { id: number; settings: Map<string, unk
 
 /** The mean of trials, each over its own time since `startMs` when that is given. */
 export function groupCurve(members: readonly { columns: Columns; startMs: number }[], sinceStart: boolean): Columns {
-  return meanOver(members.map(({ columns, startMs }) => (sinceStart ? { ...columns, timeMs: columns.timeMs.map((at) => at - startMs) } : columns)));
+  return meanOver(
+    members.map(({ columns, startMs }) =>
+      sinceStart ? { ...columns, timeMs: columns.timeMs.map((at) => at - startMs) } : columns,
+    ),
+  );
 }
 
 export const STATISTICS = ["last", "min", "max"] as const;

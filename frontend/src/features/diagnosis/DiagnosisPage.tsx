@@ -1,5 +1,3 @@
-import "../../i18n/en/diagnosis";
-
 import { Button, Select } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -15,6 +13,7 @@ import * as format from "../../lib/format";
 import { AdviceList } from "./AdviceList";
 import { MeasuredTable, SharesTable } from "./DiagnosisTables";
 import { interval, probeName } from "./words";
+import layout from "../../components/layout.module.css";
 
 /** What a trial is bound by, with the evidence, the advice and what came of it. */
 export function DiagnosisPage() {
@@ -35,7 +34,13 @@ function OfTrial({ trial: data }: { trial: TrialDetail }) {
     <>
       <PageHead
         title={t("diagnosis.title", { name })}
-        actions={<Actions trial={data} running={all.data?.find((one) => one.state === "running")} first={all.data?.length === 0} />}
+        actions={
+          <Actions
+            trial={data}
+            running={all.data?.find((one) => one.state === "running")}
+            first={all.data?.length === 0}
+          />
+        }
         sub={
           <>
             <span>
@@ -61,7 +66,9 @@ function OfTrial({ trial: data }: { trial: TrialDetail }) {
               <View found={found} />
             </>
           ) : (
-            <Empty title={t("diagnosis.none")}>{data.config["trainer"] ? t("diagnosis.what") : t("diagnosis.observedWhat")}</Empty>
+            <Empty title={t("diagnosis.none")}>
+              {data.config["trainer"] ? t("diagnosis.what") : t("diagnosis.observedWhat")}
+            </Empty>
           )
         }
       </QueryView>
@@ -69,7 +76,15 @@ function OfTrial({ trial: data }: { trial: TrialDetail }) {
   );
 }
 
-function Actions({ trial: data, running, first }: { trial: TrialDetail; running: Diagnosis | undefined; first: boolean }) {
+function Actions({
+  trial: data,
+  running,
+  first,
+}: {
+  trial: TrialDetail;
+  running: Diagnosis | undefined;
+  first: boolean;
+}) {
   const { t } = useTranslation();
   const user = useQuery(me).data;
   const queryClient = useQueryClient();
@@ -79,11 +94,18 @@ function Actions({ trial: data, running, first }: { trial: TrialDetail; running:
     await navigate({ search: {}, replace: true });
   };
   const begin = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/trials/{trial_id}/diagnoses", { params: { path: { trial_id: data.id } }, body: { repeats: null, steps: null } })),
+    mutationFn: () =>
+      unwrap(
+        client.POST("/api/v1/trials/{trial_id}/diagnoses", {
+          params: { path: { trial_id: data.id } },
+          body: { repeats: null, steps: null },
+        }),
+      ),
     onSuccess: refresh,
   });
   const cancel = useMutation({
-    mutationFn: (id: number) => unwrap(client.POST("/api/v1/diagnoses/{diagnosis_id}:cancel", { params: { path: { diagnosis_id: id } } })),
+    mutationFn: (id: number) =>
+      unwrap(client.POST("/api/v1/diagnoses/{diagnosis_id}:cancel", { params: { path: { diagnosis_id: id } } })),
     onSuccess: refresh,
   });
   if (user?.role !== "member" && user?.role !== "admin") return null;
@@ -91,11 +113,22 @@ function Actions({ trial: data, running, first }: { trial: TrialDetail; running:
   return (
     <>
       {running ? (
-        <Button color="red" variant="light" loading={cancel.isPending} onClick={() => cancel.mutate(running.id)} data-testid="diagnosis-cancel">
+        <Button
+          color="red"
+          variant="light"
+          loading={cancel.isPending}
+          onClick={() => cancel.mutate(running.id)}
+          data-testid="diagnosis-cancel"
+        >
           {t("diagnosis.cancel")}
         </Button>
       ) : (
-        <Button variant={first ? "filled" : "default"} loading={begin.isPending} onClick={() => begin.mutate()} data-testid="diagnosis-begin">
+        <Button
+          variant={first ? "filled" : "default"}
+          loading={begin.isPending}
+          onClick={() => begin.mutate()}
+          data-testid="diagnosis-begin"
+        >
           {first ? t("diagnosis.run") : t("diagnosis.again")}
         </Button>
       )}
@@ -107,9 +140,19 @@ function Actions({ trial: data, running, first }: { trial: TrialDetail; running:
 function Earlier({ list, shown }: { list: Diagnosis[]; shown: number }) {
   const { t } = useTranslation();
   const navigate = useNavigate({ from: "/trials/$trialId/diagnosis" });
-  const label = (one: Diagnosis): string => `${one.id}: ${one.verdict === null ? t(`diagnosis.state.${one.state}`) : t(`diagnosis.verdict.${one.verdict}`, { rank: one.culprit_rank ?? "" })}`;
+  const label = (one: Diagnosis): string =>
+    `${one.id}: ${one.verdict === null ? t(`diagnosis.state.${one.state}`) : t(`diagnosis.verdict.${one.verdict}`, { rank: one.culprit_rank ?? "" })}`;
   return (
-    <Select aria-label={t("diagnosis.earlier")} size="xs" w={320} mb="sm" allowDeselect={false} value={String(shown)} onChange={(id) => void navigate({ search: { diagnosis: Number(id) }, replace: true })} data={list.map((one) => ({ value: String(one.id), label: label(one) }))} />
+    <Select
+      aria-label={t("diagnosis.earlier")}
+      size="xs"
+      w={320}
+      mb="sm"
+      allowDeselect={false}
+      value={String(shown)}
+      onChange={(id) => void navigate({ search: { diagnosis: Number(id) }, replace: true })}
+      data={list.map((one) => ({ value: String(one.id), label: label(one) }))}
+    />
   );
 }
 
@@ -131,7 +174,10 @@ function View({ found }: { found: Diagnosis }) {
         </Section>
       ) : null}
       {found.method === "probes" ? (
-        <Section title={t("diagnosis.evidence")} note={found.spread === null ? null : t("diagnosis.evidenceNote", { spread: format.pct(found.spread) })}>
+        <Section
+          title={t("diagnosis.evidence")}
+          note={found.spread === null ? null : t("diagnosis.evidenceNote", { spread: format.pct(found.spread) })}
+        >
           <MeasuredTable diagnosis={found} />
         </Section>
       ) : null}
@@ -152,8 +198,12 @@ function Verdict({ found }: { found: Diagnosis }) {
   const isClear = found.verdict !== "inconclusive";
   return (
     <div data-testid="verdict">
-      <Notice tone={found.verdict === "compute" ? "ok" : "warn"} title={t(`diagnosis.verdict.${found.verdict}`, { rank: found.culprit_rank ?? "" })}>
-        {isClear && share ? t("diagnosis.costs", interval(share)) : null} {found.verdict === "compute" ? t("diagnosis.nothingElse") : null}
+      <Notice
+        tone={found.verdict === "compute" ? "ok" : "warn"}
+        title={t(`diagnosis.verdict.${found.verdict}`, { rank: found.culprit_rank ?? "" })}
+      >
+        {isClear && share ? t("diagnosis.costs", interval(share)) : null}{" "}
+        {found.verdict === "compute" ? t("diagnosis.nothingElse") : null}
         {found.verdict === "straggler" && found.culprit_part ? t("diagnosis.late", { part: found.culprit_part }) : null}
         {isClear ? null : found.reason}
       </Notice>
@@ -163,13 +213,19 @@ function Verdict({ found }: { found: Diagnosis }) {
 
 function Running({ found }: { found: Diagnosis }) {
   const { t } = useTranslation();
-  const over = found.probes.filter((probe) => probe.state !== null && ["COMPLETED", "FAILED", "CANCELED"].includes(probe.state));
+  const over = found.probes.filter(
+    (probe) => probe.state !== null && ["COMPLETED", "FAILED", "CANCELED"].includes(probe.state),
+  );
   const next = found.probes.find((probe) => !over.includes(probe));
   const done = { done: over.length, all: found.probes.length };
   return (
     <Notice title={t("diagnosis.running", done)}>
-      {next?.state === "QUEUED" && next.reason ? t("diagnosis.waits", { reason: next.reason }) : next ? t("diagnosis.now", { probe: probeName(t, next.probe) }) : null}
-      <div style={{ marginTop: 8, maxWidth: 360 }}>
+      {next?.state === "QUEUED" && next.reason
+        ? t("diagnosis.waits", { reason: next.reason })
+        : next
+          ? t("diagnosis.now", { probe: probeName(t, next.probe) })
+          : null}
+      <div className={`${layout["aboveM"]} ${layout["narrow"]}`}>
         <Meter value={done.done / Math.max(done.all, 1)} label={t("diagnosis.running", done)} />
       </div>
     </Notice>

@@ -1,5 +1,3 @@
-import "../../i18n/en/diagnosis";
-
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
@@ -8,6 +6,7 @@ import { Meter } from "../../components/basics";
 import { type Column, DataTable } from "../../components/DataTable";
 import * as format from "../../lib/format";
 import { interval, probeName, signed } from "./words";
+import layout from "../../components/layout.module.css";
 
 const PARTS = ["communication", "data", "straggler", "compute"] as const;
 
@@ -24,12 +23,40 @@ export function SharesTable({ shares }: { shares: Diagnosis["shares"] }) {
     return share ? [{ part, share }] : [];
   });
   const columns: Column<ShareRow>[] = [
-    { id: "part", header: t("diagnosis.share.name"), lead: true, cell: (row) => <b>{t(`diagnosis.share.${row.part}`)}</b> },
-    { id: "share", header: t("diagnosis.share.value"), cell: (row) => <Meter value={row.share.value} label={t(`diagnosis.share.${row.part}`)} tone={row.part === "compute" ? "ok" : "warn"} /> },
-    { id: "interval", header: t("diagnosis.share.interval"), align: "right", cell: (row) => `${interval(row.share).low} … ${interval(row.share).high}` },
+    {
+      id: "part",
+      header: t("diagnosis.share.name"),
+      lead: true,
+      cell: (row) => <b>{t(`diagnosis.share.${row.part}`)}</b>,
+    },
+    {
+      id: "share",
+      header: t("diagnosis.share.value"),
+      cell: (row) => (
+        <Meter
+          value={row.share.value}
+          label={t(`diagnosis.share.${row.part}`)}
+          tone={row.part === "compute" ? "ok" : "warn"}
+        />
+      ),
+    },
+    {
+      id: "interval",
+      header: t("diagnosis.share.interval"),
+      align: "right",
+      cell: (row) => `${interval(row.share).low} … ${interval(row.share).high}`,
+    },
     { id: "n", header: t("diagnosis.share.n"), align: "right", cell: (row) => row.share.num },
   ];
-  return <DataTable rows={rows} columns={columns} rowKey={(row) => row.part} label={t("diagnosis.shares")} testId="diagnosis-shares" />;
+  return (
+    <DataTable
+      rows={rows}
+      columns={columns}
+      rowKey={(row) => row.part}
+      label={t("diagnosis.shares")}
+      testId="diagnosis-shares"
+    />
+  );
 }
 
 interface ProbeRow {
@@ -43,18 +70,43 @@ export function MeasuredTable({ diagnosis }: { diagnosis: Diagnosis }) {
   const { t } = useTranslation();
   const kinds = [...new Set(diagnosis.probes.map((probe) => probe.probe))];
   const base = diagnosis.measured.find((one) => one.probe === "as_is")?.step_ms?.value;
-  const rows = kinds.map((probe): ProbeRow => ({ probe, measured: diagnosis.measured.find((one) => one.probe === probe), trials: diagnosis.probes.filter((one) => one.probe === probe) }));
+  const rows = kinds.map((probe): ProbeRow => ({
+    probe,
+    measured: diagnosis.measured.find((one) => one.probe === probe),
+    trials: diagnosis.probes.filter((one) => one.probe === probe),
+  }));
   const columns: Column<ProbeRow>[] = [
     { id: "probe", header: t("diagnosis.probe.name"), lead: true, cell: (row) => <b>{probeName(t, row.probe)}</b> },
-    { id: "step", header: t("diagnosis.probe.step"), align: "right", cell: (row) => <StepTime measured={row.measured} /> },
-    { id: "differs", header: t("diagnosis.probe.differs"), align: "right", cell: (row) => (base && row.probe !== "as_is" && row.measured?.step_ms ? signed(row.measured.step_ms.value / base - 1) : format.MISSING) },
+    {
+      id: "step",
+      header: t("diagnosis.probe.step"),
+      align: "right",
+      cell: (row) => <StepTime measured={row.measured} />,
+    },
+    {
+      id: "differs",
+      header: t("diagnosis.probe.differs"),
+      align: "right",
+      cell: (row) =>
+        base && row.probe !== "as_is" && row.measured?.step_ms
+          ? signed(row.measured.step_ms.value / base - 1)
+          : format.MISSING,
+    },
     {
       id: "trials",
       header: t("diagnosis.probe.trials"),
       cell: (row) => row.trials.map((one) => <ProbeTrial key={one.repeat} probe={one} />),
     },
   ];
-  return <DataTable rows={rows} columns={columns} rowKey={(row) => row.probe} label={t("diagnosis.evidence")} testId="diagnosis-probes" />;
+  return (
+    <DataTable
+      rows={rows}
+      columns={columns}
+      rowKey={(row) => row.probe}
+      label={t("diagnosis.evidence")}
+      testId="diagnosis-probes"
+    />
+  );
 }
 
 function StepTime({ measured }: { measured: ProbeRow["measured"] }) {
@@ -75,8 +127,12 @@ function ProbeTrial({ probe }: { probe: Diagnosis["probes"][number] }) {
   if (probe.trial_id === null) return <span className="dim">{probe.repeat} </span>;
   const failed = probe.state === "FAILED" || probe.state === "CANCELED";
   return (
-    <span style={{ marginRight: 8 }}>
-      <Link to="/trials/$trialId" params={{ trialId: String(probe.trial_id) }} title={probe.reason || (probe.state ?? "")}>
+    <span className={layout["beforeNext"]}>
+      <Link
+        to="/trials/$trialId"
+        params={{ trialId: String(probe.trial_id) }}
+        title={probe.reason || (probe.state ?? "")}
+      >
         {probe.repeat}
         {failed ? " ✕" : probe.state === "COMPLETED" ? " ✓" : " …"}
       </Link>

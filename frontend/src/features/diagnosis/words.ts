@@ -1,5 +1,3 @@
-import "../../i18n/en/diagnosis";
-
 import type { TFunction } from "i18next";
 
 import type { Diagnosis } from "../../api/queries";

@@ -1,5 +1,3 @@
-import "../../i18n/en/experiments";
-
 import { Button } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -21,7 +19,12 @@ export function BudgetSection({ experiment: data }: { experiment: ExperimentDeta
   const [editing, setEditing] = useState(false);
   const save = useMutation({
     mutationFn: (body: Schemas["Budget"] | null) =>
-      unwrap(client.PUT("/api/v1/experiments/{experiment_id}/budget", { params: { path: { experiment_id: data.id } }, body: body ?? { alert_at: [] } })),
+      unwrap(
+        client.PUT("/api/v1/experiments/{experiment_id}/budget", {
+          params: { path: { experiment_id: data.id } },
+          body: body ?? { alert_at: [] },
+        }),
+      ),
     onSuccess: async () => {
       setEditing(false);
       await queryClient.invalidateQueries({ queryKey: ["experiment", data.id] });

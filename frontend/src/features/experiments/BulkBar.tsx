@@ -1,5 +1,3 @@
-import "../../i18n/en/experiments";
-
 import { Button, Menu } from "@mantine/core";
 import { IconChevronDown } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -33,7 +31,10 @@ export function BulkBar({
   const [asked, setAsked] = useState<BulkAction | null>(null);
   const beyond = hasMore && selection.kind === "ids";
   // The number depends on the filter alone; any operation counts alike.
-  const all = useQuery({ ...bulkPreview(bulkBody("archive", { kind: "filter", filter, num: 0 })), enabled: beyond && leavesOut(filter) });
+  const all = useQuery({
+    ...bulkPreview(bulkBody("archive", { kind: "filter", filter, num: 0 })),
+    enabled: beyond && leavesOut(filter),
+  });
   const num = selection.kind === "ids" ? selection.ids.length : selection.num;
   return (
     <div className={css["filters"]} role="group" aria-label={t("bulk.label")} data-testid="bulk-bar">
@@ -41,7 +42,12 @@ export function BulkBar({
         {t(selection.kind === "ids" ? "bulk.selected" : "bulk.allSelected", { count: num })}
       </b>
       {beyond && all.data && all.data.num > num ? (
-        <Button variant="subtle" size="compact-xs" onClick={() => onSelect({ kind: "filter", filter, num: all.data.num })} data-testid="select-all-matching">
+        <Button
+          variant="subtle"
+          size="compact-xs"
+          onClick={() => onSelect({ kind: "filter", filter, num: all.data.num })}
+          data-testid="select-all-matching"
+        >
           {t("bulk.selectAll", { count: all.data.num })}
         </Button>
       ) : null}
@@ -55,7 +61,12 @@ export function BulkBar({
         </Menu.Target>
         <Menu.Dropdown>
           {BULK_ACTIONS.map((action) => (
-            <Menu.Item key={action} color={action === "delete" || action === "kill" || action === "stop" ? "red" : undefined} onClick={() => setAsked(action)} data-testid={`bulk-${action}`}>
+            <Menu.Item
+              key={action}
+              color={action === "delete" || action === "kill" || action === "stop" ? "red" : undefined}
+              onClick={() => setAsked(action)}
+              data-testid={`bulk-${action}`}
+            >
               {action === "label" ? t("bulk.action.label") : t(`operation.${action}`)}
             </Menu.Item>
           ))}
@@ -69,7 +80,15 @@ export function BulkBar({
       <Button variant="subtle" size="compact-xs" onClick={() => onSelect(null)}>
         {t("bulk.clear")}
       </Button>
-      {asked === null ? null : <BulkDialog key={asked} action={asked} selection={selection} onClose={() => setAsked(null)} onDone={() => onSelect(null)} />}
+      {asked === null ? null : (
+        <BulkDialog
+          key={asked}
+          action={asked}
+          selection={selection}
+          onClose={() => setAsked(null)}
+          onDone={() => onSelect(null)}
+        />
+      )}
     </div>
   );
 }

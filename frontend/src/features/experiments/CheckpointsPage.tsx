@@ -1,5 +1,3 @@
-import "../../i18n/en/checkpointList";
-
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
@@ -30,6 +28,11 @@ export function CheckpointsTab({ experimentId }: { experimentId: number }) {
   const search = useSearch({ from: "/app/experiments/$experimentId" });
   const navigate = useNavigate({ from: "/experiments/$experimentId" });
   return (
-    <CheckpointList experimentId={experimentId} saved={search.saved} order={search.order} set={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })} />
+    <CheckpointList
+      experimentId={experimentId}
+      saved={search.saved}
+      order={search.order}
+      set={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })}
+    />
   );
 }

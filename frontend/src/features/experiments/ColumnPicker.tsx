@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/table";
-
 import { ActionIcon, Button, Popover, SegmentedControl, TextInput } from "@mantine/core";
 import { IconChevronDown, IconChevronUp, IconColumns3, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -16,7 +13,15 @@ const SHOWN = 60;
 const STATISTICS = ["last", "min", "max", "best"] as const;
 
 /** Which columns, in what order; any key of the document, hyperparameter or metric can be one. */
-export function ColumnPicker({ columns, project, onChange }: { columns: TableColumn[]; project: string | undefined; onChange: (columns: TableColumn[] | null) => void }) {
+export function ColumnPicker({
+  columns,
+  project,
+  onChange,
+}: {
+  columns: TableColumn[];
+  project: string | undefined;
+  onChange: (columns: TableColumn[] | null) => void;
+}) {
   const { t } = useTranslation();
   const [opened, setOpened] = useState(false);
   const [text, setText] = useState("");
@@ -35,22 +40,44 @@ export function ColumnPicker({ columns, project, onChange }: { columns: TableCol
   const chosen = new Set(columns.map(({ id }) => id));
   const offered = [
     ...BUILT_INS.map((id) => ({ id: id as string, num: null as number | null })),
-    ...(found?.items ?? []).map((item) => ({ id: item.column.replace(/^metric\.last\./, `metric.${statistic}.`), num: item.num_experiments })),
+    ...(found?.items ?? []).map((item) => ({
+      id: item.column.replace(/^metric\.last\./, `metric.${statistic}.`),
+      num: item.num_experiments,
+    })),
   ].filter(({ id }) => !chosen.has(id) && `${id} ${named(id)}`.toLowerCase().includes(text.trim().toLowerCase()));
   return (
     <Popover opened={opened} onChange={setOpened} position="bottom-end" withinPortal={false} shadow="md" trapFocus>
       <Popover.Target>
-        <Button variant="subtle" color="gray" size="compact-xs" leftSection={<IconColumns3 size={14} aria-hidden />} onClick={() => setOpened(!opened)} data-testid="columns">
+        <Button
+          variant="subtle"
+          color="gray"
+          size="compact-xs"
+          leftSection={<IconColumns3 size={14} aria-hidden />}
+          onClick={() => setOpened(!opened)}
+          data-testid="columns"
+        >
           {t("experiments.columns")}
         </Button>
       </Popover.Target>
       <Popover.Dropdown>
         <div className={css["picker"]} data-testid="column-picker">
-          <TextInput ref={input} aria-label={t("table.columns.find")} placeholder={t("table.columns.find")} value={text} onChange={(event) => setText(event.currentTarget.value)} data-autofocus />
+          <TextInput
+            ref={input}
+            aria-label={t("table.columns.find")}
+            placeholder={t("table.columns.find")}
+            value={text}
+            onChange={(event) => setText(event.currentTarget.value)}
+            data-autofocus
+          />
           <ul className={css["list"]} data-testid="columns-offered">
             {offered.slice(0, SHOWN).map(({ id, num }) => (
               <li key={id}>
-                <button type="button" data-add onClick={() => change(added(columns, id))} title={t("table.columns.add", { name: id })}>
+                <button
+                  type="button"
+                  data-add
+                  onClick={() => change(added(columns, id))}
+                  title={t("table.columns.add", { name: id })}
+                >
                   <span>{named(id)}</span>
                   <span className="dim num">{num ?? ""}</span>
                 </button>
@@ -58,22 +85,51 @@ export function ColumnPicker({ columns, project, onChange }: { columns: TableCol
             ))}
             {offered.length === 0 ? <li className="dim">{t("table.columns.none")}</li> : null}
           </ul>
-          {offered.length > SHOWN ? <span className="dim">{t("table.columns.some", { n: offered.length - SHOWN })}</span> : null}
+          {offered.length > SHOWN ? (
+            <span className="dim">{t("table.columns.some", { n: offered.length - SHOWN })}</span>
+          ) : null}
           {found ? <span className="dim">{t("table.columns.from", { count: found.num_searched })}</span> : null}
           <span className={css["pickerHead"]}>{t("table.columns.statistic")}</span>
-          <SegmentedControl size="xs" value={statistic} onChange={(value) => setStatistic(value as typeof statistic)} data={STATISTICS.map((value) => ({ value, label: t(`table.of.${value}`) }))} aria-label={t("table.columns.statistic")} />
+          <SegmentedControl
+            size="xs"
+            value={statistic}
+            onChange={(value) => setStatistic(value as typeof statistic)}
+            data={STATISTICS.map((value) => ({ value, label: t(`table.of.${value}`) }))}
+            aria-label={t("table.columns.statistic")}
+          />
           <span className={css["pickerHead"]}>{t("table.columns.chosen")}</span>
           <ul className={css["list"]} data-testid="columns-chosen">
             {columns.map(({ id }, at) => (
               <li key={id}>
                 <span title={id}>{named(id)}</span>
-                <ActionIcon size="sm" variant="subtle" color="gray" disabled={at === 0} aria-label={t("table.columns.up", { name: named(id) })} onClick={() => onChange(moved(columns, id, -1))}>
+                <ActionIcon
+                  size="sm"
+                  variant="subtle"
+                  color="gray"
+                  disabled={at === 0}
+                  aria-label={t("table.columns.up", { name: named(id) })}
+                  onClick={() => onChange(moved(columns, id, -1))}
+                >
                   <IconChevronUp size={14} />
                 </ActionIcon>
-                <ActionIcon size="sm" variant="subtle" color="gray" disabled={at === columns.length - 1} aria-label={t("table.columns.down", { name: named(id) })} onClick={() => onChange(moved(columns, id, 1))}>
+                <ActionIcon
+                  size="sm"
+                  variant="subtle"
+                  color="gray"
+                  disabled={at === columns.length - 1}
+                  aria-label={t("table.columns.down", { name: named(id) })}
+                  onClick={() => onChange(moved(columns, id, 1))}
+                >
                   <IconChevronDown size={14} />
                 </ActionIcon>
-                <ActionIcon size="sm" variant="subtle" color="gray" disabled={id === "name"} aria-label={t("table.columns.remove", { name: named(id) })} onClick={() => change(removed(columns, id))}>
+                <ActionIcon
+                  size="sm"
+                  variant="subtle"
+                  color="gray"
+                  disabled={id === "name"}
+                  aria-label={t("table.columns.remove", { name: named(id) })}
+                  onClick={() => change(removed(columns, id))}
+                >
                   <IconX size={14} />
                 </ActionIcon>
               </li>

@@ -1,5 +1,3 @@
-import "../../i18n/en/table";
-
 import { Button, NativeSelect, Popover, TextInput } from "@mantine/core";
 import { IconFilter } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -33,13 +31,27 @@ export function AddCondition({ project, onAdd }: { project: string | undefined; 
   return (
     <Popover opened={opened} onChange={setOpened} position="bottom-end" withinPortal={false} shadow="md" trapFocus>
       <Popover.Target>
-        <Button variant="subtle" color="gray" size="compact-xs" leftSection={<IconFilter size={14} aria-hidden />} onClick={() => setOpened(!opened)} data-testid="add-condition">
+        <Button
+          variant="subtle"
+          color="gray"
+          size="compact-xs"
+          leftSection={<IconFilter size={14} aria-hidden />}
+          onClick={() => setOpened(!opened)}
+          data-testid="add-condition"
+        >
           {t("table.where.add")}
         </Button>
       </Popover.Target>
       <Popover.Dropdown>
         <form className={css["picker"]} onSubmit={submit} data-testid="condition-form">
-          <TextInput label={t("table.where.column")} placeholder="metric.last.train/loss" list="condition-columns" value={column} onChange={(event) => setColumn(event.currentTarget.value)} data-autofocus />
+          <TextInput
+            label={t("table.where.column")}
+            placeholder="metric.last.train/loss"
+            list="condition-columns"
+            value={column}
+            onChange={(event) => setColumn(event.currentTarget.value)}
+            data-autofocus
+          />
           <datalist id="condition-columns">
             {names.map((name) => (
               <option key={name} value={name}>
@@ -47,8 +59,17 @@ export function AddCondition({ project, onAdd }: { project: string | undefined; 
               </option>
             ))}
           </datalist>
-          <NativeSelect label={t("table.where.operator")} data={OPERATORS} value={operator} onChange={(event) => setOperator(event.currentTarget.value)} />
-          <TextInput label={t("table.where.value")} value={value} onChange={(event) => setValue(event.currentTarget.value)} />
+          <NativeSelect
+            label={t("table.where.operator")}
+            data={OPERATORS}
+            value={operator}
+            onChange={(event) => setOperator(event.currentTarget.value)}
+          />
+          <TextInput
+            label={t("table.where.value")}
+            value={value}
+            onChange={(event) => setValue(event.currentTarget.value)}
+          />
           <span className="dim">{t("table.where.hint")}</span>
           <Button type="submit" disabled={column.trim() === "" || value.trim() === ""}>
             {t("table.where.apply")}

@@ -1,9 +1,7 @@
-import "../../i18n/en/table";
-
 import { IconArrowDown, IconArrowUp, IconLayoutSidebarRight } from "@tabler/icons-react";
 import { Link, useRouter } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, type PointerEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, type PointerEvent, type RefObject, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { Experiment } from "../../api/queries";
@@ -37,24 +35,22 @@ interface Props {
 const isRight = (id: string, item: Experiment): boolean => holdsNumbers(id, [item]) === true;
 
 /** Only the rows in view are drawn; the box scrolls, the heads and the names stay. */
-export function ExperimentGrid({ items, columns, sort, ticks, peek, hasMore, onMore, onSort, onWidth, onPeek, narrow }: Props) {
+export function ExperimentGrid({
+  items,
+  columns,
+  sort,
+  ticks,
+  peek,
+  hasMore,
+  onMore,
+  onSort,
+  onWidth,
+  onPeek,
+  narrow,
+}: Props) {
   const { t } = useTranslation();
-  const router = useRouter();
   const box = useRef<HTMLDivElement>(null);
-  const [at, setAt] = useState(0);
-  // A column that was just added: in which direction it is sorted is known when its values come.
-  const [sortLater, setSortLater] = useState<string | null>(null);
-  const isNumber = sortLater === null ? null : holdsNumbers(sortLater, items);
-  useEffect(() => {
-    if (sortLater === null || isNumber === null) return;
-    setSortLater(null);
-    onSort(nextSort(sort, sortLater, isNumber));
-  }, [sortLater, isNumber, sort, onSort]);
-  const choose = (id: string, by: string): void => {
-    const known = holdsNumbers(id, items);
-    if (known === null) setSortLater(id);
-    else onSort(nextSort(sort, by, known));
-  };
+  const choose = useSorting(items, sort, onSort);
   // oxlint-disable-next-line react/incompatible-library -- what it returns is used here alone
   const virtual = useVirtualizer({
     count: items.length,
@@ -70,15 +66,103 @@ export function ExperimentGrid({ items, columns, sort, ticks, peek, hasMore, onM
     if (hasMore && last >= items.length - NEAR_ROWS) onMore();
   }, [hasMore, last, items.length, onMore]);
 
+  const { at, setAt, onKey } = useRowKeys({ items, box, ticks, peek, onPeek, scrollTo: virtual.scrollToIndex });
+
+  const width = columns.reduce((sum, column) => sum + column.width, ticks ? TICK_PX : 0);
+  return (
+    <div ref={box} className={css["box"]} data-testid="experiments-box">
+      <div className={css["sizer"]} style={{ height: HEAD_PX + virtual.getTotalSize() }}>
+        <table
+          className={css["grid"]}
+          style={{ minWidth: width }}
+          aria-label={t("nav.experiments")}
+          aria-rowcount={hasMore ? -1 : items.length + 1}
+          data-testid="experiments"
+          data-rows={items.length}
+        >
+          <colgroup>
+            {ticks ? <col style={{ width: TICK_PX }} /> : null}
+            {/* The name takes what the others leave, and never less than its width. */}
+            {columns.map((column) => (
+              <col key={column.id} style={column.id === "name" ? undefined : { width: column.width }} />
+            ))}
+          </colgroup>
+          <thead>
+            <tr aria-rowindex={1}>
+              {ticks ? (
+                <th className={css["tick"]} scope="col">
+                  <TickAll items={items} ticks={ticks} />
+                </th>
+              ) : null}
+              {columns.map((column) => (
+                <Head
+                  key={column.id}
+                  column={column}
+                  sort={sort}
+                  right={holdsNumbers(column.id, items) === true}
+                  onSort={choose}
+                  onWidth={onWidth}
+                />
+              ))}
+            </tr>
+          </thead>
+          <tbody style={{ transform: `translateY(${rows[0]?.start ?? 0}px)` }}>
+            {rows.map((row) => {
+              const item = items[row.index];
+              if (!item) return null;
+              return (
+                <Row
+                  key={item.id}
+                  index={row.index}
+                  item={item}
+                  columns={columns}
+                  ticks={ticks}
+                  isPeeked={peek === item.id}
+                  isReachable={row.index === Math.min(at, items.length - 1)}
+                  narrow={narrow}
+                  onFocus={setAt}
+                  onKey={onKey}
+                  onPeek={onPeek}
+                />
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </div>
+  );
+}
+
+interface RowKeys {
+  items: Experiment[];
+  box: RefObject<HTMLDivElement | null>;
+  ticks: Ticks<Experiment> | undefined;
+  peek: number | undefined;
+  onPeek: (id: number | undefined) => void;
+  scrollTo: (index: number) => void;
+}
+
+/** One row can be reached with Tab; keys move from row to row and act on the one that has the focus. */
+function useRowKeys({ items, box, ticks, peek, onPeek, scrollTo }: RowKeys) {
+  const router = useRouter();
+  const [at, setAt] = useState(0);
   const focusRow = (index: number): void => {
     const to = Math.min(items.length - 1, Math.max(0, index));
     setAt(to);
-    virtual.scrollToIndex(to);
+    scrollTo(to);
     // The row may only be drawn once the box has scrolled.
-    requestAnimationFrame(() => requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`tr[data-index="${to}"]`)?.focus({ preventScroll: true })));
+    requestAnimationFrame(() =>
+      requestAnimationFrame(() =>
+        box.current?.querySelector<HTMLElement>(`tr[data-index="${to}"]`)?.focus({ preventScroll: true }),
+      ),
+    );
   };
   const open = (item: Experiment): void => {
-    void router.navigate(item.only_trial_id ? { to: "/trials/$trialId", params: { trialId: String(item.only_trial_id) } } : { to: "/experiments/$experimentId", params: { experimentId: String(item.id) } });
+    void router.navigate(
+      item.only_trial_id
+        ? { to: "/trials/$trialId", params: { trialId: String(item.only_trial_id) } }
+        : { to: "/experiments/$experimentId", params: { experimentId: String(item.id) } },
+    );
   };
   const onKey = (event: KeyboardEvent, index: number): void => {
     const item = items[index];
@@ -99,84 +183,102 @@ export function ExperimentGrid({ items, columns, sort, ticks, peek, hasMore, onM
     event.preventDefault();
     action();
   };
+  return { at, setAt, onKey };
+}
 
-  const width = columns.reduce((sum, column) => sum + column.width, ticks ? TICK_PX : 0);
+/** Sorts by a column, a number the largest first. */
+function useSorting(items: Experiment[], sort: string | undefined, onSort: Props["onSort"]) {
+  // A column that was just added: in which direction it is sorted is known when its values come.
+  const [sortLater, setSortLater] = useState<string | null>(null);
+  const isNumber = sortLater === null ? null : holdsNumbers(sortLater, items);
+  useEffect(() => {
+    if (sortLater === null || isNumber === null) return;
+    setSortLater(null);
+    onSort(nextSort(sort, sortLater, isNumber));
+  }, [sortLater, isNumber, sort, onSort]);
+  return (id: string, by: string): void => {
+    const known = holdsNumbers(id, items);
+    if (known === null) setSortLater(id);
+    else onSort(nextSort(sort, by, known));
+  };
+}
+
+interface RowProps {
+  index: number;
+  item: Experiment;
+  columns: TableColumn[];
+  ticks: Ticks<Experiment> | undefined;
+  isPeeked: boolean;
+  /** With the Tab key. */
+  isReachable: boolean;
+  narrow: Narrow;
+  onFocus: (index: number) => void;
+  onKey: (event: KeyboardEvent, index: number) => void;
+  onPeek: Props["onPeek"];
+}
+
+function Row({ index, item, columns, ticks, isPeeked, isReachable, narrow, onFocus, onKey, onPeek }: RowProps) {
+  const { t } = useTranslation();
   return (
-    <div ref={box} className={css["box"]} data-testid="experiments-box">
-      <div className={css["sizer"]} style={{ height: HEAD_PX + virtual.getTotalSize() }}>
-        <table className={css["grid"]} style={{ minWidth: width }} aria-label={t("nav.experiments")} aria-rowcount={hasMore ? -1 : items.length + 1} data-testid="experiments" data-rows={items.length}>
-          <colgroup>
-            {ticks ? <col style={{ width: TICK_PX }} /> : null}
-            {/* The name takes what the others leave, and never less than its width. */}
-            {columns.map((column) => (
-              <col key={column.id} style={column.id === "name" ? undefined : { width: column.width }} />
-            ))}
-          </colgroup>
-          <thead>
-            <tr aria-rowindex={1}>
-              {ticks ? (
-                <th className={css["tick"]} scope="col">
-                  <input
-                    type="checkbox"
-                    aria-label={ticks.labelAll}
-                    checked={items.length > 0 && items.every((row) => ticks.has(row))}
-                    ref={(input) => {
-                      if (input) input.indeterminate = items.some((row) => ticks.has(row)) && !items.every((row) => ticks.has(row));
-                    }}
-                    onChange={(event) => ticks.onAll(event.currentTarget.checked)}
-                    data-testid="select-all"
-                  />
-                </th>
-              ) : null}
-              {columns.map((column) => (
-                <Head key={column.id} column={column} sort={sort} right={holdsNumbers(column.id, items) === true} onSort={choose} onWidth={onWidth} />
-              ))}
-            </tr>
-          </thead>
-          <tbody style={{ transform: `translateY(${rows[0]?.start ?? 0}px)` }}>
-            {rows.map((row) => {
-              const item = items[row.index];
-              if (!item) return null;
-              return (
-                <tr
-                  key={item.id}
-                  data-index={row.index}
-                  aria-rowindex={row.index + 2}
-                  data-selected={ticks?.has(item) || undefined}
-                  data-peek={peek === item.id || undefined}
-                  tabIndex={row.index === Math.min(at, items.length - 1) ? 0 : -1}
-                  onFocus={() => setAt(row.index)}
-                  onKeyDown={(event) => onKey(event, row.index)}
-                >
-                  {ticks ? (
-                    <td className={css["tick"]}>
-                      <input type="checkbox" aria-label={ticks.label(item)} checked={ticks.has(item)} onChange={() => ticks.onToggle(item)} />
-                    </td>
-                  ) : null}
-                  {columns.map(({ id }) =>
-                    id === "name" ? (
-                      <td key={id} className={css["lead"]}>
-                        <span className={css["named"]}>
-                          <Name item={item} />
-                          <span className="dim num">#{item.id}</span>
-                          <button type="button" className={css["beside"]} aria-label={t("table.peek.open", { name: item.name })} aria-pressed={peek === item.id} onClick={() => onPeek(peek === item.id ? undefined : item.id)} data-testid="peek-open">
-                            <IconLayoutSidebarRight size={15} aria-hidden />
-                          </button>
-                        </span>
-                      </td>
-                    ) : (
-                      <td key={id} className={isRight(id, item) ? css["right"] : undefined}>
-                        {cell(t, id, item, narrow)}
-                      </td>
-                    ),
-                  )}
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
-    </div>
+    <tr
+      data-index={index}
+      aria-rowindex={index + 2}
+      data-selected={ticks?.has(item) || undefined}
+      data-peek={isPeeked || undefined}
+      tabIndex={isReachable ? 0 : -1}
+      onFocus={() => onFocus(index)}
+      onKeyDown={(event) => onKey(event, index)}
+    >
+      {ticks ? (
+        <td className={css["tick"]}>
+          <input
+            type="checkbox"
+            aria-label={ticks.label(item)}
+            checked={ticks.has(item)}
+            onChange={() => ticks.onToggle(item)}
+          />
+        </td>
+      ) : null}
+      {columns.map(({ id }) =>
+        id === "name" ? (
+          <td key={id} className={css["lead"]}>
+            <span className={css["named"]}>
+              <Name item={item} />
+              <span className="dim num">#{item.id}</span>
+              <button
+                type="button"
+                className={css["beside"]}
+                aria-label={t("table.peek.open", { name: item.name })}
+                aria-pressed={isPeeked}
+                onClick={() => onPeek(isPeeked ? undefined : item.id)}
+                data-testid="peek-open"
+              >
+                <IconLayoutSidebarRight size={15} aria-hidden />
+              </button>
+            </span>
+          </td>
+        ) : (
+          <td key={id} className={isRight(id, item) ? css["right"] : undefined}>
+            {cell(t, id, item, narrow)}
+          </td>
+        ),
+      )}
+    </tr>
+  );
+}
+
+function TickAll({ items, ticks }: { items: Experiment[]; ticks: Ticks<Experiment> }) {
+  return (
+    <input
+      type="checkbox"
+      aria-label={ticks.labelAll}
+      checked={items.length > 0 && items.every((row) => ticks.has(row))}
+      ref={(input) => {
+        if (input) input.indeterminate = items.some((row) => ticks.has(row)) && !items.every((row) => ticks.has(row));
+      }}
+      onChange={(event) => ticks.onAll(event.currentTarget.checked)}
+      data-testid="select-all"
+    />
   );
 }
 
@@ -192,7 +294,19 @@ function Name({ item }: { item: Experiment }) {
   );
 }
 
-function Head({ column, sort, right, onSort, onWidth }: { column: TableColumn; sort: string | undefined; right: boolean; onSort: (id: string, by: string) => void; onWidth: Props["onWidth"] }) {
+function Head({
+  column,
+  sort,
+  right,
+  onSort,
+  onWidth,
+}: {
+  column: TableColumn;
+  sort: string | undefined;
+  right: boolean;
+  onSort: (id: string, by: string) => void;
+  onWidth: Props["onWidth"];
+}) {
   const { t } = useTranslation();
   const by = sortOf(column.id);
   const down = by !== null && sort === `-${by}`;
@@ -222,7 +336,13 @@ function Head({ column, sort, right, onSort, onWidth }: { column: TableColumn; s
     grip.addEventListener("pointercancel", end, { once: true });
   };
   return (
-    <th scope="col" className={`${column.id === "name" ? css["lead"] : ""} ${right ? css["right"] : ""}`} aria-sort={by === null ? undefined : up ? "ascending" : down ? "descending" : "none"} title={of ? `${name} (${of})` : name} data-testid={`head-${column.id}`}>
+    <th
+      scope="col"
+      className={`${column.id === "name" ? css["lead"] : ""} ${right ? css["right"] : ""}`}
+      aria-sort={by === null ? undefined : up ? "ascending" : down ? "descending" : "none"}
+      title={of ? `${name} (${of})` : name}
+      data-testid={`head-${column.id}`}
+    >
       {by === null ? (
         label
       ) : (

@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/table";
-
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useState } from "react";
@@ -46,7 +43,20 @@ interface Props {
 const WIDE = new Set(["labels", "searcher", "slots", "project", "owner", "notes"]);
 
 /** The rows with what can be done to many of them: a grid, or cards on a phone. */
-export function ExperimentList({ items, filter, columns, sort, peek, isPhone, isStill, query, onSort, onWidth, onPeek, narrow }: Props) {
+export function ExperimentList({
+  items,
+  filter,
+  columns,
+  sort,
+  peek,
+  isPhone,
+  isStill,
+  query,
+  onSort,
+  onWidth,
+  onPeek,
+  narrow,
+}: Props) {
   const { t } = useTranslation();
   const user = useQuery(me).data;
   const [selection, setSelection] = useState<Selection | null>(null);
@@ -76,17 +86,52 @@ export function ExperimentList({ items, filter, columns, sort, peek, isPhone, is
   const isWhole = items.every((item) => ids.has(item.id));
   return (
     <div>
-      {selection ? <BulkBar selection={selection} filter={filter} hasMore={hasNextPage && isWhole} compare={trials} onSelect={setSelection} /> : null}
+      {selection ? (
+        <BulkBar
+          selection={selection}
+          filter={filter}
+          hasMore={hasNextPage && isWhole}
+          compare={trials}
+          onSelect={setSelection}
+        />
+      ) : null}
       {isPhone ? (
         <>
-          <DataTable rows={items} columns={columns.map((column) => cardColumn(t, column, narrow))} rowKey={(item) => item.id} label={t("nav.experiments")} testId="experiments" />
+          <DataTable
+            rows={items}
+            columns={columns.map((column) => cardColumn(t, column, narrow))}
+            rowKey={(item) => item.id}
+            label={t("nav.experiments")}
+            testId="experiments"
+          />
           <LoadMore shown={items.length} all={all} hasMore={hasNextPage} loading={isFetchingNextPage} onMore={more} />
         </>
       ) : (
         <>
-          <ExperimentGrid items={items} columns={columns} sort={sort} ticks={user && user.role !== "viewer" ? ticks : undefined} peek={peek} hasMore={hasNextPage} onMore={more} onSort={onSort} onWidth={onWidth} onPeek={onPeek} narrow={narrow} />
+          <ExperimentGrid
+            items={items}
+            columns={columns}
+            sort={sort}
+            ticks={user && user.role !== "viewer" ? ticks : undefined}
+            peek={peek}
+            hasMore={hasNextPage}
+            onMore={more}
+            onSort={onSort}
+            onWidth={onWidth}
+            onPeek={onPeek}
+            narrow={narrow}
+          />
           <div className={css["foot"]}>
-            <span className="num">{hasNextPage ? (all === undefined ? t("table.shown", { n: format.count(items.length) }) : t("table.shownOf", { n: format.count(items.length), all: format.count(Math.max(all, items.length)) })) : t("table.all", { count: items.length })}</span>
+            <span className="num">
+              {hasNextPage
+                ? all === undefined
+                  ? t("table.shown", { n: format.count(items.length) })
+                  : t("table.shownOf", {
+                      n: format.count(items.length),
+                      all: format.count(Math.max(all, items.length)),
+                    })
+                : t("table.all", { count: items.length })}
+            </span>
             {isStill ? (
               <>
                 <span>{t("table.still")}</span>
@@ -102,7 +147,11 @@ export function ExperimentList({ items, filter, columns, sort, peek, isPhone, is
   );
 }
 
-function cardColumn(t: ReturnType<typeof useTranslation>["t"], { id }: TableColumn, narrow: Narrow): Column<Experiment> {
+function cardColumn(
+  t: ReturnType<typeof useTranslation>["t"],
+  { id }: TableColumn,
+  narrow: Narrow,
+): Column<Experiment> {
   const { name, of } = headText(t, id);
   if (id === "name") {
     return {

@@ -1,7 +1,3 @@
-import "../../i18n/en/cluster";
-import "../../i18n/en/experiments";
-import "../../i18n/en/trials";
-
 import { Button, Textarea } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
@@ -23,14 +19,16 @@ import uiCss from "../../components/ui.module.css";
 import { mayChange } from "../../lib/access";
 import * as format from "../../lib/format";
 import { shownState, slotsText } from "../../lib/held";
-import { ScalingSection } from "../scaling/ScalingSection";
+import { ScalingSection } from "../../common/scaling/ScalingSection";
 import { BudgetSection } from "./BudgetSection";
 import { CheckpointsTab } from "./CheckpointsPage";
-import { ExperimentActions } from "./ExperimentActions";
-import { Lineage, Origin } from "./Lineage";
+import { ExperimentActions } from "../../common/experiments/ExperimentActions";
+import { Origin } from "../../common/experiments/Origin";
+import { Lineage } from "./Lineage";
 import { LogsTab } from "./LogsTab";
 import { SearchTab } from "./SearchTab";
 import { BestTrial, TrialsTab } from "./TrialsTab";
+import layout from "../../components/layout.module.css";
 
 const TABS = ["overview", "trials", "search", "logs", "checkpoints", "config", "events"] as const;
 
@@ -72,14 +70,29 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
           </>
         }
       />
-      {data.state === "FAILED" ? <Notice tone="bad" title={<Said kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} />} /> : data.reason && (data.state !== "RUNNING" || data.desired !== "run") && data.state !== "COMPLETED" ? <Notice><Said kind="terminations" code={data.termination} text={data.reason} /></Notice> : null}
+      {data.state === "FAILED" ? (
+        <Notice
+          tone="bad"
+          title={<Said kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} />}
+        />
+      ) : data.reason && (data.state !== "RUNNING" || data.desired !== "run") && data.state !== "COMPLETED" ? (
+        <Notice>
+          <Said kind="terminations" code={data.termination} text={data.reason} />
+        </Notice>
+      ) : null}
       {data.notices.map((notice) => (
         <Notice key={notice.text} tone="warn">
-          <span data-testid="notice"><Reason text={notice.text} parts={notice.parts} /></span>
+          <span data-testid="notice">
+            <Reason text={notice.text} parts={notice.parts} />
+          </span>
         </Notice>
       ))}
       <Waits experiment={data} />
-      <Tabs active={tab} label={data.name} tabs={tabs.map((name) => ({ id: name, label: t(`experiment.tab.${name}`) }))} />
+      <Tabs
+        active={tab}
+        label={data.name}
+        tabs={tabs.map((name) => ({ id: name, label: t(`experiment.tab.${name}`) }))}
+      />
       <ErrorBoundary resetKey={tab}>
         {tab === "overview" ? <OverviewTab experiment={data} /> : null}
         {tab === "trials" ? <TrialsTab experiment={data} /> : null}
@@ -96,12 +109,18 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
 /** Why nothing of it runs: the reason of the first trial that waits for slots. */
 function Waits({ experiment: data }: { experiment: ExperimentDetail }) {
   const { t } = useTranslation();
-  const waits = (data.state === "QUEUED" || shownState(data) === "WAITING") && (data.num_trials_by_state["QUEUED"] ?? 0) > 0;
+  const waits =
+    (data.state === "QUEUED" || shownState(data) === "WAITING") && (data.num_trials_by_state["QUEUED"] ?? 0) > 0;
   const first = useQuery({ ...firstWaiting(data.id), enabled: waits }).data;
   if (!waits || !first?.pending_reason) return null;
   return (
-    <Notice tone={first.is_impossible ? "warn" : "run"} title={t(first.is_impossible ? "trial.impossible" : "trial.pending")}>
-      <span data-testid="waits"><Reason text={first.pending_reason} parts={first.pending_parts} /></span>
+    <Notice
+      tone={first.is_impossible ? "warn" : "run"}
+      title={t(first.is_impossible ? "trial.impossible" : "trial.pending")}
+    >
+      <span data-testid="waits">
+        <Reason text={first.pending_reason} parts={first.pending_parts} />
+      </span>
     </Notice>
   );
 }
@@ -113,10 +132,50 @@ function OverviewTab({ experiment: data }: { experiment: ExperimentDetail }) {
     <>
       <Stats
         items={[
-          { testId: "stat-progress", label: t("experiments.progress"), value: format.pct(data.progress), note: <Meter value={data.progress} text=" " label={t("experiments.progress")} tone={data.state === "COMPLETED" ? "ok" : data.state === "FAILED" ? "bad" : "run"} /> },
-          { testId: "stat-trials", label: t("experiments.trials"), value: <>{data.num_trials}{data.num_trials_planned === null ? null : <small> / {data.num_trials_planned}</small>}</>, note: byState.map(([state, n]) => `${n} ${stateWord(t, state)}`).join(" · ") },
-          { testId: "stat-best", label: data.metric_name ? t("experiment.best", { metric: data.metric_name }) : t("experiments.best"), value: format.num(data.best_metric), note: data.best_trial_id === null ? "" : <Link to="/trials/$trialId" params={{ trialId: String(data.best_trial_id) }}>{t("experiment.bestTrial")}</Link> },
-          { testId: "stat-elapsed", label: t(data.started_at ? "experiments.elapsed" : data.ended_at ? "experiment.neverRan" : "experiment.waitingFor"), value: <Elapsed start={data.started_at ?? data.created_at} end={data.ended_at} /> },
+          {
+            testId: "stat-progress",
+            label: t("experiments.progress"),
+            value: format.pct(data.progress),
+            note: (
+              <Meter
+                value={data.progress}
+                text=" "
+                label={t("experiments.progress")}
+                tone={data.state === "COMPLETED" ? "ok" : data.state === "FAILED" ? "bad" : "run"}
+              />
+            ),
+          },
+          {
+            testId: "stat-trials",
+            label: t("experiments.trials"),
+            value: (
+              <>
+                {data.num_trials}
+                {data.num_trials_planned === null ? null : <small> / {data.num_trials_planned}</small>}
+              </>
+            ),
+            note: byState.map(([state, n]) => `${n} ${stateWord(t, state)}`).join(" · "),
+          },
+          {
+            testId: "stat-best",
+            label: data.metric_name ? t("experiment.best", { metric: data.metric_name }) : t("experiments.best"),
+            value: format.num(data.best_metric),
+            note:
+              data.best_trial_id === null ? (
+                ""
+              ) : (
+                <Link to="/trials/$trialId" params={{ trialId: String(data.best_trial_id) }}>
+                  {t("experiment.bestTrial")}
+                </Link>
+              ),
+          },
+          {
+            testId: "stat-elapsed",
+            label: t(
+              data.started_at ? "experiments.elapsed" : data.ended_at ? "experiment.neverRan" : "experiment.waitingFor",
+            ),
+            value: <Elapsed start={data.started_at ?? data.created_at} end={data.ended_at} />,
+          },
         ]}
       />
       <div className={uiCss["cols"]}>
@@ -125,9 +184,26 @@ function OverviewTab({ experiment: data }: { experiment: ExperimentDetail }) {
           <Section title={t("experiment.timeline")}>
             <KeyValues
               items={[
-                [stateWord(t, "QUEUED"), <span key="q"><Stamp at={data.created_at} /> · <Elapsed start={data.created_at} end={data.started_at ?? data.ended_at} /></span>],
-                ...(data.started_at ? ([[stateWord(t, "RUNNING"), <span key="r"><Stamp at={data.started_at} /> · <Elapsed start={data.started_at} end={data.ended_at} /></span>]] as [string, React.ReactNode][]) : []),
-                ...(data.ended_at ? ([[stateWord(t, data.state), <Stamp key="e" at={data.ended_at} />]] as [string, React.ReactNode][]) : []),
+                [
+                  stateWord(t, "QUEUED"),
+                  <span key="q">
+                    <Stamp at={data.created_at} /> ·{" "}
+                    <Elapsed start={data.created_at} end={data.started_at ?? data.ended_at} />
+                  </span>,
+                ],
+                ...(data.started_at
+                  ? ([
+                      [
+                        stateWord(t, "RUNNING"),
+                        <span key="r">
+                          <Stamp at={data.started_at} /> · <Elapsed start={data.started_at} end={data.ended_at} />
+                        </span>,
+                      ],
+                    ] as [string, React.ReactNode][])
+                  : []),
+                ...(data.ended_at
+                  ? ([[stateWord(t, data.state), <Stamp key="e" at={data.ended_at} />]] as [string, React.ReactNode][])
+                  : []),
               ]}
             />
           </Section>
@@ -139,8 +215,16 @@ function OverviewTab({ experiment: data }: { experiment: ExperimentDetail }) {
                 [t("experiments.slots"), slotsText(t, data)],
                 [t("nodes.pool"), data.pool],
                 [t("queue.priority"), String(data.priority)],
-                [t("experiments.searcher"), t(`searcher.${data.searcher}` as "searcher.asha", { defaultValue: data.searcher })],
-                ...(data.metric_name ? ([[t("experiment.metric"), `${data.metric_name} (${data.metric_goal ?? ""})`]] as [string, string][]) : []),
+                [
+                  t("experiments.searcher"),
+                  t(`searcher.${data.searcher}` as "searcher.asha", { defaultValue: data.searcher }),
+                ],
+                ...(data.metric_name
+                  ? ([[t("experiment.metric"), `${data.metric_name} (${data.metric_goal ?? ""})`]] as [
+                      string,
+                      string,
+                    ][])
+                  : []),
               ]}
             />
           </Section>
@@ -160,7 +244,13 @@ function Notes({ experiment: data }: { experiment: ExperimentDetail }) {
   const queryClient = useQueryClient();
   const [draft, setDraft] = useState<string | null>(null);
   const save = useMutation({
-    mutationFn: (notes: string) => unwrap(client.PATCH("/api/v1/experiments/{experiment_id}", { params: { path: { experiment_id: data.id } }, body: { notes } })),
+    mutationFn: (notes: string) =>
+      unwrap(
+        client.PATCH("/api/v1/experiments/{experiment_id}", {
+          params: { path: { experiment_id: data.id } },
+          body: { notes },
+        }),
+      ),
     onSuccess: async () => {
       await queryClient.invalidateQueries({ queryKey: ["experiment", data.id] });
       setDraft(null);
@@ -174,14 +264,22 @@ function Notes({ experiment: data }: { experiment: ExperimentDetail }) {
   return (
     <Section title={t("experiment.notes")} note={draft === null ? edit : null}>
       {draft === null ? (
-        <div style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }} className={data.notes ? undefined : "dim"}>
+        <div className={`${data.notes ? "" : "dim"} ${layout["asWritten"]}`}>
           {data.notes || t("experiment.noNotes")}
         </div>
       ) : (
         <>
-          <Textarea aria-label={t("experiment.notes")} autosize minRows={4} maxRows={16} value={draft} onChange={(e) => setDraft(e.currentTarget.value)} data-autofocus />
+          <Textarea
+            aria-label={t("experiment.notes")}
+            autosize
+            minRows={4}
+            maxRows={16}
+            value={draft}
+            onChange={(e) => setDraft(e.currentTarget.value)}
+            data-autofocus
+          />
           {save.error ? <ErrorNotice error={save.error} /> : null}
-          <div style={{ display: "flex", gap: 8, marginTop: 8 }}>
+          <div className={`${layout["buttons"]} ${layout["aboveM"]}`}>
             <Button loading={save.isPending} onClick={() => save.mutate(draft)}>
               {t("common.save")}
             </Button>
@@ -199,10 +297,20 @@ function ConfigTab({ experiment: data }: { experiment: ExperimentDetail }) {
   const { t } = useTranslation();
   return (
     <>
-      <Section title={t("experiment.document")} note={<Link to="/submit" search={{ from: data.id }}>{t("operation.fork")}</Link>}>
+      <Section
+        title={t("experiment.document")}
+        note={
+          <Link to="/submit" search={{ from: data.id }}>
+            {t("operation.fork")}
+          </Link>
+        }
+      >
         <Code text={data.document} />
       </Section>
-      <Section title={t("trial.resolved")} note={data.blob_sha256 ? <span className="mono">code {data.blob_sha256.slice(0, 12)}</span> : null}>
+      <Section
+        title={t("trial.resolved")}
+        note={data.blob_sha256 ? <span className="mono">code {data.blob_sha256.slice(0, 12)}</span> : null}
+      >
         <Code text={JSON.stringify(data.config, null, 2)} />
       </Section>
     </>

@@ -1,7 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/search";
-import "../../i18n/en/trials";
-
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -15,10 +11,11 @@ import { type ExperimentDetail, type Search, searchResults, trialMetrics } from 
 import { type Line, SeriesChart, type Source } from "../../charts/SeriesChart";
 import { Empty, Section } from "../../components/basics";
 import type { Growing, XKind } from "../../lib/axis";
-import { type Columns, toColumns, type WireSeries } from "../../lib/series";
+import { type Columns, toColumns } from "../../lib/series";
 import { lengthText } from "../../lib/lengthText";
 import { curvesOfRungs, epochsOf, standingOut, STANDING_OUT } from "./learning";
 import type { Results } from "./searchData";
+import layout from "../../components/layout.module.css";
 
 const MAX_TRIALS = 50;
 /** Beyond the hues and dashes of the palette: grey. */
@@ -53,13 +50,25 @@ class TrialCurves implements Source {
     private readonly label: (no: number, isBest: boolean) => string,
   ) {}
 
-  private ask = async (name: string): Promise<{ num: number; found: { trialId: number; trialNo: number; columns: Columns }[] }> => {
+  private ask = async (
+    name: string,
+  ): Promise<{ num: number; found: { trialId: number; trialNo: number; columns: Columns }[] }> => {
     const reply = await unwrap(
       client.GET("/api/v1/experiments/{experiment_id}/series", {
-        params: { path: { experiment_id: this.experimentId }, query: { name, max_points: 200, max_trials: MAX_TRIALS } },
+        params: {
+          path: { experiment_id: this.experimentId },
+          query: { name, max_points: 200, max_trials: MAX_TRIALS },
+        },
       }),
     );
-    return { num: reply.num_trials, found: reply.items.map((item) => ({ trialId: item.trial_id, trialNo: item.trial_no, columns: toColumns(item.series as WireSeries) })) };
+    return {
+      num: reply.num_trials,
+      found: reply.items.map((item) => ({
+        trialId: item.trial_id,
+        trialNo: item.trial_no,
+        columns: toColumns(item.series),
+      })),
+    };
   };
 
   read = async (): Promise<void> => {
@@ -67,21 +76,30 @@ class TrialCurves implements Source {
       const { unit } = this.search;
       const isLogged = unit !== null && (LOGGED.includes(unit) || (this.isExternal && unit !== "steps"));
       const [reply, along] = await Promise.all([this.ask(this.metric), isLogged ? this.ask(`progress/${unit}`) : null]);
-      this.progress = new Map((along?.found ?? []).map((one) => [one.trialId, { step: one.columns.step, value: one.columns.last }]));
+      this.progress = new Map(
+        (along?.found ?? []).map((one) => [one.trialId, { step: one.columns.step, value: one.columns.last }]),
+      );
       let { found } = reply;
       this.all = reply.num;
       this.ofRungs = found.length === 0 && this.metric === this.search.metric_name;
       if (this.ofRungs) {
         const known = curvesOfRungs(this.search);
         this.all = known.length;
-        found = known.toSorted((a, b) => b.columns.numPoints - a.columns.numPoints || a.trialNo - b.trialNo).slice(0, MAX_TRIALS);
+        found = known
+          .toSorted((a, b) => b.columns.numPoints - a.columns.numPoints || a.trialNo - b.trialNo)
+          .slice(0, MAX_TRIALS);
         this.ofRungs = found.length > 0;
       }
       this.shown = found.length;
       // The best comes first in the legend, which names only a few.
       this.held = found
         .toSorted((a, b) => Number(b.trialId === this.best) - Number(a.trialId === this.best))
-        .map((one) => ({ key: String(one.trialId), label: this.label(one.trialNo, one.trialId === this.best), columns: one.columns, color: PALE }));
+        .map((one) => ({
+          key: String(one.trialId),
+          label: this.label(one.trialNo, one.trialId === this.best),
+          columns: one.columns,
+          color: PALE,
+        }));
       this.failed = null;
     } catch (error) {
       this.failed = error instanceof Error ? error : new Error(String(error));
@@ -153,14 +171,34 @@ export function LearningCurves({ experiment, search }: { experiment: ExperimentD
   const results = useQuery(searchResults(experiment.id)).data;
   const isExternal = (experiment.config["search"] as { runner?: string } | undefined)?.runner === "external";
   const curves = useMemo(
-    () => new TrialCurves(experiment.id, chosen, experiment.best_trial_id, search, isExternal, (no, isBest) => `${t("trial.no", { no })}${isBest ? " ★" : ""}`),
+    () =>
+      new TrialCurves(
+        experiment.id,
+        chosen,
+        experiment.best_trial_id,
+        search,
+        isExternal,
+        (no, isBest) => `${t("trial.no", { no })}${isBest ? " ★" : ""}`,
+      ),
     [experiment.id, chosen, experiment.best_trial_id, search, isExternal, t],
   );
-  const [note, setNote] = useState({ shown: 0, all: 0, ofRungs: false, isEmpty: false, axis: (search.unit === "epochs" ? "epoch" : "step") as XKind });
+  const [note, setNote] = useState({
+    shown: 0,
+    all: 0,
+    ofRungs: false,
+    isEmpty: false,
+    axis: (search.unit === "epochs" ? "epoch" : "step") as XKind,
+  });
   useEffect(() => {
     void curves.read();
     const end = curves.subscribe(() => {
-      const now = { shown: curves.shown, all: curves.all, ofRungs: curves.ofRungs, isEmpty: curves.ready() && curves.shown === 0 && curves.error() === null, axis: curves.axis() };
+      const now = {
+        shown: curves.shown,
+        all: curves.all,
+        ofRungs: curves.ofRungs,
+        isEmpty: curves.ready() && curves.shown === 0 && curves.error() === null,
+        axis: curves.axis(),
+      };
       setNote((before) => (JSON.stringify(before) === JSON.stringify(now) ? before : now));
     });
     const endLive = live.subscribe(`experiment:${experiment.id}`, coalesce(curves.read, 1000));
@@ -173,11 +211,16 @@ export function LearningCurves({ experiment, search }: { experiment: ExperimentD
   const rungs = curves.rungs();
   const key = [
     t("curves.faint", { count: STANDING_OUT }),
-    rungs.length > 0 && search.unit ? t("curves.rungs", { units: rungs.map((units) => lengthText(t, units, search.unit ?? "")).join(", ") }) : "",
+    rungs.length > 0 && search.unit
+      ? t("curves.rungs", { units: rungs.map((units) => lengthText(t, units, search.unit ?? "")).join(", ") })
+      : "",
     note.ofRungs ? t("curves.ofRungs") : "",
   ];
   return (
-    <Section title={t("search.curves")} note={note.all > note.shown ? t("search.someCurves", note) : t("search.allCurves", { count: note.shown })}>
+    <Section
+      title={t("search.curves")}
+      note={note.all > note.shown ? t("search.someCurves", note) : t("search.allCurves", { count: note.shown })}
+    >
       <Select
         aria-label={t("experiment.metric")}
         w={220}
@@ -186,14 +229,19 @@ export function LearningCurves({ experiment, search }: { experiment: ExperimentD
         allowDeselect={false}
         value={chosen}
         data={[...new Set([chosen, metric, ...names])]}
-        onChange={(value) => void navigate({ search: (before) => ({ ...before, metric: value === metric ? undefined : (value ?? undefined) }), replace: true })}
+        onChange={(value) =>
+          void navigate({
+            search: (before) => ({ ...before, metric: value === metric ? undefined : (value ?? undefined) }),
+            replace: true,
+          })
+        }
       />
       {note.isEmpty ? (
         <Empty title={t("curves.none")}>{t("curves.noneHint")}</Empty>
       ) : (
         <>
           <SeriesChart id="learning-curves" title={chosen} metric={chosen} source={curves} height={280} x={note.axis} />
-          <p className="dim" style={{ fontSize: "0.75rem", margin: "4px 0 0" }} data-testid="curves-key">
+          <p className={`dim ${layout["text"]} ${layout["aboveXs"]} ${layout["small"]}`} data-testid="curves-key">
             {key.filter((part) => part !== "").join(" ")}
           </p>
         </>

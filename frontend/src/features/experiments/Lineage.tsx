@@ -1,5 +1,3 @@
-import "../../i18n/en/experiments";
-
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
@@ -10,32 +8,7 @@ import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
-
-/** Where it comes from, in one line for the head of a page. */
-export function Origin({ experiment: data }: { experiment: ExperimentDetail }) {
-  const { t } = useTranslation();
-  const parent = data.parent;
-  return (
-    <>
-      {parent ? (
-        <span data-testid="origin">
-          {t("lineage.from")}{" "}
-          {parent.exists ? (
-            <Link to="/experiments/$experimentId" params={{ experimentId: String(parent.experiment_id) }}>
-              {parent.experiment_name} #{parent.experiment_id}
-            </Link>
-          ) : (
-            <span>
-              {parent.experiment_name} #{parent.experiment_id} ({t("lineage.deleted")})
-            </span>
-          )}
-          {parent.step === null ? null : t("lineage.atStep", { step: format.count(parent.step) })}
-        </span>
-      ) : null}
-      {data.num_continued > 0 ? <span data-testid="continued">{t("lineage.continued", { count: data.num_continued })}</span> : null}
-    </>
-  );
-}
+import layout from "../../components/layout.module.css";
 
 /** What was forked into what; nothing when it stands alone. */
 export function Lineage({ experiment: data }: { experiment: ExperimentDetail }) {
@@ -52,7 +25,10 @@ export function Lineage({ experiment: data }: { experiment: ExperimentDetail }) 
                   t("lineage.from"),
                   <span key="from">
                     {data.parent.exists ? (
-                      <Link to="/experiments/$experimentId" params={{ experimentId: String(data.parent.experiment_id) }}>
+                      <Link
+                        to="/experiments/$experimentId"
+                        params={{ experimentId: String(data.parent.experiment_id) }}
+                      >
                         {data.parent.experiment_name} #{data.parent.experiment_id}
                       </Link>
                     ) : (
@@ -64,35 +40,53 @@ export function Lineage({ experiment: data }: { experiment: ExperimentDetail }) 
                   t("lineage.start"),
                   data.parent.checkpoint_id === null
                     ? t("lineage.fresh")
-                    : t(data.parent.load === "weights" ? "lineage.weights" : "lineage.checkpoint", { no: data.parent.trial_no ?? "–", step: format.count(data.parent.step), id: data.parent.checkpoint_experiment_id ?? data.parent.experiment_id }),
+                    : t(data.parent.load === "weights" ? "lineage.weights" : "lineage.checkpoint", {
+                        no: data.parent.trial_no ?? "–",
+                        step: format.count(data.parent.step),
+                        id: data.parent.checkpoint_experiment_id ?? data.parent.experiment_id,
+                      }),
                 ],
               ] as [React.ReactNode, React.ReactNode][])
             : []),
-          ...(data.num_continued > 0 ? ([[t("operation.continue"), t("lineage.continued", { count: data.num_continued })]] as [string, string][]) : []),
+          ...(data.num_continued > 0
+            ? ([[t("operation.continue"), t("lineage.continued", { count: data.num_continued })]] as [string, string][])
+            : []),
         ]}
       />
       {data.num_children > 0 ? (
         <>
-          <h3 style={{ margin: "12px 0 4px" }}>{t("lineage.children", { count: data.num_children })}</h3>
+          <h3 className={`${layout["text"]} ${layout["aboveXl"]} ${layout["belowXs"]}`}>
+            {t("lineage.children", { count: data.num_children })}
+          </h3>
           <QueryView query={children}>
             {(pages) => {
               const items = pages.pages.flatMap((page) => page.items);
               return (
                 <>
-                  <ul style={{ listStyle: "none", margin: 0, padding: 0, display: "grid", gap: 4 }} data-testid="children">
+                  <ul className={`${layout["bare"]} ${layout["rows"]}`} data-testid="children">
                     {items.map((child) => (
-                      <li key={child.id} style={{ overflowWrap: "anywhere" }}>
+                      <li key={child.id} className={layout["anywhere"]}>
                         <Link to="/experiments/$experimentId" params={{ experimentId: String(child.id) }}>
                           {child.name} #{child.id}
                         </Link>{" "}
                         <StateBadge state={child.state} plain />{" "}
                         <span className="dim">
-                          {child.step === null ? t("lineage.fresh") : t("lineage.fromStep", { step: format.count(child.step) })} · {child.owner ?? format.MISSING} · <Ago at={child.created_at} />
+                          {child.step === null
+                            ? t("lineage.fresh")
+                            : t("lineage.fromStep", { step: format.count(child.step) })}{" "}
+                          · {child.owner ?? format.MISSING} · <Ago at={child.created_at} />
                         </span>
                       </li>
                     ))}
                   </ul>
-                  {children.hasNextPage ? <LoadMore shown={items.length} hasMore loading={children.isFetchingNextPage} onMore={() => void children.fetchNextPage()} /> : null}
+                  {children.hasNextPage ? (
+                    <LoadMore
+                      shown={items.length}
+                      hasMore
+                      loading={children.isFetchingNextPage}
+                      onMore={() => void children.fetchNextPage()}
+                    />
+                  ) : null}
                 </>
               );
             }}

@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/trials";
-
 import { Select } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
@@ -10,7 +7,7 @@ import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
 import { type Experiment, experiment, experiments } from "../../api/queries";
-import type { LogsSearch } from "../../app/router";
+import type { LogsSearch } from "../../app/search";
 import { Empty, PageHead } from "../../components/basics";
 import { ExperimentLink } from "../../components/ExperimentLink";
 import { SubmitLink } from "../../components/SubmitLink";
@@ -18,6 +15,7 @@ import { QueryView } from "../../components/QueryView";
 import { StateBadge, stateWord } from "../../components/StateBadge";
 import uiCss from "../../components/ui.module.css";
 import { ExperimentLog } from "./LogsTab";
+import layout from "../../components/layout.module.css";
 
 const OFFERED = 20;
 /** Running experiments that stand above the log, one click away. */
@@ -33,7 +31,11 @@ export function LogsPage() {
   useLiveQueries("experiments", ["experiments"]);
   const running = useInfiniteQuery(experiments({ state: ["RUNNING"] }, CHIPS));
   const newest = useInfiniteQuery(experiments({}, OFFERED));
-  const found = useInfiniteQuery({ ...experiments({ q: text || undefined }, OFFERED), enabled: typed !== "", placeholderData: keepPreviousData });
+  const found = useInfiniteQuery({
+    ...experiments({ q: text || undefined }, OFFERED),
+    enabled: typed !== "",
+    placeholderData: keepPreviousData,
+  });
   const runs = running.data?.pages[0]?.items ?? [];
   const offered = (typed === "" ? newest : found).data?.pages[0]?.items ?? [];
   const chosen = search.experiment ?? runs[0]?.id ?? newest.data?.pages[0]?.items[0]?.id;
@@ -68,12 +70,24 @@ export function LogsPage() {
                   data-testid="logs-experiment"
                 />
                 {runs.slice(0, CHIPS).map((item) => (
-                  <button key={item.id} type="button" className={uiCss["chip"]} aria-pressed={item.id === chosen} onClick={() => choose(item.id)}>
+                  <button
+                    key={item.id}
+                    type="button"
+                    className={uiCss["chip"]}
+                    aria-pressed={item.id === chosen}
+                    onClick={() => choose(item.id)}
+                  >
                     #{item.id} {item.name}
                   </button>
                 ))}
               </div>
-              <Chosen id={chosen} search={search} set={(change) => void navigate({ search: (before) => ({ ...before, experiment: chosen, ...change }), replace: true })} />
+              <Chosen
+                id={chosen}
+                search={search}
+                set={(change) =>
+                  void navigate({ search: (before) => ({ ...before, experiment: chosen, ...change }), replace: true })
+                }
+              />
             </>
           )
         }
@@ -90,7 +104,7 @@ function Chosen({ id, search, set }: { id: number; search: LogsSearch; set: (cha
     <QueryView query={query}>
       {(data) => (
         <>
-          <div className={uiCss["headSub"]} style={{ marginBottom: 10 }} data-testid="logs-of">
+          <div className={`${uiCss["headSub"]} ${layout["belowL"]}`} data-testid="logs-of">
             <ExperimentLink item={data} /> <StateBadge state={data.state} />
             <Link to="/experiments/$experimentId" params={{ experimentId: String(id) }} search={{ tab: "logs" }}>
               {t("logs.asTab")}

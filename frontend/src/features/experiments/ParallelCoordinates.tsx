@@ -1,5 +1,3 @@
-import "../../i18n/en/search";
-import "../../i18n/en/trials";
 import "@mantine/core/styles/Slider.css";
 
 import { ActionIcon, Group, RangeSlider, Select, Tooltip } from "@mantine/core";
@@ -12,13 +10,29 @@ import * as format from "../../lib/format";
 import { ABSENT, type Axis, byMetric, placeOrAbsent, type Range, type Results, valueAt } from "./searchData";
 import { hasAbsent, parallelOption } from "./searchOptions";
 import { useOpenTrial, useTrialRows, useTrialText } from "./SearchPlots";
+import layout from "../../components/layout.module.css";
+import css from "./search.module.css";
 
 const HEIGHT = 320;
 const AXIS_WIDTH = 92;
 const STEP = 0.02;
 
 /** A line per trial through its values. A range brushed on an axis keeps those that pass there. */
-export function ParallelCoordinates({ results, axes: given, metric, inside, brushes, onBrush }: { results: Results; axes: Axis[]; metric: (number | null)[]; inside: number[]; brushes: ReadonlyMap<string, Range>; onBrush: (brushes: ReadonlyMap<string, Range>) => void }) {
+export function ParallelCoordinates({
+  results,
+  axes: given,
+  metric,
+  inside,
+  brushes,
+  onBrush,
+}: {
+  results: Results;
+  axes: Axis[];
+  metric: (number | null)[];
+  inside: number[];
+  brushes: ReadonlyMap<string, Range>;
+  onBrush: (brushes: ReadonlyMap<string, Range>) => void;
+}) {
   const { t } = useTranslation();
   const [order, setOrder] = useState<readonly string[]>([]);
   const [flipped, setFlipped] = useState<ReadonlySet<string>>(new Set());
@@ -31,11 +45,34 @@ export function ParallelCoordinates({ results, axes: given, metric, inside, brus
     return given.toSorted((a, b) => rank(a) - rank(b));
   }, [given, order]);
   // Worst first: what is drawn last lies on top.
-  const indices = useMemo(() => byMetric(metric.flatMap((value, i) => (value === null ? [] : [i])), metric, results.metric_goal).toReversed(), [metric, results.metric_goal]);
-  const looks = useMemo(() => axes.map((axis) => ({ axis, flipped: flipped.has(axis.name), absent: hasAbsent(axis, results, metric, indices) })), [axes, flipped, results, metric, indices]);
-  const lines = useMemo(() => indices.map((index) => axes.map((axis) => placeOrAbsent(axis, results, metric, index))), [indices, axes, results, metric]);
-  const option = useCallback((theme: Theme) => parallelOption(theme, looks, lines, results.metric_goal), [looks, lines, results.metric_goal]);
-  const flip = (name: string): void => setFlipped((before) => new Set(before.has(name) ? [...before].filter((one) => one !== name) : [...before, name]));
+  const indices = useMemo(
+    () =>
+      byMetric(
+        metric.flatMap((value, i) => (value === null ? [] : [i])),
+        metric,
+        results.metric_goal,
+      ).toReversed(),
+    [metric, results.metric_goal],
+  );
+  const looks = useMemo(
+    () =>
+      axes.map((axis) => ({
+        axis,
+        flipped: flipped.has(axis.name),
+        absent: hasAbsent(axis, results, metric, indices),
+      })),
+    [axes, flipped, results, metric, indices],
+  );
+  const lines = useMemo(
+    () => indices.map((index) => axes.map((axis) => placeOrAbsent(axis, results, metric, index))),
+    [indices, axes, results, metric],
+  );
+  const option = useCallback(
+    (theme: Theme) => parallelOption(theme, looks, lines, results.metric_goal),
+    [looks, lines, results.metric_goal],
+  );
+  const flip = (name: string): void =>
+    setFlipped((before) => new Set(before.has(name) ? [...before].filter((one) => one !== name) : [...before, name]));
   const brush = (name: string, range: Range | null): void => {
     const next = new Map(brushes);
     if (range) next.set(name, range);
@@ -71,7 +108,10 @@ export function ParallelCoordinates({ results, axes: given, metric, inside, brus
       <EChart
         title={t("search.parallel")}
         unit={t("search.sliceNote", { count: inside.length })}
-        label={t("search.parallelLabel", { count: inside.length, parameters: axes.map((axis) => axis.name).join(", ") })}
+        label={t("search.parallelLabel", {
+          count: inside.length,
+          parameters: axes.map((axis) => axis.name).join(", "),
+        })}
         height={HEIGHT}
         minWidth={axes.length * AXIS_WIDTH}
         keys={[
@@ -90,9 +130,16 @@ export function ParallelCoordinates({ results, axes: given, metric, inside, brus
       />
       {look ? (
         <Group mt="xs" gap="sm" align="center" data-testid="axis-controls">
-          <Select aria-label={t("plots.axis")} w={180} allowDeselect={false} value={look.axis.name} data={axes.map((axis) => axis.name)} onChange={setChosen} />
+          <Select
+            aria-label={t("plots.axis")}
+            w={180}
+            allowDeselect={false}
+            value={look.axis.name}
+            data={axes.map((axis) => axis.name)}
+            onChange={setChosen}
+          />
           <RangeSlider
-            style={{ flex: "1 1 200px", maxWidth: 360 }}
+            className={css["brush"]}
             min={look.absent ? ABSENT : 0}
             max={1}
             step={look.axis.choices.length > 1 && !look.absent ? 1 / (look.axis.choices.length - 1) : STEP}
@@ -102,18 +149,25 @@ export function ParallelCoordinates({ results, axes: given, metric, inside, brus
             thumbFromLabel={t("plots.from", { axis: look.axis.name })}
             thumbToLabel={t("plots.to", { axis: look.axis.name })}
             thumbValueText={(value) => words(look.axis, value)}
-            onChange={([low, high]) => brush(look.axis.name, low <= (look.absent ? ABSENT : 0) && high >= 1 ? null : { low, high })}
+            onChange={([low, high]) =>
+              brush(look.axis.name, low <= (look.absent ? ABSENT : 0) && high >= 1 ? null : { low, high })
+            }
           />
           <Group gap={2}>
             {button(t("plots.left"), <IconArrowLeft size={15} />, () => swap(-1), at === 0)}
             {button(t("plots.right"), <IconArrowRight size={15} />, () => swap(1), at === axes.length - 1)}
             {button(t("plots.flip"), <IconArrowsUpDown size={15} />, () => flip(look.axis.name))}
-            {button(t("plots.unbrush"), <IconX size={15} />, () => brush(look.axis.name, null), !brushes.has(look.axis.name))}
+            {button(
+              t("plots.unbrush"),
+              <IconX size={15} />,
+              () => brush(look.axis.name, null),
+              !brushes.has(look.axis.name),
+            )}
           </Group>
         </Group>
       ) : null}
       {ranges.length > 0 ? (
-        <p className="mono" style={{ fontSize: "0.75rem", margin: "4px 0 0" }} data-testid="brushes">
+        <p className={`mono ${layout["text"]} ${layout["aboveXs"]} ${layout["small"]}`} data-testid="brushes">
           {ranges.join(" · ")}
         </p>
       ) : null}
@@ -125,5 +179,7 @@ export function ParallelCoordinates({ results, axes: given, metric, inside, brus
 function words(axis: Axis, at: number): string {
   if (at < ABSENT / 2) return "–";
   const inside = Math.min(1, Math.max(0, at));
-  return axis.choices.length > 0 ? (axis.choices[Math.round(inside * (axis.choices.length - 1))] ?? "") : format.num(valueAt(axis, inside), 3);
+  return axis.choices.length > 0
+    ? (axis.choices[Math.round(inside * (axis.choices.length - 1))] ?? "")
+    : format.num(valueAt(axis, inside), 3);
 }

@@ -4,9 +4,6 @@ import { useTranslation } from "react-i18next";
 import { Notice, Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { StateBadge } from "../../components/StateBadge";
-import "../../i18n/en/experiments";
-import "../../i18n/en/search";
-import "../../i18n/en/trials";
 import * as format from "../../lib/format";
 import { ancestry, bestOf, type Results } from "./searchData";
 
@@ -18,7 +15,10 @@ export function Population({ results, metric }: { results: Results; metric: (num
   if (num === 0 || best < 0) return null;
   const line = ancestry(results, best);
   return (
-    <Section title={t("population.schedule")} note={`${t("population.scheduleNote", { count: line.length })} · ${t("population.clones", { count: num })}`}>
+    <Section
+      title={t("population.schedule")}
+      note={`${t("population.scheduleNote", { count: line.length })} · ${t("population.clones", { count: num })}`}
+    >
       {line.length === 1 ? <Notice title={t("population.noClone")} /> : null}
       <DataTable
         rows={line}
@@ -27,9 +27,23 @@ export function Population({ results, metric }: { results: Results; metric: (num
         cards={false}
         columns={[
           { id: "generation", header: t("population.generation"), align: "right", cell: (i) => results.generation[i] },
-          { id: "no", header: t("trials.trial"), align: "right", cell: (i) => <Link to="/trials/$trialId" params={{ trialId: String(results.id[i]) }}>{results.no[i]}</Link> },
+          {
+            id: "no",
+            header: t("trials.trial"),
+            align: "right",
+            cell: (i) => (
+              <Link to="/trials/$trialId" params={{ trialId: String(results.id[i]) }}>
+                {results.no[i]}
+              </Link>
+            ),
+          },
           { id: "state", header: t("experiments.state"), cell: (i) => <StateBadge state={results.state[i] ?? ""} /> },
-          { id: "metric", header: results.metric_name ?? t("experiment.metric"), align: "right", cell: (i) => format.num(metric[i] ?? null) },
+          {
+            id: "metric",
+            header: results.metric_name ?? t("experiment.metric"),
+            align: "right",
+            cell: (i) => format.num(metric[i] ?? null),
+          },
           ...results.parameters.map((parameter, column) => ({
             id: parameter.name,
             header: parameter.name,

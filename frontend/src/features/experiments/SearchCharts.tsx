@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/trials";
-
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -12,7 +9,6 @@ import { Empty, Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
-import "../../i18n/en/search";
 import * as format from "../../lib/format";
 import { fromWire } from "../../lib/format";
 import { ParallelCoordinates } from "./ParallelCoordinates";
@@ -20,6 +16,7 @@ import { Population } from "./Population";
 import { axes, byMetric, matching, metrics, type Range, type Results } from "./searchData";
 import { Contour, Timeline } from "./SearchMaps";
 import { History, Importance, Objectives, Slice } from "./SearchPlots";
+import layout from "../../components/layout.module.css";
 
 const TABLE_ROWS = 20;
 
@@ -40,7 +37,12 @@ function Charts({ results, experiment }: { results: Results; experiment: Experim
   const data = { results, metric, inside, isBrushed: brushes.size > 0 };
   return (
     <>
-      {results.objectives.length > 0 ? <Objectives {...data} table={<TrialTable results={results} metric={metric} shown={results.front} label={t("objectives.table")} />} /> : null}
+      {results.objectives.length > 0 ? (
+        <Objectives
+          {...data}
+          table={<TrialTable results={results} metric={metric} shown={results.front} label={t("objectives.table")} />}
+        />
+      ) : null}
       <History {...data} />
       <Section
         title={t("search.parallel")}
@@ -54,7 +56,14 @@ function Charts({ results, experiment }: { results: Results; experiment: Experim
           )
         }
       >
-        <ParallelCoordinates results={results} axes={all} metric={metric} inside={inside} brushes={brushes} onBrush={setBrushes} />
+        <ParallelCoordinates
+          results={results}
+          axes={all}
+          metric={metric}
+          inside={inside}
+          brushes={brushes}
+          onBrush={setBrushes}
+        />
         <BestTable results={results} metric={metric} inside={inside} />
       </Section>
       <Population results={results} metric={metric} />
@@ -75,7 +84,7 @@ function BestTable({ results, metric, inside }: { results: Results; metric: (num
   const shown = byMetric(inside, metric, results.metric_goal).slice(0, TABLE_ROWS);
   return (
     <>
-      <p className="dim" style={{ fontSize: "0.75rem", margin: "8px 0 4px" }}>
+      <p className={`dim ${layout["text"]} ${layout["aboveM"]} ${layout["belowXs"]} ${layout["small"]}`}>
         {t("search.bestOf", { shown: shown.length, count: inside.length })}
       </p>
       <TrialTable results={results} metric={metric} shown={shown} label={t("search.parallel")} />
@@ -84,35 +93,61 @@ function BestTable({ results, metric, inside }: { results: Results; metric: (num
 }
 
 /** Trials by index, with their state, their results and their hyperparameters. */
-function TrialTable({ results, metric, shown, label }: { results: Results; metric: (number | null)[]; shown: number[]; label: string }) {
+function TrialTable({
+  results,
+  metric,
+  shown,
+  label,
+}: {
+  results: Results;
+  metric: (number | null)[];
+  shown: number[];
+  label: string;
+}) {
   const { t } = useTranslation();
   return (
-      <DataTable
-        rows={shown}
-        rowKey={(i) => String(results.id[i])}
-        label={label}
-        cards={false}
-        columns={[
-          { id: "no", header: t("trials.trial"), align: "right", cell: (i) => <Link to="/trials/$trialId" params={{ trialId: String(results.id[i]) }}>{results.no[i]}</Link> },
-          { id: "state", header: t("experiments.state"), cell: (i) => <StateBadge state={results.state[i] ?? ""} /> },
-          ...(results.objectives.length === 0
-            ? [{ id: "metric", header: results.metric_name ?? t("experiment.metric"), align: "right" as const, cell: (i: number) => format.num(metric[i] ?? null) }]
-            : results.objectives.map((one, column) => ({
-                id: `objective.${column}`,
-                header: one.metric,
+    <DataTable
+      rows={shown}
+      rowKey={(i) => String(results.id[i])}
+      label={label}
+      cards={false}
+      columns={[
+        {
+          id: "no",
+          header: t("trials.trial"),
+          align: "right",
+          cell: (i) => (
+            <Link to="/trials/$trialId" params={{ trialId: String(results.id[i]) }}>
+              {results.no[i]}
+            </Link>
+          ),
+        },
+        { id: "state", header: t("experiments.state"), cell: (i) => <StateBadge state={results.state[i] ?? ""} /> },
+        ...(results.objectives.length === 0
+          ? [
+              {
+                id: "metric",
+                header: results.metric_name ?? t("experiment.metric"),
                 align: "right" as const,
-                cell: (i: number) => format.num(fromWire(one.values[i] ?? null)),
-              }))),
-          ...results.parameters.map((parameter, column) => ({
-            id: parameter.name,
-            header: parameter.name,
-            align: "right" as const,
-            cell: (i: number) => {
-              const raw = results.values[column]?.[i] ?? null;
-              return typeof raw === "number" ? format.num(raw) : (raw ?? "–");
-            },
-          })),
-        ]}
-      />
+                cell: (i: number) => format.num(metric[i] ?? null),
+              },
+            ]
+          : results.objectives.map((one, column) => ({
+              id: `objective.${column}`,
+              header: one.metric,
+              align: "right" as const,
+              cell: (i: number) => format.num(fromWire(one.values[i] ?? null)),
+            }))),
+        ...results.parameters.map((parameter, column) => ({
+          id: parameter.name,
+          header: parameter.name,
+          align: "right" as const,
+          cell: (i: number) => {
+            const raw = results.values[column]?.[i] ?? null;
+            return typeof raw === "number" ? format.num(raw) : (raw ?? "–");
+          },
+        })),
+      ]}
+    />
   );
 }

@@ -1,7 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/search";
-import "../../i18n/en/trials";
-
 import { Group, Select } from "@mantine/core";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -27,7 +23,12 @@ export function Timeline({ results, inside, isBrushed }: { results: Results; ins
   const made = useMemo(() => {
     const { bars, lanes, all } = timeline(results, now);
     const kept = isBrushed ? new Set(inside) : null;
-    const kinds = KINDS.map((kind): Lane => ({ kind, bars: bars.filter((bar) => (kept && !kept.has(bar.index) ? "outside" : kindOf(results.state[bar.index] ?? "")) === kind) })).filter((one) => one.bars.length > 0);
+    const kinds = KINDS.map((kind): Lane => ({
+      kind,
+      bars: bars.filter(
+        (bar) => (kept && !kept.has(bar.index) ? "outside" : kindOf(results.state[bar.index] ?? "")) === kind,
+      ),
+    })).filter((one) => one.bars.length > 0);
     const from = bars[0]?.from ?? 0;
     const to = bars.reduce((most, bar) => Math.max(most, bar.to), from + 1);
     return { bars, lanes, all, kinds, from, to };
@@ -43,11 +44,21 @@ export function Timeline({ results, inside, isBrushed }: { results: Results; ins
       unit={bars.length < all ? t("maps.latest", { count: bars.length, all }) : t("maps.lanes", { count: lanes })}
       label={t("maps.timelineLabel", { count: bars.length, lanes, duration: format.duration((to - from) / 1000) })}
       height={LANES_HEIGHT}
-      keys={kinds.map(({ kind }) => ({ label: t(`plots.kind.${kind}`), color: KIND_COLORS[kind], shape: "square" as const }))}
+      keys={kinds.map(({ kind }) => ({
+        label: t(`plots.kind.${kind}`),
+        color: KIND_COLORS[kind],
+        shape: "square" as const,
+      }))}
       option={option}
       describe={(series, index) => {
         const bar = kinds[series]?.bars[index];
-        return bar ? t("maps.bar", { no: results.no[bar.index], state: state(bar.index), duration: format.duration(seconds(bar)) }) : null;
+        return bar
+          ? t("maps.bar", {
+              no: results.no[bar.index],
+              state: state(bar.index),
+              duration: format.duration(seconds(bar)),
+            })
+          : null;
       }}
       onOpen={(series, index) => {
         const bar = kinds[series]?.bars[index];
@@ -55,7 +66,14 @@ export function Timeline({ results, inside, isBrushed }: { results: Results; ins
       }}
       spots={() =>
         kinds
-          .flatMap((one, series) => one.bars.map((bar, index) => ({ series, index, from: bar.from, at: [((bar.from + bar.to) / 2 - from) / (to - from), bar.lane] as [number, number] })))
+          .flatMap((one, series) =>
+            one.bars.map((bar, index) => ({
+              series,
+              index,
+              from: bar.from,
+              at: [((bar.from + bar.to) / 2 - from) / (to - from), bar.lane] as [number, number],
+            })),
+          )
           .toSorted((a, b) => a.from - b.from)
       }
       table={() => ({
@@ -73,13 +91,24 @@ export function Timeline({ results, inside, isBrushed }: { results: Results; ins
 }
 
 /** The best value over two hyperparameters. */
-export function Contour({ results, axes, metric, inside }: { results: Results; axes: Axis[]; metric: (number | null)[]; inside: number[] }) {
+export function Contour({
+  results,
+  axes,
+  metric,
+  inside,
+}: {
+  results: Results;
+  axes: Axis[];
+  metric: (number | null)[];
+  inside: number[];
+}) {
   const { t } = useTranslation();
   const [names, setNames] = useState<[string | null, string | null]>([null, null]);
   const made = useMemo(() => {
     const searched = axes.filter((axis) => axis.column >= 0);
     const across = searched.find((axis) => axis.name === names[0]) ?? searched[0];
-    const up = searched.find((axis) => axis.name === names[1] && axis !== across) ?? searched.find((axis) => axis !== across);
+    const up =
+      searched.find((axis) => axis.name === names[1] && axis !== across) ?? searched.find((axis) => axis !== across);
     if (!across || !up) return null;
     const { cells, columns, rows } = contour(results, across, up, metric, inside);
     const values = cells.map((cell) => cell.best);
@@ -90,29 +119,61 @@ export function Contour({ results, axes, metric, inside }: { results: Results; a
     (theme: Theme) => {
       if (!made) return {};
       const { cells, columns, rows, low, high } = made;
-      const goodness = (value: number): number => (high === low ? 1 : isMax ? (value - low) / (high - low) : (high - value) / (high - low));
-      return contourOption(theme, cells, goodness, edges(made.across, columns), edges(made.up, rows), [made.across.name, made.up.name]);
+      const goodness = (value: number): number =>
+        high === low ? 1 : isMax ? (value - low) / (high - low) : (high - value) / (high - low);
+      return contourOption(theme, cells, goodness, edges(made.across, columns), edges(made.up, rows), [
+        made.across.name,
+        made.up.name,
+      ]);
     },
     [made, isMax],
   );
   if (!made || made.cells.length === 0) return null;
   const { searched, across, up, cells, columns, rows, low, high } = made;
-  const choose = (which: 0 | 1) => (value: string | null) => setNames((before) => (which === 0 ? [value, before[1]] : [before[0], value]));
+  const choose = (which: 0 | 1) => (value: string | null) =>
+    setNames((before) => (which === 0 ? [value, before[1]] : [before[0], value]));
   const name = results.metric_name ?? "";
   const field = (index: number): string | null => {
     const cell = cells[index];
-    return cell ? t("maps.field", { x: span(across, cell.column, columns), y: span(up, cell.row, rows), value: format.num(cell.best), count: cell.count }) : null;
+    return cell
+      ? t("maps.field", {
+          x: span(across, cell.column, columns),
+          y: span(up, cell.row, rows),
+          value: format.num(cell.best),
+          count: cell.count,
+        })
+      : null;
   };
   return (
     <>
       <Group mb="xs">
-        <Select label={t("objectives.across")} w={200} allowDeselect={false} value={across.name} data={searched.map((axis) => axis.name)} onChange={choose(0)} />
-        <Select label={t("objectives.up")} w={200} allowDeselect={false} value={up.name} data={searched.filter((axis) => axis !== across).map((axis) => axis.name)} onChange={choose(1)} />
+        <Select
+          label={t("objectives.across")}
+          w={200}
+          allowDeselect={false}
+          value={across.name}
+          data={searched.map((axis) => axis.name)}
+          onChange={choose(0)}
+        />
+        <Select
+          label={t("objectives.up")}
+          w={200}
+          allowDeselect={false}
+          value={up.name}
+          data={searched.filter((axis) => axis !== across).map((axis) => axis.name)}
+          onChange={choose(1)}
+        />
       </Group>
       <EChart
         title={t("maps.contour", { metric: name })}
         unit={t("maps.trials", { count: cells.reduce((sum, cell) => sum + cell.count, 0) })}
-        label={t("maps.contourLabel", { metric: name, x: across.name, y: up.name, low: format.num(low), high: format.num(high) })}
+        label={t("maps.contourLabel", {
+          metric: name,
+          x: across.name,
+          y: up.name,
+          low: format.num(low),
+          high: format.num(high),
+        })}
         height={MAP_HEIGHT}
         keys={[
           { label: `${t("maps.best")} ${format.num(isMax ? high : low)}`, color: "var(--scale-4)", shape: "square" },
@@ -137,7 +198,10 @@ export function Contour({ results, axes, metric, inside }: { results: Results; a
 }
 
 /** The words under the fields: choices, or where each begins. */
-const edges = (axis: Axis, count: number): string[] => (axis.choices.length > 0 ? axis.choices : Array.from({ length: count }, (_, i) => format.num(valueAt(axis, i / count), 2)));
+const edges = (axis: Axis, count: number): string[] =>
+  axis.choices.length > 0
+    ? axis.choices
+    : Array.from({ length: count }, (_, i) => format.num(valueAt(axis, i / count), 2));
 
 /** What a field covers of an axis. */
 function span(axis: Axis, at: number, count: number): string {

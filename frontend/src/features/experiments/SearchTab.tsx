@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/trials";
-
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
 import { useTranslation } from "react-i18next";
@@ -25,7 +22,11 @@ export function SearchTab({ experiment }: { experiment: ExperimentDetail }) {
           <SearchLimits experiment={experiment} search={data} />
           {data.rungs.length > 0 ? (
             <Section title={t("search.rungs")}>
-              {data.rungs.some((rung) => rung.trials.length > 0) ? <RungView search={data} /> : <Empty title={t("search.noRung")}>{t("search.noRungHint")}</Empty>}
+              {data.rungs.some((rung) => rung.trials.length > 0) ? (
+                <RungView search={data} />
+              ) : (
+                <Empty title={t("search.noRung")}>{t("search.noRungHint")}</Empty>
+              )}
             </Section>
           ) : null}
           <LearningCurves experiment={experiment} search={data} />

@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/trials";
-
 import { Button } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
@@ -20,9 +17,11 @@ import uiCss from "../../components/ui.module.css";
 import { reasonText } from "../../components/Said";
 import * as format from "../../lib/format";
 import { pickStates, TRIAL_STATES } from "../../lib/states";
+import layout from "../../components/layout.module.css";
 
 const MAX_HPARAMS = 8;
-const value = (raw: unknown): string => (typeof raw === "number" ? format.num(raw) : typeof raw === "string" ? raw : JSON.stringify(raw));
+const value = (raw: unknown): string =>
+  typeof raw === "number" ? format.num(raw) : typeof raw === "string" ? raw : JSON.stringify(raw);
 
 export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }) {
   const { t } = useTranslation();
@@ -44,7 +43,13 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
     <>
       <div className={uiCss["filters"]}>
         {present.map((state) => (
-          <button key={state} type="button" className={uiCss["chip"]} aria-pressed={states.includes(state)} onClick={() => toggle(state)}>
+          <button
+            key={state}
+            type="button"
+            className={uiCss["chip"]}
+            aria-pressed={states.includes(state)}
+            onClick={() => toggle(state)}
+          >
             {stateWord(t, state)} <span className="num">{data.num_trials_by_state[state]}</span>
           </button>
         ))}
@@ -53,12 +58,32 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
         {(pages) => {
           const items = pages.pages.flatMap((page) => page.items);
           if (items.length === 0) {
-            return <Empty title={t(states.length > 0 ? "trials.noMatch" : "trials.none")} action={states.length > 0 ? <Button variant="default" onClick={() => set({ trialState: undefined })}>{t("common.clearFilters")}</Button> : null} />;
+            return (
+              <Empty
+                title={t(states.length > 0 ? "trials.noMatch" : "trials.none")}
+                action={
+                  states.length > 0 ? (
+                    <Button variant="default" onClick={() => set({ trialState: undefined })}>
+                      {t("common.clearFilters")}
+                    </Button>
+                  ) : null
+                }
+              />
+            );
           }
           return (
             <>
               <TrialTable items={items} experiment={data} sort={sort} onSort={(next) => set({ sort: next })} />
-              <LoadMore shown={items.length} all={(states.length > 0 ? states : present).reduce((sum, state) => sum + (data.num_trials_by_state[state] ?? 0), 0)} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
+              <LoadMore
+                shown={items.length}
+                all={(states.length > 0 ? states : present).reduce(
+                  (sum, state) => sum + (data.num_trials_by_state[state] ?? 0),
+                  0,
+                )}
+                hasMore={query.hasNextPage}
+                loading={query.isFetchingNextPage}
+                onMore={() => void query.fetchNextPage()}
+              />
             </>
           );
         }}
@@ -69,12 +94,23 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
 
 type Sort = "no" | "-no" | "metric" | "-metric";
 
-function TrialTable({ items, experiment, sort, onSort }: { items: Trial[]; experiment: ExperimentDetail; sort: Sort; onSort: (sort: Sort) => void }) {
+function TrialTable({
+  items,
+  experiment,
+  sort,
+  onSort,
+}: {
+  items: Trial[];
+  experiment: ExperimentDetail;
+  sort: Sort;
+  onSort: (sort: Sort) => void;
+}) {
   const { t } = useTranslation();
   const [ticked, setTicked] = useState<readonly number[]>([]);
   const ticks: Ticks<Trial> = {
     has: (item) => ticked.includes(item.id),
-    onToggle: (item) => setTicked(ticked.includes(item.id) ? ticked.filter((id) => id !== item.id) : [...ticked, item.id]),
+    onToggle: (item) =>
+      setTicked(ticked.includes(item.id) ? ticked.filter((id) => id !== item.id) : [...ticked, item.id]),
     onAll: (on) => setTicked(on ? items.map((item) => item.id) : []),
     label: (item) => t("trials.select", { no: item.no }),
     labelAll: t("trials.selectShown", { count: items.length }),
@@ -102,30 +138,76 @@ function TrialTable({ items, experiment, sort, onSort }: { items: Trial[]; exper
       id: "state",
       header: t("experiments.state"),
       cell: (item) => (
-        <span title={item.reason || reasonText(item.pending_reason, item.pending_parts)} style={{ display: "inline-flex", gap: 4 }}>
+        <span
+          title={item.reason || reasonText(item.pending_reason, item.pending_parts)}
+          className={`${layout["inline"]} ${layout["tight"]}`}
+        >
           <StateBadge state={item.state} />
-          {item.is_impossible ? <IconAlertTriangle size={15} color="var(--warn)" aria-label={t("trial.impossible")} data-testid="impossible" /> : null}
+          {item.is_impossible ? (
+            <IconAlertTriangle
+              size={15}
+              color="var(--warn)"
+              aria-label={t("trial.impossible")}
+              data-testid="impossible"
+            />
+          ) : null}
           {item.flags.map((flag) => (
             <FlagBadge key={flag} flag={flag} />
           ))}
         </span>
       ),
     },
-    ...(experiment.metric_name ? [{ id: "metric", header: experiment.metric_name, align: "right" as const, sort: sorter("metric"), cell: (item: Trial) => format.num(item.metric) }] : []),
-    ...hparams.map((key): Column<Trial> => ({ id: `h:${key}`, header: key, align: "right", cell: (item) => (key in item.hparams ? value(item.hparams[key]) : "") })),
+    ...(experiment.metric_name
+      ? [
+          {
+            id: "metric",
+            header: experiment.metric_name,
+            align: "right" as const,
+            sort: sorter("metric"),
+            cell: (item: Trial) => format.num(item.metric),
+          },
+        ]
+      : []),
+    ...hparams.map((key): Column<Trial> => ({
+      id: `h:${key}`,
+      header: key,
+      align: "right",
+      cell: (item) => (key in item.hparams ? value(item.hparams[key]) : ""),
+    })),
     {
       id: "step",
       header: t("trials.steps"),
       width: 140,
       cell: (item) =>
-        item.num_steps_planned ? <Meter value={item.step / item.num_steps_planned} text={format.count(item.step)} label={t("trials.steps")} tone={item.state === "COMPLETED" ? "ok" : "run"} /> : <span className="num">{format.count(item.step)}</span>,
+        item.num_steps_planned ? (
+          <Meter
+            value={item.step / item.num_steps_planned}
+            text={format.count(item.step)}
+            label={t("trials.steps")}
+            tone={item.state === "COMPLETED" ? "ok" : "run"}
+          />
+        ) : (
+          <span className="num">{format.count(item.step)}</span>
+        ),
     },
-    { id: "restarts", header: t("trial.stat.restarts"), align: "right", cell: (item) => (item.num_restarts > 0 ? item.num_restarts : "") },
-    { id: "elapsed", header: t("experiments.elapsed"), align: "right", cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} /> },
+    {
+      id: "restarts",
+      header: t("trial.stat.restarts"),
+      align: "right",
+      cell: (item) => (item.num_restarts > 0 ? item.num_restarts : ""),
+    },
+    {
+      id: "elapsed",
+      header: t("experiments.elapsed"),
+      align: "right",
+      cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} />,
+    },
   ];
   return (
     <>
-      {all.length > hparams.length ? <p className="dim">{t("trials.someHparams", { shown: hparams.length, all: all.length })}</p> : null}
+      {all.length > hparams.length ? (
+        <p className="dim">{t("trials.someHparams", { shown: hparams.length, all: all.length })}</p>
+      ) : null}
       {ticked.length > 0 ? (
         <div className={uiCss["filters"]} role="group" aria-label={t("bulk.label")}>
           <b role="status" className="num">
@@ -139,7 +221,14 @@ function TrialTable({ items, experiment, sort, onSort }: { items: Trial[]; exper
           </Button>
         </div>
       ) : null}
-      <DataTable rows={items} selection={items.length > 1 ? ticks : undefined} columns={columns} rowKey={(item) => item.id} label={t("experiments.trials")} testId="trials" />
+      <DataTable
+        rows={items}
+        selection={items.length > 1 ? ticks : undefined}
+        columns={columns}
+        rowKey={(item) => item.id}
+        label={t("experiments.trials")}
+        testId="trials"
+      />
     </>
   );
 }
@@ -162,10 +251,17 @@ export function BestTrial({ experiment }: { experiment: ExperimentDetail }) {
     >
       <KeyValues
         items={[
-          ...(experiment.metric_name ? ([[experiment.metric_name, format.num(best.metric)]] as [string, string][]) : []),
+          ...(experiment.metric_name
+            ? ([[experiment.metric_name, format.num(best.metric)]] as [string, string][])
+            : []),
           [t("experiments.state"), stateWord(t, best.state)],
           [t("trial.stat.step"), format.count(best.step)],
-          ...Object.entries(best.hparams).map(([key, raw]): [React.ReactNode, string] => [<code key={key} className="mono">{key}</code>, value(raw)]),
+          ...Object.entries(best.hparams).map(([key, raw]): [React.ReactNode, string] => [
+            <code key={key} className="mono">
+              {key}
+            </code>,
+            value(raw),
+          ]),
         ]}
       />
     </Section>

@@ -1,7 +1,12 @@
-import "../../i18n/en/table";
-
 import { ActionIcon, Button, Checkbox, Group, Modal, Popover, Select, TextInput } from "@mantine/core";
-import { IconBookmark, IconChevronDown, IconDeviceFloppy, IconStar, IconStarFilled, IconTrash } from "@tabler/icons-react";
+import {
+  IconBookmark,
+  IconChevronDown,
+  IconDeviceFloppy,
+  IconStar,
+  IconStarFilled,
+  IconTrash,
+} from "@tabler/icons-react";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -10,6 +15,7 @@ import { client, type Schemas, unwrap } from "../../api/client";
 import { me, projects, savedViews, type SavedView } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
 import css from "./table.module.css";
+import layout from "../../components/layout.module.css";
 
 /** The page's address under a name: own views, and those that are shared with a project. */
 export function Views({ query, onOpen }: { query: string; onOpen: (query: string) => void }) {
@@ -21,7 +27,8 @@ export function Views({ query, onOpen }: { query: string; onOpen: (query: string
   const [saving, setSaving] = useState(false);
   const done = (): Promise<void> => queryClient.invalidateQueries({ queryKey: ["views"] });
   const change = useMutation({
-    mutationFn: ({ id, body }: { id: number; body: Schemas["SavedViewPatch"] }) => unwrap(client.PATCH("/api/v1/views/{view_id}", { params: { path: { view_id: id } }, body })),
+    mutationFn: ({ id, body }: { id: number; body: Schemas["SavedViewPatch"] }) =>
+      unwrap(client.PATCH("/api/v1/views/{view_id}", { params: { path: { view_id: id } }, body })),
     onSuccess: done,
   });
   const remove = useMutation({
@@ -32,28 +39,17 @@ export function Views({ query, onOpen }: { query: string; onOpen: (query: string
     setOpened(false);
     onOpen(wanted);
   };
+  const canChange = (view: SavedView): boolean => view.is_mine || user?.role === "admin";
   const item = (view: SavedView) => (
-    <li key={view.id}>
-      <button type="button" data-add aria-current={view.query === query || undefined} onClick={() => go(view.query)} data-testid="view">
-        <span>{view.query === query ? <b>{view.name}</b> : view.name}</span>
-        <span className="dim">{[view.is_mine ? "" : t("table.views.by", { owner: view.owner }), view.project ?? "", view.is_mine && view.is_default ? t("table.views.opens") : ""].filter((part) => part !== "").join(" · ")}</span>
-      </button>
-      {view.is_mine ? (
-        <ActionIcon size="sm" variant="subtle" color="gray" aria-pressed={view.is_default} aria-label={`${view.name}: ${t(view.is_default ? "table.views.unsetDefault" : "table.views.setDefault")}`} title={t(view.is_default ? "table.views.unsetDefault" : "table.views.setDefault")} onClick={() => change.mutate({ id: view.id, body: { is_default: !view.is_default } })}>
-          {view.is_default ? <IconStarFilled size={14} /> : <IconStar size={14} />}
-        </ActionIcon>
-      ) : null}
-      {view.is_mine || user?.role === "admin" ? (
-        <>
-          <ActionIcon size="sm" variant="subtle" color="gray" disabled={view.query === query} aria-label={t("table.views.update", { name: view.name })} title={t("table.views.update", { name: view.name })} onClick={() => change.mutate({ id: view.id, body: { query } })}>
-            <IconDeviceFloppy size={14} />
-          </ActionIcon>
-          <ActionIcon size="sm" variant="subtle" color="red" aria-label={t("table.views.delete", { name: view.name })} title={t("table.views.delete", { name: view.name })} onClick={() => remove.mutate(view.id)} data-testid="delete-view">
-            <IconTrash size={14} />
-          </ActionIcon>
-        </>
-      ) : null}
-    </li>
+    <ViewItem
+      key={view.id}
+      view={view}
+      isShown={view.query === query}
+      onOpen={() => go(view.query)}
+      onDefault={view.is_mine ? () => change.mutate({ id: view.id, body: { is_default: !view.is_default } }) : null}
+      onUpdate={canChange(view) ? () => change.mutate({ id: view.id, body: { query } }) : null}
+      onDelete={() => remove.mutate(view.id)}
+    />
   );
   const mine = views.filter((view) => view.is_mine && !view.project);
   const shared = views.filter((view) => view.project);
@@ -63,7 +59,13 @@ export function Views({ query, onOpen }: { query: string; onOpen: (query: string
     <>
       <Popover opened={opened} onChange={setOpened} position="bottom-end" shadow="md" withinPortal={false} trapFocus>
         <Popover.Target>
-          <Button variant="default" leftSection={<IconBookmark size={14} aria-hidden />} rightSection={<IconChevronDown size={14} aria-hidden />} onClick={() => setOpened(!opened)} data-testid="views">
+          <Button
+            variant="default"
+            leftSection={<IconBookmark size={14} aria-hidden />}
+            rightSection={<IconChevronDown size={14} aria-hidden />}
+            onClick={() => setOpened(!opened)}
+            data-testid="views"
+          >
             {current?.name ?? t("table.views.title")}
           </Button>
         </Popover.Target>
@@ -95,19 +97,111 @@ export function Views({ query, onOpen }: { query: string; onOpen: (query: string
           </div>
         </Popover.Dropdown>
       </Popover>
-      {saving ? <SaveView query={query} canShare={user !== undefined && user.role !== "viewer"} onClose={() => setSaving(false)} onDone={done} /> : null}
+      {saving ? (
+        <SaveView
+          query={query}
+          canShare={user !== undefined && user.role !== "viewer"}
+          onClose={() => setSaving(false)}
+          onDone={done}
+        />
+      ) : null}
     </>
   );
 }
 
-function SaveView({ query, canShare, onClose, onDone }: { query: string; canShare: boolean; onClose: () => void; onDone: () => Promise<void> }) {
+interface ItemProps {
+  view: SavedView;
+  isShown: boolean;
+  onOpen: () => void;
+  /** Null: it is somebody else's. */
+  onDefault: (() => void) | null;
+  /** Null: it must not be changed or deleted. */
+  onUpdate: (() => void) | null;
+  onDelete: () => void;
+}
+
+function ViewItem({ view, isShown, onOpen, onDefault, onUpdate, onDelete }: ItemProps) {
+  const { t } = useTranslation();
+  return (
+    <li>
+      <button type="button" data-add aria-current={isShown || undefined} onClick={onOpen} data-testid="view">
+        <span>{isShown ? <b>{view.name}</b> : view.name}</span>
+        <span className="dim">
+          {[
+            view.is_mine ? "" : t("table.views.by", { owner: view.owner }),
+            view.project ?? "",
+            view.is_mine && view.is_default ? t("table.views.opens") : "",
+          ]
+            .filter((part) => part !== "")
+            .join(" · ")}
+        </span>
+      </button>
+      {onDefault ? (
+        <ActionIcon
+          size="sm"
+          variant="subtle"
+          color="gray"
+          aria-pressed={view.is_default}
+          aria-label={`${view.name}: ${t(view.is_default ? "table.views.unsetDefault" : "table.views.setDefault")}`}
+          title={t(view.is_default ? "table.views.unsetDefault" : "table.views.setDefault")}
+          onClick={onDefault}
+        >
+          {view.is_default ? <IconStarFilled size={14} /> : <IconStar size={14} />}
+        </ActionIcon>
+      ) : null}
+      {onUpdate ? (
+        <>
+          <ActionIcon
+            size="sm"
+            variant="subtle"
+            color="gray"
+            disabled={isShown}
+            aria-label={t("table.views.update", { name: view.name })}
+            title={t("table.views.update", { name: view.name })}
+            onClick={onUpdate}
+          >
+            <IconDeviceFloppy size={14} />
+          </ActionIcon>
+          <ActionIcon
+            size="sm"
+            variant="subtle"
+            color="red"
+            aria-label={t("table.views.delete", { name: view.name })}
+            title={t("table.views.delete", { name: view.name })}
+            onClick={onDelete}
+            data-testid="delete-view"
+          >
+            <IconTrash size={14} />
+          </ActionIcon>
+        </>
+      ) : null}
+    </li>
+  );
+}
+
+function SaveView({
+  query,
+  canShare,
+  onClose,
+  onDone,
+}: {
+  query: string;
+  canShare: boolean;
+  onClose: () => void;
+  onDone: () => Promise<void>;
+}) {
   const { t } = useTranslation();
   const [name, setName] = useState("");
   const [project, setProject] = useState<string | null>(null);
   const [isDefault, setDefault] = useState(false);
   const list = useInfiniteQuery({ ...projects, enabled: canShare }).data?.pages.flatMap((page) => page.items) ?? [];
   const save = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/views", { body: { page: "experiments", name: name.trim(), query, project, is_default: isDefault } })),
+    mutationFn: () =>
+      unwrap(
+        client.POST("/api/v1/views", {
+          body: { page: "experiments", name: name.trim(), query, project, is_default: isDefault },
+        }),
+      ),
     onSuccess: async () => {
       await onDone();
       onClose();
@@ -118,11 +212,37 @@ function SaveView({ query, canShare, onClose, onDone }: { query: string; canShar
     if (name.trim() !== "") save.mutate();
   };
   return (
-    <Modal opened onClose={onClose} title={t("table.views.save")} centered closeButtonProps={{ "aria-label": t("common.close") }}>
-      <form onSubmit={submit} style={{ display: "grid", gap: 10 }} data-testid="view-form">
-        <TextInput label={t("table.views.name")} value={name} onChange={(event) => setName(event.currentTarget.value)} maxLength={200} data-autofocus />
-        {canShare ? <Select label={t("table.views.project")} placeholder={t("table.views.alone")} data={list.map((one) => one.name)} value={project} onChange={setProject} clearable comboboxProps={{ withinPortal: false }} /> : null}
-        <Checkbox label={t("table.views.isDefault")} checked={isDefault} onChange={(event) => setDefault(event.currentTarget.checked)} />
+    <Modal
+      opened
+      onClose={onClose}
+      title={t("table.views.save")}
+      centered
+      closeButtonProps={{ "aria-label": t("common.close") }}
+    >
+      <form onSubmit={submit} className={layout["stack"]} data-testid="view-form">
+        <TextInput
+          label={t("table.views.name")}
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+          maxLength={200}
+          data-autofocus
+        />
+        {canShare ? (
+          <Select
+            label={t("table.views.project")}
+            placeholder={t("table.views.alone")}
+            data={list.map((one) => one.name)}
+            value={project}
+            onChange={setProject}
+            clearable
+            comboboxProps={{ withinPortal: false }}
+          />
+        ) : null}
+        <Checkbox
+          label={t("table.views.isDefault")}
+          checked={isDefault}
+          onChange={(event) => setDefault(event.currentTarget.checked)}
+        />
         {save.error ? <ErrorNotice error={save.error} /> : null}
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose}>

@@ -4,10 +4,21 @@ import type { ExperimentFilter } from "../../api/queries";
 
 export type BulkAction = Schemas["BulkIn"]["action"];
 export type BulkItem = Schemas["BulkItem"];
-export const BULK_ACTIONS = ["pause", "resume", "stop", "kill", "continue", "label", "archive", "unarchive", "delete"] as const satisfies readonly BulkAction[];
+export const BULK_ACTIONS = [
+  "pause",
+  "resume",
+  "stop",
+  "kill",
+  "continue",
+  "label",
+  "archive",
+  "unarchive",
+  "delete",
+] as const satisfies readonly BulkAction[];
 
 /** Rows that were ticked, or everything that matches the filter of the list. */
-export type Selection = { kind: "ids"; ids: readonly number[] } | { kind: "filter"; filter: ExperimentFilter; num: number };
+export type Selection =
+  { kind: "ids"; ids: readonly number[] } | { kind: "filter"; filter: ExperimentFilter; num: number };
 
 export interface Extra {
   keepFiles?: boolean;
@@ -16,16 +27,41 @@ export interface Extra {
 }
 
 /** The request's body, without the digest. */
-export function bulkBody(action: BulkAction, selection: Selection, extra: Extra = {}): Omit<Schemas["BulkIn"], "digest"> {
-  const what = { action, keep_files: extra.keepFiles ?? false, set_labels: extra.setLabels ?? {}, remove_labels: extra.removeLabels ?? [] };
+export function bulkBody(
+  action: BulkAction,
+  selection: Selection,
+  extra: Extra = {},
+): Omit<Schemas["BulkIn"], "digest"> {
+  const what = {
+    action,
+    keep_files: extra.keepFiles ?? false,
+    set_labels: extra.setLabels ?? {},
+    remove_labels: extra.removeLabels ?? [],
+  };
   if (selection.kind === "ids") return { ...what, ids: [...selection.ids] };
   const { state, project, q, label, archived, where } = selection.filter;
-  return { ...what, filter: { state: state ?? [], project: project || undefined, q: q || undefined, label: label ?? [], archived: archived ? "include" : "exclude", where: where ?? [] } };
+  return {
+    ...what,
+    filter: {
+      state: state ?? [],
+      project: project || undefined,
+      q: q || undefined,
+      label: label ?? [],
+      archived: archived ? "include" : "exclude",
+      where: where ?? [],
+    },
+  };
 }
 
 /** The API refuses a filter that leaves nothing out. */
 export function leavesOut(filter: ExperimentFilter): boolean {
-  return (filter.state?.length ?? 0) > 0 || Boolean(filter.project) || Boolean(filter.q) || (filter.label?.length ?? 0) > 0 || (filter.where?.length ?? 0) > 0;
+  return (
+    (filter.state?.length ?? 0) > 0 ||
+    Boolean(filter.project) ||
+    Boolean(filter.q) ||
+    (filter.label?.length ?? 0) > 0 ||
+    (filter.where?.length ?? 0) > 0
+  );
 }
 
 export interface Group {
@@ -45,13 +81,18 @@ export function grouped(items: readonly BulkItem[]): Group[] {
     groups.set(key, group);
   }
   const order = ["changes", "unchanged", "refused"];
-  return [...groups.values()].toSorted((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome) || b.items.length - a.items.length);
+  return [...groups.values()].toSorted(
+    (a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome) || b.items.length - a.items.length,
+  );
 }
 
 /** "team=vision, urgent" → {team: "vision", urgent: ""}; null for a name that is missing. */
 export function parseLabels(text: string): Record<string, string> | null {
   const out: Record<string, string> = {};
-  for (const part of text.split(/[,，\n]/).map((entry) => entry.trim()).filter((entry) => entry !== "")) {
+  for (const part of text
+    .split(/[,，\n]/)
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== "")) {
     const at = part.indexOf("=");
     const name = (at < 0 ? part : part.slice(0, at)).trim();
     if (name === "") return null;

@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/table";
-
 import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
 
@@ -13,6 +10,7 @@ import * as format from "../../lib/format";
 import { shownState, slotsText } from "../../lib/held";
 import css from "./table.module.css";
 import { isBuiltIn, labelText, valueLabel } from "./tableColumns";
+import layout from "../../components/layout.module.css";
 
 export interface Narrow {
   onProject: (project: string) => void;
@@ -25,7 +23,8 @@ export function headText(t: TFunction, id: string): { name: string; of: string }
     const { what, of } = valueLabel(id);
     return { name: what, of: t(`table.of.${of}` as "table.of.last") };
   }
-  if (id === "notes" || id === "started" || id === "ended" || id === "priority") return { name: t(`table.head.${id}`), of: "" };
+  if (id === "notes" || id === "started" || id === "ended" || id === "priority")
+    return { name: t(`table.head.${id}`), of: "" };
   return { name: t(`experiments.${id}`), of: "" };
 }
 
@@ -33,7 +32,10 @@ type Value = Experiment["values"] extends infer V ? (V extends Record<string, in
 
 export function valueText(id: string, value: Value | undefined): string {
   if (value === null || value === undefined) return format.MISSING;
-  if (typeof value === "number" || value === "NaN" || value === "Infinity" || value === "-Infinity") return id.startsWith("metric.") ? format.metric(valueLabel(id).what, value as format.WireNumber) : format.num(value as format.WireNumber);
+  if (typeof value === "number" || value === "NaN" || value === "Infinity" || value === "-Infinity")
+    return id.startsWith("metric.")
+      ? format.metric(valueLabel(id).what, value as format.WireNumber)
+      : format.num(value as format.WireNumber);
   return String(value);
 }
 
@@ -47,12 +49,22 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
     case "name":
       return item.name;
     case "state":
-      return <span title={item.reason}><StateBadge state={shownState(item)} /></span>;
+      return (
+        <span title={item.reason}>
+          <StateBadge state={shownState(item)} />
+        </span>
+      );
     case "labels":
       return (
         <span className={css["tags"]}>
           {Object.entries(item.labels).map(([name, value]) => (
-            <button key={name} type="button" className={uiCss["tag"]} title={t("experiments.onlyLabel", { label: labelText(name, value) })} onClick={() => narrow.onLabel(labelText(name, value))}>
+            <button
+              key={name}
+              type="button"
+              className={uiCss["tag"]}
+              title={t("experiments.onlyLabel", { label: labelText(name, value) })}
+              onClick={() => narrow.onLabel(labelText(name, value))}
+            >
               {labelText(name, value)}
             </button>
           ))}
@@ -64,11 +76,13 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
       return item.only_trial_id ? (
         <span className="num">1</span>
       ) : (
-        <span style={{ display: "inline-flex", gap: 8, alignItems: "center", width: "100%", minWidth: 110 }}>
+        <span className={css["progress"]}>
           <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />
-          <span className="num dim" style={{ whiteSpace: "nowrap" }}>
+          <span className={`num dim ${layout["nowrap"]}`}>
             {item.num_trials}
-            {item.num_trials_planned !== null && item.num_trials_planned > item.num_trials ? `/${item.num_trials_planned}` : ""}
+            {item.num_trials_planned !== null && item.num_trials_planned > item.num_trials
+              ? `/${item.num_trials_planned}`
+              : ""}
           </span>
         </span>
       );
@@ -81,12 +95,23 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
         </span>
       );
     case "progress":
-      return <Meter value={item.progress} tone={item.state === "COMPLETED" ? "ok" : item.state === "FAILED" ? "bad" : "run"} label={t("experiments.progress")} />;
+      return (
+        <Meter
+          value={item.progress}
+          tone={item.state === "COMPLETED" ? "ok" : item.state === "FAILED" ? "bad" : "run"}
+          label={t("experiments.progress")}
+        />
+      );
     case "slots":
       return slotsText(t, item);
     case "project":
       return (
-        <button type="button" className={uiCss["sort"]} onClick={() => narrow.onProject(item.project)} title={t("experiments.onlyProject", { project: item.project })}>
+        <button
+          type="button"
+          className={uiCss["sort"]}
+          onClick={() => narrow.onProject(item.project)}
+          title={t("experiments.onlyProject", { project: item.project })}
+        >
           {item.project}
         </button>
       );

@@ -11,7 +11,9 @@ export const STANDING_OUT = 12;
 /** Ids of the trials whose curves stand out: the best of those that were not stopped, failed or canceled, and the best of all. */
 export function standingOut(results: Results): ReadonlySet<number> {
   const metric = metrics(results);
-  const lasting = metric.flatMap((value, i) => (value === null || ["STOPPED_EARLY", "FAILED", "CANCELED"].includes(results.state[i] ?? "") ? [] : [i]));
+  const lasting = metric.flatMap((value, i) =>
+    value === null || ["STOPPED_EARLY", "FAILED", "CANCELED"].includes(results.state[i] ?? "") ? [] : [i],
+  );
   const chosen = byMetric(lasting, metric, results.metric_goal).slice(0, STANDING_OUT);
   const best = bestOf(metric, results.metric_goal);
   return new Set([...chosen, ...(best < 0 ? [] : [best])].map((i) => results.id[i] ?? -1));
@@ -46,7 +48,19 @@ export function curvesOfRungs(search: Search): { trialId: number; trialNo: numbe
     return {
       trialId,
       trialNo,
-      columns: { name: search.metric_name ?? "", rank: 0, bucketSteps: 1, numPoints: sorted.length, step, timeMs: step, min: values, max: values, mean: values, last: values, count: Float64Array.from(sorted, () => 1) },
+      columns: {
+        name: search.metric_name ?? "",
+        rank: 0,
+        bucketSteps: 1,
+        numPoints: sorted.length,
+        step,
+        timeMs: step,
+        min: values,
+        max: values,
+        mean: values,
+        last: values,
+        count: Float64Array.from(sorted, () => 1),
+      },
     };
   });
 }

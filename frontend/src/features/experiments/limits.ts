@@ -15,7 +15,10 @@ export interface Limits {
   external: boolean;
 }
 
-export function limitsOf(config: Readonly<Record<string, unknown>>, search: Pick<Search, "method" | "num_trials_planned" | "concurrent" | "rungs">): Limits {
+export function limitsOf(
+  config: Readonly<Record<string, unknown>>,
+  search: Pick<Search, "method" | "num_trials_planned" | "concurrent" | "rungs">,
+): Limits {
   const given = (config["search"] ?? {}) as { runner?: string };
   return {
     trials: search.num_trials_planned,
@@ -26,7 +29,11 @@ export function limitsOf(config: Readonly<Record<string, unknown>>, search: Pick
 }
 
 /** The request that makes `before` what the form says; null while nothing differs or a field is empty. */
-export function changedLimits(before: Limits, trials: number | string, concurrent: number | string): Schemas["SearchLimitsIn"] | null {
+export function changedLimits(
+  before: Limits,
+  trials: number | string,
+  concurrent: number | string,
+): Schemas["SearchLimitsIn"] | null {
   const body: Schemas["SearchLimitsIn"] = {};
   if (!before.fixed && trials !== "" && Number(trials) !== before.trials) body.trials = Number(trials);
   if (concurrent === "") return null;

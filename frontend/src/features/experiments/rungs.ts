@@ -78,7 +78,8 @@ export function roundTicks(low: number, high: number, log: boolean): number[] {
   const step = power * (STEPS.find((factor) => factor * power >= raw) ?? 10);
   const out: number[] = [];
   // Counted, not added up: sums of tenths drift.
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) out.push(Number((i * step).toPrecision(12)));
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1)
+    out.push(Number((i * step).toPrecision(12)));
   return out;
 }
 
@@ -148,10 +149,12 @@ export function layoutRungs(search: Search, minWidth = 640, height = 320): RungL
   }
   const links: { from: RungDot; to: RungDot }[] = [];
   for (const list of byTrial.values()) {
-    list.toSorted((a, b) => a.rung - b.rung).forEach((to, i, sorted) => {
-      const previous = sorted[i - 1];
-      if (previous) links.push({ from: previous, to });
-    });
+    list
+      .toSorted((a, b) => a.rung - b.rung)
+      .forEach((to, i, sorted) => {
+        const previous = sorted[i - 1];
+        if (previous) links.push({ from: previous, to });
+      });
   }
   const ticks = values.length === 0 ? [] : roundTicks(low, high, log).map((value) => ({ value, y: y(value) }));
   const drawn = links.length > LINKS_MAX ? links.toSorted((a, b) => b.to.rung - a.to.rung).slice(0, LINKS_MAX) : links;

@@ -1,7 +1,21 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import { ABSENT, ancestry, axes, bestOf, bestSoFar, byMetric, matching, metrics, objectiveAxis, objectiveDots, place, type Results, valueAt } from "./searchData";
+import {
+  ABSENT,
+  ancestry,
+  axes,
+  bestOf,
+  bestSoFar,
+  byMetric,
+  matching,
+  metrics,
+  objectiveAxis,
+  objectiveDots,
+  place,
+  type Results,
+  valueAt,
+} from "./searchData";
 
 const results: Results = {
   metric_name: "val/loss",
@@ -60,7 +74,17 @@ test("brushes leave those within all of them", () => {
   // The third is where it would be without a value: below the axis.
   const without = { ...results, values: [[0.001, 0.01, 0.1, null], results.values[1] ?? [], results.values[2] ?? []] };
   expect(matching(without, axes(without), metric, new Map([["lr", { low: ABSENT, high: ABSENT / 2 }]]))).toEqual([3]);
-  expect(matching(results, all, metric, new Map([["lr", { low: 0.9, high: 1 }], ["opt", { low: 0, high: 0.2 }]]))).toEqual([]);
+  expect(
+    matching(
+      results,
+      all,
+      metric,
+      new Map([
+        ["lr", { low: 0.9, high: 1 }],
+        ["opt", { low: 0, high: 0.2 }],
+      ]),
+    ),
+  ).toEqual([]);
 });
 
 test("the line of a clone leads back to the member that began from nothing", () => {

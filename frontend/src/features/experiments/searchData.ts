@@ -47,7 +47,15 @@ export function axes(results: Results): Axis[] {
   const found: Axis[] = [];
   results.parameters.forEach((parameter, column) => {
     if (parameter.kind === "choice") {
-      if (parameter.choices.length > 1) found.push({ name: parameter.name, column, log: false, choices: parameter.choices, low: 0, high: parameter.choices.length - 1 });
+      if (parameter.choices.length > 1)
+        found.push({
+          name: parameter.name,
+          column,
+          log: false,
+          choices: parameter.choices,
+          low: 0,
+          high: parameter.choices.length - 1,
+        });
       return;
     }
     const numbers = (results.values[column] ?? []).filter((value): value is number => typeof value === "number");
@@ -95,10 +103,16 @@ export function valueAt(axis: Axis, at: number): number {
 }
 
 /** The same, with a place for those that have no value. */
-export const placeOrAbsent = (axis: Axis, results: Results, metric: (number | null)[], index: number): number => place(axis, results, metric, index) ?? ABSENT;
+export const placeOrAbsent = (axis: Axis, results: Results, metric: (number | null)[], index: number): number =>
+  place(axis, results, metric, index) ?? ABSENT;
 
 /** Indices of the trials that have a metric and lie within every brush (places; `ABSENT`: no value). */
-export function matching(results: Results, all: Axis[], metric: (number | null)[], brushes: ReadonlyMap<string, Range>): number[] {
+export function matching(
+  results: Results,
+  all: Axis[],
+  metric: (number | null)[],
+  brushes: ReadonlyMap<string, Range>,
+): number[] {
   const found: number[] = [];
   for (let index = 0; index < results.no.length; index += 1) {
     if (metric[index] === null) continue;
@@ -116,20 +130,30 @@ export function matching(results: Results, all: Axis[], metric: (number | null)[
 /** An axis for one of several objectives; null where nothing finite was reported. */
 export function objectiveAxis(results: Results, index: number): Axis | null {
   const one = results.objectives[index];
-  const finite = (one?.values ?? []).map(fromWire).filter((value): value is number => value !== null && Number.isFinite(value));
+  const finite = (one?.values ?? [])
+    .map(fromWire)
+    .filter((value): value is number => value !== null && Number.isFinite(value));
   const [low, high] = extremes(finite);
-  return one === undefined || low === undefined || high === undefined ? null : { name: one.metric, column: -1, log: isLog(low, high), choices: [], low, high };
+  return one === undefined || low === undefined || high === undefined
+    ? null
+    : { name: one.metric, column: -1, log: isLog(low, high), choices: [], low, high };
 }
 
 /** Where trials stand on two axes of objectives, 0 to 1 across and in values up. Without those that lack one. */
-export function objectiveDots(results: Results, across: number, up: number): { at: number; y: number; faint: boolean; index: number }[] {
+export function objectiveDots(
+  results: Results,
+  across: number,
+  up: number,
+): { at: number; y: number; faint: boolean; index: number }[] {
   const axis = objectiveAxis(results, across);
   if (axis === null) return [];
   const front = new Set(results.front);
   return results.no.flatMap((_, index) => {
     const x = fromWire(results.objectives[across]?.values[index] ?? null);
     const y = fromWire(results.objectives[up]?.values[index] ?? null);
-    return x === null || y === null || !Number.isFinite(x) || !Number.isFinite(y) ? [] : [{ at: scaled(axis, x), y, faint: !front.has(index), index }];
+    return x === null || y === null || !Number.isFinite(x) || !Number.isFinite(y)
+      ? []
+      : [{ at: scaled(axis, x), y, faint: !front.has(index), index }];
   });
 }
 
@@ -145,7 +169,7 @@ export const bestOf = (metric: (number | null)[], goal: string | null): number =
 export function ancestry(results: Results, index: number): number[] {
   const byNo = new Map(results.no.map((no, i) => [no, i]));
   const line: number[] = [];
-  for (let at: number | undefined = index; at !== undefined; ) {
+  for (let at: number | undefined = index; at !== undefined;) {
     line.unshift(at);
     const parent: number | null | undefined = results.parent_no[at];
     at = parent === null || parent === undefined ? undefined : byNo.get(parent);

@@ -52,7 +52,13 @@ describe("contour", () => {
     const metric = metrics(results);
     const [lr, opt] = axes(results);
     if (!lr || !opt) throw new Error("two axes");
-    const { cells, columns, rows } = contour(results, lr, opt, metric, results.no.map((_, i) => i));
+    const { cells, columns, rows } = contour(
+      results,
+      lr,
+      opt,
+      metric,
+      results.no.map((_, i) => i),
+    );
     expect([columns, rows]).toEqual([12, 2]);
     expect(cells.reduce((sum, cell) => sum + cell.count, 0)).toBe(239);
     expect(cells[0]).toEqual({ column: 0, row: 0, count: 10, best: 222 });

@@ -39,10 +39,17 @@ export interface Cell {
 }
 
 const bins = (axis: Axis): number => (axis.choices.length > 0 ? axis.choices.length : CELLS);
-const bin = (axis: Axis, at: number): number => (axis.choices.length > 0 ? Math.round(at * (axis.choices.length - 1)) : Math.min(CELLS - 1, Math.floor(at * CELLS)));
+const bin = (axis: Axis, at: number): number =>
+  axis.choices.length > 0 ? Math.round(at * (axis.choices.length - 1)) : Math.min(CELLS - 1, Math.floor(at * CELLS));
 
 /** The best value in each field of a grid over two axes; fields without trials are left out. */
-export function contour(results: Results, across: Axis, up: Axis, metric: (number | null)[], inside: number[]): { cells: Cell[]; columns: number; rows: number } {
+export function contour(
+  results: Results,
+  across: Axis,
+  up: Axis,
+  metric: (number | null)[],
+  inside: number[],
+): { cells: Cell[]; columns: number; rows: number } {
   const found = new Map<string, Cell>();
   const isBetter = (a: number, b: number): boolean => (results.metric_goal === "max" ? a > b : a < b);
   for (const index of inside) {
@@ -52,7 +59,16 @@ export function contour(results: Results, across: Axis, up: Axis, metric: (numbe
     if (x === null || y === null || value === null) continue;
     const [column, row] = [bin(across, x), bin(up, y)];
     const before = found.get(`${column}:${row}`);
-    found.set(`${column}:${row}`, { column, row, count: (before?.count ?? 0) + 1, best: before && !isBetter(value, before.best) ? before.best : value });
+    found.set(`${column}:${row}`, {
+      column,
+      row,
+      count: (before?.count ?? 0) + 1,
+      best: before && !isBetter(value, before.best) ? before.best : value,
+    });
   }
-  return { cells: [...found.values()].toSorted((a, b) => a.row - b.row || a.column - b.column), columns: bins(across), rows: bins(up) };
+  return {
+    cells: [...found.values()].toSorted((a, b) => a.row - b.row || a.column - b.column),
+    columns: bins(across),
+    rows: bins(up),
+  };
 }

@@ -7,7 +7,17 @@ import { curvesOfRungs, epochsOf, standingOut } from "./learning";
 import { ABSENT, type Axis, axes, metrics, placeOrAbsent, type Results } from "./searchData";
 import { clouds, corners, kindOf, parallelOption, placeAxis, spotsOf, ticksOf } from "./searchOptions";
 
-const theme = { text: "#111111", text2: "#222222", grid: "#333333", line: "#444444", bad: "#555555", bg: "#ffffff", series: ["#000001", "#000002", "#000003", "#000004", "#000005", "#000006"], parts: {}, scale: ["#000001", "#000002"] } as unknown as Theme;
+const theme = {
+  text: "#111111",
+  text2: "#222222",
+  grid: "#333333",
+  line: "#444444",
+  bad: "#555555",
+  bg: "#ffffff",
+  series: ["#000001", "#000002", "#000003", "#000004", "#000005", "#000006"],
+  parts: {},
+  scale: ["#000001", "#000002"],
+} as unknown as Theme;
 const results = {
   metric_name: "val/loss",
   metric_goal: "min",
@@ -30,7 +40,13 @@ const results = {
 
 test("ticks stand at round values and at choices; what has no value has a tick below", () => {
   const lr: Axis = { name: "lr", column: 0, log: true, choices: [], low: 1e-4, high: 1 };
-  expect(ticksOf(lr).map((tick) => [tick.label, Math.round(tick.at * 100)])).toEqual([["0.0001", 0], ["0.001", 25], ["0.01", 50], ["0.1", 75], ["1", 100]]);
+  expect(ticksOf(lr).map((tick) => [tick.label, Math.round(tick.at * 100)])).toEqual([
+    ["0.0001", 0],
+    ["0.001", 25],
+    ["0.01", 50],
+    ["0.1", 75],
+    ["1", 100],
+  ]);
   const opt: Axis = { name: "opt", column: 1, log: false, choices: ["sgd", "adam", "lamb"], low: 0, high: 2 };
   const axis = placeAxis(ticksOf(opt), theme, { absent: true });
   expect(axis.axisLabel.customValues).toEqual([ABSENT, 0, 0.5, 1]);
@@ -44,13 +60,28 @@ test("points are told apart by what became of their trials, and the keyboard pas
   expect(all.map((cloud) => cloud.kind)).toEqual(["stopped", "failed", "completed"]);
   expect(spotsOf(all).map((spot) => all[spot.series]?.points[spot.index]?.index)).toEqual([2, 1, 0]);
   const some = clouds(points, results, new Set([0]));
-  expect(some.map((cloud) => [cloud.kind, cloud.points.length])).toEqual([["outside", 2], ["completed", 1]]);
+  expect(some.map((cloud) => [cloud.kind, cloud.points.length])).toEqual([
+    ["outside", 2],
+    ["completed", 1],
+  ]);
   expect(spotsOf(some)).toHaveLength(1);
   expect(kindOf("PAUSED")).toBe("running");
 });
 
 test("the best so far keeps its corners and its end", () => {
-  expect(corners([{ x: 0, y: 3 }, { x: 1, y: 3 }, { x: 2, y: 1 }, { x: 3, y: 1 }, { x: 4, y: 1 }])).toEqual([[0, 3], [2, 1], [4, 1]]);
+  expect(
+    corners([
+      { x: 0, y: 3 },
+      { x: 1, y: 3 },
+      { x: 2, y: 1 },
+      { x: 3, y: 1 },
+      { x: 4, y: 1 },
+    ]),
+  ).toEqual([
+    [0, 3],
+    [2, 1],
+    [4, 1],
+  ]);
 });
 
 test("a line per trial, in places; an axis without a value in some trial goes further down", () => {
@@ -58,8 +89,21 @@ test("a line per trial, in places; an axis without a value in some trial goes fu
   const metric = metrics(results);
   const lines = [0, 1].map((index) => all.map((axis) => placeOrAbsent(axis, results, metric, index)));
   expect(lines[1]?.[1]).toBe(ABSENT);
-  const option = parallelOption(theme, all.map((axis) => ({ axis, flipped: axis.name === "lr", absent: axis.name === "momentum" })), lines, "min") as { parallelAxis: { id: string; inverse: boolean; min: number }[]; visualMap: { dimension: number; inRange: { color: string[] } }; series: { data: unknown[] }[] };
-  expect(option.parallelAxis.map((axis) => [axis.id, axis.inverse, axis.min < ABSENT])).toEqual([["lr", true, false], ["momentum", false, true], ["val/loss", false, false]]);
+  const option = parallelOption(
+    theme,
+    all.map((axis) => ({ axis, flipped: axis.name === "lr", absent: axis.name === "momentum" })),
+    lines,
+    "min",
+  ) as {
+    parallelAxis: { id: string; inverse: boolean; min: number }[];
+    visualMap: { dimension: number; inRange: { color: string[] } };
+    series: { data: unknown[] }[];
+  };
+  expect(option.parallelAxis.map((axis) => [axis.id, axis.inverse, axis.min < ABSENT])).toEqual([
+    ["lr", true, false],
+    ["momentum", false, true],
+    ["val/loss", false, false],
+  ]);
   // The least value is the best here, so the scale is turned over.
   expect([option.visualMap.dimension, option.visualMap.inRange.color]).toEqual([2, ["#000002", "#000001"]]);
   expect(option.series[0]?.data).toHaveLength(2);
@@ -67,10 +111,29 @@ test("a line per trial, in places; an axis without a value in some trial goes fu
 
 test("curves: stopped ones are faint, epochs grow with steps, and rungs stand in where nothing was logged", () => {
   expect([...standingOut(results)]).toEqual([11, 13]);
-  expect([...epochsOf(results)].map(([id, along]) => [id, along.growing?.value])).toEqual([[11, [4]], [13, [2]]]);
-  const trial = (no: number, metric: number | "NaN" | null) => ({ trial_id: 10 + no, trial_no: no, metric, promoted: false, stopped: false });
-  const search = { metric_name: "val/loss", rungs: [{ units: 3, trials: [trial(1, 0.5), trial(2, null)] }, { units: 1, trials: [trial(1, 0.7)] }] } as unknown as Search;
+  expect([...epochsOf(results)].map(([id, along]) => [id, along.growing?.value])).toEqual([
+    [11, [4]],
+    [13, [2]],
+  ]);
+  const trial = (no: number, metric: number | "NaN" | null) => ({
+    trial_id: 10 + no,
+    trial_no: no,
+    metric,
+    promoted: false,
+    stopped: false,
+  });
+  const search = {
+    metric_name: "val/loss",
+    rungs: [
+      { units: 3, trials: [trial(1, 0.5), trial(2, null)] },
+      { units: 1, trials: [trial(1, 0.7)] },
+    ],
+  } as unknown as Search;
   const [one, ...rest] = curvesOfRungs(search);
   expect(rest).toEqual([]);
-  expect([one?.trialId, [...(one?.columns.step ?? [])], [...(one?.columns.mean ?? [])]]).toEqual([11, [1, 3], [0.7, 0.5]]);
+  expect([one?.trialId, [...(one?.columns.step ?? [])], [...(one?.columns.mean ?? [])]]).toEqual([
+    11,
+    [1, 3],
+    [0.7, 0.5],
+  ]);
 });

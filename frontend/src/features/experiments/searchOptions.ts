@@ -22,7 +22,12 @@ export function ticksOf(axis: Axis, text: (value: number) => string = (value) =>
 }
 
 /** Whether some trial of these has no value on this axis. */
-export const hasAbsent = (axis: Axis, results: Results, metric: (number | null)[], indices: readonly number[]): boolean => indices.some((index) => place(axis, results, metric, index) === null);
+export const hasAbsent = (
+  axis: Axis,
+  results: Results,
+  metric: (number | null)[],
+  indices: readonly number[],
+): boolean => indices.some((index) => place(axis, results, metric, index) === null);
 
 interface Look {
   absent?: boolean;
@@ -34,7 +39,11 @@ interface Look {
 export function placeAxis(ticks: readonly Tick[], theme: Theme, { absent = false, name, lines = false }: Look = {}) {
   const all = absent ? [{ at: ABSENT, label: "–" }, ...ticks] : ticks;
   const customValues = all.map((tick) => tick.at);
-  const word = (value: number): string => all.reduce((a, b) => (Math.abs(b.at - value) < Math.abs(a.at - value) ? b : a), { at: Number.POSITIVE_INFINITY, label: "" }).label;
+  const word = (value: number): string =>
+    all.reduce((a, b) => (Math.abs(b.at - value) < Math.abs(a.at - value) ? b : a), {
+      at: Number.POSITIVE_INFINITY,
+      label: "",
+    }).label;
   return {
     type: "value" as const,
     min: absent ? ABSENT - 0.03 : -0.03,
@@ -49,9 +58,21 @@ export function placeAxis(ticks: readonly Tick[], theme: Theme, { absent = false
 
 export type Kind = "completed" | "stopped" | "failed" | "running" | "outside";
 
-const SYMBOLS: Record<Kind, Dot> = { completed: "circle", stopped: "triangle", failed: "rect", running: "diamond", outside: "circle" };
+const SYMBOLS: Record<Kind, Dot> = {
+  completed: "circle",
+  stopped: "triangle",
+  failed: "rect",
+  running: "diamond",
+  outside: "circle",
+};
 /** As CSS, for the legend. */
-export const KIND_COLORS: Record<Kind, string> = { completed: "var(--series-0)", stopped: "var(--text-2)", failed: "var(--bad)", running: "var(--series-1)", outside: "var(--line-strong)" };
+export const KIND_COLORS: Record<Kind, string> = {
+  completed: "var(--series-0)",
+  stopped: "var(--text-2)",
+  failed: "var(--bad)",
+  running: "var(--series-1)",
+  outside: "var(--line-strong)",
+};
 const KINDS: readonly Kind[] = ["outside", "stopped", "failed", "running", "completed"];
 
 export const symbolOf = (kind: Kind): Dot => SYMBOLS[kind];
@@ -96,14 +117,23 @@ export function clouds(points: readonly Point[], results: Results, kept: Readonl
 /** The points for the arrow keys: from left to right, without those a brush leaves out. */
 export function spotsOf(all: readonly Cloud[]): Spot[] {
   return all
-    .flatMap(({ kind, points }, series) => (kind === "outside" ? [] : points.map((point, index): Spot => ({ series, index, at: [point.x, point.y] }))))
+    .flatMap(({ kind, points }, series) =>
+      kind === "outside" ? [] : points.map((point, index): Spot => ({ series, index, at: [point.x, point.y] })),
+    )
     .toSorted((a, b) => (a.at?.[0] ?? 0) - (b.at?.[0] ?? 0) || (a.at?.[1] ?? 0) - (b.at?.[1] ?? 0));
 }
 
 const GRID = { left: 64, right: 18, top: 14, bottom: 26 };
 
 /** Clouds over two axes of places, and a line through some. Series are the clouds in their order. */
-export function scatterOption(theme: Theme, all: readonly Cloud[], x: ReturnType<typeof placeAxis>, y: ReturnType<typeof placeAxis>, line: readonly [number, number][], isStep: boolean): EChartsOption {
+export function scatterOption(
+  theme: Theme,
+  all: readonly Cloud[],
+  x: ReturnType<typeof placeAxis>,
+  y: ReturnType<typeof placeAxis>,
+  line: readonly [number, number][],
+  isStep: boolean,
+): EChartsOption {
   const count = all.reduce((sum, cloud) => sum + cloud.points.length, 0);
   return {
     grid: GRID,
@@ -121,7 +151,18 @@ export function scatterOption(theme: Theme, all: readonly Cloud[], x: ReturnType
         data: points.map((point) => [point.x, point.y]),
       })),
       ...(line.length > 0
-        ? [{ type: "line" as const, silent: true, showSymbol: false, ...(isStep ? { step: "end" as const } : {}), lineStyle: { color: theme.series[1] ?? theme.text, width: 2 }, itemStyle: { color: theme.series[1] ?? theme.text }, z: 3, data: line.map((at) => [...at]) }]
+        ? [
+            {
+              type: "line" as const,
+              silent: true,
+              showSymbol: false,
+              ...(isStep ? { step: "end" as const } : {}),
+              lineStyle: { color: theme.series[1] ?? theme.text, width: 2 },
+              itemStyle: { color: theme.series[1] ?? theme.text },
+              z: 3,
+              data: line.map((at) => [...at]),
+            },
+          ]
         : []),
     ],
   } as EChartsOption;
@@ -129,7 +170,9 @@ export function scatterOption(theme: Theme, all: readonly Cloud[], x: ReturnType
 
 /** The corners of the best so far: where it got better, and its end. */
 export function corners(steps: readonly { x: number; y: number }[]): [number, number][] {
-  return steps.flatMap(({ x, y }, i): [number, number][] => (i === 0 || i === steps.length - 1 || steps[i - 1]?.y !== y ? [[x, y]] : []));
+  return steps.flatMap(({ x, y }, i): [number, number][] =>
+    i === 0 || i === steps.length - 1 || steps[i - 1]?.y !== y ? [[x, y]] : [],
+  );
 }
 
 export interface ParallelAxisLook {
@@ -139,7 +182,12 @@ export interface ParallelAxisLook {
 }
 
 /** A line per trial, worst first so that the best lies on top; `lines` are places, a column per axis. */
-export function parallelOption(theme: Theme, looks: readonly ParallelAxisLook[], lines: readonly number[][], goal: string | null): EChartsOption {
+export function parallelOption(
+  theme: Theme,
+  looks: readonly ParallelAxisLook[],
+  lines: readonly number[][],
+  goal: string | null,
+): EChartsOption {
   const metricDim = looks.findIndex((look) => look.axis.column < 0);
   // Many lines are drawn pale, or they would be one blot.
   const opacity = Math.max(0.15, Math.min(0.8, 150 / Math.max(1, lines.length)));
@@ -158,10 +206,37 @@ export function parallelOption(theme: Theme, looks: readonly ParallelAxisLook[],
       triggerEvent: true,
       realtime: false,
       axisLine: { lineStyle: { color: theme.line } },
-      axisLabel: { ...placeAxis(ticksOf(axis), theme, { absent }).axisLabel, textBorderColor: theme.bg, textBorderWidth: 3 },
-      areaSelectStyle: { width: 16, borderWidth: 1, borderColor: theme.series[1] ?? theme.text, color: theme.series[1] ?? theme.text, opacity: 0.3 },
+      axisLabel: {
+        ...placeAxis(ticksOf(axis), theme, { absent }).axisLabel,
+        textBorderColor: theme.bg,
+        textBorderWidth: 3,
+      },
+      areaSelectStyle: {
+        width: 16,
+        borderWidth: 1,
+        borderColor: theme.series[1] ?? theme.text,
+        color: theme.series[1] ?? theme.text,
+        opacity: 0.3,
+      },
     })),
-    visualMap: { type: "continuous", show: false, dimension: Math.max(0, metricDim), min: 0, max: 1, inRange: { color: goal === "max" ? theme.scale : theme.scale.toReversed() } },
-    series: [{ type: "parallel", lineStyle: { width: 1.2, opacity }, inactiveOpacity: lines.length > MANY ? 0.01 : 0.04, activeOpacity: Math.min(1, opacity * 2), progressive: 1000, emphasis: { lineStyle: { width: 3, opacity: 1 } }, data: lines.map((line) => ({ value: [...line] })) }],
+    visualMap: {
+      type: "continuous",
+      show: false,
+      dimension: Math.max(0, metricDim),
+      min: 0,
+      max: 1,
+      inRange: { color: goal === "max" ? theme.scale : theme.scale.toReversed() },
+    },
+    series: [
+      {
+        type: "parallel",
+        lineStyle: { width: 1.2, opacity },
+        inactiveOpacity: lines.length > MANY ? 0.01 : 0.04,
+        activeOpacity: Math.min(1, opacity * 2),
+        progressive: 1000,
+        emphasis: { lineStyle: { width: 3, opacity: 1 } },
+        data: lines.map((line) => ({ value: [...line] })),
+      },
+    ],
   } as EChartsOption;
 }

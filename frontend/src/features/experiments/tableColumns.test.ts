@@ -1,6 +1,22 @@
 import { expect, test } from "vitest";
 
-import { added, holdsNumbers, labelsOf, moved, nextSort, readColumns, readConditions, removed, resized, sortOf, toggled, valueLabel, valuesOf, writeColumns, writeConditions } from "./tableColumns";
+import {
+  added,
+  holdsNumbers,
+  labelsOf,
+  moved,
+  nextSort,
+  readColumns,
+  readConditions,
+  removed,
+  resized,
+  sortOf,
+  toggled,
+  valueLabel,
+  valuesOf,
+  writeColumns,
+  writeConditions,
+} from "./tableColumns";
 
 const ids = (text: string | undefined) => readColumns(text).map(({ id }) => id);
 
@@ -13,7 +29,11 @@ test("any column comes back from the address, whatever its name holds", () => {
   const odd = "metric.last.a,b:c%2Cd";
   const text = writeColumns(resized(added(readColumns("name,state"), odd), odd, 200));
   expect(text).toMatch(/^name,state,/);
-  expect(readColumns(text)).toEqual([{ id: "name", width: 260 }, { id: "state", width: 112 }, { id: odd, width: 200 }]);
+  expect(readColumns(text)).toEqual([
+    { id: "name", width: 260 },
+    { id: "state", width: 112 },
+    { id: odd, width: 200 },
+  ]);
 });
 
 test("what is no column is left out, and the name never is", () => {
@@ -37,7 +57,11 @@ test("widths stay within reason", () => {
 
 test("only values are asked for, and what has an order is sorted by the server", () => {
   expect(valuesOf(readColumns("name,config.a.b,metric.last.loss"))).toEqual(["config.a.b", "metric.last.loss"]);
-  expect([sortOf("labels"), sortOf("searcher"), sortOf("hparam.lr")]).toEqual([null, "config.search.method", "hparam.lr"]);
+  expect([sortOf("labels"), sortOf("searcher"), sortOf("hparam.lr")]).toEqual([
+    null,
+    "config.search.method",
+    "hparam.lr",
+  ]);
 });
 
 test("a head goes through both directions and back", () => {
@@ -53,7 +77,11 @@ test("what a column holds is unknown until its values come", () => {
   expect(holdsNumbers("hparam.lr", [lr(null), lr(0.1)])).toBe(true);
   expect(holdsNumbers("hparam.lr", [lr("auto")])).toBe(false);
   expect(holdsNumbers("hparam.lr", [lr(null)])).toBe(false);
-  expect([holdsNumbers("metric.last.loss", []), holdsNumbers("slots", []), holdsNumbers("owner", [])]).toEqual([true, true, false]);
+  expect([holdsNumbers("metric.last.loss", []), holdsNumbers("slots", []), holdsNumbers("owner", [])]).toEqual([
+    true,
+    true,
+    false,
+  ]);
 });
 
 test("a value is called by what tells it apart", () => {
@@ -62,7 +90,10 @@ test("a value is called by what tells it apart", () => {
 });
 
 test("conditions and labels come back from the address", () => {
-  expect(readConditions(writeConditions(["slots > 2", "metric.last.a,b < 1"]))).toEqual(["slots > 2", "metric.last.a,b < 1"]);
+  expect(readConditions(writeConditions(["slots > 2", "metric.last.a,b < 1"]))).toEqual([
+    "slots > 2",
+    "metric.last.a,b < 1",
+  ]);
   expect(writeConditions([])).toBeUndefined();
   expect(labelsOf(toggled(labelsOf("a=1"), "b"))).toEqual(["a=1", "b"]);
   expect(toggled(["a=1"], "a=1")).toBeUndefined();

@@ -22,7 +22,17 @@ export const BUILT_IN = {
 
 export type BuiltIn = keyof typeof BUILT_IN;
 export const BUILT_INS = Object.keys(BUILT_IN) as BuiltIn[];
-const FIRST: readonly BuiltIn[] = ["name", "state", "labels", "trials", "best", "progress", "owner", "elapsed", "created"];
+const FIRST: readonly BuiltIn[] = [
+  "name",
+  "state",
+  "labels",
+  "trials",
+  "best",
+  "progress",
+  "owner",
+  "elapsed",
+  "created",
+];
 const VALUE_WIDTH = 130;
 const MIN_WIDTH = 60;
 const MAX_WIDTH = 900;
@@ -46,7 +56,8 @@ export function sortOf(id: string): string | null {
 }
 
 // A comma and a colon have a meaning between columns, and a metric's name may hold them.
-const escape = (text: string): string => text.replace(/[%,:]/g, encodeURIComponent).replaceAll(",", "%2C").replaceAll(":", "%3A");
+const escape = (text: string): string =>
+  text.replace(/[%,:]/g, encodeURIComponent).replaceAll(",", "%2C").replaceAll(":", "%3A");
 const unescape = (text: string): string => text.replace(/%(25|2C|3A)/gi, (found) => decodeURIComponent(found));
 
 /** "name,metric.last.loss:200" → columns; the first ones when there is none. The name is always there. */
@@ -72,9 +83,12 @@ export function writeColumns(columns: readonly TableColumn[]): string | undefine
   return text === FIRST.join(",") ? undefined : text;
 }
 
-export const added = (columns: readonly TableColumn[], id: string): TableColumn[] => (columns.some((one) => one.id === id) ? [...columns] : [...columns, { id, width: widthOf(id) }]);
-export const removed = (columns: readonly TableColumn[], id: string): TableColumn[] => columns.filter((one) => one.id !== id || id === "name");
-export const resized = (columns: readonly TableColumn[], id: string, width: number): TableColumn[] => columns.map((one) => (one.id === id ? { id, width: clampWidth(width) } : one));
+export const added = (columns: readonly TableColumn[], id: string): TableColumn[] =>
+  columns.some((one) => one.id === id) ? [...columns] : [...columns, { id, width: widthOf(id) }];
+export const removed = (columns: readonly TableColumn[], id: string): TableColumn[] =>
+  columns.filter((one) => one.id !== id || id === "name");
+export const resized = (columns: readonly TableColumn[], id: string, width: number): TableColumn[] =>
+  columns.map((one) => (one.id === id ? { id, width: clampWidth(width) } : one));
 
 /** One place towards the beginning (-1) or the end (1). */
 export function moved(columns: readonly TableColumn[], id: string, by: -1 | 1): TableColumn[] {
@@ -88,7 +102,11 @@ export function moved(columns: readonly TableColumn[], id: string, by: -1 | 1): 
 }
 
 /** The values that must be asked for. */
-export const valuesOf = (columns: readonly TableColumn[]): string[] => columns.map(({ id }) => id).filter((id) => !isBuiltIn(id)).slice(0, MAX_VALUES);
+export const valuesOf = (columns: readonly TableColumn[]): string[] =>
+  columns
+    .map(({ id }) => id)
+    .filter((id) => !isBuiltIn(id))
+    .slice(0, MAX_VALUES);
 
 /** Whether a column holds numbers, as the first row with a value in it says; null while no row has come with its values. */
 export function holdsNumbers(id: string, items: readonly { values?: Record<string, unknown> }[]): boolean | null {
@@ -114,8 +132,10 @@ export function valueLabel(id: string): { what: string; of: string } {
 }
 
 /** Conditions on columns, one per line of the address's text. */
-export const readConditions = (text: string | undefined): string[] => (text ?? "").split("\n").filter((line) => line !== "");
-export const writeConditions = (conditions: readonly string[]): string | undefined => (conditions.length > 0 ? conditions.join("\n") : undefined);
+export const readConditions = (text: string | undefined): string[] =>
+  (text ?? "").split("\n").filter((line) => line !== "");
+export const writeConditions = (conditions: readonly string[]): string | undefined =>
+  conditions.length > 0 ? conditions.join("\n") : undefined;
 
 /** Labels that must be there, by comma: "team=vision,urgent". */
 export const labelsOf = (text: string | undefined): string[] => (text ?? "").split(",").filter((label) => label !== "");

@@ -1,5 +1,3 @@
-import "../../i18n/en/scaling";
-
 import { useTranslation } from "react-i18next";
 
 import type { ScalingSize } from "../../api/scaling";
@@ -8,7 +6,7 @@ import { SvgFigure } from "../../charts/SvgFigure";
 import { roundTicks } from "../../charts/ticks";
 import * as format from "../../lib/format";
 import { LEAST_SHARE } from "../../lib/perf";
-import { type Part, PARTS } from "./scalingData";
+import { type Part, PARTS } from "../../common/scaling/scalingData";
 
 const HEIGHT = 250;
 const LEFT = 52;
@@ -32,21 +30,45 @@ export function PartsFigure({ sizes }: { sizes: ScalingSize[] }) {
   const there = PARTS.filter((part) => sizes.some((size) => (size.parts_ms[part] ?? 0) > slowest * LEAST_SHARE));
   const title = t("scaling.parts");
   const table: FigureTable = {
-    head: [t("scaling.slots"), ...PARTS.map((part) => t(`scaling.part.${part}`)), t("scaling.step"), t("scaling.hidden")],
+    head: [
+      t("scaling.slots"),
+      ...PARTS.map((part) => t(`scaling.part.${part}`)),
+      t("scaling.step"),
+      t("scaling.hidden"),
+    ],
     rows: sizes.map((size) => {
       const ms = (value: number | null) => ({ text: format.ms(value), raw: value });
-      return [{ text: String(size.slots), raw: size.slots }, ...PARTS.map((part) => ms(size.parts_ms[part] ?? null)), ms(size.step_ms.value), ms(size.hidden_ms)];
+      return [
+        { text: String(size.slots), raw: size.slots },
+        ...PARTS.map((part) => ms(size.parts_ms[part] ?? null)),
+        ms(size.step_ms.value),
+        ms(size.hidden_ms),
+      ];
     }),
   };
-  const label = t("scaling.curveLabel", { title, points: sizes.map((size) => t("scaling.curvePoint", { slots: size.slots, value: format.ms(size.step_ms.value) })).join(", ") });
+  const label = t("scaling.curveLabel", {
+    title,
+    points: sizes
+      .map((size) => t("scaling.curvePoint", { slots: size.slots, value: format.ms(size.step_ms.value) }))
+      .join(", "),
+  });
   return (
-    <SvgFigure title={title} unit="ms" label={label} height={HEIGHT} keys={there.map((part) => ({ label: t(`scaling.part.${part}`), color: COLORS[part], shape: "square" }))} table={table} testId="scaling-parts">
+    <SvgFigure
+      title={title}
+      unit="ms"
+      label={label}
+      height={HEIGHT}
+      keys={there.map((part) => ({ label: t(`scaling.part.${part}`), color: COLORS[part], shape: "square" }))}
+      table={table}
+      testId="scaling-parts"
+    >
       {(width) => <Bars sizes={sizes} width={width} />}
     </SvgFigure>
   );
 }
 
-const summed = (size: ScalingSize): number => PARTS.reduce((sum, part) => sum + Math.max(0, size.parts_ms[part] ?? 0), 0);
+const summed = (size: ScalingSize): number =>
+  PARTS.reduce((sum, part) => sum + Math.max(0, size.parts_ms[part] ?? 0), 0);
 
 function Bars({ sizes, width }: { sizes: ScalingSize[]; width: number }) {
   const top = Math.max(...sizes.map((size) => Math.max(summed(size), size.step_ms.value)), 1e-9);
@@ -73,7 +95,16 @@ function Bars({ sizes, width }: { sizes: ScalingSize[]; width: number }) {
               const value = Math.max(0, size.parts_ms[part] ?? 0);
               const from = under;
               under += value;
-              return value > 0 ? <rect key={part} x={middle - bar / 2} width={bar} y={y(under)} height={y(from) - y(under)} fill={COLORS[part]} /> : null;
+              return value > 0 ? (
+                <rect
+                  key={part}
+                  x={middle - bar / 2}
+                  width={bar}
+                  y={y(under)}
+                  height={y(from) - y(under)}
+                  fill={COLORS[part]}
+                />
+              ) : null;
             })}
             <text x={middle} y={y(under) - 6} textAnchor="middle" fontSize={11} fill="var(--text)">
               {format.ms(size.step_ms.value)}

@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/scaling";
-
 import { Button } from "@mantine/core";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -11,10 +8,11 @@ import chartCss from "../../charts/chart.module.css";
 import { Empty, Meter, Notice, Section } from "../../components/basics";
 import { stateWord } from "../../components/StateBadge";
 import { CurveFigure } from "./CurveFigure";
-import { NetworkFields, problemsOf, SizesField } from "./fields";
+import { NetworkFields, problemsOf, SizesField } from "../../common/scaling/fields";
 import { PartsFigure } from "./PartsFigure";
 import { Doubts, MeasuredTable, ModelWords, PredictionTable, RunTable } from "./ReportTables";
-import { askedAs, underway } from "./scalingData";
+import { askedAs, underway } from "../../common/scaling/scalingData";
+import layout from "../../components/layout.module.css";
 
 /** One report: how far it is, what was measured, the model fitted to it, and what it predicts. */
 export function Report({ report, busy }: { report: ScalingReport; busy: boolean }) {
@@ -27,26 +25,26 @@ export function Report({ report, busy }: { report: ScalingReport; busy: boolean 
         <Empty title={report.state === "running" ? t("scaling.nothing") : t("scaling.nothingEnded")} />
       ) : (
         <Section title={t("scaling.measured")} note={t("scaling.measuredNote")}>
-          <div className={chartCss["grid"]} style={{ marginBottom: 12 }}>
+          <div className={`${chartCss["grid"]} ${layout["belowXl"]}`}>
             <CurveFigure report={report} kind="speedup" />
             <CurveFigure report={report} kind="efficiency" />
             <PartsFigure sizes={sizes} />
           </div>
           <MeasuredTable sizes={sizes} />
-          <p className="dim" style={{ fontSize: "0.75rem", margin: "6px 0 0" }}>
-            {t("scaling.partsNote")}
-          </p>
+          <p className={`dim ${layout["text"]} ${layout["aboveS"]} ${layout["small"]}`}>{t("scaling.partsNote")}</p>
         </Section>
       )}
       {model ? (
         <>
           <Section title={t("scaling.predicted")}>
-            <p className="dim" style={{ margin: "0 0 8px" }}>
-              {t("scaling.predictedNote")}
-            </p>
+            <p className={`dim ${layout["text"]} ${layout["belowM"]}`}>{t("scaling.predictedNote")}</p>
             <Ask />
             <Doubts predictions={report.predictions} />
-            {report.predictions.length > 0 ? <PredictionTable predictions={report.predictions} /> : <Empty title={t("scaling.noPrediction")} />}
+            {report.predictions.length > 0 ? (
+              <PredictionTable predictions={report.predictions} />
+            ) : (
+              <Empty title={t("scaling.noPrediction")} />
+            )}
           </Section>
           <Section title={t("scaling.model")} note={t("scaling.modelNote", { count: model.num_transfers })}>
             <ModelWords model={model} />
@@ -62,8 +60,18 @@ export function Report({ report, busy }: { report: ScalingReport; busy: boolean 
 
 function State({ report }: { report: ScalingReport }) {
   const { t } = useTranslation();
-  if (report.state === "canceled") return <Notice tone="warn" title={t("scaling.canceled")}>{report.reason}</Notice>;
-  if (report.state === "failed") return <Notice tone="bad" title={t("scaling.failed")}>{report.reason}</Notice>;
+  if (report.state === "canceled")
+    return (
+      <Notice tone="warn" title={t("scaling.canceled")}>
+        {report.reason}
+      </Notice>
+    );
+  if (report.state === "failed")
+    return (
+      <Notice tone="bad" title={t("scaling.failed")}>
+        {report.reason}
+      </Notice>
+    );
   if (report.state === "done") return report.reason ? <Notice>{report.reason}</Notice> : null;
   const next = underway(report);
   const done = { done: report.num_over, all: report.num_runs };
@@ -84,7 +92,7 @@ function State({ report }: { report: ScalingReport }) {
           </>
         )}
       </span>
-      <div style={{ marginTop: 8, maxWidth: 360 }}>
+      <div className={`${layout["aboveM"]} ${layout["narrow"]}`}>
         <Meter value={done.done / Math.max(done.all, 1)} label={t("scaling.running", done)} />
       </div>
     </Notice>
@@ -102,10 +110,14 @@ function Ask() {
   const ready = problemsOf(t, sizes, bandwidth) === null;
   return (
     <form
-      style={{ display: "flex", flexWrap: "wrap", gap: 12, alignItems: "end", marginBottom: 12 }}
+      className={`${layout["fields"]} ${layout["belowXl"]}`}
       onSubmit={(event) => {
         event.preventDefault();
-        if (ready) void navigate({ search: (before) => ({ report: before.report, ...askedAs(sizes, bandwidth, latency) }), replace: true });
+        if (ready)
+          void navigate({
+            search: (before) => ({ report: before.report, ...askedAs(sizes, bandwidth, latency) }),
+            replace: true,
+          });
       }}
     >
       <SizesField label={t("scaling.form.predict")} value={sizes} onChange={setSizes} kind="predicted" />

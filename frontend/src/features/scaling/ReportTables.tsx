@@ -1,5 +1,3 @@
-import "../../i18n/en/scaling";
-
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
@@ -10,7 +8,8 @@ import { type Column, DataTable } from "../../components/DataTable";
 import { Reason } from "../../components/Said";
 import { StateBadge } from "../../components/StateBadge";
 import * as format from "../../lib/format";
-import { intervalOf, isTooWide, MEASURED, times, withInterval } from "./scalingData";
+import { intervalOf, isTooWide, MEASURED, times, withInterval } from "../../common/scaling/scalingData";
+import layout from "../../components/layout.module.css";
 
 /** A figure, and its interval in a line of its own: side by side the columns are wider than a page. */
 function Figure({ of, show }: { of: Estimate; show: (value: number) => string }) {
@@ -18,9 +17,7 @@ function Figure({ of, show }: { of: Estimate; show: (value: number) => string })
   return (
     <>
       {isTooWide(of) ? <span title={t("scaling.tooWideHint")}>{t("scaling.tooWide")}</span> : show(of.value)}
-      <div className="dim" style={{ fontSize: "0.75rem" }}>
-        {intervalOf(t, of, show)}
-      </div>
+      <div className={`dim ${layout["small"]}`}>{intervalOf(t, of, show)}</div>
     </>
   );
 }
@@ -32,14 +29,42 @@ export function MeasuredTable({ sizes }: { sizes: ScalingSize[] }) {
   const { t } = useTranslation();
   const columns: Column<ScalingSize>[] = [
     { id: "slots", header: t("scaling.slots"), align: "right", lead: true, cell: (size) => <b>{size.slots}</b> },
-    { id: "speedup", header: t("scaling.speedup"), align: "right", cell: (size) => <Figure of={size.speedup} show={times} /> },
-    { id: "efficiency", header: t("scaling.efficiency"), align: "right", cell: (size) => <Figure of={size.efficiency} show={format.pct} /> },
-    { id: "rate", header: t("scaling.rate"), align: "right", cell: (size) => <Figure of={size.samples_per_s} show={rate} /> },
-    { id: "step", header: t("scaling.step"), align: "right", cell: (size) => <Figure of={size.step_ms} show={format.ms} /> },
+    {
+      id: "speedup",
+      header: t("scaling.speedup"),
+      align: "right",
+      cell: (size) => <Figure of={size.speedup} show={times} />,
+    },
+    {
+      id: "efficiency",
+      header: t("scaling.efficiency"),
+      align: "right",
+      cell: (size) => <Figure of={size.efficiency} show={format.pct} />,
+    },
+    {
+      id: "rate",
+      header: t("scaling.rate"),
+      align: "right",
+      cell: (size) => <Figure of={size.samples_per_s} show={rate} />,
+    },
+    {
+      id: "step",
+      header: t("scaling.step"),
+      align: "right",
+      cell: (size) => <Figure of={size.step_ms} show={format.ms} />,
+    },
     { id: "samples", header: t("scaling.perSlot"), align: "right", cell: (size) => format.num(size.samples_per_slot) },
     { id: "steps", header: t("scaling.steps"), align: "right", cell: (size) => format.count(size.num_steps) },
   ];
-  return <DataTable rows={sizes} columns={columns} rowKey={(size) => size.slots} label={t("scaling.measured")} testId="scaling-measured" />;
+  return (
+    <DataTable
+      rows={sizes}
+      columns={columns}
+      rowKey={(size) => size.slots}
+      label={t("scaling.measured")}
+      testId="scaling-measured"
+    />
+  );
 }
 
 /** Nothing where the prediction is doubted: a figure would be believed. */
@@ -47,9 +72,11 @@ const certain = (one: Prediction, cell: ReactNode): ReactNode => (one.doubt ? fo
 
 /** Why some predictions are not shown, and what helps; each reason once. */
 export function Doubts({ predictions }: { predictions: Prediction[] }) {
-  const doubted = predictions.filter((one, i) => one.doubt && predictions.findIndex((other) => other.doubt === one.doubt) === i);
+  const doubted = predictions.filter(
+    (one, i) => one.doubt && predictions.findIndex((other) => other.doubt === one.doubt) === i,
+  );
   return doubted.map((one) => (
-    <div key={one.doubt} style={{ marginBottom: 8 }} data-testid="scaling-doubt">
+    <div key={one.doubt} className={layout["belowM"]} data-testid="scaling-doubt">
       <Notice tone="warn">
         <Reason text={one.doubt} parts={one.doubt_parts} />
       </Notice>
@@ -62,15 +89,62 @@ export function PredictionTable({ predictions }: { predictions: Prediction[] }) 
   const { t } = useTranslation();
   const columns: Column<Prediction>[] = [
     { id: "slots", header: t("scaling.slots"), align: "right", lead: true, cell: (one) => <b>{one.slots}</b> },
-    { id: "network", header: t("scaling.network"), cell: (one) => (one.network === MEASURED ? t("scaling.networkMeasured") : one.network) },
-    { id: "step", header: t("scaling.step"), align: "right", cell: (one) => (one.doubt ? <span className="dim">{t("scaling.notDetermined")}</span> : <Figure of={one.step_ms} show={format.ms} />) },
-    { id: "compute", header: t("scaling.part.compute"), align: "right", cell: (one) => certain(one, format.ms(one.compute_ms)) },
-    { id: "communication", header: t("scaling.communication"), align: "right", cell: (one) => certain(one, format.ms(one.communication_ms)) },
-    { id: "exposed", header: t("scaling.exposed"), align: "right", cell: (one) => certain(one, format.ms(one.exposed_ms)) },
-    { id: "rate", header: t("scaling.rate"), align: "right", cell: (one) => certain(one, <Figure of={one.samples_per_s} show={rate} />) },
-    { id: "efficiency", header: t("scaling.efficiency"), align: "right", cell: (one) => certain(one, format.pct(one.efficiency)) },
+    {
+      id: "network",
+      header: t("scaling.network"),
+      cell: (one) => (one.network === MEASURED ? t("scaling.networkMeasured") : one.network),
+    },
+    {
+      id: "step",
+      header: t("scaling.step"),
+      align: "right",
+      cell: (one) =>
+        one.doubt ? (
+          <span className="dim">{t("scaling.notDetermined")}</span>
+        ) : (
+          <Figure of={one.step_ms} show={format.ms} />
+        ),
+    },
+    {
+      id: "compute",
+      header: t("scaling.part.compute"),
+      align: "right",
+      cell: (one) => certain(one, format.ms(one.compute_ms)),
+    },
+    {
+      id: "communication",
+      header: t("scaling.communication"),
+      align: "right",
+      cell: (one) => certain(one, format.ms(one.communication_ms)),
+    },
+    {
+      id: "exposed",
+      header: t("scaling.exposed"),
+      align: "right",
+      cell: (one) => certain(one, format.ms(one.exposed_ms)),
+    },
+    {
+      id: "rate",
+      header: t("scaling.rate"),
+      align: "right",
+      cell: (one) => certain(one, <Figure of={one.samples_per_s} show={rate} />),
+    },
+    {
+      id: "efficiency",
+      header: t("scaling.efficiency"),
+      align: "right",
+      cell: (one) => certain(one, format.pct(one.efficiency)),
+    },
   ];
-  return <DataTable rows={predictions} columns={columns} rowKey={(one) => `${one.network} ${one.slots}`} label={t("scaling.predicted")} testId="scaling-predictions" />;
+  return (
+    <DataTable
+      rows={predictions}
+      columns={columns}
+      rowKey={(one) => `${one.network} ${one.slots}`}
+      label={t("scaling.predicted")}
+      testId="scaling-predictions"
+    />
+  );
 }
 
 /** What was fitted, in words, and what the runs leave open. */
@@ -78,24 +152,37 @@ export function ModelWords({ model }: { model: CostModel }) {
   const { t } = useTranslation();
   const micro = (value: number): string => `${format.num(value, 3)} µs`;
   const bits = (value: number): string => format.si(value * 8, "bit/s", 3);
-  const known = (estimate: Estimate | null, show: (value: number) => string): string => (estimate === null ? t("scaling.notDetermined") : withInterval(t, estimate, show));
+  const known = (estimate: Estimate | null, show: (value: number) => string): string =>
+    estimate === null ? t("scaling.notDetermined") : withInterval(t, estimate, show);
   return (
     <>
       <KeyValues
         items={[
           [t("scaling.compute"), withInterval(t, model.compute_fixed_ms, format.ms)],
           [t("scaling.perSample"), withInterval(t, model.compute_per_sample_ms, format.ms)],
-          [t("scaling.contention"), model.contention.n === 0 ? t("scaling.notDetermined") : withInterval(t, model.contention, times)],
+          [
+            t("scaling.contention"),
+            model.contention.n === 0 ? t("scaling.notDetermined") : withInterval(t, model.contention, times),
+          ],
           [t("scaling.other"), withInterval(t, model.other_ms, format.ms)],
           [t("scaling.latency"), known(model.latency_us, micro)],
           [t("scaling.bandwidth"), known(model.bandwidth_bytes_per_s, bits)],
           [t("scaling.hiddenShare"), t("scaling.atMost", { share: format.pct(model.hidden_share) })],
-          ...(model.step_error === null ? [] : ([[t("scaling.stepError"), t("scaling.offByMean", { share: format.pct(model.step_error) })]] as [string, string][])),
-          ...(model.transfer_error === null ? [] : ([[t("scaling.transferError"), t("scaling.offByMedian", { share: format.pct(model.transfer_error) })]] as [string, string][])),
+          ...(model.step_error === null
+            ? []
+            : ([[t("scaling.stepError"), t("scaling.offByMean", { share: format.pct(model.step_error) })]] as [
+                string,
+                string,
+              ][])),
+          ...(model.transfer_error === null
+            ? []
+            : ([
+                [t("scaling.transferError"), t("scaling.offByMedian", { share: format.pct(model.transfer_error) })],
+              ] as [string, string][])),
         ]}
       />
       {model.reasons.length > 0 ? (
-        <div style={{ marginTop: 10 }} data-testid="scaling-open">
+        <div className={layout["aboveL"]} data-testid="scaling-open">
           <b>{t("scaling.open")}</b>
           <Lines items={model.reasons} />
         </div>
@@ -118,7 +205,9 @@ export function RunTable({ points }: { points: Point[] }) {
         point.experiment_id === null ? (
           <span className="dim">{t("scaling.notLaunched")}</span>
         ) : point.state === null ? (
-          <span className="dim">#{point.experiment_id} {t("scaling.deleted")}</span>
+          <span className="dim">
+            #{point.experiment_id} {t("scaling.deleted")}
+          </span>
         ) : (
           <Link to="/experiments/$experimentId" params={{ experimentId: String(point.experiment_id) }}>
             #{point.experiment_id}
@@ -127,11 +216,30 @@ export function RunTable({ points }: { points: Point[] }) {
     },
     { id: "slots", header: t("scaling.slots"), align: "right", cell: (point) => point.slots },
     { id: "repeat", header: t("scaling.repeat"), align: "right", cell: (point) => point.repeat },
-    { id: "state", header: t("scaling.runState"), cell: (point) => (point.state === null ? format.MISSING : <StateBadge state={point.state} />) },
+    {
+      id: "state",
+      header: t("scaling.runState"),
+      cell: (point) => (point.state === null ? format.MISSING : <StateBadge state={point.state} />),
+    },
     { id: "step", header: t("scaling.step"), align: "right", cell: (point) => format.ms(point.step_ms) },
-    { id: "rate", header: t("scaling.rate"), align: "right", cell: (point) => (point.samples_per_s === null ? format.MISSING : rate(point.samples_per_s)) },
+    {
+      id: "rate",
+      header: t("scaling.rate"),
+      align: "right",
+      cell: (point) => (point.samples_per_s === null ? format.MISSING : rate(point.samples_per_s)),
+    },
     { id: "steps", header: t("scaling.steps"), align: "right", cell: (point) => format.count(point.num_steps) },
-    ...(points.some((point) => point.problem !== "") ? [{ id: "problem", header: t("scaling.problem"), cell: (point: Point) => point.problem || format.MISSING }] : []),
+    ...(points.some((point) => point.problem !== "")
+      ? [{ id: "problem", header: t("scaling.problem"), cell: (point: Point) => point.problem || format.MISSING }]
+      : []),
   ];
-  return <DataTable rows={points} columns={columns} rowKey={(point) => `${point.slots} ${point.repeat}`} label={t("scaling.runsHead")} testId="scaling-runs" />;
+  return (
+    <DataTable
+      rows={points}
+      columns={columns}
+      rowKey={(point) => `${point.slots} ${point.repeat}`}
+      label={t("scaling.runsHead")}
+      testId="scaling-runs"
+    />
+  );
 }

@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/scaling";
-
 import { Button, Select } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -16,8 +13,8 @@ import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
 import { mayChange } from "../../lib/access";
 import { Report } from "./Report";
-import { askedIn } from "./scalingData";
-import { StartDialog } from "./StartDialog";
+import { askedIn } from "../../common/scaling/scalingData";
+import { StartDialog } from "../../common/scaling/StartDialog";
 
 /** How an experiment trains on more slots and fewer. */
 export function ScalingPage() {
@@ -81,7 +78,15 @@ function Shown({ experimentId, reportId }: { experimentId: number; reportId: num
   return <QueryView query={query}>{(report) => <Report report={report} busy={query.isPlaceholderData} />}</QueryView>;
 }
 
-function Actions({ experiment: data, reports, shown }: { experiment: ExperimentDetail; reports: ScalingReportItem[] | undefined; shown: number | undefined }) {
+function Actions({
+  experiment: data,
+  reports,
+  shown,
+}: {
+  experiment: ExperimentDetail;
+  reports: ScalingReportItem[] | undefined;
+  shown: number | undefined;
+}) {
   const { t } = useTranslation();
   const user = useQuery(me).data;
   const search = useSearch({ from: "/app/experiments/$experimentId/scaling" });
@@ -89,12 +94,19 @@ function Actions({ experiment: data, reports, shown }: { experiment: ExperimentD
   const [asked, setAsked] = useState(false);
   const running = reports?.find((one) => one.state === "running");
   const cancel = useMutation({
-    mutationFn: (id: number) => unwrap(client.POST("/api/v1/scaling-reports/{report_id}:cancel", { params: { path: { report_id: id } } })),
+    mutationFn: (id: number) =>
+      unwrap(client.POST("/api/v1/scaling-reports/{report_id}:cancel", { params: { path: { report_id: id } } })),
     onSuccess: () => queryClient.invalidateQueries({ queryKey: ["scaling", data.id] }),
   });
   const save = (format: "markdown" | "csv", label: string) =>
     shown === undefined ? null : (
-      <Button component="a" variant="default" href={exportAddress(shown, format, askedIn(search))} download data-testid={`scaling-${format}`}>
+      <Button
+        component="a"
+        variant="default"
+        href={exportAddress(shown, format, askedIn(search))}
+        download
+        data-testid={`scaling-${format}`}
+      >
         {label}
       </Button>
     );
@@ -103,11 +115,21 @@ function Actions({ experiment: data, reports, shown }: { experiment: ExperimentD
       {save("markdown", t("scaling.asMarkdown"))}
       {save("csv", t("scaling.asCsv"))}
       {!reports || !mayChange(user, data.owner) ? null : running ? (
-        <Button color="red" variant="light" loading={cancel.isPending} onClick={() => cancel.mutate(running.id)} data-testid="scaling-cancel">
+        <Button
+          color="red"
+          variant="light"
+          loading={cancel.isPending}
+          onClick={() => cancel.mutate(running.id)}
+          data-testid="scaling-cancel"
+        >
           {t("scaling.cancel")}
         </Button>
       ) : (
-        <Button variant={reports.length === 0 ? "filled" : "default"} onClick={() => setAsked(true)} data-testid="scaling-start">
+        <Button
+          variant={reports.length === 0 ? "filled" : "default"}
+          onClick={() => setAsked(true)}
+          data-testid="scaling-start"
+        >
           {reports.length === 0 ? t("scaling.start") : t("scaling.again")}
         </Button>
       )}
@@ -120,7 +142,19 @@ function Actions({ experiment: data, reports, shown }: { experiment: ExperimentD
 function Earlier({ list, shown }: { list: ScalingReportItem[]; shown: number }) {
   const { t } = useTranslation();
   const navigate = useNavigate({ from: "/experiments/$experimentId/scaling" });
-  const label = (one: ScalingReportItem): string => t("scaling.item", { id: one.id, mode: t(`scaling.mode.${one.mode}`), state: t(`scaling.state.${one.state}`) });
+  const label = (one: ScalingReportItem): string =>
+    t("scaling.item", { id: one.id, mode: t(`scaling.mode.${one.mode}`), state: t(`scaling.state.${one.state}`) });
   const data = list.map((one) => ({ value: String(one.id), label: label(one) }));
-  return <Select aria-label={t("scaling.earlier")} size="xs" w={320} mb="sm" allowDeselect={false} value={String(shown)} onChange={(id) => void navigate({ search: { report: Number(id) }, replace: true })} data={data} />;
+  return (
+    <Select
+      aria-label={t("scaling.earlier")}
+      size="xs"
+      w={320}
+      mb="sm"
+      allowDeselect={false}
+      value={String(shown)}
+      onChange={(id) => void navigate({ search: { report: Number(id) }, replace: true })}
+      data={data}
+    />
+  );
 }

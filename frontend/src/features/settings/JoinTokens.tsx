@@ -1,6 +1,3 @@
-import "../../i18n/en/cluster";
-import "../../i18n/en/settings";
-
 import { Button, NumberInput, Select, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
@@ -12,6 +9,7 @@ import { Code, Empty, Notice, Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
+import layout from "../../components/layout.module.css";
 
 const LIFETIMES = [600, 3600, 86_400, 604_800] as const;
 
@@ -24,11 +22,13 @@ export function JoinTokens() {
   const [lifetime, setLifetime] = useState(600);
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["join-tokens"] });
   const create = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/join-tokens", { body: { pool, uses: Number(uses), expires_in_s: lifetime } })),
+    mutationFn: () =>
+      unwrap(client.POST("/api/v1/join-tokens", { body: { pool, uses: Number(uses), expires_in_s: lifetime } })),
     onSuccess: refresh,
   });
   const revoke = useMutation({
-    mutationFn: (id: number) => unwrap(client.DELETE("/api/v1/join-tokens/{token_id}", { params: { path: { token_id: id } } })),
+    mutationFn: (id: number) =>
+      unwrap(client.DELETE("/api/v1/join-tokens/{token_id}", { params: { path: { token_id: id } } })),
     onSuccess: refresh,
   });
   const submit = (event: FormEvent): void => {
@@ -38,21 +38,39 @@ export function JoinTokens() {
   return (
     <>
       <Section title={t("join.create")}>
-        <p className="dim" style={{ margin: "0 0 10px" }}>{t("join.lead")}</p>
-        <form onSubmit={submit} style={{ display: "flex", gap: 10, flexWrap: "wrap", alignItems: "end" }} data-testid="join-form">
-          <TextInput label={t("nodes.pool")} value={pool} onChange={(e) => setPool(e.currentTarget.value)} required withAsterisk={false} w={160} />
+        <p className={`dim ${layout["text"]} ${layout["belowL"]}`}>{t("join.lead")}</p>
+        <form onSubmit={submit} className={layout["fields"]} data-testid="join-form">
+          <TextInput
+            label={t("nodes.pool")}
+            value={pool}
+            onChange={(e) => setPool(e.currentTarget.value)}
+            required
+            withAsterisk={false}
+            w={160}
+          />
           <NumberInput label={t("join.uses")} value={uses} onChange={setUses} min={1} max={10_000} w={110} />
-          <Select label={t("join.lifetime")} value={String(lifetime)} onChange={(value) => setLifetime(Number(value ?? 600))} allowDeselect={false} data={LIFETIMES.map((s) => ({ value: String(s), label: t(`join.for.${s}`) }))} w={140} />
+          <Select
+            label={t("join.lifetime")}
+            value={String(lifetime)}
+            onChange={(value) => setLifetime(Number(value ?? 600))}
+            allowDeselect={false}
+            data={LIFETIMES.map((s) => ({ value: String(s), label: t(`join.for.${s}`) }))}
+            w={140}
+          />
           <Button type="submit" loading={create.isPending} disabled={pool.trim() === "" || uses === ""}>
             {t("join.createButton")}
           </Button>
         </form>
         {create.error ? <ErrorNotice error={create.error} /> : null}
         {create.data ? (
-          <div style={{ marginTop: 12 }} data-testid="join-command">
+          <div className={layout["aboveXl"]} data-testid="join-command">
             <Notice tone="ok" title={t("join.once")} />
             <Code text={create.data.command} wrap />
-            {create.data.this_machine_only ? <Notice tone="warn" title={t("join.thisMachineOnly")}>{t("join.thisMachineOnlyHint")}</Notice> : null}
+            {create.data.this_machine_only ? (
+              <Notice tone="warn" title={t("join.thisMachineOnly")}>
+                {t("join.thisMachineOnlyHint")}
+              </Notice>
+            ) : null}
           </div>
         ) : null}
       </Section>
@@ -68,11 +86,26 @@ export function JoinTokens() {
                 rowKey={(token) => token.id}
                 label={t("settings.tab.join")}
                 columns={[
-                  { id: "prefix", header: t("tokens.prefix"), lead: true, cell: (token) => <span className="mono">{token.prefix}…</span> },
+                  {
+                    id: "prefix",
+                    header: t("tokens.prefix"),
+                    lead: true,
+                    cell: (token) => <span className="mono">{token.prefix}…</span>,
+                  },
                   { id: "pool", header: t("nodes.pool"), cell: (token) => token.pool },
                   { id: "uses", header: t("join.usesLeft"), align: "right", cell: (token) => token.uses_left },
                   { id: "expires", header: t("tokens.expires"), cell: (token) => <Stamp at={token.expires_at} /> },
-                  { id: "revoke", header: t("common.rowActions"), quiet: true, align: "right", cell: (token) => <Button variant="subtle" color="red" size="compact-xs" onClick={() => revoke.mutate(token.id)}>{t("tokens.revoke")}</Button> },
+                  {
+                    id: "revoke",
+                    header: t("common.rowActions"),
+                    quiet: true,
+                    align: "right",
+                    cell: (token) => (
+                      <Button variant="subtle" color="red" size="compact-xs" onClick={() => revoke.mutate(token.id)}>
+                        {t("tokens.revoke")}
+                      </Button>
+                    ),
+                  },
                 ]}
               />
             )

@@ -1,7 +1,3 @@
-import "../../i18n/en/cluster";
-import "../../i18n/en/overview";
-import "../../i18n/en/settings";
-
 import { Button, Group, Modal, NumberInput } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
@@ -16,6 +12,7 @@ import { type Column, DataTable } from "../../components/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
+import layout from "../../components/layout.module.css";
 
 /** Pools with what is in them and what their slots cost. */
 export function Pools() {
@@ -34,10 +31,28 @@ export function Pools() {
   });
   const columns: Column<Pool>[] = [
     { id: "name", header: t("nodes.pool"), lead: true, cell: (pool) => <b>{pool.name}</b> },
-    { id: "nodes", header: t("nav.nodes"), align: "right", cell: (pool) => t("pools.nodes", { online: pool.num_nodes_online, count: pool.num_nodes }) },
-    { id: "slots", header: t("nodes.slots"), align: "right", cell: (pool) => Object.entries(pool.num_slots).map(([type, count]) => `${format.count(count)} ${type}`).join(" · ") || format.MISSING },
+    {
+      id: "nodes",
+      header: t("nav.nodes"),
+      align: "right",
+      cell: (pool) => t("pools.nodes", { online: pool.num_nodes_online, count: pool.num_nodes }),
+    },
+    {
+      id: "slots",
+      header: t("nodes.slots"),
+      align: "right",
+      cell: (pool) =>
+        Object.entries(pool.num_slots)
+          .map(([type, count]) => `${format.count(count)} ${type}`)
+          .join(" · ") || format.MISSING,
+    },
     { id: "used", header: t("overview.slotsBusy"), align: "right", cell: (pool) => format.count(pool.num_slots_used) },
-    { id: "price", header: t("pools.price"), align: "right", cell: (pool) => t("pools.perHour", { price: amount(pool.price_per_slot_hour), currency: pool.currency }) },
+    {
+      id: "price",
+      header: t("pools.price"),
+      align: "right",
+      cell: (pool) => t("pools.perHour", { price: amount(pool.price_per_slot_hour), currency: pool.currency }),
+    },
     { id: "changed", header: t("pools.changed"), align: "right", cell: (pool) => <Ago at={pool.changed_at} /> },
     ...(user?.role === "admin"
       ? [
@@ -70,14 +85,35 @@ export function Pools() {
           if (items.length === 0) return <Empty title={t("pools.none")}>{t("pools.noneHint")}</Empty>;
           return (
             <>
-              <DataTable rows={items} columns={columns} rowKey={(pool) => pool.name} label={t("settings.tab.pools")} testId="pools" />
-              {query.hasNextPage ? <LoadMore shown={items.length} hasMore loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} /> : null}
+              <DataTable
+                rows={items}
+                columns={columns}
+                rowKey={(pool) => pool.name}
+                label={t("settings.tab.pools")}
+                testId="pools"
+              />
+              {query.hasNextPage ? (
+                <LoadMore
+                  shown={items.length}
+                  hasMore
+                  loading={query.isFetchingNextPage}
+                  onMore={() => void query.fetchNextPage()}
+                />
+              ) : null}
             </>
           );
         }}
       </QueryView>
       {pricing ? <PriceDialog key={pricing.name} pool={pricing} onClose={() => setPricing(null)} /> : null}
-      <Confirm opened={removing !== null} onClose={() => setRemoving(null)} title={t("pools.forgetTitle", { name: removing?.name ?? "" })} action={t("pools.forget")} pending={remove.isPending} error={remove.error} onConfirm={() => removing && remove.mutate(removing.name)}>
+      <Confirm
+        opened={removing !== null}
+        onClose={() => setRemoving(null)}
+        title={t("pools.forgetTitle", { name: removing?.name ?? "" })}
+        action={t("pools.forget")}
+        pending={remove.isPending}
+        error={remove.error}
+        onConfirm={() => removing && remove.mutate(removing.name)}
+      >
         {t("pools.forgetText")}
       </Confirm>
     </Section>
@@ -89,7 +125,13 @@ function PriceDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
   const queryClient = useQueryClient();
   const [price, setPrice] = useState<number | string>(pool.price_per_slot_hour);
   const save = useMutation({
-    mutationFn: () => unwrap(client.PUT("/api/v1/pools/{name}", { params: { path: { name: pool.name } }, body: { price_per_slot_hour: Number(price) } })),
+    mutationFn: () =>
+      unwrap(
+        client.PUT("/api/v1/pools/{name}", {
+          params: { path: { name: pool.name } },
+          body: { price_per_slot_hour: Number(price) },
+        }),
+      ),
     onSuccess: async () => {
       onClose();
       await queryClient.invalidateQueries({ queryKey: ["pools"] });
@@ -100,10 +142,27 @@ function PriceDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
     save.mutate();
   };
   return (
-    <Modal opened onClose={onClose} title={t("pools.priceOf", { name: pool.name })} centered closeButtonProps={{ "aria-label": t("common.close") }}>
+    <Modal
+      opened
+      onClose={onClose}
+      title={t("pools.priceOf", { name: pool.name })}
+      centered
+      closeButtonProps={{ "aria-label": t("common.close") }}
+    >
       <form onSubmit={submit} data-testid="price-form">
-        <p style={{ margin: "0 0 10px" }}>{t("pools.priceText", { count: pool.num_slots_used })}</p>
-        <NumberInput label={t("pools.priceIn", { currency: pool.currency })} value={price} onChange={setPrice} min={0} max={1_000_000} decimalScale={6} w={200} data-autofocus />
+        <p className={`${layout["text"]} ${layout["belowL"]}`}>
+          {t("pools.priceText", { count: pool.num_slots_used })}
+        </p>
+        <NumberInput
+          label={t("pools.priceIn", { currency: pool.currency })}
+          value={price}
+          onChange={setPrice}
+          min={0}
+          max={1_000_000}
+          decimalScale={6}
+          w={200}
+          data-autofocus
+        />
         {save.error ? <ErrorNotice error={save.error} /> : null}
         <Group justify="flex-end" mt="md">
           <Button variant="default" onClick={onClose}>

@@ -1,5 +1,3 @@
-import "../../i18n/en/settings";
-
 import { Button, Checkbox, PasswordInput, SegmentedControl, useMantineColorScheme } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useState } from "react";
@@ -12,7 +10,7 @@ import { ErrorNotice } from "../../components/QueryView";
 import { LANGUAGES, type Language, setLanguage } from "../../i18n";
 import { MIN_PASSWORD } from "../../lib/access";
 import { usePref } from "../../lib/prefs";
-
+import layout from "../../components/layout.module.css";
 
 export function Preferences() {
   const { t, i18n } = useTranslation();
@@ -24,15 +22,36 @@ export function Preferences() {
     [t("settings.role"), user ? t(`role.${user.role}`) : ""],
     [
       t("language.label"),
-      <SegmentedControl key="l" aria-label={t("language.label")} value={i18n.language} onChange={(value) => void setLanguage(value as Language)} data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))} />,
+      <SegmentedControl
+        key="l"
+        aria-label={t("language.label")}
+        value={i18n.language}
+        onChange={(value) => void setLanguage(value as Language)}
+        data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))}
+      />,
     ],
     [
       t("theme.label"),
-      <SegmentedControl key="t" aria-label={t("theme.label")} value={colorScheme} onChange={(value) => setColorScheme(value as "light" | "dark" | "auto")} data={(["light", "dark", "auto"] as const).map((value) => ({ value, label: t(`theme.${value}`) }))} />,
+      <SegmentedControl
+        key="t"
+        aria-label={t("theme.label")}
+        value={colorScheme}
+        onChange={(value) => setColorScheme(value as "light" | "dark" | "auto")}
+        data={(["light", "dark", "auto"] as const).map((value) => ({ value, label: t(`theme.${value}`) }))}
+      />,
     ],
     [
       t("settings.zone"),
-      <SegmentedControl key="z" aria-label={t("settings.zone")} value={zone === "utc" ? "utc" : "local"} onChange={(value) => setZone(value === "utc" ? "utc" : null)} data={[{ value: "local", label: t("settings.local", { zone: Intl.DateTimeFormat().resolvedOptions().timeZone }) }, { value: "utc", label: "UTC" }]} />,
+      <SegmentedControl
+        key="z"
+        aria-label={t("settings.zone")}
+        value={zone === "utc" ? "utc" : "local"}
+        onChange={(value) => setZone(value === "utc" ? "utc" : null)}
+        data={[
+          { value: "local", label: t("settings.local", { zone: Intl.DateTimeFormat().resolvedOptions().timeZone }) },
+          { value: "utc", label: "UTC" },
+        ]}
+      />,
     ],
   ];
   return (
@@ -51,7 +70,16 @@ export function Password() {
   const [revoke, setRevoke] = useState(true);
   const queryClient = useQueryClient();
   const change = useMutation({
-    mutationFn: (revokeTokens: boolean) => unwrap(client.POST("/api/v1/auth/password", { body: { current_password: user?.has_password ? current : undefined, new_password: next, revoke_tokens: revokeTokens } })),
+    mutationFn: (revokeTokens: boolean) =>
+      unwrap(
+        client.POST("/api/v1/auth/password", {
+          body: {
+            current_password: user?.has_password ? current : undefined,
+            new_password: next,
+            revoke_tokens: revokeTokens,
+          },
+        }),
+      ),
     onSuccess: async () => {
       await queryClient.invalidateQueries({ queryKey: ["tokens"] });
       setCurrent("");
@@ -65,15 +93,58 @@ export function Password() {
   };
   const eye = { visibilityToggleButtonProps: { "aria-label": t("auth.showPassword") } };
   return (
-    <form onSubmit={submit} style={{ display: "grid", gap: 12, maxWidth: 340 }} data-testid="password-form">
+    <form onSubmit={submit} className={`${layout["stack"]} ${layout["narrow"]}`} data-testid="password-form">
       {user && !user.has_password ? <Notice title={t("settings.noPassword")} /> : null}
-      {change.isSuccess ? <Notice tone="ok" title={t("settings.passwordChanged")}>{change.variables ? t("settings.tokensRevoked") : null}</Notice> : null}
-      {user?.has_password ? <PasswordInput {...eye} label={t("settings.currentPassword")} autoComplete="current-password" value={current} onChange={(e) => setCurrent(e.currentTarget.value)} required withAsterisk={false} /> : null}
-      <PasswordInput {...eye} label={t("settings.newPassword")} description={t("setup.passwordRule", { n: MIN_PASSWORD })} autoComplete="new-password" value={next} onChange={(e) => setNext(e.currentTarget.value)} required withAsterisk={false} error={next !== "" && next.length < MIN_PASSWORD ? t("setup.tooShort", { n: MIN_PASSWORD }) : undefined} />
-      <PasswordInput {...eye} label={t("setup.again")} autoComplete="new-password" value={again} onChange={(e) => setAgain(e.currentTarget.value)} required withAsterisk={false} error={again !== "" && again !== next ? t("setup.differs") : undefined} />
-      <Checkbox label={t("settings.revokeTokens")} description={t("settings.revokeTokensHint")} checked={revoke} onChange={(e) => setRevoke(e.currentTarget.checked)} />
+      {change.isSuccess ? (
+        <Notice tone="ok" title={t("settings.passwordChanged")}>
+          {change.variables ? t("settings.tokensRevoked") : null}
+        </Notice>
+      ) : null}
+      {user?.has_password ? (
+        <PasswordInput
+          {...eye}
+          label={t("settings.currentPassword")}
+          autoComplete="current-password"
+          value={current}
+          onChange={(e) => setCurrent(e.currentTarget.value)}
+          required
+          withAsterisk={false}
+        />
+      ) : null}
+      <PasswordInput
+        {...eye}
+        label={t("settings.newPassword")}
+        description={t("setup.passwordRule", { n: MIN_PASSWORD })}
+        autoComplete="new-password"
+        value={next}
+        onChange={(e) => setNext(e.currentTarget.value)}
+        required
+        withAsterisk={false}
+        error={next !== "" && next.length < MIN_PASSWORD ? t("setup.tooShort", { n: MIN_PASSWORD }) : undefined}
+      />
+      <PasswordInput
+        {...eye}
+        label={t("setup.again")}
+        autoComplete="new-password"
+        value={again}
+        onChange={(e) => setAgain(e.currentTarget.value)}
+        required
+        withAsterisk={false}
+        error={again !== "" && again !== next ? t("setup.differs") : undefined}
+      />
+      <Checkbox
+        label={t("settings.revokeTokens")}
+        description={t("settings.revokeTokensHint")}
+        checked={revoke}
+        onChange={(e) => setRevoke(e.currentTarget.checked)}
+      />
       {change.error ? <ErrorNotice error={change.error} /> : null}
-      <Button type="submit" loading={change.isPending} disabled={next.length < MIN_PASSWORD || next !== again} style={{ justifySelf: "start" }}>
+      <Button
+        type="submit"
+        loading={change.isPending}
+        disabled={next.length < MIN_PASSWORD || next !== again}
+        className={layout["start"]}
+      >
         {t("settings.changePassword")}
       </Button>
     </form>

@@ -1,7 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/settings";
-import "../../i18n/en/trials";
-
 import { Button } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -21,6 +17,7 @@ import uiCss from "../../components/ui.module.css";
 import { Reason } from "../../components/Said";
 import * as format from "../../lib/format";
 import { ShareDialog } from "./ShareDialog";
+import layout from "../../components/layout.module.css";
 
 /** One project whole: its share of the cluster, its quotas, its budget, and what happened to it. */
 export function ProjectPanel({ name }: { name: string }) {
@@ -47,7 +44,8 @@ function Panel({ project }: { project: Project }) {
   const [asked, setAsked] = useState<Asked | null>(null);
   const path = { params: { path: { name: project.name } } };
   const change = useMutation({
-    mutationFn: (body: Partial<Schemas["ProjectPatch"]>) => unwrap(client.PATCH("/api/v1/projects/{name}", { ...path, body: { restart_count: false, ...body } })),
+    mutationFn: (body: Partial<Schemas["ProjectPatch"]>) =>
+      unwrap(client.PATCH("/api/v1/projects/{name}", { ...path, body: { restart_count: false, ...body } })),
     onSuccess: async () => {
       setAsked(null);
       await queryClient.invalidateQueries({ queryKey: ["projects"] });
@@ -67,7 +65,13 @@ function Panel({ project }: { project: Project }) {
   };
   const close = (): void => setAsked(null);
   const button = (what: Asked, label: string) => (
-    <Button variant="default" color={what === "delete" ? "red" : undefined} size="compact-sm" onClick={() => ask(what)} data-testid={`project-${what}`}>
+    <Button
+      variant="default"
+      color={what === "delete" ? "red" : undefined}
+      size="compact-sm"
+      onClick={() => ask(what)}
+      data-testid={`project-${what}`}
+    >
       {label}
     </Button>
   );
@@ -78,7 +82,7 @@ function Panel({ project }: { project: Project }) {
       testId="project"
       note={
         user?.role === "admin" ? (
-          <span className={uiCss["filters"]} style={{ margin: 0 }}>
+          <span className={`${uiCss["filters"]} ${layout["text"]}`}>
             {button("share", t("projects.change"))}
             {button("budget", t(project.budget ? "budget.edit" : "budget.add"))}
             {button("anew", t("projects.anew"))}
@@ -87,31 +91,81 @@ function Panel({ project }: { project: Project }) {
         ) : null
       }
     >
-      {project.exhausted_reason ? <Notice tone="bad" title={<Reason text={project.exhausted_reason} parts={project.exhausted_parts} />} /> : null}
+      {project.exhausted_reason ? (
+        <Notice tone="bad" title={<Reason text={project.exhausted_reason} parts={project.exhausted_parts} />} />
+      ) : null}
       <div className={uiCss["cols"]}>
         <div>
           <KeyValues
             items={[
-              [t("projects.weight"), <span key="w">{format.num(project.weight)} <span className="dim">{t("projects.weightHint")}</span></span>],
+              [
+                t("projects.weight"),
+                <span key="w">
+                  {format.num(project.weight)} <span className="dim">{t("projects.weightHint")}</span>
+                </span>,
+              ],
               ...project.quotas.map((quota): [string, React.ReactNode] => [
                 t("projects.quotaOf", { type: quota.slot_type, pool: quota.pool }),
-                <Meter key={quota.pool + quota.slot_type} value={quota.slots > 0 ? quota.slots_held / quota.slots : 1} text={t("projects.held", { held: quota.slots_held, slots: quota.slots })} tone={quota.slots_held >= quota.slots ? "warn" : "run"} label={t("projects.quotaOf", { type: quota.slot_type, pool: quota.pool })} />,
+                <Meter
+                  key={quota.pool + quota.slot_type}
+                  value={quota.slots > 0 ? quota.slots_held / quota.slots : 1}
+                  text={t("projects.held", { held: quota.slots_held, slots: quota.slots })}
+                  tone={quota.slots_held >= quota.slots ? "warn" : "run"}
+                  label={t("projects.quotaOf", { type: quota.slot_type, pool: quota.pool })}
+                />,
               ]),
-              ...(project.quotas.length === 0 ? ([[t("projects.quotas"), t("projects.noQuota")]] as [string, string][]) : []),
+              ...(project.quotas.length === 0
+                ? ([[t("projects.quotas"), t("projects.noQuota")]] as [string, string][])
+                : []),
               [t("projects.countedSince"), <Stamp key="c" at={project.counted_since} />],
             ]}
           />
         </div>
         <BudgetBars budget={project.budget} spending={project.spending} atLimit={atLimit} />
       </div>
-      {asked === "share" ? <ShareDialog project={project} pending={change.isPending} error={change.error} onSave={(body) => change.mutate(body)} onClose={close} /> : null}
-      {asked === "budget" ? (
-        <BudgetDialog title={t("projects.budgetOf", { name: project.name })} text={`${t("budget.at100")}: ${atLimit}`} budget={project.budget} currency={project.spending.currency} lengths={false} pending={change.isPending} error={change.error} onSave={(budget) => change.mutate({ budget })} onClose={close} />
+      {asked === "share" ? (
+        <ShareDialog
+          project={project}
+          pending={change.isPending}
+          error={change.error}
+          onSave={(body) => change.mutate(body)}
+          onClose={close}
+        />
       ) : null}
-      <Confirm opened={asked === "anew"} onClose={close} title={t("projects.anewTitle", { name: project.name })} action={t("projects.anew")} danger={false} pending={change.isPending} error={change.error} onConfirm={() => change.mutate({ restart_count: true })}>
+      {asked === "budget" ? (
+        <BudgetDialog
+          title={t("projects.budgetOf", { name: project.name })}
+          text={`${t("budget.at100")}: ${atLimit}`}
+          budget={project.budget}
+          currency={project.spending.currency}
+          lengths={false}
+          pending={change.isPending}
+          error={change.error}
+          onSave={(budget) => change.mutate({ budget })}
+          onClose={close}
+        />
+      ) : null}
+      <Confirm
+        opened={asked === "anew"}
+        onClose={close}
+        title={t("projects.anewTitle", { name: project.name })}
+        action={t("projects.anew")}
+        danger={false}
+        pending={change.isPending}
+        error={change.error}
+        onConfirm={() => change.mutate({ restart_count: true })}
+      >
         {t("projects.anewText", { hours: format.num(project.spending.slot_hours, 3) })}
       </Confirm>
-      <Confirm opened={asked === "delete"} onClose={close} title={t("projects.deleteTitle", { name: project.name })} action={t("operation.delete")} pending={remove.isPending} error={remove.error} onConfirm={() => remove.mutate()}>
+      <Confirm
+        opened={asked === "delete"}
+        onClose={close}
+        title={t("projects.deleteTitle", { name: project.name })}
+        action={t("operation.delete")}
+        pending={remove.isPending}
+        error={remove.error}
+        onConfirm={() => remove.mutate()}
+      >
         {t("projects.deleteText")}
       </Confirm>
     </Section>

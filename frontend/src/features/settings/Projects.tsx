@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/settings";
-
 import { Button, NumberInput, TextInput } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
@@ -15,6 +12,7 @@ import { type Column, DataTable } from "../../components/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
 import { ProjectPanel } from "./ProjectPanel";
+import layout from "../../components/layout.module.css";
 
 /** What each project gets and has spent; one of them whole below. */
 export function Projects() {
@@ -28,24 +26,64 @@ export function Projects() {
       header: t("experiments.project"),
       lead: true,
       cell: (project) => (
-        <Link to="/settings" search={{ tab: "projects", project: project.name }} aria-current={project.name === chosen || undefined}>
+        <Link
+          to="/settings"
+          search={{ tab: "projects", project: project.name }}
+          aria-current={project.name === chosen || undefined}
+        >
           {project.name}
         </Link>
       ),
     },
     { id: "weight", header: t("projects.weight"), align: "right", cell: (project) => format.num(project.weight) },
-    { id: "quotas", header: t("projects.quotas"), cell: (project) => (project.quotas.length === 0 ? <span className="dim">{t("projects.noQuota")}</span> : project.quotas.map((quota) => t("projects.quota", { held: quota.slots_held, slots: quota.slots, type: quota.slot_type, pool: quota.pool })).join(" · ")) },
+    {
+      id: "quotas",
+      header: t("projects.quotas"),
+      cell: (project) =>
+        project.quotas.length === 0 ? (
+          <span className="dim">{t("projects.noQuota")}</span>
+        ) : (
+          project.quotas
+            .map((quota) =>
+              t("projects.quota", {
+                held: quota.slots_held,
+                slots: quota.slots,
+                type: quota.slot_type,
+                pool: quota.pool,
+              }),
+            )
+            .join(" · ")
+        ),
+    },
     {
       id: "budget",
       header: t("budget.title"),
       width: 150,
       cell: (project) => {
-        const worst = project.budget?.limits.toSorted((a, b) => (format.fromWire(b.share) ?? 0) - (format.fromWire(a.share) ?? 0))[0];
+        const worst = project.budget?.limits.toSorted(
+          (a, b) => (format.fromWire(b.share) ?? 0) - (format.fromWire(a.share) ?? 0),
+        )[0];
         if (!worst) return <span className="dim">{t("budget.noLimit")}</span>;
-        return <Meter value={format.fromWire(worst.share)} tone={worst.exhausted ? "bad" : worst.alerts_given.length > 0 ? "warn" : "run"} label={t(`budget.measure.${worst.measure}`)} />;
+        return (
+          <Meter
+            value={format.fromWire(worst.share)}
+            tone={worst.exhausted ? "bad" : worst.alerts_given.length > 0 ? "warn" : "run"}
+            label={t(`budget.measure.${worst.measure}`)}
+          />
+        );
       },
     },
-    { id: "spent", header: t("budget.spent"), align: "right", cell: (project) => t("budget.spentText", { hours: amount(project.spending.slot_hours), cost: amount(project.spending.cost), currency: project.spending.currency }) },
+    {
+      id: "spent",
+      header: t("budget.spent"),
+      align: "right",
+      cell: (project) =>
+        t("budget.spentText", {
+          hours: amount(project.spending.slot_hours),
+          cost: amount(project.spending.cost),
+          currency: project.spending.currency,
+        }),
+    },
     {
       id: "experiments",
       header: t("nav.experiments"),
@@ -67,8 +105,21 @@ export function Projects() {
             if (items.length === 0) return <Empty title={t("projects.none")}>{t("projects.noneHint")}</Empty>;
             return (
               <>
-                <DataTable rows={items} columns={columns} rowKey={(project) => project.id} label={t("settings.tab.projects")} testId="projects" />
-                {query.hasNextPage ? <LoadMore shown={items.length} hasMore loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} /> : null}
+                <DataTable
+                  rows={items}
+                  columns={columns}
+                  rowKey={(project) => project.id}
+                  label={t("settings.tab.projects")}
+                  testId="projects"
+                />
+                {query.hasNextPage ? (
+                  <LoadMore
+                    shown={items.length}
+                    hasMore
+                    loading={query.isFetchingNextPage}
+                    onMore={() => void query.fetchNextPage()}
+                  />
+                ) : null}
               </>
             );
           }}
@@ -85,7 +136,8 @@ function NewProject() {
   const [name, setName] = useState("");
   const [weight, setWeight] = useState<number | string>(1);
   const create = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/projects", { body: { name: name.trim(), weight: Number(weight), quotas: [] } })),
+    mutationFn: () =>
+      unwrap(client.POST("/api/v1/projects", { body: { name: name.trim(), weight: Number(weight), quotas: [] } })),
     onSuccess: async () => {
       setName("");
       await queryClient.invalidateQueries({ queryKey: ["projects"] });
@@ -97,10 +149,27 @@ function NewProject() {
   };
   return (
     <Section title={t("projects.create")}>
-      <p className="dim" style={{ margin: "0 0 10px" }}>{t("projects.lead")}</p>
-      <form onSubmit={submit} style={{ display: "flex", gap: 10, flexWrap: "wrap", alignItems: "end" }} data-testid="project-form">
-        <TextInput label={t("projects.name")} value={name} onChange={(e) => setName(e.currentTarget.value)} required withAsterisk={false} maxLength={128} w={220} />
-        <NumberInput label={t("projects.weight")} value={weight} onChange={setWeight} min={0.001} max={1000} step={0.5} decimalScale={3} w={110} />
+      <p className={`dim ${layout["text"]} ${layout["belowL"]}`}>{t("projects.lead")}</p>
+      <form onSubmit={submit} className={layout["fields"]} data-testid="project-form">
+        <TextInput
+          label={t("projects.name")}
+          value={name}
+          onChange={(e) => setName(e.currentTarget.value)}
+          required
+          withAsterisk={false}
+          maxLength={128}
+          w={220}
+        />
+        <NumberInput
+          label={t("projects.weight")}
+          value={weight}
+          onChange={setWeight}
+          min={0.001}
+          max={1000}
+          step={0.5}
+          decimalScale={3}
+          w={110}
+        />
         <Button type="submit" loading={create.isPending} disabled={name.trim() === "" || !(Number(weight) > 0)}>
           {t("projects.createButton")}
         </Button>

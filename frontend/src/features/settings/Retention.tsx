@@ -1,5 +1,3 @@
-import "../../i18n/en/settings";
-
 import { Button, NumberInput } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
@@ -10,6 +8,7 @@ import { Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
+import layout from "../../components/layout.module.css";
 
 const METRICS = "MUSTER_METRIC_RETENTION_DAYS";
 const LOGS = "MUSTER_LOG_RETENTION_DAYS";
@@ -29,24 +28,44 @@ export function Retention() {
   return (
     <>
       <Section title={t("settings.tab.retention")}>
-        <p className="dim" style={{ margin: "0 0 10px" }}>
+        <p className={`dim ${layout["text"]} ${layout["belowL"]}`}>
           {t("retention.lead")} {t("retention.set", { metrics: METRICS, logs: LOGS })}
         </p>
         <QueryView query={query}>{(data) => <Ages found={data} testId="retention" />}</QueryView>
       </Section>
       <Section title={t("retention.ask")}>
-        <form onSubmit={submit} style={{ display: "flex", gap: 10, flexWrap: "wrap", alignItems: "end" }}>
-          <NumberInput label={t("retention.askMetrics")} value={given.metric_days ?? ""} onChange={(value) => setGiven({ ...given, metric_days: days(value) })} min={1} max={36_500} allowDecimal={false} w={200} />
-          <NumberInput label={t("retention.askLogs")} value={given.log_days ?? ""} onChange={(value) => setGiven({ ...given, log_days: days(value) })} min={1} max={36_500} allowDecimal={false} w={200} />
-          <Button type="submit" variant="default" loading={answer.isFetching} disabled={given.metric_days === undefined && given.log_days === undefined} data-testid="retention-ask">
+        <form onSubmit={submit} className={layout["fields"]}>
+          <NumberInput
+            label={t("retention.askMetrics")}
+            value={given.metric_days ?? ""}
+            onChange={(value) => setGiven({ ...given, metric_days: days(value) })}
+            min={1}
+            max={36_500}
+            allowDecimal={false}
+            w={200}
+          />
+          <NumberInput
+            label={t("retention.askLogs")}
+            value={given.log_days ?? ""}
+            onChange={(value) => setGiven({ ...given, log_days: days(value) })}
+            min={1}
+            max={36_500}
+            allowDecimal={false}
+            w={200}
+          />
+          <Button
+            type="submit"
+            variant="default"
+            loading={answer.isFetching}
+            disabled={given.metric_days === undefined && given.log_days === undefined}
+            data-testid="retention-ask"
+          >
             {t("retention.ask")}
           </Button>
         </form>
         {asked ? (
-          <div style={{ marginTop: 12 }}>
-            <p className="dim" style={{ margin: "0 0 6px" }}>
-              {t("retention.answerHint")}
-            </p>
+          <div className={layout["aboveXl"]}>
+            <p className={`dim ${layout["text"]} ${layout["belowS"]}`}>{t("retention.answerHint")}</p>
             <QueryView query={answer}>{(data) => <Ages found={data} testId="retention-answer" />}</QueryView>
           </div>
         ) : null}
@@ -58,7 +77,11 @@ export function Retention() {
 function Ages({ found, testId }: { found: Found; testId: string }) {
   const { t } = useTranslation();
   const rows = [
-    { ...found.metrics, what: "metrics" as const, note: found.metrics.num_sampled ? t("retention.sampled", { n: format.count(found.metrics.num_sampled) }) : "" },
+    {
+      ...found.metrics,
+      what: "metrics" as const,
+      note: found.metrics.num_sampled ? t("retention.sampled", { n: format.count(found.metrics.num_sampled) }) : "",
+    },
     { ...found.logs, what: "logs" as const, note: "" },
   ];
   return (
@@ -69,9 +92,26 @@ function Ages({ found, testId }: { found: Found; testId: string }) {
       testId={testId}
       columns={[
         { id: "what", header: t("retention.what"), lead: true, cell: (row) => <b>{t(`retention.${row.what}`)}</b> },
-        { id: "kept", header: t("retention.keptFor"), cell: (row) => (row.days === null ? t("retention.ever") : t("retention.days", { count: row.days, n: format.count(row.days) })) },
-        { id: "trials", header: t("retention.trials"), align: "right", cell: (row) => (row.days === null ? format.MISSING : format.count(row.num_trials)) },
-        { id: "takes", header: t("retention.takes"), align: "right", cell: (row) => (row.days === null ? format.MISSING : format.bytes(row.size_bytes)) },
+        {
+          id: "kept",
+          header: t("retention.keptFor"),
+          cell: (row) =>
+            row.days === null
+              ? t("retention.ever")
+              : t("retention.days", { count: row.days, n: format.count(row.days) }),
+        },
+        {
+          id: "trials",
+          header: t("retention.trials"),
+          align: "right",
+          cell: (row) => (row.days === null ? format.MISSING : format.count(row.num_trials)),
+        },
+        {
+          id: "takes",
+          header: t("retention.takes"),
+          align: "right",
+          cell: (row) => (row.days === null ? format.MISSING : format.bytes(row.size_bytes)),
+        },
         {
           id: "frees",
           header: t("retention.frees"),

@@ -1,5 +1,3 @@
-import "../../i18n/en/settings";
-
 import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";

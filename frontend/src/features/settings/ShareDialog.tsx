@@ -1,6 +1,3 @@
-import "../../i18n/en/cluster";
-import "../../i18n/en/settings";
-
 import { ActionIcon, Button, Group, Modal, NumberInput, Select, TextInput } from "@mantine/core";
 import { IconPlus, IconX } from "@tabler/icons-react";
 import { type FormEvent, useRef, useState } from "react";
@@ -9,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import type { Schemas } from "../../api/client";
 import type { Project } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
+import layout from "../../components/layout.module.css";
 
 type Quota = Schemas["QuotaIn"];
 interface Row {
@@ -19,40 +17,113 @@ interface Row {
 }
 
 /** A project's weight and all of its quotas. */
-export function ShareDialog({ project, pending, error, onSave, onClose }: { project: Project; pending: boolean; error: Error | null; onSave: (body: { weight: number; quotas: Quota[] }) => void; onClose: () => void }) {
+export function ShareDialog({
+  project,
+  pending,
+  error,
+  onSave,
+  onClose,
+}: {
+  project: Project;
+  pending: boolean;
+  error: Error | null;
+  onSave: (body: { weight: number; quotas: Quota[] }) => void;
+  onClose: () => void;
+}) {
   const { t } = useTranslation();
   const next = useRef(project.quotas.length);
   const [weight, setWeight] = useState<number | string>(project.weight);
-  const [rows, setRows] = useState<Row[]>(() => project.quotas.map((quota, key) => ({ key, pool: quota.pool, slot_type: quota.slot_type === "cuda" ? "cuda" : "cpu", slots: quota.slots })));
-  const change = (key: number, patch: Partial<Row>): void => setRows((before) => before.map((row) => (row.key === key ? { ...row, ...patch } : row)));
+  const [rows, setRows] = useState<Row[]>(() =>
+    project.quotas.map((quota, key) => ({
+      key,
+      pool: quota.pool,
+      slot_type: quota.slot_type === "cuda" ? "cuda" : "cpu",
+      slots: quota.slots,
+    })),
+  );
+  const change = (key: number, patch: Partial<Row>): void =>
+    setRows((before) => before.map((row) => (row.key === key ? { ...row, ...patch } : row)));
   const valid = Number(weight) > 0 && rows.every((row) => row.pool.trim() !== "" && typeof row.slots === "number");
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (valid) onSave({ weight: Number(weight), quotas: rows.map(({ pool, slot_type, slots }) => ({ pool: pool.trim(), slot_type, slots: Number(slots) })) });
+    if (valid)
+      onSave({
+        weight: Number(weight),
+        quotas: rows.map(({ pool, slot_type, slots }) => ({ pool: pool.trim(), slot_type, slots: Number(slots) })),
+      });
   };
   const add = (): void => {
     next.current += 1;
     setRows((before) => [...before, { key: next.current, pool: "default", slot_type: "cpu", slots: "" }]);
   };
   return (
-    <Modal opened onClose={onClose} title={t("projects.shareOf", { name: project.name })} centered closeButtonProps={{ "aria-label": t("common.close") }}>
-      <form onSubmit={submit} data-testid="share-form" style={{ display: "grid", gap: 10 }}>
-        <NumberInput label={t("projects.weight")} description={t("projects.weightLong")} value={weight} onChange={setWeight} min={0.001} max={1000} step={0.5} decimalScale={3} w={200} data-autofocus />
+    <Modal
+      opened
+      onClose={onClose}
+      title={t("projects.shareOf", { name: project.name })}
+      centered
+      closeButtonProps={{ "aria-label": t("common.close") }}
+    >
+      <form onSubmit={submit} data-testid="share-form" className={layout["stack"]}>
+        <NumberInput
+          label={t("projects.weight")}
+          description={t("projects.weightLong")}
+          value={weight}
+          onChange={setWeight}
+          min={0.001}
+          max={1000}
+          step={0.5}
+          decimalScale={3}
+          w={200}
+          data-autofocus
+        />
         <div>
           <b>{t("projects.quotas")}</b>
           <div className="dim">{t("projects.quotaLong")}</div>
         </div>
         {rows.map((row) => (
-          <div key={row.key} style={{ display: "flex", gap: 8, alignItems: "end" }}>
-            <TextInput label={t("nodes.pool")} value={row.pool} onChange={(e) => change(row.key, { pool: e.currentTarget.value })} flex={1} />
-            <Select label={t("nodes.type")} value={row.slot_type} onChange={(value) => change(row.key, { slot_type: value as Row["slot_type"] })} data={["cpu", "cuda"]} allowDeselect={false} w={90} />
-            <NumberInput label={t("projects.slots")} value={row.slots} onChange={(slots) => change(row.key, { slots })} min={0} allowDecimal={false} w={110} />
-            <ActionIcon variant="subtle" color="gray" size={30} onClick={() => setRows((before) => before.filter((other) => other.key !== row.key))} aria-label={t("projects.removeQuota", { pool: row.pool, type: row.slot_type })}>
+          <div key={row.key} className={`${layout["fields"]} ${layout["fixed"]}`}>
+            <TextInput
+              label={t("nodes.pool")}
+              value={row.pool}
+              onChange={(e) => change(row.key, { pool: e.currentTarget.value })}
+              flex={1}
+            />
+            <Select
+              label={t("nodes.type")}
+              value={row.slot_type}
+              onChange={(value) => change(row.key, { slot_type: value as Row["slot_type"] })}
+              data={["cpu", "cuda"]}
+              allowDeselect={false}
+              w={90}
+            />
+            <NumberInput
+              label={t("projects.slots")}
+              value={row.slots}
+              onChange={(slots) => change(row.key, { slots })}
+              min={0}
+              allowDecimal={false}
+              w={110}
+            />
+            <ActionIcon
+              variant="subtle"
+              color="gray"
+              size={30}
+              onClick={() => setRows((before) => before.filter((other) => other.key !== row.key))}
+              aria-label={t("projects.removeQuota", { pool: row.pool, type: row.slot_type })}
+            >
               <IconX size={14} aria-hidden />
             </ActionIcon>
           </div>
         ))}
-        <Button variant="default" size="compact-sm" leftSection={<IconPlus size={14} aria-hidden />} onClick={add} style={{ justifySelf: "start" }} data-testid="add-quota">
+        <Button
+          variant="default"
+          size="compact-sm"
+          leftSection={<IconPlus size={14} aria-hidden />}
+          onClick={add}
+          className={layout["start"]}
+          data-testid="add-quota"
+        >
           {t("projects.addQuota")}
         </Button>
         {error ? <ErrorNotice error={error} /> : null}

@@ -1,5 +1,3 @@
-import "../../i18n/en/settings";
-
 import { Button, NumberInput, Select, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
@@ -13,6 +11,7 @@ import { DataTable } from "../../components/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Ago, Stamp } from "../../components/Time";
 import { rolesUpTo } from "./roles";
+import layout from "../../components/layout.module.css";
 
 type Token = Schemas["TokenOut"];
 
@@ -27,14 +26,20 @@ export function Tokens() {
   const [revoking, setRevoking] = useState<Token | null>(null);
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["tokens"] });
   const create = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/tokens", { body: { name, expires_in_days: Number(days), role: (role as Token["role"] | null) ?? undefined } })),
+    mutationFn: () =>
+      unwrap(
+        client.POST("/api/v1/tokens", {
+          body: { name, expires_in_days: Number(days), role: (role as Token["role"] | null) ?? undefined },
+        }),
+      ),
     onSuccess: async () => {
       setName("");
       await refresh();
     },
   });
   const revoke = useMutation({
-    mutationFn: (id: number) => unwrap(client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } })),
+    mutationFn: (id: number) =>
+      unwrap(client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } })),
     onSuccess: async () => {
       setRevoking(null);
       await refresh();
@@ -47,9 +52,25 @@ export function Tokens() {
   return (
     <>
       <Section title={t("tokens.create")}>
-        <form onSubmit={submit} style={{ display: "flex", gap: 10, flexWrap: "wrap", alignItems: "end" }} data-testid="token-form">
-          <TextInput label={t("tokens.name")} value={name} onChange={(e) => setName(e.currentTarget.value)} required withAsterisk={false} maxLength={128} w={220} placeholder="laptop" />
-          <Select label={t("settings.role")} value={role ?? user?.role ?? "member"} onChange={setRole} allowDeselect={false} data={rolesUpTo(user?.role).map((value) => ({ value, label: t(`role.${value}`) }))} w={140} />
+        <form onSubmit={submit} className={layout["fields"]} data-testid="token-form">
+          <TextInput
+            label={t("tokens.name")}
+            value={name}
+            onChange={(e) => setName(e.currentTarget.value)}
+            required
+            withAsterisk={false}
+            maxLength={128}
+            w={220}
+            placeholder="laptop"
+          />
+          <Select
+            label={t("settings.role")}
+            value={role ?? user?.role ?? "member"}
+            onChange={setRole}
+            allowDeselect={false}
+            data={rolesUpTo(user?.role).map((value) => ({ value, label: t(`role.${value}`) }))}
+            w={140}
+          />
           <NumberInput label={t("tokens.days")} value={days} onChange={setDays} min={1} max={3650} w={120} />
           <Button type="submit" loading={create.isPending} disabled={name.trim() === "" || days === ""}>
             {t("tokens.createButton")}
@@ -57,7 +78,7 @@ export function Tokens() {
         </form>
         {create.error ? <ErrorNotice error={create.error} /> : null}
         {create.data ? (
-          <div style={{ marginTop: 12 }} data-testid="new-token">
+          <div className={layout["aboveXl"]} data-testid="new-token">
             <Notice tone="ok" title={t("tokens.once")} />
             <Code text={create.data.secret} wrap />
           </div>
@@ -67,7 +88,12 @@ export function Tokens() {
         <QueryView query={query}>
           {(data) =>
             data.items.length === 0 ? (
-              <Empty title={t("tokens.none")} action={<Code text={`curl -H "Authorization: Bearer $MUSTER_TOKEN" ${location.origin}/api/v1/cluster`} />}>
+              <Empty
+                title={t("tokens.none")}
+                action={
+                  <Code text={`curl -H "Authorization: Bearer $MUSTER_TOKEN" ${location.origin}/api/v1/cluster`} />
+                }
+              >
                 {t("tokens.noneHint")}
               </Empty>
             ) : (
@@ -78,19 +104,49 @@ export function Tokens() {
                 testId="tokens"
                 columns={[
                   { id: "name", header: t("tokens.name"), lead: true, cell: (token) => token.name },
-                  { id: "prefix", header: t("tokens.prefix"), cell: (token) => <span className="mono">{token.prefix}…</span> },
+                  {
+                    id: "prefix",
+                    header: t("tokens.prefix"),
+                    cell: (token) => <span className="mono">{token.prefix}…</span>,
+                  },
                   { id: "role", header: t("settings.role"), cell: (token) => t(`role.${token.role}`) },
                   { id: "created", header: t("tokens.created"), cell: (token) => <Ago at={token.created_at} /> },
-                  { id: "used", header: t("tokens.used"), cell: (token) => (token.last_used_at ? <Ago at={token.last_used_at} /> : t("tokens.never")) },
-                  { id: "expires", header: t("tokens.expires"), cell: (token) => (token.expires_at ? <Stamp at={token.expires_at} /> : t("tokens.never")) },
-                  { id: "revoke", header: t("common.rowActions"), quiet: true, align: "right", cell: (token) => <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRevoking(token)}>{t("tokens.revoke")}</Button> },
+                  {
+                    id: "used",
+                    header: t("tokens.used"),
+                    cell: (token) => (token.last_used_at ? <Ago at={token.last_used_at} /> : t("tokens.never")),
+                  },
+                  {
+                    id: "expires",
+                    header: t("tokens.expires"),
+                    cell: (token) => (token.expires_at ? <Stamp at={token.expires_at} /> : t("tokens.never")),
+                  },
+                  {
+                    id: "revoke",
+                    header: t("common.rowActions"),
+                    quiet: true,
+                    align: "right",
+                    cell: (token) => (
+                      <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRevoking(token)}>
+                        {t("tokens.revoke")}
+                      </Button>
+                    ),
+                  },
                 ]}
               />
             )
           }
         </QueryView>
       </Section>
-      <Confirm opened={revoking !== null} onClose={() => setRevoking(null)} title={t("tokens.revokeTitle")} action={t("tokens.revoke")} pending={revoke.isPending} error={revoke.error} onConfirm={() => revoking && revoke.mutate(revoking.id)}>
+      <Confirm
+        opened={revoking !== null}
+        onClose={() => setRevoking(null)}
+        title={t("tokens.revokeTitle")}
+        action={t("tokens.revoke")}
+        pending={revoke.isPending}
+        error={revoke.error}
+        onConfirm={() => revoking && revoke.mutate(revoking.id)}
+      >
         {t("tokens.revokeText", { name: revoking?.name ?? "" })}
       </Confirm>
     </>

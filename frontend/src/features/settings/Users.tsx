@@ -1,5 +1,3 @@
-import "../../i18n/en/settings";
-
 import { Button, PasswordInput, Select, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
@@ -13,6 +11,7 @@ import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import { MIN_PASSWORD } from "../../lib/access";
 import { type Role, ROLES } from "./roles";
+import layout from "../../components/layout.module.css";
 
 type User = Schemas["UserOut"];
 
@@ -46,10 +45,38 @@ export function Users() {
   return (
     <>
       <Section title={t("users.create")}>
-        <form onSubmit={submit} style={{ display: "flex", gap: 10, flexWrap: "wrap", alignItems: "end" }} data-testid="user-form">
-          <TextInput label={t("auth.username")} value={username} onChange={(e) => setUsername(e.currentTarget.value)} required withAsterisk={false} w={180} autoComplete="off" />
-          <PasswordInput size="xs" label={t("users.firstPassword")} value={password} onChange={(e) => setPassword(e.currentTarget.value)} required withAsterisk={false} error={password !== "" && password.length < MIN_PASSWORD ? t("setup.tooShort", { n: MIN_PASSWORD }) : undefined} w={220} autoComplete="new-password" visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }} />
-          <Select label={t("settings.role")} value={role} onChange={(value) => setRole((value as Role | null) ?? "member")} allowDeselect={false} data={options} w={140} />
+        <form onSubmit={submit} className={layout["fields"]} data-testid="user-form">
+          <TextInput
+            label={t("auth.username")}
+            value={username}
+            onChange={(e) => setUsername(e.currentTarget.value)}
+            required
+            withAsterisk={false}
+            w={180}
+            autoComplete="off"
+          />
+          <PasswordInput
+            size="xs"
+            label={t("users.firstPassword")}
+            value={password}
+            onChange={(e) => setPassword(e.currentTarget.value)}
+            required
+            withAsterisk={false}
+            error={
+              password !== "" && password.length < MIN_PASSWORD ? t("setup.tooShort", { n: MIN_PASSWORD }) : undefined
+            }
+            w={220}
+            autoComplete="new-password"
+            visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
+          />
+          <Select
+            label={t("settings.role")}
+            value={role}
+            onChange={(value) => setRole((value as Role | null) ?? "member")}
+            allowDeselect={false}
+            data={options}
+            w={140}
+          />
           <Button type="submit" loading={create.isPending} disabled={username === "" || password.length < MIN_PASSWORD}>
             {t("users.createButton")}
           </Button>
@@ -74,11 +101,26 @@ export function Users() {
                     user.id === self?.id ? (
                       t(`role.${user.role}`)
                     ) : (
-                      <Select aria-label={t("users.roleOf", { name: user.username })} value={user.role} onChange={(value) => value && patch.mutate({ id: user.id, role: value as Role })} allowDeselect={false} data={options} w={130} />
+                      <Select
+                        aria-label={t("users.roleOf", { name: user.username })}
+                        value={user.role}
+                        onChange={(value) => value && patch.mutate({ id: user.id, role: value as Role })}
+                        allowDeselect={false}
+                        data={options}
+                        w={130}
+                      />
                     ),
                 },
-                { id: "active", header: t("users.active"), cell: (user) => t(user.is_active ? "users.isActive" : "users.isOff") },
-                { id: "seen", header: t("users.lastLogin"), cell: (user) => (user.last_login_at ? <Ago at={user.last_login_at} /> : t("tokens.never")) },
+                {
+                  id: "active",
+                  header: t("users.active"),
+                  cell: (user) => t(user.is_active ? "users.isActive" : "users.isOff"),
+                },
+                {
+                  id: "seen",
+                  header: t("users.lastLogin"),
+                  cell: (user) => (user.last_login_at ? <Ago at={user.last_login_at} /> : t("tokens.never")),
+                },
                 {
                   id: "toggle",
                   header: t("common.rowActions"),
@@ -88,7 +130,12 @@ export function Users() {
                     user.id === self?.id ? (
                       ""
                     ) : (
-                      <Button variant="subtle" size="compact-xs" color={user.is_active ? "red" : "blue"} onClick={() => patch.mutate({ id: user.id, is_active: !user.is_active })}>
+                      <Button
+                        variant="subtle"
+                        size="compact-xs"
+                        color={user.is_active ? "red" : "blue"}
+                        onClick={() => patch.mutate({ id: user.id, is_active: !user.is_active })}
+                      >
                         {t(user.is_active ? "users.deactivate" : "users.activate")}
                       </Button>
                     ),

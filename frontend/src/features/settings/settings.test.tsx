@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 
 import { client } from "../../api/client";
 import { me } from "../../api/queries";
-import { initI18n } from "../../i18n";
+import { showTexts } from "../../testing/texts";
 import { JoinTokens } from "./JoinTokens";
 import { Password } from "./Profile";
 
@@ -18,7 +18,10 @@ const server = {
     const path = new URL(request.url).pathname;
     sent.set(path, await request.json());
     if (path.endsWith("/password")) return new Response(null, { status: 204 });
-    return Response.json({ command: "MUSTER_AGENT_SERVER_URL=http://… muster-agent run", this_machine_only: thisMachineOnly }, { status: 201 });
+    return Response.json(
+      { command: "MUSTER_AGENT_SERVER_URL=http://… muster-agent run", this_machine_only: thisMachineOnly },
+      { status: 201 },
+    );
   },
 };
 beforeEach(() => client.use(server));
@@ -28,34 +31,53 @@ afterEach(() => {
 });
 
 const show = async (language: "en" | "zh-CN", node: React.ReactNode) => {
-  await initI18n(language);
+  await showTexts(language);
   const queries = new QueryClient();
   queries.setQueryData(me.queryKey, { id: 1, username: "ada", role: "admin", has_password: true, permissions: [] });
-  render(<MantineProvider withCssVariables={false} withGlobalClasses={false}><QueryClientProvider client={queries}>{node}</QueryClientProvider></MantineProvider>);
+  render(
+    <MantineProvider withCssVariables={false} withGlobalClasses={false}>
+      <QueryClientProvider client={queries}>{node}</QueryClientProvider>
+    </MantineProvider>,
+  );
 };
 
 test.each([
-  ["en", "Revoke my API tokens", /^Current password/, /^New password/, /^Password again/, "Change password", "Your API tokens were revoked."],
+  [
+    "en",
+    "Revoke my API tokens",
+    /^Current password/,
+    /^New password/,
+    /^Repeat password/,
+    "Change password",
+    "Your API tokens were revoked.",
+  ],
   ["zh-CN", "撤销我的 API 令牌", /^当前密码/, /^新密码/, /^再次输入密码/, "修改密码", "你的 API 令牌已撤销。"],
-] as const)("a changed password revokes API tokens unless told not to (%s)", async (language, revoke, current, next, again, change, done) => {
-  await show(language, <Password />);
-  const fill = (): void => {
-    for (const [label, value] of [[current, "the old password"], [next, "a tolerable passphrase"], [again, "a tolerable passphrase"]] as const) {
-      fireEvent.change(screen.getByLabelText(label), { target: { value } });
-    }
-    fireEvent.click(screen.getByRole("button", { name: change }));
-  };
-  fill();
-  expect(await screen.findByText(done)).toBeInTheDocument();
-  expect(sent.get("/api/v1/auth/password")).toMatchObject({ revoke_tokens: true });
-  fireEvent.click(screen.getByLabelText(revoke));
-  fill();
-  await waitFor(() => expect(sent.get("/api/v1/auth/password")).toMatchObject({ revoke_tokens: false }));
-  await waitFor(() => expect(screen.queryByText(done)).toBeNull());
-});
+] as const)(
+  "a changed password revokes API tokens unless told not to (%s)",
+  async (language, revoke, current, next, again, change, done) => {
+    await show(language, <Password />);
+    const fill = (): void => {
+      for (const [label, value] of [
+        [current, "the old password"],
+        [next, "a tolerable passphrase"],
+        [again, "a tolerable passphrase"],
+      ] as const) {
+        fireEvent.change(screen.getByLabelText(label), { target: { value } });
+      }
+      fireEvent.click(screen.getByRole("button", { name: change }));
+    };
+    fill();
+    expect(await screen.findByText(done)).toBeInTheDocument();
+    expect(sent.get("/api/v1/auth/password")).toMatchObject({ revoke_tokens: true });
+    fireEvent.click(screen.getByLabelText(revoke));
+    fill();
+    await waitFor(() => expect(sent.get("/api/v1/auth/password")).toMatchObject({ revoke_tokens: false }));
+    await waitFor(() => expect(screen.queryByText(done)).toBeNull());
+  },
+);
 
 test.each([
-  ["en", "Create join token", /works only on the server's own machine/],
+  ["en", "Create join token", /works only on the server itself/],
   ["zh-CN", "创建加入令牌", /只能在服务器本机上使用/],
 ] as const)("a command that no other machine can use says so (%s)", async (language, create, warning) => {
   for (const alone of [true, false]) {

@@ -1,5 +1,3 @@
-import "../../i18n/en/submit";
-
 import { Select } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
@@ -7,9 +5,20 @@ import { useTranslation } from "react-i18next";
 import type { ExperimentDetail } from "../../api/queries";
 import type { Load, Start } from "../../lib/forking";
 import css from "./submit.module.css";
+import layout from "../../components/layout.module.css";
 
 /** What the new experiment starts from, and what it takes over beside the document. */
-export function ForkBar({ experiment, start, load, onLoad }: { experiment: ExperimentDetail; start: Start; load: Load; onLoad: (load: Load) => void }) {
+export function ForkBar({
+  experiment,
+  start,
+  load,
+  onLoad,
+}: {
+  experiment: ExperimentDetail;
+  start: Start;
+  load: Load;
+  onLoad: (load: Load) => void;
+}) {
   const { t } = useTranslation();
   const navigate = useNavigate({ from: "/submit" });
   const choices = [
@@ -20,12 +29,28 @@ export function ForkBar({ experiment, start, load, onLoad }: { experiment: Exper
   ];
   return (
     <div className={css["fork"]} data-testid="fork-bar">
-      <Select label={t("fork.start")} value={String(start)} data={choices} allowDeselect={false} w={280} onChange={(value) => void navigate({ search: (before) => ({ ...before, start: value || undefined }), replace: true })} />
+      <Select
+        label={t("fork.start")}
+        value={String(start)}
+        data={choices}
+        allowDeselect={false}
+        w={280}
+        onChange={(value) =>
+          void navigate({ search: (before) => ({ ...before, start: value || undefined }), replace: true })
+        }
+      />
       {start === "" ? null : (
-        <Select label={t("fork.load")} value={load} allowDeselect={false} w={280} data={(["all", "weights"] as const).map((value) => ({ value, label: t(`fork.${value}`) }))} onChange={(value) => onLoad(value as Load)} />
+        <Select
+          label={t("fork.load")}
+          value={load}
+          allowDeselect={false}
+          w={280}
+          data={(["all", "weights"] as const).map((value) => ({ value, label: t(`fork.${value}`) }))}
+          onChange={(value) => onLoad(value as Load)}
+        />
       )}
       {experiment.overrides.length > 0 ? (
-        <p style={{ margin: 0, overflowWrap: "anywhere" }}>
+        <p className={`${layout["text"]} ${layout["anywhere"]}`}>
           {t("fork.overrides")} <span className="mono">{experiment.overrides.join("  ")}</span>
         </p>
       ) : null}

@@ -1,5 +1,3 @@
-import "../../i18n/en/planner";
-
 import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
@@ -13,7 +11,13 @@ type Traffic = Schemas["PlannedTrafficOut"];
 type Memory = Schemas["MemoryOut"];
 
 const PARTS = ["parameters", "gradients", "optimizer", "activations", "buffers"] as const;
-const COLORS = { parameters: "var(--series-0)", gradients: "var(--series-1)", optimizer: "var(--series-5)", activations: "var(--series-3)", buffers: "var(--series-2)" } as const;
+const COLORS = {
+  parameters: "var(--series-0)",
+  gradients: "var(--series-1)",
+  optimizer: "var(--series-5)",
+  activations: "var(--series-3)",
+  buffers: "var(--series-2)",
+} as const;
 
 /** A step's time with its interval, for texts. */
 export function stepText(t: TFunction, { value, low, high, n }: NonNullable<Strategy["step_ms"]>): string {
@@ -30,7 +34,13 @@ export function MemoryParts({ memory }: { memory: Memory }) {
     <div data-testid="planner-memory">
       <div className={css["memory"]} role="img" aria-label={text}>
         {there.map((part) => (
-          <span key={part} style={{ width: `${memory.total > 0 ? (memory[part] / memory.total) * 100 : 0}%`, background: COLORS[part] }} />
+          <span
+            key={part}
+            style={{
+              width: `${memory.total > 0 ? (memory[part] / memory.total) * 100 : 0}%`,
+              background: COLORS[part],
+            }}
+          />
         ))}
       </div>
       <ul className={css["parts"]}>
@@ -55,13 +65,22 @@ export function TrafficTable({ traffic }: { traffic: Traffic[] }) {
     { id: "count", header: t("planner.count"), align: "right", cell: (one) => format.num(one.count, 3) },
     { id: "bytes", header: t("planner.bytes"), align: "right", cell: (one) => format.bytes(one.num_bytes) },
   ];
-  return <DataTable rows={traffic} columns={columns} rowKey={(one) => `${one.group} ${one.kind}`} label={t("planner.traffic")} testId="planner-traffic" />;
+  return (
+    <DataTable
+      rows={traffic}
+      columns={columns}
+      rowKey={(one) => `${one.group} ${one.kind}`}
+      label={t("planner.traffic")}
+      testId="planner-traffic"
+    />
+  );
 }
 
 /** The document's strategy beside those that train the same curve. */
 export function StrategyTable({ strategies }: { strategies: Strategy[] }) {
   const { t } = useTranslation();
-  const fits = (one: Strategy): string => (one.fits === null ? t("planner.maybe") : one.fits ? t("planner.yes") : t("planner.no"));
+  const fits = (one: Strategy): string =>
+    one.fits === null ? t("planner.maybe") : one.fits ? t("planner.yes") : t("planner.no");
   const columns: Column<Strategy>[] = [
     {
       id: "kind",
@@ -75,10 +94,40 @@ export function StrategyTable({ strategies }: { strategies: Strategy[] }) {
         </>
       ),
     },
-    { id: "memory", header: t("planner.total"), align: "right", cell: (one) => (one.memory ? format.bytes(one.memory.total) : format.MISSING) },
+    {
+      id: "memory",
+      header: t("planner.total"),
+      align: "right",
+      cell: (one) => (one.memory ? format.bytes(one.memory.total) : format.MISSING),
+    },
     { id: "fits", header: t("planner.doesFit"), cell: (one) => (one.memory ? fits(one) : format.MISSING) },
-    { id: "link", header: t("planner.link"), align: "right", cell: (one) => (one.memory ? format.bytes(one.link_bytes) : format.MISSING) },
-    { id: "step", header: t("planner.time"), align: "right", cell: (one) => (one.step_ms ? <span title={stepText(t, one.step_ms)}>{format.ms(one.step_ms.value)}</span> : one.memory ? t("planner.maybe") : format.MISSING) },
+    {
+      id: "link",
+      header: t("planner.link"),
+      align: "right",
+      cell: (one) => (one.memory ? format.bytes(one.link_bytes) : format.MISSING),
+    },
+    {
+      id: "step",
+      header: t("planner.time"),
+      align: "right",
+      cell: (one) =>
+        one.step_ms ? (
+          <span title={stepText(t, one.step_ms)}>{format.ms(one.step_ms.value)}</span>
+        ) : one.memory ? (
+          t("planner.maybe")
+        ) : (
+          format.MISSING
+        ),
+    },
   ];
-  return <DataTable rows={strategies} columns={columns} rowKey={(one) => one.kind} label={t("planner.strategies")} testId="planner-strategies" />;
+  return (
+    <DataTable
+      rows={strategies}
+      columns={columns}
+      rowKey={(one) => one.kind}
+      label={t("planner.strategies")}
+      testId="planner-strategies"
+    />
+  );
 }

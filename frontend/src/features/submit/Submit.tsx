@@ -1,7 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/submit";
-import "../../i18n/en/trials";
-
 import { Button, Menu, SegmentedControl } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconChevronDown, IconRocket } from "@tabler/icons-react";
@@ -12,7 +8,7 @@ import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { ApiError, client, type FieldError, unwrap } from "../../api/client";
-import { experiment, type Preview, me } from "../../api/queries";
+import { experiment, type ExperimentDetail, me, type Preview } from "../../api/queries";
 import { Code, KeyValues, Notice, PageHead, Section, Skeleton } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
@@ -23,11 +19,12 @@ import { asOverride, forkFrom, type Load, startOf } from "../../lib/forking";
 import { lengthText } from "../../lib/lengthText";
 import { useIdempotency } from "../../lib/idempotency";
 import { readPref, writePref } from "../../lib/prefs";
-import { asCli, asCurl, lineOfPath } from "../../lib/yaml";
+import { asCli, asCurl } from "../../lib/yaml";
 import { ForkBar } from "./ForkBar";
 import { PlanPanel } from "./PlanPanel";
 import css from "./submit.module.css";
 import { isTemplate, TEMPLATES, type TemplateName } from "./templates";
+import layout from "../../components/layout.module.css";
 
 const Editor = lazy(() => import("./editor"));
 const DRAFT = "draft";
@@ -37,11 +34,11 @@ export function Submit() {
   const { t } = useTranslation();
   const { from, start: startText, template } = useSearch({ from: "/app/submit" });
   const source = useQuery({ ...experiment(from ?? 0), enabled: from !== undefined });
-  const [document, setDocument] = useState(() => (isTemplate(template) ? TEMPLATES[template] : (readPref(DRAFT) ?? TEMPLATES.ddp)) as string);
-  const [shape, setShape] = useState<"yaml" | "cli" | "curl">("yaml");
-  const [focus, setFocus] = useState<{ line: number; nonce: number } | null>(null);
-  const navigate = useNavigate();
-  const queryClient = useQueryClient();
+  const [document, setDocument] = useState(
+    () => (isTemplate(template) ? TEMPLATES[template] : (readPref(DRAFT) ?? TEMPLATES.ddp)) as string,
+  );
+  const [shape, setShape] = useState<Shape>("yaml");
+  const [focus, setFocus] = useState<{ path: string; nonce: number } | null>(null);
 
   const filled = useRef<number | undefined>(undefined);
   useEffect(() => {
@@ -55,38 +52,12 @@ export function Submit() {
     setDocument(text);
     writePref(DRAFT, text);
   };
-  const [settled] = useDebouncedValue(document, 400);
-  const start = startOf(startText);
   const [load, setLoad] = useState<Load>("all");
+  const start = startOf(startText);
   const forked = from === undefined ? undefined : source.data;
-  const origin = forked ? forkFrom(forked.id, start, load) : null;
-  const blob = forked?.blob_sha256 ?? null;
-  const overrides = [...(forked?.overrides ?? []), ...asOverride(origin)];
-  const body = (text: string) => ({ document: text, blob_sha256: blob ?? undefined, overrides });
   const mayNot = useQuery(me).data?.role === "viewer";
-  const preview = useQuery({
-    queryKey: ["preview", settled, blob, overrides],
-    queryFn: ({ signal }) => unwrap(client.POST("/api/v1/experiments:preview", { body: body(settled), signal })),
-    enabled: !mayNot && settled.trim() !== "" && (from === undefined || source.data !== undefined),
-    placeholderData: (previous) => previous,
-    staleTime: 5000,
-    refetchInterval: 10_000, // "fits now" changes with the cluster
-  });
-  const keyOf = useIdempotency();
-  const submit = useMutation({
-    mutationFn: () => {
-      const header = { "idempotency-key": keyOf([document, overrides, from]) };
-      if (!forked) return unwrap(client.POST("/api/v1/experiments", { params: { header }, body: body(document) }));
-      const fork = { document, overrides: forked.overrides, from: origin };
-      return unwrap(client.POST("/api/v1/experiments/{experiment_id}:fork", { params: { path: { experiment_id: forked.id }, header }, body: fork }));
-    },
-    onSuccess: async (created) => {
-      writePref(DRAFT, null);
-      await queryClient.invalidateQueries({ queryKey: ["experiments"] });
-      if (created.only_trial_id !== null) await navigate({ to: "/trials/$trialId", params: { trialId: String(created.only_trial_id) } });
-      else await navigate({ to: "/experiments/$experimentId", params: { experimentId: String(created.id) } });
-    },
-  });
+  const isReady = !mayNot && (from === undefined || source.data !== undefined);
+  const { settled, overrides, preview, submit } = useSubmission(document, forked, { start, load }, isReady);
   const data = preview.data;
   const behind = settled !== document || preview.isPlaceholderData;
   const submitErrors = submit.error instanceof ApiError ? submit.error.fields : NO_ERRORS;
@@ -94,7 +65,6 @@ export function Submit() {
   const send = (): void => {
     if (!submit.isPending && !mayNot) submit.mutate();
   };
-  const pick = (name: TemplateName): void => change(TEMPLATES[name]);
   return (
     <>
       <PageHead
@@ -107,7 +77,14 @@ export function Submit() {
           ) : null
         }
         actions={
-          <Button size="sm" leftSection={<IconRocket size={15} />} onClick={send} loading={submit.isPending} disabled={mayNot || document.trim() === "" || (data !== undefined && !data.valid && !behind)} data-testid="submit">
+          <Button
+            size="sm"
+            leftSection={<IconRocket size={15} />}
+            onClick={send}
+            loading={submit.isPending}
+            disabled={mayNot || document.trim() === "" || (data !== undefined && !data.valid && !behind)}
+            data-testid="submit"
+          >
             {t("submit.button")}
           </Button>
         }
@@ -118,60 +95,57 @@ export function Submit() {
       {forked ? <ForkBar experiment={forked} start={start} load={load} onLoad={setLoad} /> : null}
       <div className={css["cols"]}>
         <div>
-          <div className={css["bar"]}>
-            <Menu>
-              <Menu.Target>
-                <Button variant="default" rightSection={<IconChevronDown size={14} />} data-testid="templates">
-                  {t("submit.template")}
-                </Button>
-              </Menu.Target>
-              <Menu.Dropdown>
-                {(Object.keys(TEMPLATES) as TemplateName[]).map((name) => (
-                  <Menu.Item key={name} onClick={() => pick(name)} data-testid={`template-${name}`}>
-                    {t(`submit.templates.${name}`)}
-                  </Menu.Item>
-                ))}
-              </Menu.Dropdown>
-            </Menu>
-            {/* A command would not carry over the lineage and the code of what is forked. */}
-            {forked ? null : <SegmentedControl
-              aria-label={t("submit.shape")}
-              value={shape}
-              onChange={setShape}
-              data={[
-                { value: "yaml", label: "YAML" },
-                { value: "cli", label: t("submit.asCli") },
-                { value: "curl", label: t("submit.asCurl") },
-              ]}
-            />}
-          </div>
+          <Toolbar shape={shape} onShape={forked ? null : setShape} onPick={(name) => change(TEMPLATES[name])} />
           {shape === "yaml" ? (
             <>
               <div className={css["editor"]} data-invalid={(data && !data.valid) || undefined}>
                 <Suspense fallback={<Skeleton rows={10} />}>
-                  <Editor value={document} label={t("submit.editor")} errors={errors} focus={focus} onChange={change} onSubmit={send} />
+                  <Editor
+                    value={document}
+                    label={t("submit.editor")}
+                    errors={errors}
+                    focus={focus}
+                    onChange={change}
+                    onSubmit={send}
+                  />
                 </Suspense>
               </div>
-              <p className="dim" style={{ fontSize: "0.75rem", margin: "6px 0 0" }}>{t("submit.draft")}</p>
+              <p className={`dim ${layout["text"]} ${layout["aboveS"]} ${layout["small"]}`}>{t("submit.draft")}</p>
             </>
           ) : (
-            <Code text={shape === "cli" ? asCli(document, location.origin) : asCurl(document, location.origin)} wrap={shape === "curl"} testId="submit-as" />
+            <Code
+              text={shape === "cli" ? asCli(document, location.origin) : asCurl(document, location.origin)}
+              wrap={shape === "curl"}
+              testId="submit-as"
+            />
           )}
         </div>
-        <div className={behind ? css["waiting"] : undefined} aria-busy={behind} aria-live="polite" data-testid="preview" data-valid={data === undefined || behind ? undefined : data.valid}>
+        <div
+          className={behind ? css["waiting"] : undefined}
+          aria-busy={behind}
+          aria-live="polite"
+          data-testid="preview"
+          data-valid={data === undefined || behind ? undefined : data.valid}
+        >
           <ErrorBoundary resetKey={settled}>
             {preview.error && !data ? <ErrorNotice error={preview.error} onRetry={preview.refetch} /> : null}
             {data ? (
               <PreviewPane
                 preview={data}
                 errors={errors}
-                takes={<PlanPanel document={settled} overrides={overrides} config={data.config} behind={behind} onDocument={change} />}
+                takes={
+                  <PlanPanel
+                    document={settled}
+                    overrides={overrides}
+                    config={data.config}
+                    behind={behind}
+                    onDocument={change}
+                  />
+                }
                 onError={(path) => {
-                  const line = lineOfPath(document, path);
-                  if (line !== null) {
-                    setShape("yaml");
-                    setFocus({ line, nonce: Date.now() });
-                  }
+                  if (path === "") return; // it is about the whole document
+                  setShape("yaml");
+                  setFocus({ path, nonce: Date.now() });
                 }}
               />
             ) : preview.isPending && !mayNot && document.trim() !== "" ? (
@@ -184,7 +158,97 @@ export function Submit() {
   );
 }
 
-const show = (value: unknown): string => (typeof value === "number" ? format.num(value) : typeof value === "string" ? value : JSON.stringify(value));
+type Shape = "yaml" | "cli" | "curl";
+
+/** What the server says of a document once it rests, and the way to submit it; `forked`: what it is forked from. */
+function useSubmission(
+  document: string,
+  forked: ExperimentDetail | undefined,
+  { start, load }: { start: ReturnType<typeof startOf>; load: Load },
+  isReady: boolean,
+) {
+  const navigate = useNavigate();
+  const queryClient = useQueryClient();
+  const [settled] = useDebouncedValue(document, 400);
+  const origin = forked ? forkFrom(forked.id, start, load) : null;
+  const blob = forked?.blob_sha256 ?? null;
+  const overrides = [...(forked?.overrides ?? []), ...asOverride(origin)];
+  const body = (text: string) => ({ document: text, blob_sha256: blob ?? undefined, overrides });
+  const preview = useQuery({
+    queryKey: ["preview", settled, blob, overrides],
+    queryFn: ({ signal }) => unwrap(client.POST("/api/v1/experiments:preview", { body: body(settled), signal })),
+    enabled: isReady && settled.trim() !== "",
+    placeholderData: (previous) => previous,
+    staleTime: 5000,
+    refetchInterval: 10_000, // "fits now" changes with the cluster
+  });
+  const keyOf = useIdempotency();
+  const submit = useMutation({
+    mutationFn: () => {
+      const header = { "idempotency-key": keyOf([document, overrides, forked?.id]) };
+      if (!forked) return unwrap(client.POST("/api/v1/experiments", { params: { header }, body: body(document) }));
+      const fork = { document, overrides: forked.overrides, from: origin };
+      return unwrap(
+        client.POST("/api/v1/experiments/{experiment_id}:fork", {
+          params: { path: { experiment_id: forked.id }, header },
+          body: fork,
+        }),
+      );
+    },
+    onSuccess: async (created) => {
+      writePref(DRAFT, null);
+      await queryClient.invalidateQueries({ queryKey: ["experiments"] });
+      if (created.only_trial_id !== null)
+        await navigate({ to: "/trials/$trialId", params: { trialId: String(created.only_trial_id) } });
+      else await navigate({ to: "/experiments/$experimentId", params: { experimentId: String(created.id) } });
+    },
+  });
+  return { settled, overrides, preview, submit };
+}
+
+interface ToolbarProps {
+  shape: Shape;
+  /** Null: a command would not carry over the lineage and the code of what is forked. */
+  onShape: ((shape: Shape) => void) | null;
+  onPick: (name: TemplateName) => void;
+}
+
+function Toolbar({ shape, onShape, onPick }: ToolbarProps) {
+  const { t } = useTranslation();
+  return (
+    <div className={css["bar"]}>
+      <Menu>
+        <Menu.Target>
+          <Button variant="default" rightSection={<IconChevronDown size={14} />} data-testid="templates">
+            {t("submit.template")}
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          {(Object.keys(TEMPLATES) as TemplateName[]).map((name) => (
+            <Menu.Item key={name} onClick={() => onPick(name)} data-testid={`template-${name}`}>
+              {t(`submit.templates.${name}`)}
+            </Menu.Item>
+          ))}
+        </Menu.Dropdown>
+      </Menu>
+      {onShape ? (
+        <SegmentedControl
+          aria-label={t("submit.shape")}
+          value={shape}
+          onChange={onShape}
+          data={[
+            { value: "yaml", label: "YAML" },
+            { value: "cli", label: t("submit.asCli") },
+            { value: "curl", label: t("submit.asCurl") },
+          ]}
+        />
+      ) : null}
+    </div>
+  );
+}
+
+const show = (value: unknown): string =>
+  typeof value === "number" ? format.num(value) : typeof value === "string" ? value : JSON.stringify(value);
 
 /** "epochs" or "steps": what the lengths of an asha search are in. */
 function rungUnit(config: Preview["config"]): string {
@@ -197,9 +261,14 @@ function RungPlan({ rungs, unit }: { rungs: Preview["rungs"]; unit: string }) {
   const { t } = useTranslation();
   const brackets = new Set(rungs.map((rung) => rung["bracket"])).size;
   return (
-    <ul style={{ listStyle: "none", margin: 0, padding: 0 }} data-testid="rung-plan">
+    <ul className={layout["bare"]} data-testid="rung-plan">
       {rungs.map((rung) => (
-        <li key={`${show(rung["bracket"])}:${show(rung["units"])}`}>{brackets > 1 ? `${t("search.bracketNo", { no: Number(rung["bracket"]) + 1, count: rungs.filter((other) => other["bracket"] === rung["bracket"]).length })} · ` : ""}{t("submit.rung", { count: Number(rung["max_trials"]), length: lengthText(t, Number(rung["units"]), unit) })}</li>
+        <li key={`${show(rung["bracket"])}:${show(rung["units"])}`}>
+          {brackets > 1
+            ? `${t("search.bracketNo", { no: Number(rung["bracket"]) + 1, count: rungs.filter((other) => other["bracket"] === rung["bracket"]).length })} · `
+            : ""}
+          {t("submit.rung", { count: Number(rung["max_trials"]), length: lengthText(t, Number(rung["units"]), unit) })}
+        </li>
       ))}
     </ul>
   );
@@ -209,10 +278,16 @@ function RungPlan({ rungs, unit }: { rungs: Preview["rungs"]; unit: string }) {
 function costRows(t: TFunction, cost: NonNullable<Preview["search_cost"]>): [string, React.ReactNode][] {
   const spared = 1 - cost.total_units / cost.full_units;
   const rows: [string, React.ReactNode][] = [
-    [t("submit.training"), `${lengthText(t, cost.total_units, cost.unit)}${spared > 0 ? ` · ${t("submit.spared", { share: format.pct(spared) })}` : ""}`],
+    [
+      t("submit.training"),
+      `${lengthText(t, cost.total_units, cost.unit)}${spared > 0 ? ` · ${t("submit.spared", { share: format.pct(spared) })}` : ""}`,
+    ],
   ];
   if (cost.slot_hours === null) return [...rows, [t("submit.slotHours"), t("submit.noUnitTime")]];
-  const from = cost.unit_s_from === "search.unit_s" ? t("submit.stated") : t("submit.measured", { where: cost.unit_s_from.replace(/^experiment /, "#") });
+  const from =
+    cost.unit_s_from === "search.unit_s"
+      ? t("submit.stated")
+      : t("submit.measured", { where: cost.unit_s_from.replace(/^experiment /, "#") });
   rows.push([t("submit.slotHours"), `${format.num(cost.slot_hours)} (${from})`]);
   if (cost.cost !== null) rows.push([t("submit.cost"), `${format.num(cost.cost)} ${cost.currency}`]);
   if (cost.duration_s !== null) rows.push([t("submit.duration"), format.duration(cost.duration_s)]);
@@ -221,7 +296,15 @@ function costRows(t: TFunction, cost: NonNullable<Preview["search_cost"]>): [str
 }
 
 /** Errors or warnings of a document, each with the path it is about. */
-function Remarks({ remarks, testId, onPath }: { remarks: FieldError[]; testId: string; onPath: (path: string) => void }) {
+function Remarks({
+  remarks,
+  testId,
+  onPath,
+}: {
+  remarks: FieldError[];
+  testId: string;
+  onPath: (path: string) => void;
+}) {
   const { t } = useTranslation();
   return (
     <ul className={css["errors"]} data-testid={testId}>
@@ -230,14 +313,26 @@ function Remarks({ remarks, testId, onPath }: { remarks: FieldError[]; testId: s
           <button type="button" onClick={() => onPath(remark.path)}>
             {remark.path || t("submit.documentItself")}
           </button>
-          <div><FieldMessage error={remark} /></div>
+          <div>
+            <FieldMessage error={remark} />
+          </div>
         </li>
       ))}
     </ul>
   );
 }
 
-function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; errors: FieldError[]; takes: React.ReactNode; onError: (path: string) => void }) {
+function PreviewPane({
+  preview,
+  errors,
+  takes,
+  onError,
+}: {
+  preview: Preview;
+  errors: FieldError[];
+  takes: React.ReactNode;
+  onError: (path: string) => void;
+}) {
   const { t } = useTranslation();
   const names = [...new Set(preview.sampled_trials.flatMap((trial) => Object.keys(trial.hparams)))];
   return (
@@ -255,20 +350,48 @@ function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; er
             </Section>
           ) : null}
           <div data-testid="fits">
-            <Notice tone={preview.fits_now ? "ok" : preview.is_impossible ? "warn" : "run"} title={t(preview.fits_now ? "submit.fits" : preview.is_impossible ? "submit.impossible" : "submit.waits")}>
+            <Notice
+              tone={preview.fits_now ? "ok" : preview.is_impossible ? "warn" : "run"}
+              title={t(preview.fits_now ? "submit.fits" : preview.is_impossible ? "submit.impossible" : "submit.waits")}
+            >
               <Reason text={preview.fit_reason} parts={preview.fit_parts} />
             </Notice>
           </div>
           <Section title={t("submit.plan")}>
             <KeyValues
               items={[
-                [t("experiments.trials"), preview.num_trials === null ? format.MISSING : t(preview.num_trials_is_upper_bound ? "submit.atMost" : "submit.exactly", { count: preview.num_trials })],
-                ...(preview.concurrent !== null && preview.num_trials !== 1 ? ([[t("submit.atOnce"), preview.concurrent_from === "search.concurrent" ? format.count(preview.concurrent) : t("submit.byRoom", { count: preview.concurrent })]] as [string, React.ReactNode][]) : []),
-                ...(preview.rungs.length > 0
-                  ? ([[t("search.rungs"), <RungPlan key="rungs" rungs={preview.rungs} unit={rungUnit(preview.config)} />]] as [string, React.ReactNode][])
+                [
+                  t("experiments.trials"),
+                  preview.num_trials === null
+                    ? format.MISSING
+                    : t(preview.num_trials_is_upper_bound ? "submit.atMost" : "submit.exactly", {
+                        count: preview.num_trials,
+                      }),
+                ],
+                ...(preview.concurrent !== null && preview.num_trials !== 1
+                  ? ([
+                      [
+                        t("submit.atOnce"),
+                        preview.concurrent_from === "search.concurrent"
+                          ? format.count(preview.concurrent)
+                          : t("submit.byRoom", { count: preview.concurrent }),
+                      ],
+                    ] as [string, React.ReactNode][])
                   : []),
-                ...(preview.perturbed.length > 0 ? ([[t("submit.perturbed"), preview.perturbed.join(", ")]] as [string, React.ReactNode][]) : []),
-                ...(preview.copied.length > 0 ? ([[t("submit.copied"), preview.copied.join(", ")]] as [string, React.ReactNode][]) : []),
+                ...(preview.rungs.length > 0
+                  ? ([
+                      [
+                        t("search.rungs"),
+                        <RungPlan key="rungs" rungs={preview.rungs} unit={rungUnit(preview.config)} />,
+                      ],
+                    ] as [string, React.ReactNode][])
+                  : []),
+                ...(preview.perturbed.length > 0
+                  ? ([[t("submit.perturbed"), preview.perturbed.join(", ")]] as [string, React.ReactNode][])
+                  : []),
+                ...(preview.copied.length > 0
+                  ? ([[t("submit.copied"), preview.copied.join(", ")]] as [string, React.ReactNode][])
+                  : []),
                 ...(preview.search_cost ? costRows(t, preview.search_cost) : []),
               ]}
             />
@@ -277,8 +400,10 @@ function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; er
           {preview.plan.length > 0 ? (
             <Section title={t("submit.commands")}>
               {preview.plan.map((node) => (
-                <div key={node.node_name} style={{ marginBottom: 10 }}>
-                  <div className="dim" style={{ marginBottom: 4 }}>{t("submit.onNode", { node: node.node_name, count: node.num_slots })}</div>
+                <div key={node.node_name} className={layout["belowL"]}>
+                  <div className={`dim ${layout["belowXs"]}`}>
+                    {t("submit.onNode", { node: node.node_name, count: node.num_slots })}
+                  </div>
                   <Code text={node.command.join(" ")} wrap />
                 </div>
               ))}
@@ -291,7 +416,15 @@ function PreviewPane({ preview, errors, takes, onError }: { preview: Preview; er
                 rowKey={(row) => row.no}
                 label={t("experiments.trials")}
                 cards={false}
-                columns={[{ id: "no", header: "#", align: "right", cell: (row) => row.no }, ...names.map((name) => ({ id: name, header: name, align: "right" as const, cell: (row: { hparams: Record<string, unknown> }) => show(row.hparams[name]) }))]}
+                columns={[
+                  { id: "no", header: "#", align: "right", cell: (row) => row.no },
+                  ...names.map((name) => ({
+                    id: name,
+                    header: name,
+                    align: "right" as const,
+                    cell: (row: { hparams: Record<string, unknown> }) => show(row.hparams[name]),
+                  })),
+                ]}
               />
             </Section>
           ) : null}

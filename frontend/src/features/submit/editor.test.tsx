@@ -8,9 +8,13 @@ import Editor from "./editor";
 Range.prototype.getClientRects = () => [] as unknown as DOMRectList;
 
 function mount(value: string, onChange: (text: string) => void) {
-  const editor = (text: string) => <Editor value={text} label="Document" errors={[]} focus={null} onChange={onChange} onSubmit={() => {}} />;
+  const editor = (text: string) => (
+    <Editor value={text} label="Document" errors={[]} focus={null} onChange={onChange} onSubmit={() => {}} />
+  );
   const { container, rerender } = render(editor(value));
-  const content = container.querySelector("[data-testid=submit-editor-host]")?.shadowRoot?.querySelector<HTMLElement>(".cm-content");
+  const content = container
+    .querySelector("[data-testid=submit-editor-host]")
+    ?.shadowRoot?.querySelector<HTMLElement>(".cm-content");
   const view = content ? EditorView.findFromDOM(content) : null;
   if (!view) throw new Error("There is no editor.");
   const type = (text: string): void => view.dispatch({ changes: { from: view.state.doc.length, insert: text } });

@@ -8,8 +8,8 @@ import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
 
 import type { FieldError } from "../../api/client";
-import { lineOfPath } from "../../lib/yaml";
 import { fieldText } from "../../components/Said";
+import { lineOfPath } from "./yamlTree";
 
 // Comes with the editor, which has the parser.
 export { FOR_ALL_STRATEGIES, withSetting } from "./setting";
@@ -17,14 +17,35 @@ export { FOR_ALL_STRATEGIES, withSetting } from "./setting";
 const theme = EditorView.theme({
   "&": { color: "var(--text)", backgroundColor: "transparent", fontSize: "13px", minHeight: "420px" },
   "&.cm-focused": { outline: "none" },
-  ".cm-scroller": { fontFamily: "var(--mantine-font-family-monospace)", lineHeight: "1.6", minHeight: "420px", maxHeight: "70vh" },
+  ".cm-scroller": {
+    fontFamily: "var(--mantine-font-family-monospace)",
+    lineHeight: "1.6",
+    minHeight: "420px",
+    maxHeight: "70vh",
+  },
   ".cm-content": { caretColor: "var(--text)", padding: "8px 0" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
-  ".cm-gutters": { backgroundColor: "var(--panel)", color: "var(--text-3)", border: "none", borderRight: "1px solid var(--line)" },
+  ".cm-gutters": {
+    backgroundColor: "var(--panel)",
+    color: "var(--text-3)",
+    border: "none",
+    borderRight: "1px solid var(--line)",
+  },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "color-mix(in srgb, var(--accent) 7%, transparent)" },
-  ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": { backgroundColor: "color-mix(in srgb, var(--accent) 25%, transparent) !important" },
-  ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "3px" },
-  ".cm-tooltip": { backgroundColor: "var(--raised)", border: "1px solid var(--line-strong)", borderRadius: "6px", color: "var(--text)" },
+  ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": {
+    backgroundColor: "color-mix(in srgb, var(--accent) 25%, transparent) !important",
+  },
+  ".cm-lintRange-error": {
+    backgroundImage: "none",
+    textDecoration: "underline wavy var(--bad)",
+    textUnderlineOffset: "3px",
+  },
+  ".cm-tooltip": {
+    backgroundColor: "var(--raised)",
+    border: "1px solid var(--line-strong)",
+    borderRadius: "6px",
+    color: "var(--text)",
+  },
   ".cm-diagnostic": { fontFamily: "var(--mantine-font-family)", padding: "6px 10px", borderLeftWidth: "3px" },
 });
 const highlight = HighlightStyle.define([
@@ -40,8 +61,8 @@ interface Props {
   value: string;
   label: string;
   errors: readonly FieldError[];
-  /** 0-based line to show and select, with a counter so that the same line can be asked for twice. */
-  focus: { line: number; nonce: number } | null;
+  /** Path whose line is to be shown and selected, with a counter so that the same one can be asked for twice. */
+  focus: { path: string; nonce: number } | null;
   onChange: (value: string) => void;
   onSubmit: () => void;
 }
@@ -141,7 +162,9 @@ export default function Editor({ value, label, errors, focus, onChange, onSubmit
   useEffect(() => {
     const editor = view.current;
     if (!editor || !focus) return;
-    const line = editor.state.doc.line(Math.min(editor.state.doc.lines, focus.line + 1));
+    const found = lineOfPath(editor.state.doc.toString(), focus.path);
+    if (found === null) return;
+    const line = editor.state.doc.line(found + 1);
     editor.dispatch({ selection: { anchor: line.from, head: line.to }, scrollIntoView: true });
     editor.focus();
   }, [focus]);

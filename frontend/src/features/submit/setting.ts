@@ -1,9 +1,9 @@
 /** One setting in the text of a document, with everything else as it was written. Pure. */
-import { yamlLanguage } from "@codemirror/lang-yaml";
 import type { SyntaxNode } from "@lezer/common";
 
+import { MAPPINGS, nameOf, pairOf, topMappings, valueOf } from "./yamlTree";
+
 const SCALARS = new Set(["Literal", "QuotedLiteral"]);
-const MAPPINGS = new Set(["BlockMapping", "FlowMapping"]);
 /** What the planner keeps of a strategy when it looks at another kind; the rest belongs to the kind that is replaced. */
 export const FOR_ALL_STRATEGIES = ["accumulate", "precision", "clip_norm", "recompute"];
 
@@ -12,18 +12,30 @@ export const FOR_ALL_STRATEGIES = ["accumulate", "precision", "clip_norm", "reco
  * documents, a value that is itself a mapping). With `keep`, what else stands in the section stays only if it is
  * named there.
  */
-export function withSetting(document: string, section: string, key: string, value: string | number, keep?: readonly string[]): string | null {
-  const tree = yamlLanguage.parser.parse(document);
-  const documents = tree.topNode.getChildren("Document");
-  const top = documents[0]?.firstChild ? childOf(documents[0], MAPPINGS) : null;
-  if (documents.length !== 1 || !top) return null;
+export function withSetting(
+  document: string,
+  section: string,
+  key: string,
+  value: string | number,
+  keep?: readonly string[],
+): string | null {
+  const [top, ...others] = topMappings(document);
+  if (!top || others.length > 0) return null;
   const put = (from: number, to: number, text: string): string => document.slice(0, from) + text + document.slice(to);
   const read = (node: SyntaxNode): string => document.slice(node.from, node.to);
   const entry = `${key}: ${value}`;
   const outer = pairOf(top, section, read);
-  if (!outer) return inserted(top, top.name === "FlowMapping" ? `${section}: {${entry}}` : `${section}:\n  ${entry}`, document, put, true);
+  if (!outer)
+    return inserted(
+      top,
+      top.name === "FlowMapping" ? `${section}: {${entry}}` : `${section}:\n  ${entry}`,
+      document,
+      put,
+      true,
+    );
   const held = valueOf(outer);
-  if (!held || /^(null|~)$/.test(read(held))) return put(colonEnd(outer), held ? held.to : colonEnd(outer), ` {${entry}}`);
+  if (!held || /^(null|~)$/.test(read(held)))
+    return put(colonEnd(outer), held ? held.to : colonEnd(outer), ` {${entry}}`);
   if (!MAPPINGS.has(held.name)) return null;
   const pairs = held.getChildren("Pair");
   const stays = pairs.filter((pair) => nameOf(pair, read) !== key && (!keep || keep.includes(nameOf(pair, read))));
@@ -39,28 +51,16 @@ export function withSetting(document: string, section: string, key: string, valu
   return SCALARS.has(old.name) ? put(old.from, old.to, String(value)) : null;
 }
 
-function childOf(node: SyntaxNode, names: ReadonlySet<string>): SyntaxNode | null {
-  for (let child = node.firstChild; child; child = child.nextSibling) if (names.has(child.name)) return child;
-  return null;
-}
-
-const nameOf = (pair: SyntaxNode, read: (node: SyntaxNode) => string): string => {
-  const key = pair.getChild("Key");
-  return key ? read(key).trim().replace(/^["']|["']$/g, "") : "";
-};
-
-const pairOf = (mapping: SyntaxNode, name: string, read: (node: SyntaxNode) => string): SyntaxNode | undefined => mapping.getChildren("Pair").find((pair) => nameOf(pair, read) === name);
-
-/** What stands behind the colon; null: nothing. */
-function valueOf(pair: SyntaxNode): SyntaxNode | null {
-  const last = pair.lastChild;
-  return last && last.name !== ":" && last.name !== "Key" && last.name !== "Comment" ? last : null;
-}
-
 const colonEnd = (pair: SyntaxNode): number => pair.getChild(":")?.to ?? pair.to;
 
 /** As the first entry of a mapping, or (`last`) of a block mapping as the last one of the document. */
-function inserted(mapping: SyntaxNode, entry: string, document: string, put: (from: number, to: number, text: string) => string, last: boolean): string | null {
+function inserted(
+  mapping: SyntaxNode,
+  entry: string,
+  document: string,
+  put: (from: number, to: number, text: string) => string,
+  last: boolean,
+): string | null {
   const first = mapping.getChild("Pair");
   if (mapping.name === "FlowMapping") return put(mapping.from + 1, mapping.from + 1, first ? `${entry}, ` : entry);
   if (!first) return null;

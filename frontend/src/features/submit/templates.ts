@@ -54,7 +54,7 @@ strategy:
 name: my-training
 entrypoint: train.py --epochs 3
 code:
-  installed: /shared/my-project
+  installed: /common/my-project
 resources:
   slots: 2
   slot_type: cpu

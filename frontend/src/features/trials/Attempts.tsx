@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/trials";
-
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
@@ -30,16 +27,48 @@ export function Attempts({ trial }: { trial: TrialDetail }) {
       ),
     },
     { id: "state", header: t("experiments.state"), cell: (attempt) => <StateBadge state={attempt.state} /> },
-    { id: "reason", header: t("ranks.reason"), cell: (attempt) => (attempt.reason ? <Said kind="terminations" code={attempt.termination} text={attempt.reason} /> : format.MISSING) },
+    {
+      id: "reason",
+      header: t("ranks.reason"),
+      cell: (attempt) =>
+        attempt.reason ? <Said kind="terminations" code={attempt.termination} text={attempt.reason} /> : format.MISSING,
+    },
     { id: "world", header: t("ranks.world"), align: "right", cell: (attempt) => format.count(attempt.world_size) },
     { id: "nodes", header: t("nav.nodes"), phone: false, cell: (attempt) => attempt.nodes.join(", ") },
-    { id: "from", header: t("attempts.from"), align: "right", cell: (attempt) => (attempt.resume_step > 0 ? format.count(attempt.resume_step) : t("attempts.fresh")) },
-    { id: "started", header: t("ranks.started"), cell: (attempt) => <Stamp at={attempt.started_at ?? attempt.created_at} /> },
-    { id: "lasted", header: t("ranks.lasted"), align: "right", cell: (attempt) => <Elapsed start={attempt.started_at} end={attempt.ended_at} /> },
+    {
+      id: "from",
+      header: t("attempts.from"),
+      align: "right",
+      cell: (attempt) => (attempt.resume_step > 0 ? format.count(attempt.resume_step) : t("attempts.fresh")),
+    },
+    {
+      id: "started",
+      header: t("ranks.started"),
+      cell: (attempt) => <Stamp at={attempt.started_at ?? attempt.created_at} />,
+    },
+    {
+      id: "lasted",
+      header: t("ranks.lasted"),
+      align: "right",
+      cell: (attempt) => <Elapsed start={attempt.started_at} end={attempt.ended_at} />,
+    },
   ];
   return (
-    <Section title={t("attempts.title")} note={trial.attempt_no > trial.attempts.length ? t("attempts.latest", { shown: trial.attempts.length, all: trial.attempt_no }) : null}>
-      <DataTable rows={trial.attempts} columns={columns} rowKey={(attempt) => attempt.no} label={t("attempts.title")} testId="attempts" />
+    <Section
+      title={t("attempts.title")}
+      note={
+        trial.attempt_no > trial.attempts.length
+          ? t("attempts.latest", { shown: trial.attempts.length, all: trial.attempt_no })
+          : null
+      }
+    >
+      <DataTable
+        rows={trial.attempts}
+        columns={columns}
+        rowKey={(attempt) => attempt.no}
+        label={t("attempts.title")}
+        testId="attempts"
+      />
     </Section>
   );
 }

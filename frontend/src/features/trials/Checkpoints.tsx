@@ -1,7 +1,3 @@
-import "../../i18n/en/checkpointList";
-import "../../i18n/en/submit";
-import "../../i18n/en/trials";
-
 import { Badge, Button, Group } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -14,9 +10,10 @@ import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
-import { CleaningDialog } from "./CleaningDialog";
+import { CleaningDialog } from "../../common/checkpoints/CleaningDialog";
 import { ExportButton } from "./ExportButton";
-import { Pinned, PinButton } from "./PinButton";
+import { Pinned, PinButton } from "../../common/checkpoints/PinButton";
+import layout from "../../components/layout.module.css";
 
 export function Checkpoints({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
@@ -32,69 +29,121 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
         if (items.length === 0) return <Empty title={t("checkpoints.none")}>{t("checkpoints.noneHint")}</Empty>;
         return (
           <>
-          <Group justify="flex-end" mb="xs">
-            <Button variant="default" size="xs" onClick={() => setCleaning(true)} data-testid="cleaning-open">
-              {t("cleaning.open")}
-            </Button>
-          </Group>
-          {cleaning ? <CleaningDialog experimentId={trial.experiment_id} mayClean={mayChange} onClose={() => setCleaning(false)} /> : null}
-          <DataTable
-            rows={items}
-            rowKey={(c) => c.id}
-            label={t("trial.tab.checkpoints")}
-            testId="checkpoints"
-            columns={[
-              {
-                id: "step",
-                header: t("checkpoints.step"),
-                lead: true,
-                cell: (c) => (
-                  <>
-                    <b className="num">{format.count(c.step)}</b>{" "}
-                    {c.is_best ? <Badge size="xs" variant="light" color="green">{t("checkpoints.best")}</Badge> : null}{" "}
-                    {c.is_latest ? <Badge size="xs" variant="light">{t("checkpoints.latest")}</Badge> : null}{" "}
-                    <Pinned checkpoint={c} />
-                  </>
-                ),
-              },
-              { id: "epoch", phone: false, header: t("checkpoints.epoch"), align: "right", cell: (c) => format.num(c.epoch, 3) },
-              {
-                id: "metrics",
-                header: t("checkpoints.metrics"),
-                cell: (c) => (
-                  <span className="mono">
-                    {Object.entries(c.metrics).map(([name, value]) => `${name} ${format.num(value)}`).join("  ") || format.MISSING}
-                  </span>
-                ),
-              },
-              { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
-              { id: "files", phone: false, header: t("checkpoints.files"), align: "right", cell: (c) => format.count(c.num_files) },
-              { id: "node", header: t("ranks.node"), cell: (c) => c.node_name },
-              { id: "state", header: t("checkpoints.state"), cell: (c) => t(`checkpointList.${c.state as CheckpointState}`) },
-              { id: "attempt", phone: false, header: t("ranks.attempt"), align: "right", cell: (c) => c.attempt_no },
-              { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
-              {
-                id: "fork",
-                header: t("common.rowActions"),
-                quiet: true,
-                align: "right",
-                cell: (c) =>
-                  c.state === "complete" ? (
-                    <Group gap={4} justify="flex-end" maw={300} ml="auto">
-                      {mayChange ? <PinButton checkpoint={c} /> : null}
-                      <ExportButton trialId={trial.id} checkpointId={c.id} last={exports.find((e) => e.checkpoint_id === c.id)} mayAsk={mayChange} />
-                      {mayChange ? (
-                        <LinkButton variant="subtle" size="compact-xs" to="/submit" search={{ from: trial.experiment_id, start: String(c.id) }} data-testid="fork-here">
-                          {t("fork.here")}
-                        </LinkButton>
-                      ) : null}
-                    </Group>
-                  ) : null,
-              },
-              { id: "path", header: t("checkpoints.path"), cell: (c) => <span className="mono" style={{ overflowWrap: "anywhere" }}>{c.path}</span> },
-            ]}
-          />
-          <LoadMore shown={items.length} hasMore={query.hasNextPage} loading={query.isFetchingNextPage} onMore={() => void query.fetchNextPage()} />
+            <Group justify="flex-end" mb="xs">
+              <Button variant="default" size="xs" onClick={() => setCleaning(true)} data-testid="cleaning-open">
+                {t("cleaning.open")}
+              </Button>
+            </Group>
+            {cleaning ? (
+              <CleaningDialog
+                experimentId={trial.experiment_id}
+                mayClean={mayChange}
+                onClose={() => setCleaning(false)}
+              />
+            ) : null}
+            <DataTable
+              rows={items}
+              rowKey={(c) => c.id}
+              label={t("trial.tab.checkpoints")}
+              testId="checkpoints"
+              columns={[
+                {
+                  id: "step",
+                  header: t("checkpoints.step"),
+                  lead: true,
+                  cell: (c) => (
+                    <>
+                      <b className="num">{format.count(c.step)}</b>{" "}
+                      {c.is_best ? (
+                        <Badge size="xs" variant="light" color="green">
+                          {t("checkpoints.best")}
+                        </Badge>
+                      ) : null}{" "}
+                      {c.is_latest ? (
+                        <Badge size="xs" variant="light">
+                          {t("checkpoints.latest")}
+                        </Badge>
+                      ) : null}{" "}
+                      <Pinned checkpoint={c} />
+                    </>
+                  ),
+                },
+                {
+                  id: "epoch",
+                  phone: false,
+                  header: t("checkpoints.epoch"),
+                  align: "right",
+                  cell: (c) => format.num(c.epoch, 3),
+                },
+                {
+                  id: "metrics",
+                  header: t("checkpoints.metrics"),
+                  cell: (c) => (
+                    <span className="mono">
+                      {Object.entries(c.metrics)
+                        .map(([name, value]) => `${name} ${format.num(value)}`)
+                        .join("  ") || format.MISSING}
+                    </span>
+                  ),
+                },
+                { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
+                {
+                  id: "files",
+                  phone: false,
+                  header: t("checkpoints.files"),
+                  align: "right",
+                  cell: (c) => format.count(c.num_files),
+                },
+                { id: "node", header: t("ranks.node"), cell: (c) => c.node_name },
+                {
+                  id: "state",
+                  header: t("checkpoints.state"),
+                  cell: (c) => t(`checkpointList.${c.state as CheckpointState}`),
+                },
+                { id: "attempt", phone: false, header: t("ranks.attempt"), align: "right", cell: (c) => c.attempt_no },
+                { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
+                {
+                  id: "fork",
+                  header: t("common.rowActions"),
+                  quiet: true,
+                  align: "right",
+                  cell: (c) =>
+                    c.state === "complete" ? (
+                      <Group gap={4} justify="flex-end" maw={300} ml="auto">
+                        {mayChange ? <PinButton checkpoint={c} /> : null}
+                        <ExportButton
+                          trialId={trial.id}
+                          checkpointId={c.id}
+                          last={exports.find((e) => e.checkpoint_id === c.id)}
+                          mayAsk={mayChange}
+                        />
+                        {mayChange ? (
+                          <LinkButton
+                            variant="subtle"
+                            size="compact-xs"
+                            to="/submit"
+                            search={{ from: trial.experiment_id, start: String(c.id) }}
+                            data-testid="fork-here"
+                          >
+                            {t("fork.here")}
+                          </LinkButton>
+                        ) : null}
+                      </Group>
+                    ) : null,
+                },
+                {
+                  id: "path",
+                  header: t("checkpoints.path"),
+                  cell: (c) => <span className={`mono ${layout["anywhere"]}`}>{c.path}</span>,
+                },
+              ]}
+            />
+            <LoadMore
+              shown={items.length}
+              hasMore={query.hasNextPage}
+              loading={query.isFetchingNextPage}
+              onMore={() => void query.fetchNextPage()}
+            />
           </>
         );
       }}

@@ -1,5 +1,3 @@
-import "../../i18n/en/trials";
-
 import { useQuery } from "@tanstack/react-query";
 import type { CSSProperties } from "react";
 import { useTranslation } from "react-i18next";
@@ -22,7 +20,11 @@ export function Evaluation({ trial }: { trial: TrialDetail }) {
   return (
     <QueryView query={query}>
       {(items) =>
-        items.length === 0 ? <Empty title={t("evaluation.none")}>{t("evaluation.noneHint")}</Empty> : items.map((item) => <One key={item.name} item={item} />)
+        items.length === 0 ? (
+          <Empty title={t("evaluation.none")}>{t("evaluation.noneHint")}</Empty>
+        ) : (
+          items.map((item) => <One key={item.name} item={item} />)
+        )
       }
     </QueryView>
   );
@@ -31,11 +33,21 @@ export function Evaluation({ trial }: { trial: TrialDetail }) {
 function One({ item }: { item: Judged }) {
   const { t } = useTranslation();
   const samples = item.classes.reduce((sum, score) => sum + score.num_samples, 0);
-  const note = item.classes.length > 0 ? t("evaluation.of", { step: format.count(item.step), count: samples }) : t("evaluation.step", { step: format.count(item.step) });
+  const note =
+    item.classes.length > 0
+      ? t("evaluation.of", { step: format.count(item.step), count: samples })
+      : t("evaluation.step", { step: format.count(item.step) });
   return (
     <>
       <Section title={item.name} note={note} testId="evaluation">
-        <Stats items={Object.entries(item.metrics).map(([name, value]) => ({ testId: `evaluation-${name}`, label: name, value: format.num(value), note: "" }))} />
+        <Stats
+          items={Object.entries(item.metrics).map(([name, value]) => ({
+            testId: `evaluation-${name}`,
+            label: name,
+            value: format.num(value),
+            note: "",
+          }))}
+        />
       </Section>
       {item.classes.length > 0 ? (
         <>
@@ -62,11 +74,31 @@ function Scores({ scores }: { scores: Score[] }) {
       testId="class-scores"
       columns={[
         { id: "class", header: t("evaluation.class"), lead: true, cell: (score) => <b>{score.name}</b> },
-        { id: "precision", header: t("evaluation.precision"), align: "right", cell: (score) => <span title={t("evaluation.precisionHint")}>{share(score.precision)}</span> },
-        { id: "recall", header: t("evaluation.recall"), align: "right", cell: (score) => <span title={t("evaluation.recallHint")}>{share(score.recall)}</span> },
+        {
+          id: "precision",
+          header: t("evaluation.precision"),
+          align: "right",
+          cell: (score) => <span title={t("evaluation.precisionHint")}>{share(score.precision)}</span>,
+        },
+        {
+          id: "recall",
+          header: t("evaluation.recall"),
+          align: "right",
+          cell: (score) => <span title={t("evaluation.recallHint")}>{share(score.recall)}</span>,
+        },
         { id: "f1", header: t("evaluation.f1"), align: "right", cell: (score) => share(score.f1) },
-        { id: "samples", header: t("evaluation.samples"), align: "right", cell: (score) => format.count(score.num_samples) },
-        { id: "predicted", header: t("evaluation.predicted"), align: "right", cell: (score) => format.count(score.num_predicted) },
+        {
+          id: "samples",
+          header: t("evaluation.samples"),
+          align: "right",
+          cell: (score) => format.count(score.num_samples),
+        },
+        {
+          id: "predicted",
+          header: t("evaluation.predicted"),
+          align: "right",
+          cell: (score) => format.count(score.num_predicted),
+        },
       ]}
     />
   );

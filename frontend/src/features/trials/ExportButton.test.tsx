@@ -4,16 +4,29 @@ import { cleanup, render, screen } from "@testing-library/react";
 import { afterEach, beforeAll, expect, test } from "vitest";
 
 import type { Schemas } from "../../api/client";
-import { initI18n } from "../../i18n";
+import { showTexts } from "../../testing/texts";
 import { ExportButton } from "./ExportButton";
 
-beforeAll(() => initI18n("en"));
+beforeAll(() => showTexts("en"));
 afterEach(cleanup);
 
 const made: Schemas["ExportOut"] = {
-  id: 4, checkpoint_id: 7, experiment_id: 1, trial_id: 2, trial_no: 1, step: 9, file_name: "experiment-1-trial-1-step-9.safetensors",
-  state: "done", message: "", waits_for: "", size_bytes: 2048, sha256: "aa", requested_by: "ada", requested_at: "2026-01-01T00:00:00Z",
-  ended_at: "2026-01-01T00:00:01Z", expires_at: "2026-01-02T00:00:00Z",
+  id: 4,
+  checkpoint_id: 7,
+  experiment_id: 1,
+  trial_id: 2,
+  trial_no: 1,
+  step: 9,
+  file_name: "experiment-1-trial-1-step-9.safetensors",
+  state: "done",
+  message: "",
+  waits_for: "",
+  size_bytes: 2048,
+  sha256: "aa",
+  requested_by: "ada",
+  requested_at: "2026-01-01T00:00:00Z",
+  ended_at: "2026-01-01T00:00:01Z",
+  expires_at: "2026-01-02T00:00:00Z",
 };
 
 const show = (last: Schemas["ExportOut"] | undefined, mayAsk = true) =>
@@ -34,7 +47,7 @@ test("a file that is there is a link, also for those who may only look", () => {
 
 test("one that failed says why, and may be asked for again", () => {
   show({ ...made, state: "failed", message: "node-1: the checkpoint was deleted" });
-  expect(screen.getByRole("alert")).toHaveTextContent("Not exported: node-1: the checkpoint was deleted");
+  expect(screen.getByRole("alert")).toHaveTextContent("Export failed: node-1: the checkpoint was deleted");
   expect(screen.getByRole("button", { name: "Export" })).toBeEnabled();
 });
 

@@ -1,5 +1,3 @@
-import "../../i18n/en/trials";
-
 import { Anchor, Button, Tooltip } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
@@ -8,6 +6,7 @@ import { client, type Schemas, unwrap } from "../../api/client";
 import { trialExports } from "../../api/queries";
 import { errorLine } from "../../components/Said";
 import * as format from "../../lib/format";
+import css from "./trials.module.css";
 
 type Props = { trialId: number; checkpointId: number; last: Schemas["ExportOut"] | undefined; mayAsk: boolean };
 
@@ -16,7 +15,12 @@ export function ExportButton({ trialId, checkpointId, last, mayAsk }: Props) {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
   const ask = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/checkpoints/{checkpoint_id}:export", { params: { path: { checkpoint_id: checkpointId } } })),
+    mutationFn: () =>
+      unwrap(
+        client.POST("/api/v1/checkpoints/{checkpoint_id}:export", {
+          params: { path: { checkpoint_id: checkpointId } },
+        }),
+      ),
     onSettled: () => queryClient.invalidateQueries({ queryKey: trialExports(trialId).queryKey }),
   });
   if (last?.state === "done")
@@ -33,12 +37,18 @@ export function ExportButton({ trialId, checkpointId, last, mayAsk }: Props) {
   return (
     <>
       <Tooltip label={waits ? t("exporting.waits", { node: last.waits_for }) : t("exporting.hint")} multiline maw={360}>
-        <Button variant="subtle" size="compact-xs" loading={waits || ask.isPending} onClick={() => ask.mutate()} data-testid="export-model">
+        <Button
+          variant="subtle"
+          size="compact-xs"
+          loading={waits || ask.isPending}
+          onClick={() => ask.mutate()}
+          data-testid="export-model"
+        >
           {t("exporting.ask")}
         </Button>
       </Tooltip>
       {problem ? (
-        <span role="alert" className="dim" style={{ flexBasis: "100%", order: 1, whiteSpace: "normal" }} data-testid="export-problem">
+        <span role="alert" className={`dim ${css["ownLine"]}`} data-testid="export-problem">
           {t("exporting.failed", { why: problem })}
         </span>
       ) : null}

@@ -4,15 +4,28 @@ import { cleanup, render, screen } from "@testing-library/react";
 import { afterEach, beforeAll, expect, test } from "vitest";
 
 import { type TrialDetail, type TrialPlan, trialPlan } from "../../api/queries";
-import { initI18n } from "../../i18n";
+import { showTexts } from "../../testing/texts";
 import { Foreseen } from "./Foreseen";
 
-beforeAll(() => initI18n("en"));
+beforeAll(() => showTexts("en"));
 afterEach(cleanup);
 
 const plan: TrialPlan = {
-  trial_id: 7, known: true, is_pending: false, reason: "", reason_parts: [], strategy: "ddp", memory: null, measured_memory_bytes: null, measured_rss_bytes: null,
-  bytes_per_step: 396_712, measured_bytes_per_step: 2_041_896, step_ms: null, measured_step_ms: 30, num_rows: 200, time_source: "No scaling report.",
+  trial_id: 7,
+  known: true,
+  is_pending: false,
+  reason: "",
+  reason_parts: [],
+  strategy: "ddp",
+  memory: null,
+  measured_memory_bytes: null,
+  measured_rss_bytes: null,
+  bytes_per_step: 396_712,
+  measured_bytes_per_step: 2_041_896,
+  step_ms: null,
+  measured_step_ms: 30,
+  num_rows: 200,
+  time_source: "No scaling report.",
   remarks: [{ about: "bytes", ratio: 0.194, text: "Nothing known explains the difference.", parts: [] }],
 };
 
@@ -30,7 +43,7 @@ function show(found: TrialPlan) {
 
 test("a figure far from the measured one is flagged in words", () => {
   show(plan);
-  expect(screen.getByTestId("foreseen-remark-bytes")).toHaveTextContent("the expected value is 0.194 times the measured one.");
+  expect(screen.getByTestId("foreseen-remark-bytes")).toHaveTextContent("expected is 0.194 times measured.");
   expect(screen.getByTestId("foreseen-remark-bytes")).toHaveTextContent("Nothing known explains the difference.");
 });
 

@@ -1,5 +1,3 @@
-import "../../i18n/en/profiles";
-
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
@@ -34,7 +32,10 @@ export function Foreseen({ trial }: { trial: TrialDetail }) {
     <Section title={t("foreseen.title")} note={t("foreseen.note", { n: plan.num_rows })}>
       {plan.remarks.map((remark) => (
         <div key={remark.about} data-testid={`foreseen-remark-${remark.about}`}>
-          <Notice tone="warn" title={t("foreseen.far", { figure: t(`foreseen.${remark.about}`), ratio: format.num(remark.ratio, 3) })}>
+          <Notice
+            tone="warn"
+            title={t("foreseen.far", { figure: t(`foreseen.${remark.about}`), ratio: format.num(remark.ratio, 3) })}
+          >
             <Reason text={remark.text} parts={remark.parts} />
           </Notice>
         </div>
@@ -48,7 +49,12 @@ export function Foreseen({ trial }: { trial: TrialDetail }) {
           { id: "what", header: t("foreseen.what"), lead: true, cell: (line) => <b>{t(`foreseen.${line.id}`)}</b> },
           { id: "expected", header: t("foreseen.expected"), align: "right", cell: (line) => line.expected },
           { id: "measured", header: t("foreseen.measured"), align: "right", cell: (line) => line.measured },
-          { id: "ratio", header: t("foreseen.ratio"), align: "right", cell: (line) => (line.ratio === null ? format.MISSING : format.num(line.ratio, 3)) },
+          {
+            id: "ratio",
+            header: t("foreseen.ratio"),
+            align: "right",
+            cell: (line) => (line.ratio === null ? format.MISSING : format.num(line.ratio, 3)),
+          },
           { id: "note", header: t("foreseen.details"), cell: (line) => <span className="dim">{line.note}</span> },
         ]}
       />
@@ -58,12 +64,33 @@ export function Foreseen({ trial }: { trial: TrialDetail }) {
 
 function lines(plan: TrialPlan, rss: string): Line[] {
   const step = plan.step_ms;
-  const interval = step && step.low !== null && step.high !== null ? ` (${format.ms(step.low)} … ${format.ms(step.high)}, n=${step.n})` : "";
+  const interval =
+    step && step.low !== null && step.high !== null
+      ? ` (${format.ms(step.low)} … ${format.ms(step.high)}, n=${step.n})`
+      : "";
   const total = plan.memory?.total ?? null;
   return [
-    { id: "memory", expected: format.bytes(total), measured: format.bytes(plan.measured_memory_bytes), ratio: over(total, plan.measured_memory_bytes), note: plan.measured_memory_bytes === null && plan.measured_rss_bytes !== null ? rss : "" },
-    { id: "bytes", expected: format.bytes(plan.bytes_per_step), measured: format.bytes(plan.measured_bytes_per_step), ratio: over(plan.bytes_per_step, plan.measured_bytes_per_step), note: "" },
-    { id: "step", expected: step ? `${format.ms(step.value)}${interval}` : format.MISSING, measured: format.ms(plan.measured_step_ms), ratio: over(step?.value ?? null, plan.measured_step_ms), note: plan.time_source },
+    {
+      id: "memory",
+      expected: format.bytes(total),
+      measured: format.bytes(plan.measured_memory_bytes),
+      ratio: over(total, plan.measured_memory_bytes),
+      note: plan.measured_memory_bytes === null && plan.measured_rss_bytes !== null ? rss : "",
+    },
+    {
+      id: "bytes",
+      expected: format.bytes(plan.bytes_per_step),
+      measured: format.bytes(plan.measured_bytes_per_step),
+      ratio: over(plan.bytes_per_step, plan.measured_bytes_per_step),
+      note: "",
+    },
+    {
+      id: "step",
+      expected: step ? `${format.ms(step.value)}${interval}` : format.MISSING,
+      measured: format.ms(plan.measured_step_ms),
+      ratio: over(step?.value ?? null, plan.measured_step_ms),
+      note: plan.time_source,
+    },
   ];
 }
 

@@ -1,13 +1,11 @@
-import "../../i18n/en/trials";
-
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { client, unwrap } from "../../api/client";
 import type { TrialDetail } from "../../api/queries";
-import type { LogSearch } from "../../app/router";
-import { LogPane } from "./LogPane";
-import { trialSource } from "./logQuery";
+import type { LogSearch } from "../../app/search";
+import { LogPane } from "../../common/logs/LogPane";
+import { trialSource } from "../../common/logs/logQuery";
 
 export function Logs({ trial }: { trial: TrialDetail }) {
   const search = useSearch({ from: "/app/trials/$trialId" });
@@ -17,7 +15,10 @@ export function Logs({ trial }: { trial: TrialDetail }) {
   };
   const streams = useQuery({
     queryKey: ["trial", trial.id, "log-streams"],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/trials/{trial_id}/logs/streams", { params: { path: { trial_id: trial.id } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}/logs/streams", { params: { path: { trial_id: trial.id } }, signal }),
+      ),
   }).data?.items;
   return <LogPane source={trialSource(trial)} search={search} set={set} streams={streams ?? []} />;
 }

@@ -1,6 +1,3 @@
-import "../../i18n/en/charts";
-import "../../i18n/en/trials";
-
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -20,9 +17,9 @@ import * as format from "../../lib/format";
 import { type ChartSpec, chartSpecs } from "../../lib/series";
 import { isTerminal } from "../../lib/states";
 import { parseAt } from "../../lib/time";
-import { kindsOf, useGrowing } from "./growing";
-import { useSeriesStore } from "./useSeriesStore";
-import { useWindow } from "./useWindow";
+import { kindsOf, useGrowing } from "../../common/series/growing";
+import { useSeriesStore } from "../../common/series/useSeriesStore";
+import { useWindow } from "../../common/series/useWindow";
 
 const MAX_RANKS = 16;
 const MAX_RANKS_LISTED = 256;
@@ -70,7 +67,11 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
   const hasGrowing = growing !== undefined;
   const many = selected.length > 1;
   const rankLine = isMean && many ? t("metrics.rankLine", { n: selected.length }) : undefined;
-  const source = useCallback((wanted: string[]) => trialSource(store, wanted, many, { rankLine, startMs, hasGrowing, around: () => around.current }), [store, many, rankLine, startMs, hasGrowing]);
+  const source = useCallback(
+    (wanted: string[]) =>
+      trialSource(store, wanted, many, { rankLine, startMs, hasGrowing, around: () => around.current }),
+    [store, many, rankLine, startMs, hasGrowing],
+  );
   const want = useCallback((wanted: string[]) => wantAll(store, wanted), [store]);
   const several = ranks.length > MAX_RANKS ? MAX_RANKS : ranks.length;
   return (
@@ -87,7 +88,10 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
             ...(ranks.length > 1
               ? [
                   { value: "mean", label: t("metrics.meanRanks", { n: several }) },
-                  { value: "all", label: ranks.length > MAX_RANKS ? t("metrics.firstRanks", { n: MAX_RANKS }) : t("metrics.allRanks") },
+                  {
+                    value: "all",
+                    label: ranks.length > MAX_RANKS ? t("metrics.firstRanks", { n: MAX_RANKS }) : t("metrics.allRanks"),
+                  },
                 ]
               : []),
           ]}
@@ -133,7 +137,12 @@ interface Look {
   around?: () => Around;
 }
 
-export function trialSource(store: SeriesStore, names: string[], many: boolean, { rankLine, startMs, hasGrowing, around }: Look = {}): Source {
+export function trialSource(
+  store: SeriesStore,
+  names: string[],
+  many: boolean,
+  { rankLine, startMs, hasGrowing, around }: Look = {},
+): Source {
   return {
     lines: () => {
       const lines: Line[] = [];
@@ -142,7 +151,14 @@ export function trialSource(store: SeriesStore, names: string[], many: boolean, 
         const label = names.length > 1 ? name.slice(0, name.indexOf("/")) : format.metricLabel(name);
         const ranks = store.get(name);
         if (rankLine && ranks.length > 1) {
-          lines.push({ key: `${name}@mean`, label: `${names.length > 1 ? `${label} ` : ""}${rankLine}`, columns: meanOver(ranks), color: i, band: true, along });
+          lines.push({
+            key: `${name}@mean`,
+            label: `${names.length > 1 ? `${label} ` : ""}${rankLine}`,
+            columns: meanOver(ranks),
+            color: i,
+            band: true,
+            along,
+          });
           return;
         }
         for (const columns of ranks) {

@@ -1,11 +1,9 @@
-import "../../i18n/en/cluster";
-
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { Worker } from "../../api/queries";
 import { Section } from "../../components/basics";
-import { SystemMetricsView } from "../cluster/SystemMetrics";
+import { SystemMetricsView } from "../../common/nodes/SystemMetrics";
 
 /** Beyond these a click on the node shows the rest. */
 const MAX_NODES = 8;
@@ -20,7 +18,9 @@ export function NodesOfTrial({ trialId, workers }: { trialId: number; workers: W
       {names.slice(0, MAX_NODES).map((name) => (
         <Folded key={name} name={name} trialId={trialId} />
       ))}
-      {names.length > MAX_NODES ? <p className="dim">{t("nodes.busy.some", { shown: MAX_NODES, all: names.length })}</p> : null}
+      {names.length > MAX_NODES ? (
+        <p className="dim">{t("nodes.busy.some", { shown: MAX_NODES, all: names.length })}</p>
+      ) : null}
     </Section>
   );
 }

@@ -1,7 +1,3 @@
-import "../../i18n/en/diagnosis";
-import "../../i18n/en/scaling";
-import "../../i18n/en/trials";
-
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
@@ -24,7 +20,8 @@ import { PipelineFigure } from "./PipelineFigure";
 import { Profiles } from "./Profiles";
 import { MemoryTable, RankTable, StageTable, TrafficTable } from "./PerformanceTables";
 import { Staleness } from "./Staleness";
-import { useSeriesStore } from "./useSeriesStore";
+import { useSeriesStore } from "../../common/series/useSeriesStore";
+import layout from "../../components/layout.module.css";
 
 const CURVES = ["comm/overhead_ratio", "throughput/samples_per_s", "throughput/mfu"];
 
@@ -53,11 +50,23 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   useEffect(() => bars.configure({}, [Number(rank)]), [bars, rank]);
   const hasParts = "time/step_ms" in trial.summary;
   const actions = (
-    <span style={{ display: "inline-flex", gap: 8, flexWrap: "wrap" }}>
-      <LinkButton to="/trials/$trialId/diagnosis" params={{ trialId: String(trial.id) }} variant="default" size="xs" data-testid="diagnose">
+    <span className={layout["inline"]}>
+      <LinkButton
+        to="/trials/$trialId/diagnosis"
+        params={{ trialId: String(trial.id) }}
+        variant="default"
+        size="xs"
+        data-testid="diagnose"
+      >
         {t("diagnosis.run")}
       </LinkButton>
-      <LinkButton to="/experiments/$experimentId/scaling" params={{ experimentId: String(trial.experiment_id) }} variant="default" size="xs" data-testid="scaling">
+      <LinkButton
+        to="/experiments/$experimentId/scaling"
+        params={{ experimentId: String(trial.experiment_id) }}
+        variant="default"
+        size="xs"
+        data-testid="scaling"
+      >
         {t("scaling.look")}
       </LinkButton>
     </span>
@@ -75,14 +84,24 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   const ranks = measured.data?.ranks ?? [];
   return (
     <>
-      <div style={{ marginBottom: 12 }}>{actions}</div>
+      <div className={layout["belowXl"]}>{actions}</div>
       {measured.data?.bottleneck ? <Verdict bound={measured.data.bottleneck} /> : null}
-      {measured.data?.culprit && measured.data.bottleneck?.kind !== "straggler" ? <Culprit culprit={measured.data.culprit} /> : null}
+      {measured.data?.culprit && measured.data.bottleneck?.kind !== "straggler" ? (
+        <Culprit culprit={measured.data.culprit} />
+      ) : null}
       <Section
         title={t("perf.breakdown")}
         note={
           ranks.length > 1 ? (
-            <Select aria-label={t("perf.rank")} size="xs" w={110} allowDeselect={false} value={rank} onChange={(value) => setRank(value ?? "0")} data={ranks.map((r) => ({ value: String(r.rank), label: t("rank.no", { rank: r.rank }) }))} />
+            <Select
+              aria-label={t("perf.rank")}
+              size="xs"
+              w={110}
+              allowDeselect={false}
+              value={rank}
+              onChange={(value) => setRank(value ?? "0")}
+              data={ranks.map((r) => ({ value: String(r.rank), label: t("rank.no", { rank: r.rank }) }))}
+            />
           ) : (
             t("perf.breakdownNote")
           )
@@ -92,12 +111,34 @@ export function Performance({ trial }: { trial: TrialDetail }) {
       </Section>
       <Section title={t("perf.cost")}>
         <div className={chartCss["grid"]}>
-          <SeriesChart id="comm-share" title={t("perf.commShare")} metric="comm/overhead_ratio" source={comm} syncKey="perf" />
-          <SeriesChart id="throughput" title={t("perf.throughput")} metric="throughput/samples_per_s" source={throughput} syncKey="perf" />
-          {hasMfu ? <SeriesChart id="mfu" title={t("perf.mfu")} metric="throughput/mfu" source={mfu} syncKey="perf" /> : null}
+          <SeriesChart
+            id="comm-share"
+            title={t("perf.commShare")}
+            metric="comm/overhead_ratio"
+            source={comm}
+            syncKey="perf"
+          />
+          <SeriesChart
+            id="throughput"
+            title={t("perf.throughput")}
+            metric="throughput/samples_per_s"
+            source={throughput}
+            syncKey="perf"
+          />
+          {hasMfu ? (
+            <SeriesChart id="mfu" title={t("perf.mfu")} metric="throughput/mfu" source={mfu} syncKey="perf" />
+          ) : null}
         </div>
       </Section>
-      <QueryView query={measured}>{(data) => <Measured trial={trial} data={data} nodes={new Map((workers.data?.items ?? []).map((w) => [w.rank, w.node_name]))} />}</QueryView>
+      <QueryView query={measured}>
+        {(data) => (
+          <Measured
+            trial={trial}
+            data={data}
+            nodes={new Map((workers.data?.items ?? []).map((w) => [w.rank, w.node_name]))}
+          />
+        )}
+      </QueryView>
       <Staleness trial={trial} />
       <Section title={t("perf.memory")} note={t("perf.memoryNote")}>
         <QueryView query={workers}>{(data) => <MemoryTable workers={data.items} />}</QueryView>
@@ -112,12 +153,24 @@ function Measured({ trial, data, nodes }: { trial: TrialDetail; data: TrialPerfo
   const { t } = useTranslation();
   return (
     <>
-      <Section title={t("perf.ranks")} note={data.first_step === null ? null : t("perf.ranksNote", { first: format.count(data.first_step), last: format.count(data.last_step) })}>
+      <Section
+        title={t("perf.ranks")}
+        note={
+          data.first_step === null
+            ? null
+            : t("perf.ranksNote", { first: format.count(data.first_step), last: format.count(data.last_step) })
+        }
+      >
         <RankTable ranks={data.ranks} nodes={nodes} />
-        {data.ranks.length < data.num_ranks ? <p className="dim">{t("perf.someRanks", { shown: data.ranks.length, all: data.num_ranks })}</p> : null}
+        {data.ranks.length < data.num_ranks ? (
+          <p className="dim">{t("perf.someRanks", { shown: data.ranks.length, all: data.num_ranks })}</p>
+        ) : null}
       </Section>
       {data.stages.length > 0 ? (
-        <Section title={t("perf.stages")} note={data.imbalance === null ? null : t("perf.stagesNote", { share: format.pct(data.imbalance) })}>
+        <Section
+          title={t("perf.stages")}
+          note={data.imbalance === null ? null : t("perf.stagesNote", { share: format.pct(data.imbalance) })}
+        >
           <PipelineFigure trial={trial} data={data} />
           <StageTable stages={data.stages} />
         </Section>
@@ -134,7 +187,10 @@ function Verdict({ bound }: { bound: NonNullable<TrialPerformance["bottleneck"]>
   const { t } = useTranslation();
   return (
     <div data-testid="bottleneck" data-kind={bound.kind}>
-      <Notice tone={bound.kind === "computation" ? "ok" : "warn"} title={t(`perf.bound.${bound.kind}`, { share: format.pct(bound.share) })}>
+      <Notice
+        tone={bound.kind === "computation" ? "ok" : "warn"}
+        title={t(`perf.bound.${bound.kind}`, { share: format.pct(bound.share) })}
+      >
         <Reason text={bound.reason} parts={bound.reason_parts} /> {t("perf.ofRows", { count: bound.num_rows })}
       </Notice>
     </div>
@@ -147,7 +203,13 @@ function Culprit({ culprit }: { culprit: NonNullable<TrialPerformance["culprit"]
   return (
     <div data-testid="culprit">
       <Notice tone="warn" title={t("perf.culprit", { rank: culprit.rank, share: format.pct(culprit.share) })}>
-        {culprit.part === null ? t("perf.culpritNoPart", values) : t("perf.culpritPart", { ...values, part: t(`part.${culprit.part as StepPart}`), ms: format.ms(culprit.excess_ms) })}
+        {culprit.part === null
+          ? t("perf.culpritNoPart", values)
+          : t("perf.culpritPart", {
+              ...values,
+              part: t(`part.${culprit.part as StepPart}`),
+              ms: format.ms(culprit.excess_ms),
+            })}
       </Notice>
     </div>
   );

@@ -1,5 +1,3 @@
-import "../../i18n/en/trials";
-
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -45,9 +43,25 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
   const rows = ranks.toSorted((a, b) => (ORDERS[order.by](a) - ORDERS[order.by](b)) * (order.down ? -1 : 1));
   const hinted = (value: number | null, hint: string) => <span title={hint}>{format.ms(value)}</span>;
   const columns: Column<RankSteps>[] = [
-    { id: "rank", header: t("ranks.rank"), lead: true, sort: sort("rank"), cell: (r) => <b className={css["whole"]}>{t("rank.no", { rank: r.rank })}</b> },
-    { id: "node", header: t("ranks.node"), cell: (r) => <span className={css["whole"]}>{nodes.get(r.rank) ?? format.MISSING}</span> },
-    { id: "step", header: t("perf.step"), align: "right", sort: sort("step"), cell: (r) => <span title={t("perf.rows", { count: r.num_rows })}>{format.ms(r.step_ms)}</span> },
+    {
+      id: "rank",
+      header: t("ranks.rank"),
+      lead: true,
+      sort: sort("rank"),
+      cell: (r) => <b className={css["whole"]}>{t("rank.no", { rank: r.rank })}</b>,
+    },
+    {
+      id: "node",
+      header: t("ranks.node"),
+      cell: (r) => <span className={css["whole"]}>{nodes.get(r.rank) ?? format.MISSING}</span>,
+    },
+    {
+      id: "step",
+      header: t("perf.step"),
+      align: "right",
+      sort: sort("step"),
+      cell: (r) => <span title={t("perf.rows", { count: r.num_rows })}>{format.ms(r.step_ms)}</span>,
+    },
     {
       id: "parts",
       header: t("perf.parts"),
@@ -56,27 +70,46 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
         return (
           <span className={css["partbar"]} role="img" aria-label={text} title={text}>
             {there.map((part) => (
-              <span key={part} style={{ width: `${slowest > 0 ? (Math.max(0, r.parts[part] ?? 0) / slowest) * 100 : 0}%`, background: COLORS[part] }} />
+              <span
+                key={part}
+                style={{
+                  width: `${slowest > 0 ? (Math.max(0, r.parts[part] ?? 0) / slowest) * 100 : 0}%`,
+                  background: COLORS[part],
+                }}
+              />
             ))}
           </span>
         );
       },
     },
-    { id: "wait", header: t("perf.wait"), align: "right", sort: sort("wait"), cell: (r) => hinted(r.wait_ms, t("perf.waitHint")) },
-    { id: "heldUp", header: t("perf.heldUp"), align: "right", sort: sort("heldUp"), cell: (r) => hinted(r.held_up_ms, t("perf.heldUpHint")) },
-    ...there.map(
-      (part): Column<RankSteps> => ({
-        id: part,
-        header: t(`part.${part}`),
-        align: "right",
-        cell: (r) => (
-          <span className={css["keyed"]} title={t("perf.ofStep", { share: format.pct(r.step_ms > 0 ? (r.parts[part] ?? 0) / r.step_ms : null) })}>
-            <i style={{ background: COLORS[part] }} aria-hidden />
-            {format.ms(r.parts[part])}
-          </span>
-        ),
-      }),
-    ),
+    {
+      id: "wait",
+      header: t("perf.wait"),
+      align: "right",
+      sort: sort("wait"),
+      cell: (r) => hinted(r.wait_ms, t("perf.waitHint")),
+    },
+    {
+      id: "heldUp",
+      header: t("perf.heldUp"),
+      align: "right",
+      sort: sort("heldUp"),
+      cell: (r) => hinted(r.held_up_ms, t("perf.heldUpHint")),
+    },
+    ...there.map((part): Column<RankSteps> => ({
+      id: part,
+      header: t(`part.${part}`),
+      align: "right",
+      cell: (r) => (
+        <span
+          className={css["keyed"]}
+          title={t("perf.ofStep", { share: format.pct(r.step_ms > 0 ? (r.parts[part] ?? 0) / r.step_ms : null) })}
+        >
+          <i style={{ background: COLORS[part] }} aria-hidden />
+          {format.ms(r.parts[part])}
+        </span>
+      ),
+    })),
   ];
   return <DataTable rows={rows} columns={columns} rowKey={(r) => r.rank} label={t("perf.ranks")} testId="perf-ranks" />;
 }
@@ -93,17 +126,64 @@ export function TrafficTable({ traffic, perStep }: { traffic: TrialPerformance["
     { id: "group", header: t("ranks.group"), cell: (k) => <span className="mono">{k.group}</span> },
     { id: "ranks", header: t("ranks.members"), cell: (k) => rankRanges(k.ranks) },
     ...(traffic.some((k) => k.num_rows_with < k.num_rows)
-      ? [{ id: "rows", header: t("perf.seen"), align: "right" as const, cell: (k: Kind) => hinted(t(perStep ? "perf.inSteps" : "perf.inRows", { n: format.count(k.num_rows_with), all: format.count(k.num_rows) }), t("perf.seenHint", { time: format.ms(k.time_ms_with) })) }]
+      ? [
+          {
+            id: "rows",
+            header: t("perf.seen"),
+            align: "right" as const,
+            cell: (k: Kind) =>
+              hinted(
+                t(perStep ? "perf.inSteps" : "perf.inRows", {
+                  n: format.count(k.num_rows_with),
+                  all: format.count(k.num_rows),
+                }),
+                t("perf.seenHint", { time: format.ms(k.time_ms_with) }),
+              ),
+          },
+        ]
       : []),
     { id: "count", header: t("perf.count"), align: "right", cell: (k) => format.num(k.count, 3) },
     { id: "bytes", header: t("perf.bytes"), align: "right", cell: (k) => format.bytes(k.num_bytes) },
-    { id: "time", header: t("perf.time"), align: "right", cell: (k) => hinted(format.ms(k.time_ms), t("perf.timeHint")) },
-    { id: "transfer", header: t("perf.transfer"), align: "right", cell: (k) => hinted(format.ms(k.transfer_ms), t("perf.transferHint")) },
-    { id: "wait", header: t("perf.wait"), align: "right", cell: (k) => hinted(format.ms(k.wait_ms), t("perf.waitHint")) },
-    { id: "algorithm", header: t("perf.algorithm"), align: "right", cell: (k) => hinted(rate(k.algorithm_bytes_per_s), t("perf.algorithmHint")) },
-    { id: "bus", header: t("perf.bus"), align: "right", cell: (k) => hinted(rate(k.bus_bytes_per_s), t("perf.busHint")) },
+    {
+      id: "time",
+      header: t("perf.time"),
+      align: "right",
+      cell: (k) => hinted(format.ms(k.time_ms), t("perf.timeHint")),
+    },
+    {
+      id: "transfer",
+      header: t("perf.transfer"),
+      align: "right",
+      cell: (k) => hinted(format.ms(k.transfer_ms), t("perf.transferHint")),
+    },
+    {
+      id: "wait",
+      header: t("perf.wait"),
+      align: "right",
+      cell: (k) => hinted(format.ms(k.wait_ms), t("perf.waitHint")),
+    },
+    {
+      id: "algorithm",
+      header: t("perf.algorithm"),
+      align: "right",
+      cell: (k) => hinted(rate(k.algorithm_bytes_per_s), t("perf.algorithmHint")),
+    },
+    {
+      id: "bus",
+      header: t("perf.bus"),
+      align: "right",
+      cell: (k) => hinted(rate(k.bus_bytes_per_s), t("perf.busHint")),
+    },
   ];
-  return <DataTable rows={traffic} columns={columns} rowKey={(k) => `${k.group} ${k.kind}`} label={t("perf.traffic")} testId="perf-traffic" />;
+  return (
+    <DataTable
+      rows={traffic}
+      columns={columns}
+      rowKey={(k) => `${k.group} ${k.kind}`}
+      label={t("perf.traffic")}
+      testId="perf-traffic"
+    />
+  );
 }
 
 export function StageTable({ stages }: { stages: TrialPerformance["stages"] }) {
@@ -129,10 +209,17 @@ export function StageTable({ stages }: { stages: TrialPerformance["stages"] }) {
     },
     { id: "compute", header: t("perf.compute"), align: "right", cell: (s) => format.ms(s.compute_ms) },
     { id: "bubble", header: t("part.pipeline/bubble_ms"), align: "right", cell: (s) => format.ms(s.bubble_ms) },
-    { id: "share", header: t("perf.bubbleShare"), align: "right", cell: (s) => format.pct(s.step_ms > 0 ? s.bubble_ms / s.step_ms : null) },
+    {
+      id: "share",
+      header: t("perf.bubbleShare"),
+      align: "right",
+      cell: (s) => format.pct(s.step_ms > 0 ? s.bubble_ms / s.step_ms : null),
+    },
     { id: "step", header: t("perf.step"), align: "right", cell: (s) => format.ms(s.step_ms) },
   ];
-  return <DataTable rows={stages} columns={columns} rowKey={(s) => s.stage} label={t("perf.stages")} testId="perf-stages" />;
+  return (
+    <DataTable rows={stages} columns={columns} rowKey={(s) => s.stage} label={t("perf.stages")} testId="perf-stages" />
+  );
 }
 
 const MEMORY = [
@@ -147,12 +234,25 @@ export function MemoryTable({ workers }: { workers: Worker[] }) {
   const { t } = useTranslation();
   const there = MEMORY.filter(([name]) => workers.some((w) => w.latest[name] !== undefined));
   if (there.length === 0) return <Empty title={t("ranks.none")} />;
-  const headers = { rss: t("perf.rss"), rssPeak: t("perf.rssPeak"), allocated: t("perf.allocated"), gpuPeak: t("perf.gpuPeak"), reserved: t("perf.reserved") };
+  const headers = {
+    rss: t("perf.rss"),
+    rssPeak: t("perf.rssPeak"),
+    allocated: t("perf.allocated"),
+    gpuPeak: t("perf.gpuPeak"),
+    reserved: t("perf.reserved"),
+  };
   const columns: Column<Worker>[] = [
     { id: "rank", header: t("ranks.rank"), lead: true, cell: (w) => <b>{t("rank.no", { rank: w.rank })}</b> },
     { id: "node", header: t("ranks.node"), cell: (w) => w.node_name },
     { id: "device", header: t("ranks.device"), cell: (w) => w.device },
-    ...there.map(([name, key]): Column<Worker> => ({ id: name, header: headers[key], align: "right", cell: (w) => format.bytes(w.latest[name]) })),
+    ...there.map(([name, key]): Column<Worker> => ({
+      id: name,
+      header: headers[key],
+      align: "right",
+      cell: (w) => format.bytes(w.latest[name]),
+    })),
   ];
-  return <DataTable rows={workers} columns={columns} rowKey={(w) => w.rank} label={t("perf.memory")} testId="perf-memory" />;
+  return (
+    <DataTable rows={workers} columns={columns} rowKey={(w) => w.rank} label={t("perf.memory")} testId="perf-memory" />
+  );
 }

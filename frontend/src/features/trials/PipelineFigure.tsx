@@ -1,6 +1,3 @@
-import "../../i18n/en/pipeline";
-import "../../i18n/en/trials";
-
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -12,7 +9,16 @@ import { SvgFigure } from "../../charts/SvgFigure";
 import { roundTicks } from "../../charts/ticks";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
-import { type Box, boxesOf, type Computing, COMPUTING, messagesOf, pipelineStep, type PipelineStep } from "./pipelineStep";
+import {
+  type Box,
+  boxesOf,
+  type Computing,
+  COMPUTING,
+  messagesOf,
+  pipelineStep,
+  type PipelineStep,
+} from "./pipelineStep";
+import css from "./trials.module.css";
 
 const ROW = 30;
 const LEFT = 64;
@@ -21,7 +27,12 @@ const TOP = 6;
 const BOTTOM = 28;
 /** Pixels that the number of a micro-batch takes. */
 const NUMBERED = 15;
-const COLORS: Record<Computing, string> = { forward: "var(--part-forward)", backward: "var(--series-0)", backward_input: "var(--series-1)", backward_weight: "var(--part-device)" };
+const COLORS: Record<Computing, string> = {
+  forward: "var(--part-forward)",
+  backward: "var(--series-0)",
+  backward_input: "var(--series-1)",
+  backward_weight: "var(--part-device)",
+};
 
 /** What each worker of a pipeline computed and sent when, in one step that the workers noted. */
 export function PipelineFigure({ trial, data }: { trial: TrialDetail; data: TrialPerformance }) {
@@ -41,7 +52,10 @@ export function PipelineFigure({ trial, data }: { trial: TrialDetail; data: Tria
           allowDeselect={false}
           value={String(pipeline)}
           onChange={(value) => setPipeline(Number(value ?? "0"))}
-          data={Array.from({ length: step.num_pipelines }, (_, no) => ({ value: String(no), label: t("pipeline.no", { no }) }))}
+          data={Array.from({ length: step.num_pipelines }, (_, no) => ({
+            value: String(no),
+            label: t("pipeline.no", { no }),
+          }))}
         />
       ) : null}
       <Drawing step={step} schedule={scheduleOf(trial.config)} measured={idleOf(data)} />
@@ -49,7 +63,15 @@ export function PipelineFigure({ trial, data }: { trial: TrialDetail; data: Tria
   );
 }
 
-function Drawing({ step, schedule, measured }: { step: PipelineStep; schedule: string; measured: { share: number; rows: number } }) {
+function Drawing({
+  step,
+  schedule,
+  measured,
+}: {
+  step: PipelineStep;
+  schedule: string;
+  measured: { share: number; rows: number };
+}) {
   const { t } = useTranslation();
   const boxes = boxesOf(step);
   const messages = messagesOf(step);
@@ -65,7 +87,14 @@ function Drawing({ step, schedule, measured }: { step: PipelineStep; schedule: s
   };
   const leftOut = step.lanes.reduce((sum, lane) => sum + lane.num_left_out, 0);
   const table: FigureTable = {
-    head: [t("pipeline.rank"), t("perf.stage"), t("pipeline.part"), t("pipeline.micro"), t("pipeline.from"), t("pipeline.to")],
+    head: [
+      t("pipeline.rank"),
+      t("perf.stage"),
+      t("pipeline.part"),
+      t("pipeline.micro"),
+      t("pipeline.from"),
+      t("pipeline.to"),
+    ],
     rows: boxes.map((box) => {
       const rank = step.lanes[box.lane]?.rank ?? 0;
       return [
@@ -90,7 +119,9 @@ function Drawing({ step, schedule, measured }: { step: PipelineStep; schedule: s
         height={height}
         keys={[
           ...shown.map((kind) => ({ label: t(`pipeline.${kind}`), color: COLORS[kind], shape: "square" as const })),
-          ...(messages.length > 0 ? [{ label: t("pipeline.message"), color: "var(--text-2)", shape: "line" as const }] : []),
+          ...(messages.length > 0
+            ? [{ label: t("pipeline.message"), color: "var(--text-2)", shape: "line" as const }]
+            : []),
         ]}
         table={table}
         testId="pipeline-schedule"
@@ -108,12 +139,25 @@ function Drawing({ step, schedule, measured }: { step: PipelineStep; schedule: s
                 </g>
               ))}
               {step.lanes.map((lane, index) => (
-                <text key={lane.rank} x={LEFT - 8} y={middle(index) + 4} textAnchor="end" fontSize={11} fill="var(--text-2)">
+                <text
+                  key={lane.rank}
+                  x={LEFT - 8}
+                  y={middle(index) + 4}
+                  textAnchor="end"
+                  fontSize={11}
+                  fill="var(--text-2)"
+                >
                   {t("rank.no", { rank: lane.rank })}
                 </text>
               ))}
               {boxes.map((box) => (
-                <BoxMark key={`${box.kind} ${box.stage} ${box.micro}`} box={box} left={x(box.startMs)} right={x(box.endMs)} middle={middle(box.lane)} />
+                <BoxMark
+                  key={`${box.kind} ${box.stage} ${box.micro}`}
+                  box={box}
+                  left={x(box.startMs)}
+                  right={x(box.endMs)}
+                  middle={middle(box.lane)}
+                />
               ))}
               {messages.map((message) => {
                 const down = Math.sign(message.toLane - message.fromLane) * (ROW / 2 - 3);
@@ -135,7 +179,9 @@ function Drawing({ step, schedule, measured }: { step: PipelineStep; schedule: s
       </SvgFigure>
       <p className="dim">
         {t("pipeline.note", told)}
-        {step.lanes.length > 1 ? ` ${step.lanes.some((lane) => lane.error_ms === null) ? t("pipeline.clocksApart") : t("pipeline.clocks", told)}` : null}
+        {step.lanes.length > 1
+          ? ` ${step.lanes.some((lane) => lane.error_ms === null) ? t("pipeline.clocksApart") : t("pipeline.clocks", told)}`
+          : null}
         {leftOut > 0 ? ` ${t("pipeline.leftOut", { count: leftOut })}` : null}
       </p>
     </>
@@ -148,10 +194,25 @@ function BoxMark({ box, left, right, middle }: { box: Box; left: number; right: 
   return (
     <g>
       <rect x={left} y={middle - ROW / 2 + 3} width={wide} height={ROW - 6} fill={COLORS[box.kind]}>
-        <title>{t("pipeline.box", { kind: t(`pipeline.${box.kind}`), micro: box.micro + 1, stage: box.stage, from: format.ms(box.startMs), to: format.ms(box.endMs) })}</title>
+        <title>
+          {t("pipeline.box", {
+            kind: t(`pipeline.${box.kind}`),
+            micro: box.micro + 1,
+            stage: box.stage,
+            from: format.ms(box.startMs),
+            to: format.ms(box.endMs),
+          })}
+        </title>
       </rect>
       {wide >= NUMBERED ? (
-        <text x={left + wide / 2} y={middle + 4} textAnchor="middle" fontSize={10} fill="#0b0c0e" style={{ pointerEvents: "none" }}>
+        <text
+          x={left + wide / 2}
+          y={middle + 4}
+          textAnchor="middle"
+          fontSize={10}
+          fill="#0b0c0e"
+          className={css["inert"]}
+        >
           {box.micro + 1}
         </text>
       ) : null}
@@ -167,5 +228,8 @@ function scheduleOf(config: TrialDetail["config"]): string {
 /** Share of the step that the stages waited for each other, over all measured rows. */
 function idleOf(data: TrialPerformance): { share: number; rows: number } {
   const shares = data.stages.map((stage) => (stage.step_ms > 0 ? stage.bubble_ms / stage.step_ms : 0));
-  return { share: shares.reduce((sum, share) => sum + share, 0) / Math.max(shares.length, 1), rows: Math.min(...data.ranks.map((rank) => rank.num_rows)) };
+  return {
+    share: shares.reduce((sum, share) => sum + share, 0) / Math.max(shares.length, 1),
+    rows: Math.min(...data.ranks.map((rank) => rank.num_rows)),
+  };
 }

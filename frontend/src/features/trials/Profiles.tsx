@@ -1,5 +1,3 @@
-import "../../i18n/en/profiles";
-
 import { Button, NumberInput, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -15,6 +13,7 @@ import * as format from "../../lib/format";
 import { openInPerfetto, PerfettoError } from "../../lib/perfetto";
 import { viewerAddress } from "../../lib/traceViewer";
 import css from "./trials.module.css";
+import layout from "../../components/layout.module.css";
 
 const MAX_STEPS = 20;
 
@@ -43,20 +42,49 @@ function Ask({ trial, isOpen }: { trial: TrialDetail; isOpen: boolean }) {
   const isValid = chosen.every((part) => /^\d{1,6}$/.test(part)) && Number(steps) >= 1;
   const ask = useMutation({
     mutationFn: () =>
-      unwrap(client.POST("/api/v1/trials/{trial_id}/profiles", { params: { path: { trial_id: trial.id } }, body: { ranks: chosen.map(Number), steps: Number(steps) } })),
+      unwrap(
+        client.POST("/api/v1/trials/{trial_id}/profiles", {
+          params: { path: { trial_id: trial.id } },
+          body: { ranks: chosen.map(Number), steps: Number(steps) },
+        }),
+      ),
     onSuccess: () => queryClient.invalidateQueries({ queryKey: ["trial", trial.id, "profiles"] }),
   });
   return (
     <form
-      style={{ display: "flex", gap: 8, flexWrap: "wrap", alignItems: "end", marginBottom: 12 }}
+      className={`${layout["fields"]} ${layout["belowXl"]}`}
       onSubmit={(event) => {
         event.preventDefault();
         ask.mutate();
       }}
     >
-      <TextInput size="xs" w={140} label={t("profiles.ranks")} value={ranks} onChange={(event) => setRanks(event.currentTarget.value)} error={isValid ? undefined : t("profiles.ranksWrong")} />
-      <NumberInput size="xs" w={100} label={t("profiles.steps")} min={1} max={MAX_STEPS} allowDecimal={false} value={steps} onChange={setSteps} />
-      <Button type="submit" size="xs" variant="default" title={t("profiles.askHint")} loading={ask.isPending || isOpen} disabled={!isValid} data-testid="profile">
+      <TextInput
+        size="xs"
+        w={140}
+        label={t("profiles.ranks")}
+        value={ranks}
+        onChange={(event) => setRanks(event.currentTarget.value)}
+        error={isValid ? undefined : t("profiles.ranksWrong")}
+      />
+      <NumberInput
+        size="xs"
+        w={100}
+        label={t("profiles.steps")}
+        min={1}
+        max={MAX_STEPS}
+        allowDecimal={false}
+        value={steps}
+        onChange={setSteps}
+      />
+      <Button
+        type="submit"
+        size="xs"
+        variant="default"
+        title={t("profiles.askHint")}
+        loading={ask.isPending || isOpen}
+        disabled={!isValid}
+        data-testid="profile"
+      >
         {t("profiles.ask")}
       </Button>
       {ask.error ? <ErrorNotice error={ask.error} /> : null}
@@ -86,16 +114,35 @@ function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] })
         label={t("profiles.title")}
         testId="profiles"
         columns={[
-          { id: "window", header: t("profiles.window"), lead: true, cell: ({ window, rank }) => <b className={css["whole"]}>{t("profiles.of", { no: window.no, rank: rank.rank })}</b> },
-          { id: "node", header: t("profiles.node"), cell: ({ rank }) => <span className={css["whole"]}>{rank.node_name}</span> },
+          {
+            id: "window",
+            header: t("profiles.window"),
+            lead: true,
+            cell: ({ window, rank }) => (
+              <b className={css["whole"]}>{t("profiles.of", { no: window.no, rank: rank.rank })}</b>
+            ),
+          },
+          {
+            id: "node",
+            header: t("profiles.node"),
+            cell: ({ rank }) => <span className={css["whole"]}>{rank.node_name}</span>,
+          },
           { id: "asked", header: t("profiles.asked"), cell: ({ window }) => <Ago at={window.asked_at} /> },
           {
             id: "steps",
             header: t("profiles.steps"),
             align: "right",
-            cell: ({ rank }) => (rank.first_step === null || rank.last_step === null ? format.MISSING : `${format.count(rank.first_step)}–${format.count(rank.last_step)}`),
+            cell: ({ rank }) =>
+              rank.first_step === null || rank.last_step === null
+                ? format.MISSING
+                : `${format.count(rank.first_step)}–${format.count(rank.last_step)}`,
           },
-          { id: "size", header: t("profiles.size"), align: "right", cell: ({ rank }) => (rank.state === "ready" ? format.bytes(rank.size_bytes) : format.MISSING) },
+          {
+            id: "size",
+            header: t("profiles.size"),
+            align: "right",
+            cell: ({ rank }) => (rank.state === "ready" ? format.bytes(rank.size_bytes) : format.MISSING),
+          },
           {
             id: "trace",
             header: t("profiles.trace"),
@@ -106,11 +153,24 @@ function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] })
               const file = `trial-${trial.id}-window-${window.no}-rank-${rank.rank}.json.gz`;
               const title = `${trial.experiment_name} · ${t("profiles.of", { no: window.no, rank: rank.rank })}`;
               return (
-                <span style={{ display: "inline-flex", gap: 8, flexWrap: "wrap" }}>
-                  <Button component="a" size="compact-xs" variant="default" title={t("profiles.openHint")} href={viewerAddress(url, title)} target="_blank" rel="noopener">
+                <span className={layout["inline"]}>
+                  <Button
+                    component="a"
+                    size="compact-xs"
+                    variant="default"
+                    title={t("profiles.openHint")}
+                    href={viewerAddress(url, title)}
+                    target="_blank"
+                    rel="noopener"
+                  >
                     {t("profiles.open")}
                   </Button>
-                  <Button size="compact-xs" variant="default" title={t("profiles.perfettoHint")} onClick={() => show(url, title, file)}>
+                  <Button
+                    size="compact-xs"
+                    variant="default"
+                    title={t("profiles.perfettoHint")}
+                    onClick={() => show(url, title, file)}
+                  >
                     Perfetto
                   </Button>
                   <a href={url} download={file}>

@@ -1,5 +1,3 @@
-import "../../i18n/en/trials";
-
 import { Button } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
@@ -24,7 +22,8 @@ export function Progress({ trial }: { trial: TrialDetail }) {
   const progress = useQuery(trialProgress(trial.id, runs));
   const stacks = useQuery(trialStacks(trial.id, runs));
   const ask = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/trials/{trial_id}:stacks", { params: { path: { trial_id: trial.id } } })),
+    mutationFn: () =>
+      unwrap(client.POST("/api/v1/trials/{trial_id}:stacks", { params: { path: { trial_id: trial.id } } })),
     onSuccess: (data) => queryClient.setQueryData(trialStacks(trial.id, runs).queryKey, data),
   });
   return (
@@ -33,7 +32,13 @@ export function Progress({ trial }: { trial: TrialDetail }) {
         <Section
           title={t("stuck.title")}
           note={
-            <Button size="xs" variant="default" title={t("stuck.askHint")} loading={ask.isPending} onClick={() => ask.mutate()}>
+            <Button
+              size="xs"
+              variant="default"
+              title={t("stuck.askHint")}
+              loading={ask.isPending}
+              onClick={() => ask.mutate()}
+            >
               {t("stuck.ask")}
             </Button>
           }
@@ -59,7 +64,11 @@ function Ranks({ data }: { data: TrialProgress }) {
               ? t("stuck.nobody")
               : data.blamed.map((b) => (
                   <div key={b.rank}>
-                    {t(b.kind === "absent" && b.group ? "stuck.kind.absentIn" : `stuck.kind.${b.kind}`, { rank: b.rank, node: nodes.get(b.rank) ?? format.MISSING, group: b.group })}
+                    {t(b.kind === "absent" && b.group ? "stuck.kind.absentIn" : `stuck.kind.${b.kind}`, {
+                      rank: b.rank,
+                      node: nodes.get(b.rank) ?? format.MISSING,
+                      group: b.group,
+                    })}
                   </div>
                 ))}
           </Notice>
@@ -74,13 +83,32 @@ function Ranks({ data }: { data: TrialProgress }) {
           label={t("stuck.title")}
           testId="progress"
           columns={[
-            { id: "rank", header: t("ranks.rank"), lead: true, cell: (r) => <b className={css["whole"]}>{t("rank.no", { rank: r.rank })}</b> },
+            {
+              id: "rank",
+              header: t("ranks.rank"),
+              lead: true,
+              cell: (r) => <b className={css["whole"]}>{t("rank.no", { rank: r.rank })}</b>,
+            },
             { id: "node", header: t("ranks.node"), cell: (r) => <span className={css["whole"]}>{r.node_name}</span> },
-            { id: "process", header: t("stuck.processName"), cell: (r) => (r.process ? t(`stuck.process.${r.process}`) : format.MISSING) },
-            { id: "step", header: t("ranks.step"), align: "right", cell: (r) => (r.step === null ? format.MISSING : format.count(r.step)) },
+            {
+              id: "process",
+              header: t("stuck.processName"),
+              cell: (r) => (r.process ? t(`stuck.process.${r.process}`) : format.MISSING),
+            },
+            {
+              id: "step",
+              header: t("ranks.step"),
+              align: "right",
+              cell: (r) => (r.step === null ? format.MISSING : format.count(r.step)),
+            },
             { id: "phase", header: t("stuck.phase"), cell: (r) => <Phase name={r.phase} /> },
             { id: "counts", header: t("stuck.counts"), cell: (r) => <Counts groups={r.groups} /> },
-            { id: "moved", header: t("stuck.moved"), align: "right", cell: (r) => (r.moved_at && r.reports ? <Ago at={r.moved_at} /> : format.MISSING) },
+            {
+              id: "moved",
+              header: t("stuck.moved"),
+              align: "right",
+              cell: (r) => (r.moved_at && r.reports ? <Ago at={r.moved_at} /> : format.MISSING),
+            },
           ]}
         />
       ) : null}
@@ -94,7 +122,8 @@ function Counts({ groups }: { groups: TrialProgress["ranks"][number]["groups"] }
     <>
       {groups.map((g) => (
         <div key={g.group} className={css["whole"]}>
-          {g.group}: {format.count(g.num_enqueued)} / {format.count(g.num_completed)} <span className="dim">({g.kind})</span>
+          {g.group}: {format.count(g.num_enqueued)} / {format.count(g.num_completed)}{" "}
+          <span className="dim">({g.kind})</span>
         </div>
       ))}
     </>
@@ -111,15 +140,19 @@ function Phase({ name }: { name: string }) {
 function Stacks({ data }: { data: TrialStacks }) {
   const { t } = useTranslation();
   return (
-    <Section title={t("stuck.stacks")} note={t("stuck.stacksNote", { count: data.ranks.length, all: Math.max(data.num_expected, data.ranks.length) })}>
+    <Section
+      title={t("stuck.stacks")}
+      note={t("stuck.stacksNote", { count: data.ranks.length, all: Math.max(data.num_expected, data.ranks.length) })}
+    >
       <div data-testid="stacks">
         {data.ranks.map((r) => (
           <details key={r.rank}>
             <summary>
-              {t("rank.no", { rank: r.rank })} · {r.node_name} · <Ago at={r.at} /> {r.problem ? <span className="dim">{r.problem}</span> : null}
+              {t("rank.no", { rank: r.rank })} · {r.node_name} · <Ago at={r.at} />{" "}
+              {r.problem ? <span className="dim">{r.problem}</span> : null}
             </summary>
             {r.is_cut ? <p className="dim">{t("stuck.cut")}</p> : null}
-            {r.text ? <pre className="mono" style={{ overflowX: "auto", fontSize: 12 }}>{r.text}</pre> : null}
+            {r.text ? <pre className={`mono ${css["json"]}`}>{r.text}</pre> : null}
           </details>
         ))}
       </div>

@@ -1,12 +1,18 @@
-import "../../i18n/en/trials";
-
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { type RankSteps, type TrialDetail, trialGroups, trialPerformance, trialWorkers, type Worker } from "../../api/queries";
+import {
+  type ProcessGroup,
+  type RankSteps,
+  type TrialDetail,
+  trialGroups,
+  trialPerformance,
+  trialWorkers,
+  type Worker,
+} from "../../api/queries";
 import { type Column, DataTable } from "../../components/DataTable";
 import { Empty, KeyValues, Section } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
@@ -33,8 +39,6 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
   const hostOf = new Map((workers.data?.items ?? []).map((w) => [w.rank, w.host]));
   const attempt = trial.attempts.find((a) => a.no === (attemptNo ?? trial.attempt_no)) ?? latestAttempt(trial);
   const first = workers.data?.items.find((w) => w.master_addr);
-  // Where the launchers of the nodes meet, and where the workers then do: two ports.
-  const rendezvous = attempt?.rendezvous_host ? `${attempt.rendezvous_host}:${attempt.rendezvous_port ?? "?"}` : null;
   const members = new Set(groups.data?.items.find((g) => g.name === group)?.ranks ?? []);
   return (
     <>
@@ -46,33 +50,31 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
           allowDeselect={false}
           value={String(attempt?.no ?? "")}
           onChange={setChosen}
-          data={trial.attempts.map((a) => ({ value: String(a.no), label: `${a.no} · ${said("terminations", a.termination) ?? (a.reason || stateWord(t, a.state))}`.slice(0, 60) }))}
+          data={trial.attempts.map((a) => ({
+            value: String(a.no),
+            label: `${a.no} · ${said("terminations", a.termination) ?? (a.reason || stateWord(t, a.state))}`.slice(
+              0,
+              60,
+            ),
+          }))}
         />
       ) : null}
-      {attempt ? (
-        <Section title={t("ranks.attemptNo", { no: attempt.no })} note={<StateBadge state={attempt.state} />}>
-          <KeyValues
-            items={[
-              [t("ranks.world"), t("ranks.worldOn", { world: attempt.world_size, count: attempt.num_nodes })],
-              ...(rendezvous ? ([[t("ranks.rendezvous"), <span key="r" className="mono" title={t("ranks.rendezvousHint")}>{rendezvous}</span>]] as [string, React.ReactNode][]) : []),
-              [t("ranks.master"), <span key="m" className="mono" title={t("ranks.masterHint")}>{first ? `${first.master_addr}:${first.master_port}` : format.MISSING}</span>],
-              [t("ranks.resumed"), attempt.resume_step > 0 ? t("ranks.resumedAt", { step: format.count(attempt.resume_step) }) : t("ranks.fresh")],
-              [t("ranks.started"), attempt.started_at ? <Stamp key="s" at={attempt.started_at} /> : format.MISSING],
-              [t("ranks.lasted"), <Elapsed key="e" start={attempt.started_at} end={attempt.ended_at} />],
-              ...(attempt.reason ? ([[t("ranks.reason"), <Said key="w" kind="terminations" code={attempt.termination} text={attempt.reason} />]] as [string, React.ReactNode][]) : []),
-            ]}
-          />
-        </Section>
-      ) : null}
+      {attempt ? <AttemptFacts attempt={attempt} first={first} /> : null}
       <Section title={t("ranks.workers")}>
         <QueryView query={workers}>
           {(data) =>
             data.items.length === 0 ? (
-              <Empty title={t("ranks.none")}>{trial.pending_reason ? <Reason text={trial.pending_reason} parts={trial.pending_parts} /> : t("ranks.noneHint")}</Empty>
+              <Empty title={t("ranks.none")}>
+                {trial.pending_reason ? (
+                  <Reason text={trial.pending_reason} parts={trial.pending_parts} />
+                ) : (
+                  t("ranks.noneHint")
+                )}
+              </Empty>
             ) : (
               <>
                 <Topology workers={data.items} members={members} steps={measured.data?.ranks ?? []} />
-                <div style={{ height: 16 }} />
+                <div className={css["gap"]} />
                 <WorkerTable trialId={trial.id} workers={data.items} />
               </>
             )
@@ -87,43 +89,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
             data.items.length === 0 ? (
               <Empty title={t("ranks.noGroups")} />
             ) : (
-              <DataTable
-                rows={data.items}
-                rowKey={(g) => g.name}
-                label={t("ranks.groups")}
-                testId="groups"
-                columns={[
-                  {
-                    id: "name",
-                    header: t("ranks.group"),
-                    lead: true,
-                    cell: (g) => (
-                      <button type="button" className={css["cell"]} data-on={group === g.name || undefined} aria-pressed={group === g.name} onClick={() => setGroup(group === g.name ? null : g.name)} style={{ padding: "0 8px", cursor: "pointer" }}>
-                        {g.name}
-                      </button>
-                    ),
-                  },
-                  { id: "kind", header: t("ranks.kind"), cell: (g) => g.kind },
-                  { id: "backend", header: t("ranks.backend"), cell: (g) => g.backend },
-                  { id: "size", header: t("ranks.size"), align: "right", cell: (g) => format.count(g.size) },
-                  { id: "ranks", header: t("ranks.members"), cell: (g) => rankRanges(g.ranks) },
-                  {
-                    id: "hosts",
-                    header: t("ranks.hosts"),
-                    cell: (g) => <span className="mono">{[...new Set(g.ranks.map((rank) => hostOf.get(rank) ?? format.MISSING))].join(", ")}</span>,
-                  },
-                  {
-                    id: "mapping",
-                    header: t("ranks.relative"),
-                    cell: (g) => (
-                      <span className={css["mapping"]} title={g.ranks.map((rank, i) => `${i}→${rank}`).join(" ")}>
-                        {g.ranks.slice(0, 12).map((rank, i) => `${i}→${rank}`).join("  ")}
-                        {g.ranks.length > 12 ? " …" : ""}
-                      </span>
-                    ),
-                  },
-                ]}
-              />
+              <GroupTable groups={data.items} hostOf={hostOf} chosen={group} onChoose={setGroup} />
             )
           }
         </QueryView>
@@ -132,17 +98,136 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
   );
 }
 
+type Attempt = TrialDetail["attempts"][number];
+
+/** How an attempt came about; `first`: a worker that knows where the workers meet. */
+function AttemptFacts({ attempt, first }: { attempt: Attempt; first: Worker | undefined }) {
+  const { t } = useTranslation();
+  // Where the launchers of the nodes meet, and where the workers then do: two ports.
+  const rendezvous = attempt.rendezvous_host ? `${attempt.rendezvous_host}:${attempt.rendezvous_port ?? "?"}` : null;
+  return (
+    <Section title={t("ranks.attemptNo", { no: attempt.no })} note={<StateBadge state={attempt.state} />}>
+      <KeyValues
+        items={[
+          [t("ranks.world"), t("ranks.worldOn", { world: attempt.world_size, count: attempt.num_nodes })],
+          ...(rendezvous
+            ? ([
+                [
+                  t("ranks.rendezvous"),
+                  <span key="r" className="mono" title={t("ranks.rendezvousHint")}>
+                    {rendezvous}
+                  </span>,
+                ],
+              ] as [string, React.ReactNode][])
+            : []),
+          [
+            t("ranks.master"),
+            <span key="m" className="mono" title={t("ranks.masterHint")}>
+              {first ? `${first.master_addr}:${first.master_port}` : format.MISSING}
+            </span>,
+          ],
+          [
+            t("ranks.resumed"),
+            attempt.resume_step > 0
+              ? t("ranks.resumedAt", { step: format.count(attempt.resume_step) })
+              : t("ranks.fresh"),
+          ],
+          [t("ranks.started"), attempt.started_at ? <Stamp key="s" at={attempt.started_at} /> : format.MISSING],
+          [t("ranks.lasted"), <Elapsed key="e" start={attempt.started_at} end={attempt.ended_at} />],
+          ...(attempt.reason
+            ? ([
+                [
+                  t("ranks.reason"),
+                  <Said key="w" kind="terminations" code={attempt.termination} text={attempt.reason} />,
+                ],
+              ] as [string, React.ReactNode][])
+            : []),
+        ]}
+      />
+    </Section>
+  );
+}
+
+interface GroupsProps {
+  groups: ProcessGroup[];
+  hostOf: ReadonlyMap<number, string>;
+  chosen: string | null;
+  onChoose: (name: string | null) => void;
+}
+
+function GroupTable({ groups, hostOf, chosen, onChoose }: GroupsProps) {
+  const { t } = useTranslation();
+  return (
+    <DataTable
+      rows={groups}
+      rowKey={(g) => g.name}
+      label={t("ranks.groups")}
+      testId="groups"
+      columns={[
+        {
+          id: "name",
+          header: t("ranks.group"),
+          lead: true,
+          cell: (g) => (
+            <button
+              type="button"
+              className={`${css["cell"]} ${css["pickable"]}`}
+              data-on={chosen === g.name || undefined}
+              aria-pressed={chosen === g.name}
+              onClick={() => onChoose(chosen === g.name ? null : g.name)}
+            >
+              {g.name}
+            </button>
+          ),
+        },
+        { id: "kind", header: t("ranks.kind"), cell: (g) => g.kind },
+        { id: "backend", header: t("ranks.backend"), cell: (g) => g.backend },
+        { id: "size", header: t("ranks.size"), align: "right", cell: (g) => format.count(g.size) },
+        { id: "ranks", header: t("ranks.members"), cell: (g) => rankRanges(g.ranks) },
+        {
+          id: "hosts",
+          header: t("ranks.hosts"),
+          cell: (g) => (
+            <span className="mono">
+              {[...new Set(g.ranks.map((rank) => hostOf.get(rank) ?? format.MISSING))].join(", ")}
+            </span>
+          ),
+        },
+        {
+          id: "mapping",
+          header: t("ranks.relative"),
+          cell: (g) => (
+            <span className={css["mapping"]} title={g.ranks.map((rank, i) => `${i}→${rank}`).join(" ")}>
+              {g.ranks
+                .slice(0, 12)
+                .map((rank, i) => `${i}→${rank}`)
+                .join("  ")}
+              {g.ranks.length > 12 ? " …" : ""}
+            </span>
+          ),
+        },
+      ]}
+    />
+  );
+}
+
 /** What the cells can be coloured by: of a rank's measured steps, or of its newest report. */
 const VALUES = {
   step: { of: (r) => r?.step_ms, show: format.ms },
   wait: { of: (r) => r?.wait_ms, show: format.ms },
   heldUp: { of: (r) => r?.held_up_ms, show: format.ms },
-  compute: { of: (r) => (r ? (r.parts["time/forward_ms"] ?? 0) + (r.parts["time/backward_ms"] ?? 0) : null), show: format.ms },
+  compute: {
+    of: (r) => (r ? (r.parts["time/forward_ms"] ?? 0) + (r.parts["time/backward_ms"] ?? 0) : null),
+    show: format.ms,
+  },
   data: { of: (r) => r?.parts["time/data_wait_ms"], show: format.ms },
   exposed: { of: (r) => r?.parts["comm/exposed_ms"], show: format.ms },
   bubble: { of: (r) => r?.parts["pipeline/bubble_ms"], show: format.ms },
   memory: { of: (_, w) => format.fromWire(w.latest["memory/rss_bytes"]), show: format.bytes },
-} satisfies Record<string, { of: (r: RankSteps | undefined, w: Worker) => number | null | undefined; show: (value: number | null) => string }>;
+} satisfies Record<
+  string,
+  { of: (r: RankSteps | undefined, w: Worker) => number | null | undefined; show: (value: number | null) => string }
+>;
 
 type ValueName = keyof typeof VALUES;
 
@@ -152,7 +237,8 @@ function Topology({ workers, members, steps }: { workers: Worker[]; members: Set
   const { t } = useTranslation();
   const [chosen, setChosen] = useState<ValueName | "plain">("plain");
   const ofRank = new Map(steps.map((r) => [r.rank, r]));
-  const value = (name: ValueName, worker: Worker): number | null => VALUES[name].of(ofRank.get(worker.rank), worker) ?? null;
+  const value = (name: ValueName, worker: Worker): number | null =>
+    VALUES[name].of(ofRank.get(worker.rank), worker) ?? null;
   const offered = (Object.keys(VALUES) as ValueName[]).filter((name) => workers.some((w) => value(name, w) !== null));
   const shown = chosen !== "plain" && offered.includes(chosen) ? chosen : null;
   const values = shown === null ? [] : workers.map((w) => value(shown, w)).filter((v) => v !== null);
@@ -166,49 +252,62 @@ function Topology({ workers, members, steps }: { workers: Worker[]; members: Set
   }
   return (
     <>
-    {offered.length > 0 ? (
-      <div className={css["topoBar"]}>
-        <Select
-          label={t("ranks.colour")}
-          w={220}
-          allowDeselect={false}
-          value={shown ?? "plain"}
-          onChange={(name) => setChosen((name ?? "plain") as ValueName | "plain")}
-          data={[{ value: "plain", label: t("ranks.plain") }, ...offered.map((name) => ({ value: name, label: t(`ranks.value.${name}`) }))]}
-        />
-        {shown === null ? null : <span className="dim" data-testid="scale">{t("ranks.scale", { least: VALUES[shown].show(least), most: VALUES[shown].show(most) })}</span>}
-      </div>
-    ) : null}
-    <div className={css["topo"]} data-testid="topology">
-      {[...nodes].map(([name, list]) => (
-        <div key={name} className={css["topoNode"]}>
-          <h3>
-            {name} <span className="dim">· {t("ranks.nodeRank", { rank: list[0]?.node_rank ?? 0 })}</span>
-          </h3>
-          <div className={css["topoCells"]}>
-            {list.map((worker) => {
-              const mine = shown === null ? null : value(shown, worker);
-              const text = shown === null ? null : VALUES[shown].show(mine);
-              const place = t("ranks.cell", { rank: worker.rank, local: worker.local_rank, slot: worker.slot });
-              return (
-                <span
-                  key={worker.rank}
-                  className={css["cell"]}
-                  data-on={members.has(worker.rank) || undefined}
-                  data-bad={(worker.exit_code !== null && worker.exit_code !== 0) || worker.signal !== null || undefined}
-                  data-share={mine === null ? undefined : ""}
-                  style={mine === null ? undefined : ({ "--share": spread > 0 ? (mine - least) / spread : 0 } as React.CSSProperties)}
-                  title={text === null ? place : `${place}: ${text}`}
-                >
-                  {worker.rank}
-                  {text === null ? null : <small>{text}</small>}
-                </span>
-              );
-            })}
-          </div>
+      {offered.length > 0 ? (
+        <div className={css["topoBar"]}>
+          <Select
+            label={t("ranks.colour")}
+            w={220}
+            allowDeselect={false}
+            value={shown ?? "plain"}
+            onChange={(name) => setChosen((name ?? "plain") as ValueName | "plain")}
+            data={[
+              { value: "plain", label: t("ranks.plain") },
+              ...offered.map((name) => ({ value: name, label: t(`ranks.value.${name}`) })),
+            ]}
+          />
+          {shown === null ? null : (
+            <span className="dim" data-testid="scale">
+              {t("ranks.scale", { least: VALUES[shown].show(least), most: VALUES[shown].show(most) })}
+            </span>
+          )}
         </div>
-      ))}
-    </div>
+      ) : null}
+      <div className={css["topo"]} data-testid="topology">
+        {[...nodes].map(([name, list]) => (
+          <div key={name} className={css["topoNode"]}>
+            <h3>
+              {name} <span className="dim">· {t("ranks.nodeRank", { rank: list[0]?.node_rank ?? 0 })}</span>
+            </h3>
+            <div className={css["topoCells"]}>
+              {list.map((worker) => {
+                const mine = shown === null ? null : value(shown, worker);
+                const text = shown === null ? null : VALUES[shown].show(mine);
+                const place = t("ranks.cell", { rank: worker.rank, local: worker.local_rank, slot: worker.slot });
+                return (
+                  <span
+                    key={worker.rank}
+                    className={css["cell"]}
+                    data-on={members.has(worker.rank) || undefined}
+                    data-bad={
+                      (worker.exit_code !== null && worker.exit_code !== 0) || worker.signal !== null || undefined
+                    }
+                    data-share={mine === null ? undefined : ""}
+                    style={
+                      mine === null
+                        ? undefined
+                        : ({ "--share": spread > 0 ? (mine - least) / spread : 0 } as React.CSSProperties)
+                    }
+                    title={text === null ? place : `${place}: ${text}`}
+                  >
+                    {worker.rank}
+                    {text === null ? null : <small>{text}</small>}
+                  </span>
+                );
+              })}
+            </div>
+          </div>
+        ))}
+      </div>
     </>
   );
 }
@@ -228,7 +327,11 @@ function WorkerTable({ trialId, workers }: { trialId: number; workers: Worker[] 
       header: t("ranks.rank"),
       lead: true,
       cell: (w) => (
-        <Link to="/trials/$trialId" params={{ trialId: String(trialId) }} search={{ tab: "logs", rank: String(w.rank) }}>
+        <Link
+          to="/trials/$trialId"
+          params={{ trialId: String(trialId) }}
+          search={{ tab: "logs", rank: String(w.rank) }}
+        >
           {t("rank.no", { rank: w.rank })}
         </Link>
       ),
@@ -239,12 +342,28 @@ function WorkerTable({ trialId, workers }: { trialId: number; workers: Worker[] 
     { id: "node", header: t("ranks.node"), cell: (w) => w.node_name },
     { id: "host", phone: false, header: t("ranks.host"), cell: (w) => mono(w.host) },
     { id: "pid", phone: false, header: "PID", align: "right", cell: (w) => w.pid },
-    { id: "master", phone: false, header: t("ranks.master"), cell: (w) => mono(w.master_addr ? `${w.master_addr}:${w.master_port}` : format.MISSING) },
+    {
+      id: "master",
+      phone: false,
+      header: t("ranks.master"),
+      cell: (w) => mono(w.master_addr ? `${w.master_addr}:${w.master_port}` : format.MISSING),
+    },
     { id: "device", header: t("ranks.device"), cell: (w) => `${w.device}${w.backend ? ` · ${w.backend}` : ""}` },
-    { id: "step", header: t("ranks.step"), align: "right", cell: (w) => (w.reports ? format.count(w.step) : t("ranks.silent")) },
+    {
+      id: "step",
+      header: t("ranks.step"),
+      align: "right",
+      cell: (w) => (w.reports ? format.count(w.step) : t("ranks.silent")),
+    },
     { id: "stepMs", header: t("perf.step"), align: "right", cell: (w) => format.ms(w.latest["time/step_ms"]) },
     { id: "seen", header: t("ranks.lastReport"), align: "right", cell: (w) => <Ago at={w.last_report_at} short /> },
-    { id: "exit", header: t("ranks.exit"), cell: (w) => (exitText(w) ? <span title={w.exit_message}>{exitText(w)}</span> : "") },
+    {
+      id: "exit",
+      header: t("ranks.exit"),
+      cell: (w) => (exitText(w) ? <span title={w.exit_message}>{exitText(w)}</span> : ""),
+    },
   ];
-  return <DataTable rows={workers} columns={columns} rowKey={(w) => w.rank} label={t("ranks.workers")} testId="workers" />;
+  return (
+    <DataTable rows={workers} columns={columns} rowKey={(w) => w.rank} label={t("ranks.workers")} testId="workers" />
+  );
 }

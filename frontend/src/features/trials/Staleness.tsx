@@ -1,5 +1,3 @@
-import "../../i18n/en/trials";
-
 import { useTranslation } from "react-i18next";
 
 import type { TrialDetail } from "../../api/queries";
@@ -17,7 +15,11 @@ export function Staleness({ trial }: { trial: TrialDetail }) {
   const most = Math.max(...bins.map((bin) => bin.share));
   const all = bins.reduce((sum, bin) => sum + bin.count, 0);
   return (
-    <Section title={t("perf.staleness")} note={t("perf.stalenessNote", { total: format.count(all) })} testId="staleness">
+    <Section
+      title={t("perf.staleness")}
+      note={t("perf.stalenessNote", { total: format.count(all) })}
+      testId="staleness"
+    >
       <DataTable
         rows={bins}
         rowKey={(bin) => bin.from}
@@ -30,7 +32,10 @@ export function Staleness({ trial }: { trial: TrialDetail }) {
             header: t("perf.share"),
             cell: (bin) => (
               <>
-                <span className={css["cellbar"]} style={{ width: `${(120 * bin.share) / (most || 1)}px`, background: "var(--series-0)" }} />
+                <span
+                  className={css["cellbar"]}
+                  style={{ width: `${(120 * bin.share) / (most || 1)}px`, background: "var(--series-0)" }}
+                />
                 {format.pct(bin.share)}
               </>
             ),

@@ -1,6 +1,3 @@
-import "../../i18n/en/experiments";
-import "../../i18n/en/trials";
-
 import { Button } from "@mantine/core";
 import { IconDownload, IconPlayerStop, IconPlayerTrackNext } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -20,8 +17,8 @@ import { Ago, Elapsed } from "../../components/Time";
 import { mayChange } from "../../lib/access";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
-import { ExperimentActions } from "../experiments/ExperimentActions";
-import { Origin } from "../experiments/Lineage";
+import { ExperimentActions } from "../../common/experiments/ExperimentActions";
+import { Origin } from "../../common/experiments/Origin";
 import { latestAttempt } from "./attempt";
 import { bestOf, type Recent, recentOf, shareOf } from "./recent";
 import { Attempts } from "./Attempts";
@@ -64,7 +61,11 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
   const held = data.num_slots_held;
   const alone = data.searcher === "single";
   // Paused by its search, not by somebody with the whole experiment: it waits at a rung.
-  const mayWait = data.state === "PAUSED" && data.desired === "pause" && WITH_RUNGS.has(data.searcher) && whole.data?.desired === "run";
+  const mayWait =
+    data.state === "PAUSED" &&
+    data.desired === "pause" &&
+    WITH_RUNGS.has(data.searcher) &&
+    whole.data?.desired === "run";
   const title = alone ? data.experiment_name : t("trial.title", { name: data.experiment_name, no: data.no });
   return (
     <>
@@ -80,16 +81,34 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
         }
         actions={
           <>
-            <Button variant="default" leftSection={<IconDownload size={14} />} component="a" href={`/api/v1/trials/${data.id}/series.csv`} download>
+            <Button
+              variant="default"
+              leftSection={<IconDownload size={14} />}
+              component="a"
+              href={`/api/v1/trials/${data.id}/series.csv`}
+              download
+            >
               CSV
             </Button>
             {mayWait && mayChange(user, whole.data?.owner ?? null) ? (
-              <Button variant="default" leftSection={<IconPlayerTrackNext size={14} aria-hidden />} onClick={() => setSending(true)} data-testid="send-on">
+              <Button
+                variant="default"
+                leftSection={<IconPlayerTrackNext size={14} aria-hidden />}
+                onClick={() => setSending(true)}
+                data-testid="send-on"
+              >
                 {t("sendOn.button")}
               </Button>
             ) : null}
             {!alone && !done && mayChange(user, whole.data?.owner ?? null) ? (
-              <Button color="red" variant="light" leftSection={<IconPlayerStop size={14} aria-hidden />} onClick={() => setStopping(true)} disabled={data.state === "STOPPING"} data-testid="stop">
+              <Button
+                color="red"
+                variant="light"
+                leftSection={<IconPlayerStop size={14} aria-hidden />}
+                onClick={() => setStopping(true)}
+                disabled={data.state === "STOPPING"}
+                data-testid="stop"
+              >
                 {t("operation.stop")}
               </Button>
             ) : null}
@@ -104,7 +123,11 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
               </Link>
             </span>
             {alone && whole.data ? <Origin experiment={whole.data} /> : null}
-            <span>{held > 0 && held !== data.num_slots ? t("trial.slotsHeld", { held, count: data.num_slots }) : t("trial.slots", { count: data.num_slots })}</span>
+            <span>
+              {held > 0 && held !== data.num_slots
+                ? t("trial.slotsHeld", { held, count: data.num_slots })
+                : t("trial.slots", { count: data.num_slots })}
+            </span>
             <span>
               {data.started_at ? (
                 <>
@@ -112,7 +135,8 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
                 </>
               ) : (
                 <>
-                  {t(data.ended_at ? "trial.waited" : "trial.waiting")} <Elapsed start={data.queued_at} end={data.ended_at} />
+                  {t(data.ended_at ? "trial.waited" : "trial.waiting")}{" "}
+                  <Elapsed start={data.queued_at} end={data.ended_at} />
                 </>
               )}
             </span>
@@ -138,8 +162,18 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
           </>
         ) : null}
       </ErrorBoundary>
-      {sending ? <SendOnDialog trial={{ id: data.id, no: data.no, name: data.experiment_name, slots: data.num_slots }} onClose={() => setSending(false)} /> : null}
-      {stopping ? <StopDialog trial={{ id: data.id, no: data.no, name: data.experiment_name, slots: data.num_slots }} onClose={() => setStopping(false)} /> : null}
+      {sending ? (
+        <SendOnDialog
+          trial={{ id: data.id, no: data.no, name: data.experiment_name, slots: data.num_slots }}
+          onClose={() => setSending(false)}
+        />
+      ) : null}
+      {stopping ? (
+        <StopDialog
+          trial={{ id: data.id, no: data.no, name: data.experiment_name, slots: data.num_slots }}
+          onClose={() => setStopping(false)}
+        />
+      ) : null}
     </>
   );
 }
@@ -168,26 +202,53 @@ function Why({ trial: data }: { trial: TrialDetail }) {
     return (
       <Notice
         tone={failed ? "bad" : "warn"}
-        title={failed ? <Said kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} /> : t("trial.retry")}
+        title={
+          failed ? (
+            <Said kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} />
+          ) : (
+            t("trial.retry")
+          )
+        }
         action={
           attempt?.root_rank !== null && attempt?.root_rank !== undefined ? (
-            <Link to="." search={{ tab: "logs", rank: String(attempt.root_rank), attempt: attempt.no }} data-testid="root-cause">
+            <Link
+              to="."
+              search={{ tab: "logs", rank: String(attempt.root_rank), attempt: attempt.no }}
+              data-testid="root-cause"
+            >
               {t("trial.rankLog", { rank: attempt.root_rank })}
             </Link>
           ) : null
         }
       >
         {failed ? null : <Said kind="terminations" code={attempt?.termination} text={data.reason} />}
-        {tail.length > 0 ? <div className={css["tail"]}><Code text={tail.join("\n")} testId="last-lines" /></div> : null}
+        {tail.length > 0 ? (
+          <div className={css["tail"]}>
+            <Code text={tail.join("\n")} testId="last-lines" />
+          </div>
+        ) : null}
       </Notice>
     );
   }
-  if (data.state === "QUEUED" && data.pending_reason) return <Notice tone={data.is_impossible ? "warn" : "run"} title={t(data.is_impossible ? "trial.impossible" : "trial.pending")}><Reason text={data.pending_reason} parts={data.pending_parts} /></Notice>;
-  const diverged = Object.entries(data.summary).find(([name, entry]) => name.endsWith("loss") && typeof entry.last === "string");
+  if (data.state === "QUEUED" && data.pending_reason)
+    return (
+      <Notice
+        tone={data.is_impossible ? "warn" : "run"}
+        title={t(data.is_impossible ? "trial.impossible" : "trial.pending")}
+      >
+        <Reason text={data.pending_reason} parts={data.pending_parts} />
+      </Notice>
+    );
+  const diverged = Object.entries(data.summary).find(
+    ([name, entry]) => name.endsWith("loss") && typeof entry.last === "string",
+  );
   if ((data.state === "RUNNING" || data.state === "COMPLETED") && diverged) {
     const [name, entry] = diverged;
     return (
-      <Notice tone="bad" title={t("trial.diverged", { name, value: format.num(entry.last), step: format.count(entry.step) })}>
+      <Notice
+        tone="bad"
+        title={t("trial.diverged", { name, value: format.num(entry.last), step: format.count(entry.step) })}
+      >
         {t("trial.divergedHint")}
       </Notice>
     );
@@ -199,7 +260,12 @@ function Why({ trial: data }: { trial: TrialDetail }) {
       </Notice>
     );
   }
-  if (data.reason && data.state !== "RUNNING" && data.state !== "COMPLETED") return <Notice><Said kind="terminations" code={data.termination} text={data.reason} /></Notice>;
+  if (data.reason && data.state !== "RUNNING" && data.state !== "COMPLETED")
+    return (
+      <Notice>
+        <Said kind="terminations" code={data.termination} text={data.reason} />
+      </Notice>
+    );
   return null;
 }
 
@@ -208,18 +274,24 @@ function HeaderStrip({ trial: data }: { trial: TrialDetail }) {
   // The latest values of rank 0 come with the summary; lists carry summaries only.
   const metrics = useQuery(trialMetrics(data.id)).data;
   const names = Object.keys(data.summary);
-  const lossName = ["train/loss", data.metric_name ?? "", ...names.filter((name) => name.endsWith("loss"))].find((name) => name in data.summary);
+  const lossName = ["train/loss", data.metric_name ?? "", ...names.filter((name) => name.endsWith("loss"))].find(
+    (name) => name in data.summary,
+  );
   const loss = lossName ? data.summary[lossName] : undefined;
   const val = data.summary["val/loss"] ?? (data.metric_name ? data.summary[data.metric_name] : undefined);
   const valName = data.summary["val/loss"] ? "val/loss" : data.metric_name;
   const samples = recentOf(data.summary["throughput/samples_per_s"]);
   const throughput = samples ?? recentOf(data.summary["throughput/tokens_per_s"]);
   const step = recentOf(data.summary["time/step_ms"]);
-  const comm = shareOf(data.summary["comm/exposed_ms"], data.summary["time/step_ms"]) ?? recentOf(data.summary["comm/overhead_ratio"]);
+  const comm =
+    shareOf(data.summary["comm/exposed_ms"], data.summary["time/step_ms"]) ??
+    recentOf(data.summary["comm/overhead_ratio"]);
   const wait = shareOf(data.summary["time/data_wait_ms"], data.summary["time/step_ms"]);
-  const over = (mean: Recent | null, words: string): string => (mean === null ? words : `${words} · ${t("trial.stat.mean", { count: mean.count })}`);
+  const over = (mean: Recent | null, words: string): string =>
+    mean === null ? words : `${words} · ${t("trial.stat.mean", { count: mean.count })}`;
   const planned = data.num_steps_planned;
-  const nonFinite = metrics?.items.reduce((sum, item) => sum + (item.name === lossName ? item.num_non_finite : 0), 0) ?? 0;
+  const nonFinite =
+    metrics?.items.reduce((sum, item) => sum + (item.name === lossName ? item.num_non_finite : 0), 0) ?? 0;
   const tail = data.state === "RUNNING" ? data.last_report_at : (data.last_report_at ?? null);
   // While it runs a value may still come, and the strip must not jump; afterwards a dash says nothing.
   const isOver = isTerminal(data.state);
@@ -228,16 +300,53 @@ function HeaderStrip({ trial: data }: { trial: TrialDetail }) {
       testId: "stat-loss",
       label: lossName ?? t("trial.stat.loss"),
       value: format.num(loss?.last),
-      note: nonFinite > 0 ? t("trial.stat.nonFinite", { count: nonFinite }) : loss ? t("trial.stat.best", { value: format.num(bestOf(lossName ?? "", loss, data)) }) : t("trial.stat.none"),
+      note:
+        nonFinite > 0
+          ? t("trial.stat.nonFinite", { count: nonFinite })
+          : loss
+            ? t("trial.stat.best", { value: format.num(bestOf(lossName ?? "", loss, data)) })
+            : t("trial.stat.none"),
       tone: nonFinite > 0 ? "bad" : undefined,
     },
     ...(val && valName && valName !== lossName
-      ? [{ testId: "stat-val", label: valName, value: format.num(val.last), note: t("trial.stat.best", { value: format.num(bestOf(valName, val, data)) }) }]
+      ? [
+          {
+            testId: "stat-val",
+            label: valName,
+            value: format.num(val.last),
+            note: t("trial.stat.best", { value: format.num(bestOf(valName, val, data)) }),
+          },
+        ]
       : []),
-    { testId: "stat-throughput", label: t("trial.stat.throughput"), value: format.si(throughput?.mean ?? null, "", 4), note: over(throughput, samples === null && throughput !== null ? "tokens/s" : t("trial.stat.samples")) },
-    { testId: "stat-comm", label: t("trial.stat.comm"), value: format.pct(comm?.mean ?? null), note: over(comm, t("trial.stat.ofStep")), tone: comm !== null && comm.mean >= 0.3 ? "warn" : undefined },
-    { testId: "stat-data", label: t("trial.stat.data"), value: format.pct(wait?.mean ?? null), note: over(wait, t("trial.stat.ofStep")), tone: wait !== null && wait.mean >= 0.2 ? "warn" : undefined },
-    { testId: "stat-step-time", label: t("trial.stat.stepTime"), value: format.ms(step?.mean ?? null), note: data.summary["time/step_ms"]?.min !== undefined ? over(step, t("trial.stat.least", { value: format.ms(data.summary["time/step_ms"]?.min) })) : "" },
+    {
+      testId: "stat-throughput",
+      label: t("trial.stat.throughput"),
+      value: format.si(throughput?.mean ?? null, "", 4),
+      note: over(throughput, samples === null && throughput !== null ? "tokens/s" : t("trial.stat.samples")),
+    },
+    {
+      testId: "stat-comm",
+      label: t("trial.stat.comm"),
+      value: format.pct(comm?.mean ?? null),
+      note: over(comm, t("trial.stat.ofStep")),
+      tone: comm !== null && comm.mean >= 0.3 ? "warn" : undefined,
+    },
+    {
+      testId: "stat-data",
+      label: t("trial.stat.data"),
+      value: format.pct(wait?.mean ?? null),
+      note: over(wait, t("trial.stat.ofStep")),
+      tone: wait !== null && wait.mean >= 0.2 ? "warn" : undefined,
+    },
+    {
+      testId: "stat-step-time",
+      label: t("trial.stat.stepTime"),
+      value: format.ms(step?.mean ?? null),
+      note:
+        data.summary["time/step_ms"]?.min !== undefined
+          ? over(step, t("trial.stat.least", { value: format.ms(data.summary["time/step_ms"]?.min) }))
+          : "",
+    },
     {
       testId: "stat-step",
       label: t("trial.stat.step"),
@@ -249,8 +358,18 @@ function HeaderStrip({ trial: data }: { trial: TrialDetail }) {
       ),
       note: data.epoch === null ? "" : t("trial.stat.epoch", { epoch: format.num(data.epoch, 3) }),
     },
-    { testId: "stat-restarts", label: t("trial.stat.restarts"), value: format.count(data.num_restarts), note: t("trial.stat.attempt", { no: data.attempt_no }) },
-    { testId: "stat-age", label: t("trial.stat.age"), value: <Ago at={tail} short />, note: data.logs_complete ? t("trial.stat.complete") : "" },
+    {
+      testId: "stat-restarts",
+      label: t("trial.stat.restarts"),
+      value: format.count(data.num_restarts),
+      note: t("trial.stat.attempt", { no: data.attempt_no }),
+    },
+    {
+      testId: "stat-age",
+      label: t("trial.stat.age"),
+      value: <Ago at={tail} short />,
+      note: data.logs_complete ? t("trial.stat.complete") : "",
+    },
   ];
   return <Stats compact items={isOver ? items.filter((item) => item.value !== format.MISSING) : items} />;
 }
@@ -262,7 +381,14 @@ function Config({ trial: data }: { trial: TrialDetail }) {
     <>
       {hparams.length > 0 ? (
         <Section title={t("trial.hparams")}>
-          <KeyValues items={hparams.map(([key, value]) => [<code key={key} className="mono">{key}</code>, typeof value === "number" ? format.num(value, 6) : JSON.stringify(value)])} />
+          <KeyValues
+            items={hparams.map(([key, value]) => [
+              <code key={key} className="mono">
+                {key}
+              </code>,
+              typeof value === "number" ? format.num(value, 6) : JSON.stringify(value),
+            ])}
+          />
         </Section>
       ) : null}
       <Section title={t("trial.attempts")}>

@@ -2,12 +2,12 @@
 import { askAhead } from "../../api/ahead";
 import { trialMetrics } from "../../api/queries";
 import type { Early } from "../../app/lazyPage";
-import type { TrialSearch } from "../../app/router";
+import type { TrialSearch } from "../../app/search";
 import { firstCharts } from "../../charts/ChartGrid";
 import { NAMES_PER_REQUEST, POINTS_MAX } from "../../charts/SeriesStore";
-import { askForLog } from "./logQuery";
+import { askForLog } from "../../common/logs/logQuery";
 import { chartsOf, ranksShown } from "./Metrics";
-import { fetchTrialSeries, seriesQuestion } from "./useSeriesStore";
+import { fetchTrialSeries, seriesQuestion } from "../../common/series/useSeriesStore";
 
 /** What is not the plain view of a tab is asked for by the tab itself. */
 export async function askEarly({ queryClient, params, search: given }: Early): Promise<void> {
@@ -15,13 +15,28 @@ export async function askEarly({ queryClient, params, search: given }: Early): P
   const search = given as TrialSearch;
   if (!(id > 0)) return undefined;
   if (search.tab === "logs") return askForLog(id, search);
-  if ((search.tab !== undefined && search.tab !== "metrics") || search.x !== undefined || search.find !== undefined || search.closed !== undefined) return undefined;
+  if (
+    (search.tab !== undefined && search.tab !== "metrics") ||
+    search.x !== undefined ||
+    search.find !== undefined ||
+    search.closed !== undefined
+  )
+    return undefined;
   const { names, ranks } = await queryClient.ensureQueryData(trialMetrics(id));
   // As the grid draws them: of its first group those that are on the screen.
   const charts = chartsOf(names);
-  const first = charts.filter((spec) => spec.group === charts[0]?.group).slice(0, firstCharts()).flatMap((spec) => spec.names);
+  const first = charts
+    .filter((spec) => spec.group === charts[0]?.group)
+    .slice(0, firstCharts())
+    .flatMap((spec) => spec.names);
   for (let at = 0; at < first.length; at += NAMES_PER_REQUEST) {
-    const ask = { names: first.slice(at, at + NAMES_PER_REQUEST), ranks: ranksShown(search.rank, ranks), from: search.from, to: search.to, maxPoints: POINTS_MAX };
+    const ask = {
+      names: first.slice(at, at + NAMES_PER_REQUEST),
+      ranks: ranksShown(search.rank, ranks),
+      from: search.from,
+      to: search.to,
+      maxPoints: POINTS_MAX,
+    };
     askAhead(seriesQuestion(id, ask), () => fetchTrialSeries(id, ask));
   }
   return undefined;

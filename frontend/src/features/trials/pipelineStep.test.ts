@@ -2,7 +2,13 @@ import { expect, test } from "vitest";
 
 import { boxesOf, messagesOf, type PipelineStep } from "./pipelineStep";
 
-const operation = (kind: string, stage: number, start_ms: number, end_ms: number) => ({ kind, stage, micro_batch: 0, start_ms, end_ms });
+const operation = (kind: string, stage: number, start_ms: number, end_ms: number) => ({
+  kind,
+  stage,
+  micro_batch: 0,
+  start_ms,
+  end_ms,
+});
 const STEP: PipelineStep = {
   trial_id: 1,
   attempt_no: 1,
@@ -13,8 +19,28 @@ const STEP: PipelineStep = {
   total_ms: 9,
   idle_share: 0.5,
   lanes: [
-    { rank: 0, num_left_out: 0, error_ms: 0, operations: [operation("forward", 0, 1, 3), operation("send_forward", 0, 3, 3), operation("recv_backward", 0, 7, 8), operation("backward", 0, 8, 10)] },
-    { rank: 1, num_left_out: 0, error_ms: 0.1, operations: [operation("recv_forward", 1, 3.5, 4), operation("forward", 1, 4, 5), operation("backward_input", 1, 5, 7), operation("send_backward", 1, 7, 7)] },
+    {
+      rank: 0,
+      num_left_out: 0,
+      error_ms: 0,
+      operations: [
+        operation("forward", 0, 1, 3),
+        operation("send_forward", 0, 3, 3),
+        operation("recv_backward", 0, 7, 8),
+        operation("backward", 0, 8, 10),
+      ],
+    },
+    {
+      rank: 1,
+      num_left_out: 0,
+      error_ms: 0.1,
+      operations: [
+        operation("recv_forward", 1, 3.5, 4),
+        operation("forward", 1, 4, 5),
+        operation("backward_input", 1, 5, 7),
+        operation("send_backward", 1, 7, 7),
+      ],
+    },
   ],
 };
 

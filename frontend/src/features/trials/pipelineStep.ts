@@ -31,7 +31,13 @@ export interface Message {
 export const pipelineStep = (id: number, pipeline: number, running: boolean) =>
   queryOptions({
     queryKey: ["trial-pipeline-step", id, pipeline],
-    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/trials/{trial_id}/pipeline-step", { params: { path: { trial_id: id }, query: { pipeline } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}/pipeline-step", {
+          params: { path: { trial_id: id }, query: { pipeline } },
+          signal,
+        }),
+      ),
     refetchInterval: running ? 10_000 : false,
     placeholderData: keepPreviousData,
   });
@@ -41,7 +47,18 @@ export function boxesOf(step: PipelineStep): Box[] {
   const began = beganMs(step);
   return step.lanes.flatMap((lane, index) =>
     lane.operations.flatMap((done) =>
-      isComputing(done.kind) ? [{ lane: index, stage: done.stage, kind: done.kind, micro: done.micro_batch, startMs: done.start_ms - began, endMs: done.end_ms - began }] : [],
+      isComputing(done.kind)
+        ? [
+            {
+              lane: index,
+              stage: done.stage,
+              kind: done.kind,
+              micro: done.micro_batch,
+              startMs: done.start_ms - began,
+              endMs: done.end_ms - began,
+            },
+          ]
+        : [],
     ),
   );
 }
@@ -51,13 +68,17 @@ export function messagesOf(step: PipelineStep): Message[] {
   const began = beganMs(step);
   const sent = new Map<string, { lane: number; ms: number }>();
   for (const [lane, { operations }] of step.lanes.entries())
-    for (const done of operations) if (done.kind.startsWith("send_")) sent.set(`${done.kind.slice(5)} ${done.stage} ${done.micro_batch}`, { lane, ms: done.start_ms });
+    for (const done of operations)
+      if (done.kind.startsWith("send_"))
+        sent.set(`${done.kind.slice(5)} ${done.stage} ${done.micro_batch}`, { lane, ms: done.start_ms });
   return step.lanes.flatMap(({ operations }, toLane) =>
     operations.flatMap((done) => {
       if (!done.kind.startsWith("recv_")) return [];
       const way = done.kind.slice(5);
       const from = sent.get(`${way} ${done.stage + (way === "forward" ? -1 : 1)} ${done.micro_batch}`);
-      return from === undefined ? [] : [{ fromLane: from.lane, toLane, startMs: from.ms - began, endMs: done.end_ms - began }];
+      return from === undefined
+        ? []
+        : [{ fromLane: from.lane, toLane, startMs: from.ms - began, endMs: done.end_ms - began }];
     }),
   );
 }
@@ -65,5 +86,12 @@ export function messagesOf(step: PipelineStep): Message[] {
 const isComputing = (kind: string): kind is Computing => (COMPUTING as readonly string[]).includes(kind);
 
 function beganMs(step: PipelineStep): number {
-  return step.lanes.reduce((least, lane) => lane.operations.reduce((before, done) => (isComputing(done.kind) ? Math.min(before, done.start_ms) : before), least), Infinity);
+  return step.lanes.reduce(
+    (least, lane) =>
+      lane.operations.reduce(
+        (before, done) => (isComputing(done.kind) ? Math.min(before, done.start_ms) : before),
+        least,
+      ),
+    Infinity,
+  );
 }

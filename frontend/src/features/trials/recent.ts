@@ -13,7 +13,8 @@ export interface Recent {
 /** The mean of a metric's newest values; its last one while there is no mean yet. */
 export function recentOf(entry: Entry | undefined): Recent | null {
   if (entry === undefined) return null;
-  if (entry.recent_mean !== null && entry.recent_mean !== undefined) return { mean: entry.recent_mean, count: entry.recent_count };
+  if (entry.recent_mean !== null && entry.recent_mean !== undefined)
+    return { mean: entry.recent_mean, count: entry.recent_count };
   const last = fromWire(entry.last);
   return last === null || !Number.isFinite(last) ? null : { mean: last, count: 1 };
 }
@@ -22,10 +23,16 @@ export function recentOf(entry: Entry | undefined): Recent | null {
 export function shareOf(part: Entry | undefined, whole: Entry | undefined): Recent | null {
   const a = recentOf(part);
   const b = recentOf(whole);
-  return a === null || b === null || !(b.mean > 0) ? null : { mean: a.mean / b.mean, count: Math.min(a.count, b.count) };
+  return a === null || b === null || !(b.mean > 0)
+    ? null
+    : { mean: a.mean / b.mean, count: Math.min(a.count, b.count) };
 }
 
 /** The best value of a metric so far. Only the metric that trials are compared by has a goal; of others less is better. */
-export function bestOf(name: string, entry: Pick<Schemas["MetricSummary"], "min" | "max">, compared: { metric_name: string | null; metric_goal: string | null }) {
+export function bestOf(
+  name: string,
+  entry: Pick<Schemas["MetricSummary"], "min" | "max">,
+  compared: { metric_name: string | null; metric_goal: string | null },
+) {
   return name === compared.metric_name && compared.metric_goal === "max" ? entry.max : entry.min;
 }

@@ -1,22 +1,18 @@
-/** Checkpoints of many trials; comes with their page. */
-import { addEnglish } from "..";
-
+/** Checkpoints of many trials. */
 export const checkpointList = {
   checkpointList: {
-    pageHint: "What can be gone on from, of all trials, and the storage that it takes.",
+    pageHint: "All checkpoints you can resume from, and the storage they use.",
     experiment: "Experiment",
-    metric: "Metric then",
+    metric: "Metric at save",
     order: "Order",
     newest: "Newest",
     largest: "Largest",
-    everyState: "Every state",
+    everyState: "All states",
     complete: "Complete",
-    deleting: "Being deleted",
+    deleting: "Deleting",
     deleted: "Deleted",
     total: "{{state}}: {{n}}, {{size}}",
     freed: "{{state}}: {{n}}, {{size}} freed",
-    noMatch: "No checkpoint is in this state.",
+    noMatch: "No checkpoints in this state",
   },
 };
-
-addEnglish(checkpointList);

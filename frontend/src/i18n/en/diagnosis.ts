@@ -1,39 +1,49 @@
-/** What a trial is bound by; comes with its page. */
-import { addEnglish } from "..";
-
+/** What a trial is bound by. */
 export const diagnosis = {
   diagnosis: {
     run: "Diagnose",
     again: "Diagnose again",
     title: "Diagnosis of {{name}}",
-    what: "Finds out whether computing, communication, data or one slow rank takes the time of a step. Short probes leave something out, one at a time, on as many slots as this trial has; the trial itself is not touched.",
-    observedWhat: "Nothing can be left out of a script of your own, so what it has measured is judged, at once.",
-    none: "Not diagnosed yet.",
+    what: "Finds out whether computation, communication, data loading or a slow rank limits the step time. Short probe runs leave out one thing at a time, on as many slots as this trial has. The trial itself is not affected.",
+    observedWhat:
+      "Parts of your own script cannot be left out, so the diagnosis uses the trial's measurements and is immediate.",
+    none: "Not diagnosed yet",
     cancel: "Cancel",
     by: "by {{who}}",
     earlier: "Earlier diagnoses",
     state: { running: "running", complete: "complete", canceled: "canceled" },
-    running: "{{done}} of {{all}} probes have ended",
-    waits: "The next one waits: {{reason}}",
+    running: "{{done}} of {{all}} probes done",
+    waits: "The next probe is waiting: {{reason}}",
     now: "Now: {{probe}}",
-    canceled: "It was canceled before there was a verdict.",
+    canceled: "The diagnosis was canceled before it had a result.",
     verdict: {
-      compute: "Bound by computing",
+      compute: "Bound by computation",
       communication: "Bound by communication",
-      data: "Bound by its data",
-      straggler: "Bound by rank {{rank}}, which the others wait for",
-      inconclusive: "No verdict",
+      data: "Bound by data loading",
+      straggler: "Bound by rank {{rank}}, a straggler",
+      inconclusive: "Inconclusive",
     },
     costs: "{{share}} of the step ({{low}} to {{high}}, n={{n}})",
-    nothingElse: "Nothing else costs a tenth of the step.",
-    late: "Longest compared with the others: {{part}}.",
-    observed: "From what the trial has measured itself: nothing can be left out of a script of your own to see what it costs, and no gain is predicted.",
+    nothingElse: "Nothing else takes 10% of the step or more.",
+    late: "Largest difference to the other ranks: {{part}}.",
+    observed:
+      "Based on the trial's own measurements. Parts of your own script cannot be left out to measure their cost, so no gain is predicted.",
     shares: "Share of the step",
-    sharesNote: "95 % intervals, Student's t",
-    share: { communication: "Communication", data: "Data", straggler: "Waiting for a slow rank", compute: "Computing", name: "Part", value: "Share", interval: "95 % interval", n: "n" },
-    efficiency: "One worker alone needs {{share}} of the step ({{low}} to {{high}}, n={{n}}); 100 % is perfect scaling.",
-    advice: "What to change",
-    noAdvice: "There is nothing to advise.",
+    sharesNote: "95% intervals, Student's t",
+    share: {
+      communication: "Communication",
+      data: "Data loading",
+      straggler: "Straggler",
+      compute: "Computation",
+      name: "Part",
+      value: "Share",
+      interval: "95% interval",
+      n: "n",
+    },
+    efficiency:
+      "A single worker needs {{share}} of the step time ({{low}} to {{high}}, n={{n}}). 100% is perfect scaling.",
+    advice: "Recommendations",
+    noAdvice: "No recommendations.",
     gain: "predicted {{value}} samples/s ({{low}} to {{high}}, n={{n}})",
     bound: "at most {{value}} samples/s ({{low}} to {{high}}, n={{n}})",
     launch: "Launch",
@@ -42,20 +52,33 @@ export const diagnosis = {
     notYet: "not enough steps yet",
     gone: "deleted",
     text: {
-      accumulate: "Accumulate {{accumulate}} micro-batches per optimizer step. The global batch grows {{factor}}-fold: look at the learning rate.",
+      accumulate:
+        "Accumulate {{accumulate}} micro-batches per optimizer step. The global batch grows {{factor}}-fold, so adjust the learning rate.",
       bucket: "Send gradients in buckets of {{mb}} MB.",
-      prefetch: "Fetch {{prefetch}} batches ahead, beside the computation.",
-      faster_data: "The loader itself has to become faster: more of its processes, a faster disk, or less work per sample.",
-      avoid_node: "Run it without {{node}}, where rank {{rank}} is; that needs slots on another node as fast as those of the other ranks.",
-      fix_rank: "See why rank {{rank}} is slower: another program on its node, its share of the data, its device.",
-      less_sync: "Let workers exchange less often or less: more accumulation, a larger batch per slot, compression, or a faster network.",
-      compute: "Compute less per sample (strategy.precision: bf16, a smaller model), or give it more workers: communication leaves room for them.",
+      prefetch: "Prefetch {{prefetch}} batches during computation.",
+      faster_data: "Speed up data loading: more loader processes, a faster disk, or less work per sample.",
+      avoid_node:
+        "Run without {{node}}, which hosts rank {{rank}}. This needs slots on another node as fast as the rest.",
+      fix_rank:
+        "Find out why rank {{rank}} is slower: another program on its node, its share of the data, or its device.",
+      less_sync:
+        "Reduce communication: more gradient accumulation, a larger batch per slot, compression, or a faster network.",
+      compute:
+        "Reduce computation per sample (strategy.precision: bf16 or a smaller model), or add workers: communication leaves room for them.",
     },
     evidence: "Evidence",
-    evidenceNote: "step of the slowest rank; repeats differ by {{spread}}",
-    probe: { name: "Probe", step: "Step", differs: "against as it is", trials: "Trials", as_is: "As it is", no_sync: "No synchronisation", synthetic: "One batch out of memory", alone: "One worker", bucket: "Buckets of {{mb}} MB" },
+    evidenceNote: "Step time of the slowest rank; repeats differ by {{spread}}",
+    probe: {
+      name: "Probe",
+      step: "Step",
+      differs: "vs. baseline",
+      trials: "Trials",
+      as_is: "Baseline",
+      no_sync: "No synchronization",
+      synthetic: "Synthetic data",
+      alone: "Single worker",
+      bucket: "Buckets of {{mb}} MB",
+    },
     leftOut: "Not possible here",
   },
 };
-
-addEnglish(diagnosis);

@@ -1,4 +1,4 @@
-/** English of the frame that every page stands in. Texts of pages come with the code that shows them: see late.ts. */
+/** English of the frame that every page stands in: part of the first download. pages.ts has the rest. */
 import { access } from "./access";
 import { app } from "./app";
 import { states } from "./states";

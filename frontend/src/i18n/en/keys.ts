@@ -1,30 +1,26 @@
-/** The keyboard map; comes with its code. */
-import { addEnglish } from "..";
-
+/** The keyboard map. */
 export const keys = {
   keys: {
-    title: "Keyboard",
+    title: "Keyboard shortcuts",
     anywhere: "Anywhere",
-    inCharts: "On a chart that has the focus",
-    inEditor: "While writing a document",
+    inCharts: "In a focused chart",
+    inEditor: "In the editor",
     palette: "Go to any page, experiment or node",
-    map: "This map",
-    filter: "To the filter of the page",
+    map: "Show shortcuts",
+    filter: "Focus the page filter",
     goTo: "Go to {{page}}",
-    cursor: "Move the cursor; its values are read out",
+    cursor: "Move the cursor and announce its values",
     ends: "First and last point",
     pan: "Move the window",
     zoom: "Zoom in and out",
-    reset: "Everything again",
+    reset: "Reset zoom",
     logY: "Log y",
     logX: "Log x",
-    smoothing: "Next smoothing",
+    smoothing: "Cycle smoothing",
     full: "Full screen",
-    table: "Table or chart",
+    table: "Switch between table and chart",
     submit: "Submit",
-    single: "Keys without Ctrl work anywhere",
-    singleHint: "Switched off, only those of a focused chart are left.",
+    single: "Single-key shortcuts",
+    singleHint: "When off, single keys work only in a focused chart.",
   },
 } as const;
-
-addEnglish(keys);

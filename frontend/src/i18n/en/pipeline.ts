@@ -1,13 +1,11 @@
-/** The schedule of a pipeline; comes with the performance page of a trial. */
-import { addEnglish } from "..";
-
+/** The schedule of a pipeline. */
 export const pipeline = {
   pipeline: {
-    title: "Schedule of a step",
+    title: "Pipeline schedule",
     forward: "Forward",
     backward: "Backward",
-    backward_input: "Backward, gradients of inputs",
-    backward_weight: "Backward, gradients of weights",
+    backward_input: "Backward (input gradients)",
+    backward_weight: "Backward (weight gradients)",
     message: "Message",
     rank: "Rank",
     part: "Part",
@@ -17,14 +15,12 @@ export const pipeline = {
     which: "Pipeline",
     no: "Pipeline {{no}}",
     box: "{{kind}} of micro-batch {{micro}}, stage {{stage}}: {{from}} to {{to}}",
-    label: "Step {{step}} of schedule {{schedule}} with {{micros}} micro-batches: workers computed nothing for {{idle}} of it",
-    note: "Recorded from step {{step}}, schedule {{schedule}}, {{micros}} micro-batches. In it, workers computed nothing for {{idle}} of the time shown; over {{n}} rows, stages waited for each other for {{measured}} of a step.",
-    clocks: "Clocks of the workers were brought together by their messages, to within {{error}}.",
-    clocksApart: "Of some workers the clocks could not be compared: their rows may be shifted.",
-    leftOut_one: "{{count}} operation more was not kept.",
-    leftOut_other: "{{count}} operations more were not kept.",
-    none: "No step was recorded. The built-in trainer records one on processors, the first after 4 steps; on CUDA none.",
+    label: "Step {{step}}, schedule {{schedule}}, {{micros}} micro-batches: workers were idle for {{idle}} of it",
+    note: "Step {{step}}, schedule {{schedule}}, {{micros}} micro-batches. Workers were idle for {{idle}} of the time shown. Over {{n}} rows, stages waited for each other for {{measured}} of a step.",
+    clocks: "Worker clocks are aligned by their messages, to within {{error}}.",
+    clocksApart: "The clocks of some workers could not be aligned. Their rows may be shifted.",
+    leftOut_one: "{{count}} more operation is not shown.",
+    leftOut_other: "{{count}} more operations are not shown.",
+    none: "No step recorded. On CPU, the built-in trainer records one, the first after 4 steps. On CUDA it records none.",
   },
 };
-
-addEnglish(pipeline);

@@ -1,46 +1,44 @@
-/** Windows of the profiler, and what was expected; come with the page of a trial. */
-import { addEnglish } from "..";
-
+/** Windows of the profiler, and what was expected. */
 export const profiles = {
   profiles: {
     title: "Profiler",
-    note: "traces of chosen ranks for some steps, with torch's profiler",
+    note: "Traces of selected ranks and steps, recorded with the PyTorch profiler",
     ranks: "Ranks",
-    ranksWrong: "Numbers, such as 0,1",
+    ranksWrong: "Enter numbers separated by commas, such as 0,1",
     steps: "Steps",
-    ask: "Trace the next steps",
-    askHint: "The training goes on. The steps that are traced take longer, and so does the one after them.",
-    window: "Window",
-    of: "Window {{no}}, rank {{rank}}",
+    ask: "Record trace",
+    askHint: "Training continues. Traced steps and the one after them take longer.",
+    window: "Trace",
+    of: "Trace {{no}}, rank {{rank}}",
     node: "Node",
-    asked: "Asked",
+    asked: "Requested",
     size: "Size",
-    trace: "Trace",
-    waiting: "being traced",
+    trace: "View",
+    waiting: "recording",
     open: "Open",
-    openHint: "Draws the trace in a tab, with the viewer that comes with this dashboard (speedscope).",
-    perfettoHint: "Opens ui.perfetto.dev in a tab, which takes the internet, and hands it the trace. The trace stays in your browser.",
+    openHint: "Opens the trace in a new tab, in the built-in viewer (speedscope).",
+    perfettoHint:
+      "Opens the trace in ui.perfetto.dev in a new tab. Needs internet access. The trace does not leave your browser.",
     download: "Download",
     perfetto: {
-      blocked: "The browser opened no tab. Allow this page to, or download the trace.",
-      silent: "ui.perfetto.dev does not answer: it takes the internet. Open the trace here, or download it for a viewer you have, such as chrome://tracing.",
-      failed: "The trace cannot be fetched.",
+      blocked: "The browser blocked the new tab. Allow pop-ups for this page, or download the trace.",
+      silent:
+        "ui.perfetto.dev does not respond. It needs internet access. Open the trace here, or download it for another viewer such as chrome://tracing.",
+      failed: "The trace could not be loaded.",
     },
   },
   foreseen: {
     title: "Expected and measured",
-    note: "the planner's figures for its document beside its own, over {{n}} rows",
-    what: "Figure",
-    memory: "Memory of tensors in a slot",
-    bytes: "Sent per step and worker",
-    step: "Time of a step",
+    note: "The planner's estimates and the measured values, over {{n}} rows",
+    what: "Metric",
+    memory: "Tensor memory per slot",
+    bytes: "Bytes sent per step and worker",
+    step: "Step time",
     expected: "Expected",
     measured: "Measured",
     ratio: "Expected / measured",
     details: "Details",
-    far: "{{figure}}: the expected value is {{ratio}} times the measured one.",
-    rss: "On processors only whole processes are measured: {{size}} with interpreter and libraries.",
+    far: "{{figure}}: expected is {{ratio}} times measured.",
+    rss: "On CPU, only whole processes can be measured: {{size}} including interpreter and libraries.",
   },
 };
-
-addEnglish(profiles);

@@ -3,9 +3,9 @@ import type { Same } from "../same";
 
 export const checkpointList: Same<typeof english> = {
   checkpointList: {
-    pageHint: "所有试验中可以由此继续的检查点，以及它们占用的存储。",
+    pageHint: "所有可用于恢复训练的检查点，以及它们占用的存储。",
     experiment: "实验",
-    metric: "当时的指标",
+    metric: "保存时的指标",
     order: "排序",
     newest: "最新",
     largest: "最大",
@@ -15,6 +15,6 @@ export const checkpointList: Same<typeof english> = {
     deleted: "已删除",
     total: "{{state}}：{{n}} 个，{{size}}",
     freed: "{{state}}：{{n}} 个，已释放 {{size}}",
-    noMatch: "没有处于此状态的检查点。",
+    noMatch: "没有处于此状态的检查点",
   },
 };

@@ -1,5 +1,5 @@
 import type { en } from "../en";
-import type { Late } from "../en/late";
+import type { pages } from "../en/pages";
 import type { Same } from "../same";
 import { access } from "./access";
 import { app } from "./app";
@@ -26,7 +26,7 @@ import { trials } from "./trials";
 
 export { reasons, server };
 
-export const zhCN: Same<typeof en & Late> = {
+export const zhCN: Same<typeof en & typeof pages> = {
   ...app,
   ...access,
   ...states,

@@ -10,7 +10,7 @@ export const overview: Same<typeof english> = {
     all: "全部实验",
     allOf: "全部 {{count}} 个运行中的实验",
     recent: "最近结束",
-    idle: "当前没有运行中的实验。",
+    idle: "当前没有运行中的实验",
     slotsBusy: "使用中的槽位",
     nodesOnline: "{{online}} / {{all}} 个节点在线",
     queued: "排队的试验",

@@ -23,8 +23,8 @@ export const table: Same<typeof en> = {
       from_one: "来自最新的一个实验的配置项和指标；数字表示有值的实验数。",
       from_other: "来自最新的 {{count}} 个实验的配置项和指标；数字表示有值的实验数。",
       some: "还有 {{n}} 个：请输入名称的一部分。",
-      none: "没有这样的列。",
-      reset: "恢复默认",
+      none: "没有这样的列",
+      reset: "重置",
     },
     where: {
       add: "条件",

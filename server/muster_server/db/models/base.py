@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
-from sqlalchemy import JSON, BigInteger, DateTime, Integer, MetaData
+from sqlalchemy import JSON, BigInteger, DateTime, Integer, MetaData, String
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
+
+from muster.document.codec import dump, load
+from muster.document.experiment import ExperimentConfig
 
 BigId = BigInteger().with_variant(Integer, "sqlite")
 """64-bit key that still auto-increments on SQLite."""
@@ -35,6 +39,44 @@ class UtcDateTime(TypeDecorator[dt.datetime]):
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
 
 
+S = TypeVar("S", bound=StrEnum)
+
+
+class StateOf(TypeDecorator[S]):
+    """A state machine's states as text; rows have members of the enum."""
+
+    impl = String(16)
+    cache_ok = True
+
+    def __init__(self, states: type[S]) -> None:
+        super().__init__()
+        self.states = states
+
+    def process_bind_param(self, value: S | None, dialect: Any) -> str | None:
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Any) -> S | None:
+        return None if value is None else self.states(value)
+
+
+class DocumentJson(TypeDecorator[ExperimentConfig]):
+    """A resolved document, stored as JSON. What an older version has stored is completed with the
+    defaults of this one when it is read.
+
+    Paths into the JSON are asked of `type_coerce(column, Json)`: a part of a document is none.
+    """
+
+    impl = Json
+    cache_ok = True
+    hashable = False
+
+    def process_bind_param(self, value: ExperimentConfig | None, dialect: Any) -> Any:
+        return None if value is None else dump(value)
+
+    def process_result_value(self, value: Any, dialect: Any) -> ExperimentConfig | None:
+        return None if value is None else load(ExperimentConfig, value)
+
+
 class Base(DeclarativeBase):
     # Named constraints, because SQLite can only alter a table by recreating it and needs the names.
     metadata = MetaData(
@@ -46,4 +88,9 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
-    type_annotation_map = {dt.datetime: UtcDateTime, dict[str, Any]: Json, list[Any]: Json}
+    type_annotation_map = {
+        dt.datetime: UtcDateTime,
+        ExperimentConfig: DocumentJson,
+        dict[str, Any]: Json,
+        list[Any]: Json,
+    }

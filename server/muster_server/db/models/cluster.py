@@ -8,7 +8,9 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from muster_server.domain.states import NodeState
+
+from .base import Base, BigId, StateOf
 
 
 class ControllerLeaseRow(Base):
@@ -47,19 +49,18 @@ class NodeRow(Base):
     name: Mapped[str] = mapped_column(String(128), unique=True)
     pool: Mapped[str] = mapped_column(String(64), index=True)
     labels: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    state: Mapped[str] = mapped_column(String(16), index=True)
-    """domain.states.NodeState."""
+    state: Mapped[NodeState] = mapped_column(StateOf(NodeState), index=True)
     state_reason: Mapped[str] = mapped_column(default="")
     """Why it is SUSPECT or LOST, and what follows; "" in any other state."""
     state_parts: Mapped[list[Any] | None]
-    """The parts of `state_reason` (domain.saying)."""
+    """The parts of `state_reason` (domain.messages)."""
     scheduling: Mapped[str] = mapped_column(String(16), default="open")
     """open | cordoned | draining."""
     health: Mapped[str] = mapped_column(String(16), default="ok")
     """ok | degraded | quarantined: what `problems` and `quarantine_reason` add up to."""
     health_reason: Mapped[str] = mapped_column(default="")
     problems: Mapped[list[Any]] = mapped_column(default=list)
-    """domain.health.Problem as plain values: what the checks find wrong with it now."""
+    """domain.nodes.health.Problem as plain values: what the checks find wrong with it now."""
     quarantine_reason: Mapped[str] = mapped_column(default="")
     """Why nothing is placed here until somebody releases it; "" when nobody has to."""
     strikes: Mapped[int] = mapped_column(default=0)
@@ -151,7 +152,7 @@ class PreflightRow(Base):
     state: Mapped[str] = mapped_column(String(16), index=True)
     """running | passed | failed."""
     stage: Mapped[str] = mapped_column(String(16))
-    """domain.preflight.Stage; of one that has ended, the last it got to."""
+    """domain.nodes.preflight.Stage; of one that has ended, the last it got to."""
     stage_since: Mapped[dt.datetime]
     message: Mapped[str] = mapped_column(default="")
     """The verdict."""

@@ -23,9 +23,9 @@ class DiagnosisRow(Base):
     state: Mapped[str] = mapped_column(String(16), index=True)
     """running | complete | canceled."""
     plan: Mapped[dict[str, Any]]
-    """domain.diagnosis.Plan as JSON; empty without probes."""
+    """domain.insight.diagnosis.Plan as JSON; empty without probes."""
     result: Mapped[dict[str, Any] | None]
-    """domain.diagnosis.Diagnosis as JSON, once it has ended."""
+    """domain.insight.diagnosis.Diagnosis as JSON, once it has ended."""
     baseline: Mapped[float | None]
     """Samples per second of all workers in the probes that are as it is."""
     applied: Mapped[list[Any]] = mapped_column(default=list)

@@ -8,7 +8,10 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from .base import Base, BigId
+from muster.document.experiment import ExperimentConfig
+from muster_server.domain.states import AllocationState, AttemptState, ExperimentState, TrialState
+
+from .base import Base, BigId, StateOf
 
 
 class ProjectRow(Base):
@@ -21,7 +24,7 @@ class ProjectRow(Base):
     quotas: Mapped[list[Any]] = mapped_column(default=list)
     """[{"pool", "slot_type", "slots"}]: slots its trials may hold there at once."""
     budget: Mapped[dict[str, Any] | None]
-    """domain.budgets.Budget as JSON."""
+    """domain.quota.budgets.Budget as JSON."""
     budget_since: Mapped[dt.datetime | None]
     """When an administrator last let the count begin anew; None: everything counts."""
     budget_base: Mapped[dict[str, Any] | None]
@@ -29,7 +32,7 @@ class ProjectRow(Base):
     exhausted_reason: Mapped[str] = mapped_column(default="")
     """Why nothing of it is placed any more; "" while its budget lasts."""
     exhausted_parts: Mapped[list[Any] | None]
-    """The same for other languages (domain.saying)."""
+    """The same for other languages (domain.messages)."""
     created_at: Mapped[dt.datetime]
 
 
@@ -42,15 +45,14 @@ class ExperimentRow(Base):
     name: Mapped[str] = mapped_column(String(200))
     labels: Mapped[dict[str, Any]] = mapped_column(default=dict)
     notes: Mapped[str] = mapped_column(default="")
-    state: Mapped[str] = mapped_column(String(16), index=True)
-    """domain.states.ExperimentState."""
+    state: Mapped[ExperimentState] = mapped_column(StateOf(ExperimentState), index=True)
     desired: Mapped[str] = mapped_column(String(8), default="run")
     """run | pause | stop | kill: what the user wants; the controller makes it so."""
     document: Mapped[str]
     """The YAML or JSON as submitted."""
     overrides: Mapped[list[Any]] = mapped_column(default=list)
     """["resources.slots=2", …], applied to the document in this order."""
-    config: Mapped[dict[str, Any]]
+    config: Mapped[ExperimentConfig]
     """The resolved document: every default filled in."""
     blob_sha256: Mapped[str | None] = mapped_column(String(64))
     """Uploaded code bundle, if any."""
@@ -72,17 +74,17 @@ class ExperimentRow(Base):
     termination: Mapped[str | None] = mapped_column(String(32))
     """domain.states.Termination, where the experiment as a whole ended for one reason."""
     budget: Mapped[dict[str, Any] | None]
-    """domain.budgets.Budget as JSON: the document's, or what a user set since."""
+    """domain.quota.budgets.Budget as JSON: the document's, or what a user set since."""
     exhausted_reason: Mapped[str] = mapped_column(default="")
     """The sentence that names the exhausted budget; set, its trials are stopped for good."""
     exhausted_parts: Mapped[list[Any] | None]
-    """The same for other languages (domain.saying)."""
+    """The same for other languages (domain.messages)."""
     parent_id: Mapped[int | None] = mapped_column(index=True)
     """The experiment it was forked from; that one may be deleted."""
     source: Mapped[dict[str, Any] | None]
-    """Where it comes from, readable after the parent is gone (services.forks)."""
+    """Where it comes from, readable after the parent is gone (services.experiments.forks)."""
     purpose: Mapped[str | None] = mapped_column(String(16))
-    """domain.probes.Purpose: which question about its parent it was made to answer; null: none."""
+    """domain.insight.probes.Purpose: which question about its parent it was made to answer; null: none."""
     num_continued: Mapped[int] = mapped_column(default=0)
     """How often it was continued after it had ended."""
     created_at: Mapped[dt.datetime]
@@ -113,8 +115,7 @@ class TrialRow(Base):
     """1, 2, 3, … within the experiment, in the order the searcher asked for them."""
     hparams: Mapped[dict[str, Any]]
     seed: Mapped[int] = mapped_column(BigInteger)
-    state: Mapped[str] = mapped_column(String(16))
-    """domain.states.TrialState."""
+    state: Mapped[TrialState] = mapped_column(StateOf(TrialState))
     desired: Mapped[str] = mapped_column(String(8), default="run")
     """run | stop or kill (by the user) | early or pause (by the searcher)."""
     flags: Mapped[list[Any]] = mapped_column(default=list)
@@ -137,7 +138,7 @@ class TrialRow(Base):
     not_before: Mapped[dt.datetime | None]
     pending_reason: Mapped[str] = mapped_column(default="")
     pending_parts: Mapped[list[Any] | None]
-    """The same for other languages (domain.saying)."""
+    """The same for other languages (domain.messages)."""
     attempt_no: Mapped[int] = mapped_column(default=0)
     """Fence: the current attempt. Writes of any other attempt change nothing that is shown."""
     failures_user: Mapped[int] = mapped_column(default=0)
@@ -145,7 +146,7 @@ class TrialRow(Base):
     no_progress: Mapped[int] = mapped_column(default=0)
     """Attempts in a row that ended without a newer checkpoint."""
     avoided: Mapped[list[Any]] = mapped_column(default=list)
-    """domain.avoidance.Avoided as plain values: nodes that did not fit into its gang."""
+    """domain.lifecycle.avoidance.Avoided as plain values: nodes that did not fit into its gang."""
     step: Mapped[int] = mapped_column(BigInteger, default=0)
     epoch: Mapped[float | None]
     progress_at: Mapped[dt.datetime | None]
@@ -192,8 +193,7 @@ class AttemptRow(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
     no: Mapped[int]
-    state: Mapped[str] = mapped_column(String(16), index=True)
-    """domain.states.AttemptState."""
+    state: Mapped[AttemptState] = mapped_column(StateOf(AttemptState), index=True)
     world_size: Mapped[int]
     num_nodes: Mapped[int]
     rendezvous_host: Mapped[str | None] = mapped_column(String(255))
@@ -246,8 +246,7 @@ class AllocationRow(Base):
     """Time to end in when it is told to stop; None: the document's `stop_grace_s`."""
     stop_kind: Mapped[str] = mapped_column(String(16), default="")
     """wire.STOP_KINDS."""
-    observed: Mapped[str] = mapped_column(String(16))
-    """domain.states.AllocationState."""
+    observed: Mapped[AllocationState] = mapped_column(StateOf(AllocationState))
     acked_seq: Mapped[int] = mapped_column(default=0)
     """Records durably applied; the next one must be acked_seq + 1."""
     stacks_no: Mapped[int] = mapped_column(default=0)

@@ -24,12 +24,12 @@ class ScalingReportRow(Base):
     """running | done | canceled | failed."""
     reason: Mapped[str] = mapped_column(default="")
     mode: Mapped[str] = mapped_column(String(8))
-    """domain.scaling.Mode."""
+    """domain.insight.scaling.Mode."""
     num_steps: Mapped[int]
     slot_hours: Mapped[float | None]
     """For all runs together; null: as much as the project has."""
     points: Mapped[list[Any]]
-    """domain.scaling.Point as plain values, in the order of the runs."""
+    """domain.insight.scaling.Point as plain values, in the order of the runs."""
     user_id: Mapped[int | None]
     """Whose the runs are."""
     requested_by: Mapped[str] = mapped_column(String(160))

@@ -17,7 +17,7 @@ class SavedViewRow(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     page: Mapped[str] = mapped_column(String(32))
-    """schemas.views.ViewPage."""
+    """schemas.saved_views.ViewPage."""
     owner_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
     project_id: Mapped[int | None] = mapped_column(
         ForeignKey("projects.id", ondelete="CASCADE"), index=True

@@ -17,7 +17,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import LogChunkRow
-from muster_server.domain.log_lines import LineTest, last_version, visible
+from muster_server.domain.logs.lines import LineTest, last_version, visible
 
 LINE_MAX_CHARS = 16_384
 _COLLAPSE_MAX_BYTES = 262_144
@@ -35,7 +35,7 @@ _SCANNED_BYTES = 4_096
 
 
 @dataclass(frozen=True)
-class Line:
+class StoredLogLine:
     start: int
     """Offset of its first byte."""
     end: int
@@ -73,7 +73,7 @@ class _Chunk:
         return self.times[bisect_right(self.times, offset, key=lambda mark: mark[0]) - 1][1]
 
     def start_of(self, line: int) -> int:
-        """Where a line begins, counted from 0 for the one that contains the first byte here."""
+        """Return where a line begins, counted from 0 for the one that contains the first byte here."""
         return self.newlines[line - 1] + 1 if line else self.offset
 
     @cached_property
@@ -132,13 +132,13 @@ class StreamReader:
     def held_bytes(self) -> int:
         return self._cached_bytes
 
-    def line_at(self, start: int) -> Line | None:
+    def line_at(self, start: int) -> StoredLogLine | None:
         """The line that starts at `start`; None at the end of the stream."""
         if start >= self.size:
             return None
         chunk = self.chunk_at(start, ahead=True)
         newline = self._next_newline(chunk, start)
-        return Line(
+        return StoredLogLine(
             start=start,
             end=self.size if newline is None else newline,
             no=chunk.first_line + bisect_left(chunk.newlines, start),
@@ -146,7 +146,7 @@ class StreamReader:
             is_finished=newline is not None,
         )
 
-    def line_before(self, position: int) -> Line | None:
+    def line_before(self, position: int) -> StoredLogLine | None:
         """The line that ends just before `position`, a line start or the end of the stream."""
         if position <= 0:
             return None
@@ -156,7 +156,7 @@ class StreamReader:
         before = self._previous_newline(chunk, end)
         start = 0 if before is None else before + 1
         of_start = chunk if chunk.offset <= start < chunk.end else self.chunk_at(start, ahead=False)
-        return Line(
+        return StoredLogLine(
             start=start,
             end=end,
             no=of_start.first_line + bisect_left(of_start.newlines, start),
@@ -164,8 +164,8 @@ class StreamReader:
             is_finished=is_finished,
         )
 
-    def text(self, line: Line) -> str:
-        """What a terminal would show of a line, but for its length.
+    def text(self, line: StoredLogLine) -> str:
+        """Return a line as a terminal would show it, up to a length.
 
         Of text that was overwritten by carriage returns (progress bars) the last version is kept.
         Bytes that are not UTF-8 become U+FFFD and NUL becomes a visible ␀. Of a line longer than
@@ -194,7 +194,7 @@ class StreamReader:
     # ------------------------------------------------------------ places
 
     def line_no(self, position: int) -> int:
-        """How many lines begin before `position`, a line start or the end of the stream."""
+        """Return how many lines begin before `position`, a line start or the end of the stream."""
         if position <= 0:
             return 0
         chunk = self.chunk_at(position - 1, ahead=False)
@@ -202,7 +202,7 @@ class StreamReader:
         return chunk.first_line + at + (0 if chunk.data[position - 1 - chunk.offset] == 10 else 1)
 
     def start_of_line(self, no: int) -> int:
-        """Where line `no` begins; the end of the stream when it has fewer lines."""
+        """Return where line `no` begins; the end of the stream if it has fewer lines."""
         if no <= 0:
             return 0
         # Its beginning lies behind the last chunk whose first line has a smaller number.
@@ -218,8 +218,8 @@ class StreamReader:
         return chunk.newlines[at] + 1 if at < len(chunk.newlines) else self.size
 
     def start_at_time(self, moment: dt.datetime, *, after: bool = False) -> int:
-        """Where the first line begins whose first byte was received at `moment` or later (`after`:
-        later); the end of the stream if there is none."""
+        """Return where the first line begins whose first byte was received at `moment` or later
+        (`after`: later); the end of the stream if there is none."""
         table = LogChunkRow
         is_later = table.received_at > moment if after else table.received_at >= moment
         offset = self._session.scalar(

@@ -153,7 +153,7 @@ def lowest_rank(session: Session, trial_id: int, attempt_no: int) -> int | None:
 def names_of_lower_ranks(
     session: Session, trial_id: int, attempt_no: int, rank: int, names: Sequence[str]
 ) -> set[str]:
-    """Of `names`, those that a rank below `rank` reports in this attempt."""
+    """Return those of `names` that a rank below `rank` reports in this attempt."""
     lowest = lowest_rank(session, trial_id, attempt_no)
     if lowest is None or lowest >= rank:
         return set()

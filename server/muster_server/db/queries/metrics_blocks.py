@@ -321,7 +321,7 @@ def first_blocks(session: Session, series_id: int, after_step: int, limit: int) 
 
 
 def series_without_spans(session: Session, series_ids: Sequence[int], num_blocks: int) -> list[int]:
-    """Those of which at least `num_blocks` blocks are in no span."""
+    """Return the series of which at least `num_blocks` blocks are in no span."""
     block, span = MetricBlockRow, MetricSpanRow
     found: list[int] = []
     for chunk in chunked(series_ids):

@@ -49,7 +49,7 @@ _ROLLUP = struct.Struct("<BxxxxxxxQ")
 _CODEC_RAW = 1
 _CODEC_SHUFFLE_ZLIB = 1
 _CODEC_DOWNSAMPLED = 2
-"""As 1, of the points that `downsample` has kept."""
+"""Codec of a block that holds only the points that `downsample` has kept."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class Points:
         return len(self.steps)
 
     def between(self, first_step: int, last_step: int) -> Points:
-        """Those of the steps from..to, both included."""
+        """Return the points of the steps from..to, both included."""
         keep = (self.steps >= first_step) & (self.steps <= last_step)
         return self if keep.all() else self.only(keep)
 
     def only(self, keep: NDArray[np.bool_]) -> Points:
-        """Those at which `keep` is true."""
+        """Return the points at which `keep` is true."""
         return Points(self.steps[keep], self.times_ms[keep], self.values[keep])
 
 
@@ -156,7 +156,7 @@ def encode_block(points: Points, *, is_downsampled: bool = False) -> bytes:
 
 
 def is_downsampled(data: bytes) -> bool:
-    """Whether an encoded block has lost points to retention."""
+    """Return whether an encoded block has lost points to retention."""
     return data[0] == _CODEC_DOWNSAMPLED
 
 

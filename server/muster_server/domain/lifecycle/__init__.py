@@ -2,7 +2,7 @@
 
 `decide` is level-triggered: it looks at the whole present state, never at what changed, so it may
 run at any moment, twice, or on another controller, and goes on from wherever things are. Each
-`Step` is one subject's actions, to be applied together or not at all; every action names the state
+`LifecycleStep` is one subject's actions, to be applied together or not at all; every action names the state
 it starts from, so that applying it can be refused when somebody was faster.
 """
 
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import datetime as dt
 
-from ..preflight import advance
+from ..nodes.preflight import advance
 from .actions import (
     Action,
     AdvancePreflight,
     BeginPreflight,
+    LifecycleStep,
     QuarantineNode,
     SetAllocation,
     SetAttempt,
@@ -24,12 +25,11 @@ from .actions import (
     SetNode,
     SetTrial,
     SetYield,
-    Step,
     Warn,
 )
 from .experiments import decide_experiment
-from .hearing import Hearing, hearing_of, moment
 from .nodes import decide_lost, decide_node, heartbeat_interval_s
+from .silence import Hearing, hearing_of, moment
 from .trials import decide_trial
 from .views import (
     AllocationView,
@@ -55,6 +55,7 @@ __all__ = [
     "Hearing",
     "LifecyclePolicy",
     "LifecycleSnapshot",
+    "LifecycleStep",
     "LostAllocation",
     "NodeLease",
     "QuarantineNode",
@@ -67,7 +68,6 @@ __all__ = [
     "SetNode",
     "SetTrial",
     "SetYield",
-    "Step",
     "TrialView",
     "Warn",
     "decide",
@@ -77,7 +77,9 @@ __all__ = [
 ]
 
 
-def decide(snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePolicy) -> list[Step]:
+def decide(
+    snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePolicy
+) -> list[LifecycleStep]:
     """Everything that should happen now, in an order that is safe to apply one by one.
 
     Raises ValueError when a decision would leave the tables of domain.states: a bug here.
@@ -85,7 +87,7 @@ def decide(snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePo
     nodes = {node.id: node for node in snapshot.nodes}
     hearing = hearing_of(snapshot, now=now, policy=policy)
     lost_nodes = {allocation.node_id for allocation in snapshot.lost}
-    steps: list[Step] = []
+    steps: list[LifecycleStep] = []
     for allocation in snapshot.lost:
         steps += decide_lost(allocation, nodes.get(allocation.node_id), now=now, policy=policy)
     for node in snapshot.nodes:
@@ -98,13 +100,13 @@ def decide(snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePo
             action = AdvancePreflight(
                 preflight_id=preflight.id, stage=preflight.stage, decision=decision
             )
-            steps.append(Step(subject=f"preflight:{preflight.id}", actions=(action,)))
+            steps.append(LifecycleStep(subject=f"preflight:{preflight.id}", actions=(action,)))
     for trial in snapshot.trials:
         actions = decide_trial(trial, nodes, hearing)
         if actions:
-            steps.append(Step(subject=f"trial:{trial.id}", actions=actions))
+            steps.append(LifecycleStep(subject=f"trial:{trial.id}", actions=actions))
     for experiment in snapshot.experiments:
         actions = decide_experiment(experiment)
         if actions:
-            steps.append(Step(subject=f"experiment:{experiment.id}", actions=actions))
+            steps.append(LifecycleStep(subject=f"experiment:{experiment.id}", actions=actions))
     return steps

@@ -6,10 +6,20 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Literal
 
-from ..avoidance import Avoided
-from ..preflight import NextStage, Verdict
-from ..saying import Said
-from ..states import Termination, Transitions, YieldKind, is_legal
+from ..messages import Message
+from ..nodes.preflight import NextStage, Verdict
+from ..states import (
+    AllocationState,
+    AttemptState,
+    ExperimentState,
+    NodeState,
+    Termination,
+    Transitions,
+    TrialState,
+    YieldKind,
+    is_legal,
+)
+from .avoidance import Avoided
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,9 +27,9 @@ class SetNode:
     """`before == after` only says why it is in that state."""
 
     node_id: str
-    before: str
-    after: str
-    reason: Said
+    before: NodeState
+    after: NodeState
+    reason: Message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +43,8 @@ class SetAllocation:
     """`after` CLEANED also frees the slots and drops it from its node's set."""
 
     allocation_id: str
-    before: str
-    after: str
+    before: AllocationState
+    after: AllocationState
     reason: str
 
 
@@ -56,7 +66,7 @@ class SetYield:
     """Ask an attempt in `before`, which is not asked yet, to give up its slots."""
 
     attempt_id: int
-    before: str
+    before: AttemptState
     kind: YieldKind
     reason: str
 
@@ -66,8 +76,8 @@ class SetAttempt:
     """`before == after` only sharpens why it ended."""
 
     attempt_id: int
-    before: str
-    after: str
+    before: AttemptState
+    after: AttemptState
     reason: str
     termination: Termination | None = None
     root_rank: int | None = None
@@ -77,8 +87,8 @@ class SetAttempt:
 @dataclass(frozen=True, kw_only=True)
 class SetTrial:
     trial_id: int
-    before: str
-    after: str
+    before: TrialState
+    after: TrialState
     reason: str
     termination: Termination | None = None
     not_before: dt.datetime | None = None
@@ -112,7 +122,7 @@ class BeginPreflight:
     """Let the nodes of an attempt in `before`, PREPARING or STARTING, try each other."""
 
     attempt_id: int
-    before: str
+    before: AttemptState
     reason: str
 
 
@@ -132,8 +142,8 @@ class AdvancePreflight:
 @dataclass(frozen=True, kw_only=True)
 class SetExperiment:
     experiment_id: int
-    before: str
-    after: str
+    before: ExperimentState
+    after: ExperimentState
     reason: str
     termination: Termination | None = None
     """Where it ends for one reason as a whole."""
@@ -156,7 +166,7 @@ Action = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class LifecycleStep:
     subject: str
     """ "node:ab12", "trial:57", "experiment:12", "allocation:…"."""
     actions: tuple[Action, ...]

@@ -6,14 +6,15 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Literal
 
-from ..avoidance import Avoided
-from ..outcomes import Outcome, member_outcome
 from ..states import (
     ALLOCATION_TRANSITIONS,
     ATTEMPT_TRANSITIONS,
     TERMINAL_ATTEMPT,
     TRIAL_TRANSITIONS,
+    AllocationState,
+    AttemptState,
     Termination,
+    TrialState,
     YieldKind,
 )
 from .actions import (
@@ -25,7 +26,9 @@ from .actions import (
     SetYield,
     require_legal,
 )
-from .hearing import Hearing
+from .avoidance import Avoided
+from .outcomes import Outcome, member_outcome
+from .silence import Hearing
 from .views import AllocationView, AttemptView, NodeLease, TrialView
 
 
@@ -50,7 +53,8 @@ class TrialCase:
         self.actions: list[Action] = []
         self.state = trial.state
         attempt = trial.attempt
-        self.attempt_state = attempt.state if attempt else ""
+        # Without an attempt nothing asks for it; PLANNED is no end, and no state that is acted on.
+        self.attempt_state = attempt.state if attempt else AttemptState.PLANNED
         self.attempt_reason = attempt.reason if attempt else ""
         self.attempt_termination = attempt.termination if attempt else None
         self.attempt_ended_at = attempt.ended_at if attempt else None
@@ -75,7 +79,12 @@ class TrialCase:
         return self.attempt_state in TERMINAL_ATTEMPT
 
     def is_finished(self, member: AllocationView) -> bool:
-        return self.observed[member.id] in ("EXITED", "CLEANED", "PREPARE_FAILED", "LOST")
+        return self.observed[member.id] in (
+            AllocationState.EXITED,
+            AllocationState.CLEANED,
+            AllocationState.PREPARE_FAILED,
+            AllocationState.LOST,
+        )
 
     def waited_s(self, since: dt.datetime) -> float:
         """How long its members have been waited for, in seconds: Hearing.waited_s of their nodes. 0
@@ -107,7 +116,7 @@ class TrialCase:
 
     def set_attempt(
         self,
-        after: str,
+        after: AttemptState,
         reason: str,
         *,
         termination: Termination | None = None,
@@ -139,7 +148,7 @@ class TrialCase:
         )
         self.yield_kind, self.yield_reason, self.yield_at = kind, reason, self.now
 
-    def set_allocation(self, member: AllocationView, after: str, reason: str) -> None:
+    def set_allocation(self, member: AllocationView, after: AllocationState, reason: str) -> None:
         before = self.observed[member.id]
         require_legal(ALLOCATION_TRANSITIONS, before, after, f"allocation {member.id}")
         self.actions.append(
@@ -171,7 +180,7 @@ class TrialCase:
 
     def set_trial(
         self,
-        after: str,
+        after: TrialState,
         reason: str,
         *,
         termination: Termination | None = None,

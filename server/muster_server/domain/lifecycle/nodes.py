@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from ..saying import NOTHING, Said, parts_of
-from ..states import NODE_TRANSITIONS
-from .actions import SetAllocation, SetNode, Step, require_legal
-from .hearing import Hearing
+from ..messages import Message
+from ..states import NODE_TRANSITIONS, AllocationState, NodeState
+from .actions import LifecycleStep, SetAllocation, SetNode, require_legal
+from .silence import Hearing
 from .views import LifecyclePolicy, LostAllocation, NodeLease
 
 
@@ -22,7 +22,7 @@ def decide_node(
     *,
     num_nodes: int,
     clean: bool,
-) -> list[Step]:
+) -> list[LifecycleStep]:
     """What silence, or a heartbeat after it, means for one node.
 
     It is SUSPECT by the silence itself, whoever could have heard it; LOST only by silence that counts.
@@ -36,24 +36,25 @@ def decide_node(
     counted_s = (now - hearing.counts_from(node)).total_seconds()
     is_gone = is_late and counted_s > policy.node_lost_s and not hearing.is_new
     is_heard = node.last_seen_at > hearing.leader_since  # and not only given a fresh lease
-    after, reason = node.state, NOTHING
-    if node.state == "ONLINE" and is_late:
-        after, reason = "SUSPECT", hearing.why_silent(node)
-    elif node.state == "SUSPECT" and not is_late and is_heard:
-        after, reason = "ONLINE", Said("Heard again in time.")
-    elif node.state in ("SUSPECT", "RECONCILING") and is_gone:
-        after, reason = "LOST", hearing.why_lost(node)
-    elif node.state == "RECONCILING" and clean and not is_late:
-        after, reason = "ONLINE", Said("Everything it ran is adopted or confirmed dead.")
-    elif node.state == "SUSPECT" and is_late:
+    after = node.state
+    reason: Message | None = None
+    if node.state == NodeState.ONLINE and is_late:
+        after, reason = NodeState.SUSPECT, hearing.why_silent(node)
+    elif node.state == NodeState.SUSPECT and not is_late and is_heard:
+        after, reason = NodeState.ONLINE, Message("node.heard_again")
+    elif node.state in (NodeState.SUSPECT, NodeState.RECONCILING) and is_gone:
+        after, reason = NodeState.LOST, hearing.why_lost(node)
+    elif node.state == NodeState.RECONCILING and clean and not is_late:
+        after, reason = NodeState.ONLINE, Message("node.reconciled")
+    elif node.state == NodeState.SUSPECT and is_late:
         reason = hearing.why_silent(node)
-        if parts_of(reason)[0]["code"] == node.reason_code:
+        if reason.code == node.reason_code:
             return []
-    if after == node.state and not reason:
+    if reason is None:
         return []
     require_legal(NODE_TRANSITIONS, node.state, after, f"node {node.name}")
     action = SetNode(node_id=node.id, before=node.state, after=after, reason=reason)
-    return [Step(subject=f"node:{node.id}", actions=(action,))]
+    return [LifecycleStep(subject=f"node:{node.id}", actions=(action,))]
 
 
 def decide_lost(
@@ -62,17 +63,20 @@ def decide_lost(
     *,
     now: dt.datetime,
     policy: LifecyclePolicy,
-) -> list[Step]:
+) -> list[LifecycleStep]:
     if node is None:
         reason = "its node was removed"
     elif (
-        node.state in ("RECONCILING", "ONLINE")
+        node.state in (NodeState.RECONCILING, NodeState.ONLINE)
         and (now - node.registered_at).total_seconds() > policy.reconcile_grace_s
     ):
         reason = "its node is back and was told to forget it"
     else:
         return []
     action = SetAllocation(
-        allocation_id=allocation.id, before="LOST", after="CLEANED", reason=reason
+        allocation_id=allocation.id,
+        before=AllocationState.LOST,
+        after=AllocationState.CLEANED,
+        reason=reason,
     )
-    return [Step(subject=f"allocation:{allocation.id}", actions=(action,))]
+    return [LifecycleStep(subject=f"allocation:{allocation.id}", actions=(action,))]

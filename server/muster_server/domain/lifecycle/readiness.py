@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..consistency import describe_mismatches, find_mismatches
-from ..states import Termination
+from ..nodes.consistency import describe_mismatches, find_mismatches
+from ..states import AttemptState, Termination
 from .actions import BeginPreflight, Warn
 from .case import TrialCase
 from .views import AllocationView
@@ -17,14 +17,14 @@ def decide_ready(case: TrialCase) -> None:
     differences = describe_mismatches(find_mismatches(facts))
     if differences and case.trial.versions == "require":
         case.set_attempt(
-            "FAILED",
+            AttemptState.FAILED,
             f"its nodes differ: {differences}",
             termination=Termination.VERSIONS_DIFFER,
         )
         return
     if case.trial.preflight_wanted and case.attempt.num_nodes > 1 and not _has_passed(case):
         return
-    case.set_attempt("STARTING", "every node is ready")
+    case.set_attempt(AttemptState.STARTING, "every node is ready")
     for member in case.members:
         case.set_desired(member, "start", "every node is ready")
     if differences:
@@ -59,7 +59,7 @@ def watch_start(case: TrialCase, waiting: Sequence[AllocationView], waited_s: fl
         )
     elif preflight.state == "failed" and preflight.is_of_network:
         case.set_attempt(
-            "FAILED",
+            AttemptState.FAILED,
             f"{names} did not start all workers within {after_s:.0f} s, for its nodes cannot reach "
             f"each other: {preflight.message}",
             termination=Termination.PREFLIGHT_FAILED,
@@ -80,7 +80,7 @@ def _has_passed(case: TrialCase) -> bool:
         return False
     if preflight.state == "failed":
         case.set_attempt(
-            "FAILED",
+            AttemptState.FAILED,
             f"the preflight failed: {preflight.message}",
             termination=Termination.PREFLIGHT_FAILED,
         )

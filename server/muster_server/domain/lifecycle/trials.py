@@ -5,16 +5,23 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
-from ..avoidance import avoid
-from ..outcomes import Outcome, root_cause
-from ..restarts import Failure, GiveUp, decide_restart
-from ..states import TERMINAL_TRIAL, Termination
-from . import leaving
+from ..states import (
+    TERMINAL_TRIAL,
+    AllocationState,
+    AttemptState,
+    NodeState,
+    Termination,
+    TrialState,
+)
+from . import termination as leaving
 from .actions import Action, QuarantineNode, SetFlags
+from .avoidance import avoid
 from .case import TrialCase
-from .hearing import Hearing
-from .misfits import find_misfits
+from .consistency_check import find_misfits
+from .outcomes import Outcome, root_cause
 from .readiness import decide_ready, watch_start
+from .restarts import Failure, GiveUp, decide_restart
+from .silence import Hearing
 from .views import AllocationView, NodeLease, TrialView
 
 _OWN_DECISIONS = frozenset(
@@ -36,22 +43,24 @@ def decide_trial(
 ) -> tuple[Action, ...]:
     """Everything that should happen to a trial now, worked through from its members up."""
     case = TrialCase(trial, nodes, hearing)
-    if case.state in ("QUEUED", "RETRY_WAIT", "PAUSED"):
+    if case.state in (TrialState.QUEUED, TrialState.RETRY_WAIT, TrialState.PAUSED):
         _decide_waiting(case)
-    elif case.state == "RUNNING" and trial.attempt is None:
+    elif case.state == TrialState.RUNNING and trial.attempt is None:
         _decide_external(case)
     elif case.state not in TERMINAL_TRIAL and trial.attempt is not None:
         _flag_unreachable(case)
         _lose_members(case)
         if not case.is_over:
             leaving.note_yield(case)
-        if trial.stop_wanted and case.state in ("STARTING", "RUNNING"):
-            case.set_trial("STOPPING", leaving.stop_sentence(case))
+        if trial.stop_wanted and case.state in (TrialState.STARTING, TrialState.RUNNING):
+            case.set_trial(TrialState.STOPPING, leaving.stop_sentence(case))
         if not case.is_over:
             _decide_attempt(case)
         leaving.tell_members(case)
         _clean_members(case)
-        if case.is_over and all(s in ("CLEANED", "LOST") for s in case.observed.values()):
+        if case.is_over and all(
+            s in (AllocationState.CLEANED, AllocationState.LOST) for s in case.observed.values()
+        ):
             _finish(case)
     return tuple(case.actions)
 
@@ -64,20 +73,22 @@ def _decide_waiting(case: TrialCase) -> None:
     due = trial.not_before is None or case.now >= trial.not_before
     if stop is not None:
         ending = leaving.STOPS[stop]
-        where = "while it was paused" if case.state == "PAUSED" else "while it waited"
+        where = "while it was paused" if case.state == TrialState.PAUSED else "while it waited"
         sentence = leaving.own_words(case) or f"stopped by {ending.who} {where}"
         case.set_trial(ending.state, sentence, termination=ending.termination)
-    elif trial.pause_wanted and case.state != "PAUSED":
-        case.set_trial("PAUSED", trial.pause_reason, not_before=trial.not_before)
-    elif case.state == "PAUSED" and not trial.pause_wanted:
+    elif trial.pause_wanted and case.state != TrialState.PAUSED:
+        case.set_trial(TrialState.PAUSED, trial.pause_reason, not_before=trial.not_before)
+    elif case.state == TrialState.PAUSED and not trial.pause_wanted:
         if due:
-            case.set_trial("QUEUED", "resumed")
+            case.set_trial(TrialState.QUEUED, "resumed")
         else:
             case.set_trial(
-                "RETRY_WAIT", "resumed before its back-off was over", not_before=trial.not_before
+                TrialState.RETRY_WAIT,
+                "resumed before its back-off was over",
+                not_before=trial.not_before,
             )
-    elif case.state == "RETRY_WAIT" and due:
-        case.set_trial("QUEUED", "its back-off is over")
+    elif case.state == TrialState.RETRY_WAIT and due:
+        case.set_trial(TrialState.QUEUED, "its back-off is over")
 
 
 def _decide_external(case: TrialCase) -> None:
@@ -86,10 +97,10 @@ def _decide_external(case: TrialCase) -> None:
     if stop is not None:
         ending = leaving.STOPS[stop]
         sentence = leaving.own_words(case) or f"stopped by {ending.who}"
-        case.set_trial("STOPPING", sentence)
+        case.set_trial(TrialState.STOPPING, sentence)
         case.set_trial(ending.state, sentence, termination=ending.termination)
     elif case.trial.pause_wanted:
-        case.set_trial("PAUSED", case.trial.pause_reason)
+        case.set_trial(TrialState.PAUSED, case.trial.pause_reason)
 
 
 # ---------------------------------------------------------------- members
@@ -99,9 +110,10 @@ def _flag_unreachable(case: TrialCase) -> None:
     silent = [
         a.node_name
         for a in case.members
-        if case.observed[a.id] not in ("EXITED", "CLEANED", "PREPARE_FAILED")
+        if case.observed[a.id]
+        not in (AllocationState.EXITED, AllocationState.CLEANED, AllocationState.PREPARE_FAILED)
         and (node := case.nodes.get(a.node_id)) is not None
-        and node.state in ("SUSPECT", "LOST")
+        and node.state in (NodeState.SUSPECT, NodeState.LOST)
     ]
     if bool(silent) == ("UNREACHABLE" in case.trial.flags):
         return
@@ -118,25 +130,25 @@ def _lose_members(case: TrialCase) -> None:
         node = case.nodes.get(member.node_id)
         if case.is_finished(member):
             continue
-        if node is None or node.state == "LOST":
-            case.set_allocation(member, "LOST", f"node {member.node_name} was lost")
+        if node is None or node.state == NodeState.LOST:
+            case.set_allocation(member, AllocationState.LOST, f"node {member.node_name} was lost")
         elif case.trial.stop_wanted == "kill" and _has_long_been_silent(case, node):
             # Nothing follows it, so nobody has to know whether the node is gone.
             reason = f"killed while {member.node_name} was not heard; it ends there once it is"
-            case.set_allocation(member, "LOST", reason)
+            case.set_allocation(member, AllocationState.LOST, reason)
 
 
 def _has_long_been_silent(case: TrialCase, node: NodeLease) -> bool:
     """Whether or not its silence counts."""
     since = max(node.last_seen_at, case.hearing.leader_since)
     silent_s = (case.now - since).total_seconds()
-    return node.state == "SUSPECT" and silent_s > case.policy.node_lost_s
+    return node.state == NodeState.SUSPECT and silent_s > case.policy.node_lost_s
 
 
 def _clean_members(case: TrialCase) -> None:
     for member in case.members:
         state = case.observed[member.id]
-        if state not in ("EXITED", "PREPARE_FAILED"):
+        if state not in (AllocationState.EXITED, AllocationState.PREPARE_FAILED):
             continue
         if member.exit is not None and member.exit.cause == "unkillable":
             case.actions.append(
@@ -145,8 +157,8 @@ def _clean_members(case: TrialCase) -> None:
                     reason=f"a process of trial {case.trial.id} cannot be killed",
                 )
             )
-        why = "log tail complete" if state == "EXITED" else "nothing of it runs"
-        case.set_allocation(member, "CLEANED", f"{why}, slots released")
+        why = "log tail complete" if state == AllocationState.EXITED else "nothing of it runs"
+        case.set_allocation(member, AllocationState.CLEANED, f"{why}, slots released")
 
 
 # ---------------------------------------------------------------- the attempt
@@ -164,44 +176,52 @@ def _decide_attempt(case: TrialCase) -> None:
         assert cause is not None
         _fail(case, cause)
     elif not unfinished:
-        case.set_attempt("SUCCEEDED", "every worker exited with 0", termination=Termination.SUCCESS)
-    elif case.attempt_state == "PREPARING":
+        case.set_attempt(
+            AttemptState.SUCCEEDED, "every worker exited with 0", termination=Termination.SUCCESS
+        )
+    elif case.attempt_state == AttemptState.PREPARING:
         _decide_preparing(case)
     elif len(unfinished) < len(case.members):
         _decide_winding_down(case, unfinished)
-    elif case.attempt_state == "STARTING":
+    elif case.attempt_state == AttemptState.STARTING:
         _decide_starting(case)
-    elif case.attempt_state == "RUNNING" and case.attempt.stuck_reason:
-        case.set_attempt("FAILED", case.attempt.stuck_reason, termination=Termination.STUCK)
+    elif case.attempt_state == AttemptState.RUNNING and case.attempt.stuck_reason:
+        case.set_attempt(
+            AttemptState.FAILED, case.attempt.stuck_reason, termination=Termination.STUCK
+        )
 
 
 def _decide_preparing(case: TrialCase) -> None:
     attempt = case.attempt
-    waiting = [a for a in case.members if case.observed[a.id] != "READY"]
+    waiting = [a for a in case.members if case.observed[a.id] != AllocationState.READY]
     if not waiting and (attempt.num_nodes == 1 or attempt.has_rendezvous):
         decide_ready(case)
         return
     if case.waited_s(attempt.created_at) > case.policy.prepare_timeout_s:
         names = ", ".join(a.node_name for a in waiting) or "the rendezvous"
         case.set_attempt(
-            "FAILED",
+            AttemptState.FAILED,
             f"{names} was not ready within {case.policy.prepare_timeout_s:.0f} s",
             termination=Termination.PREPARE_FAILED,
         )
 
 
 def _decide_starting(case: TrialCase) -> None:
-    waiting = [a for a in case.members if case.observed[a.id] not in ("RUNNING", "STOPPING")]
+    waiting = [
+        a
+        for a in case.members
+        if case.observed[a.id] not in (AllocationState.RUNNING, AllocationState.STOPPING)
+    ]
     if not waiting:
-        case.set_attempt("RUNNING", "every node runs its workers")
-        if case.state == "STARTING":
-            case.set_trial("RUNNING", "every node runs its workers")
+        case.set_attempt(AttemptState.RUNNING, "every node runs its workers")
+        if case.state == TrialState.STARTING:
+            case.set_trial(TrialState.RUNNING, "every node runs its workers")
         return
     waited_s = case.waited_s(max(a.state_since for a in case.members))
     if waited_s > case.policy.start_timeout_s:
         names = ", ".join(a.node_name for a in waiting)
         case.set_attempt(
-            "FAILED",
+            AttemptState.FAILED,
             f"{names} did not start within {case.policy.start_timeout_s:.0f} s",
             termination=Termination.START_TIMEOUT,
         )
@@ -212,15 +232,17 @@ def _decide_starting(case: TrialCase) -> None:
 def _decide_winding_down(case: TrialCase, unfinished: list[AllocationView]) -> None:
     done = [a for a in case.members if case.is_finished(a)]
     first = min(a.state_since for a in done)
-    if case.attempt_state != "WINDING_DOWN":
-        case.set_attempt("WINDING_DOWN", f"{done[0].node_name} ended well, the rest follows")
-        if case.state == "STARTING":
-            case.set_trial("RUNNING", "its workers ran")
+    if case.attempt_state != AttemptState.WINDING_DOWN:
+        case.set_attempt(
+            AttemptState.WINDING_DOWN, f"{done[0].node_name} ended well, the rest follows"
+        )
+        if case.state == TrialState.STARTING:
+            case.set_trial(TrialState.RUNNING, "its workers ran")
     elif case.waited_s(first) > case.policy.wind_down_s:
         names = ", ".join(a.node_name for a in unfinished)
         limit = f"{case.policy.wind_down_s:.0f} s"
         case.set_attempt(
-            "FAILED",
+            AttemptState.FAILED,
             f"{names} did not end within {limit} of {done[0].node_name}",
             termination=Termination.USER_ERROR,
         )
@@ -228,7 +250,7 @@ def _decide_winding_down(case: TrialCase, unfinished: list[AllocationView]) -> N
 
 def _fail(case: TrialCase, cause: Outcome) -> None:
     case.set_attempt(
-        "LOST" if cause.lost else "FAILED",
+        AttemptState.LOST if cause.lost else AttemptState.FAILED,
         cause.sentence,
         termination=cause.termination,
         root_rank=cause.rank,
@@ -244,18 +266,18 @@ def _finish(case: TrialCase) -> None:
     termination, reason = _sharpen(case)
     # A lost member may have said how it would end, but never sent the rest of its log.
     logs_complete = all(a.exit is not None for a in case.members) and not any(
-        case.observed[a.id] == "LOST" for a in case.members
+        case.observed[a.id] == AllocationState.LOST for a in case.members
     )
-    if case.attempt_state == "SUCCEEDED":
+    if case.attempt_state == AttemptState.SUCCEEDED:
         case.set_trial(
-            "COMPLETED",
+            TrialState.COMPLETED,
             "every worker exited with 0",
             termination=Termination.SUCCESS,
             logs_complete=logs_complete,
         )
-    elif case.trial.stop_wanted or case.attempt_state == "CANCELED":
+    elif case.trial.stop_wanted or case.attempt_state == AttemptState.CANCELED:
         leaving.finish_stopped(case, termination, reason, logs_complete=logs_complete)
-    elif case.attempt_state in ("PREEMPTED", "RESIZED"):
+    elif case.attempt_state in (AttemptState.PREEMPTED, AttemptState.RESIZED):
         leaving.finish_yielded(case)
     else:
         _restart(case, termination, reason, logs_complete=logs_complete)
@@ -289,7 +311,7 @@ def _restart(
     )
     if isinstance(budget, GiveUp):
         case.set_trial(
-            "FAILED",
+            TrialState.FAILED,
             f"{reason}; {budget.reason}",
             termination=budget.termination,
             failures_user=budget.failures_user,
@@ -299,7 +321,7 @@ def _restart(
         )
         return
     case.set_trial(
-        "RETRY_WAIT",
+        TrialState.RETRY_WAIT,
         f"{reason}; {budget.reason}",
         not_before=max(case.now + dt.timedelta(seconds=budget.delay_s), _zombies_dead_at(case)),
         failures_user=budget.failures_user,
@@ -316,7 +338,7 @@ def _sharpen(case: TrialCase) -> tuple[Termination, str]:
     with its node makes the others fail long before the node counts as lost.
     """
     before = Termination(case.attempt_termination or Termination.USER_ERROR)
-    if case.has_just_ended or case.attempt_state not in ("FAILED", "LOST"):
+    if case.has_just_ended or case.attempt_state not in (AttemptState.FAILED, AttemptState.LOST):
         return before, case.attempt_reason
     cause = root_cause(case.outcomes())
     own_decision = before in _OWN_DECISIONS
@@ -338,7 +360,7 @@ def _zombies_dead_at(case: TrialCase) -> dt.datetime:
     It does at the end of the last lease its agent got, which began before we heard of it. A node
     that was removed was heard before its members were lost.
     """
-    lost = [a for a in case.members if case.observed[a.id] == "LOST"]
+    lost = [a for a in case.members if case.observed[a.id] == AllocationState.LOST]
     if not lost or case.trial.on_disconnect != "stop":
         return case.now
     policy = case.policy

@@ -7,12 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from muster.document.experiment import ExperimentConfig
+from muster.document.running import PreflightSection, RestartsSection
 from muster.wire import ExitInfo, NodeFacts
 
-from ..avoidance import Avoided
-from ..preflight import PreflightView
-from ..restarts import RestartPolicy
-from ..states import YieldKind
+from ..nodes.preflight import PreflightView
+from ..states import (
+    AllocationState,
+    AttemptState,
+    ExperimentState,
+    NodeState,
+    TrialState,
+    YieldKind,
+)
+from .avoidance import Avoided
+from .restarts import RestartPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +33,8 @@ class LifecyclePolicy:
     server_away_s: float = 900.0
     """While other API servers hear their nodes, silence of the nodes of one that is away is excused
     for so long at most."""
+    held_poll_s: float = 55.0
+    """An agent gives up a poll that nobody answers after so long."""
     prepare_timeout_s: float = 900.0
     start_timeout_s: float = 600.0
     start_preflight_s: float = 60.0
@@ -51,7 +62,7 @@ class LifecyclePolicy:
 class NodeLease:
     id: str
     name: str
-    state: str
+    state: NodeState
     last_seen_at: dt.datetime
     registered_at: dt.datetime
     lease_s: float = 15.0
@@ -83,7 +94,7 @@ class AllocationView:
     node_id: str
     node_name: str
     node_rank: int
-    observed: str
+    observed: AllocationState
     desired: str
     state_since: dt.datetime
     message: str = ""
@@ -116,7 +127,7 @@ class GangPreflight:
 class AttemptView:
     id: int
     no: int
-    state: str
+    state: AttemptState
     num_nodes: int
     created_at: dt.datetime
     started_at: dt.datetime | None = None
@@ -147,7 +158,7 @@ class TrialView:
     id: int
     no: int
     experiment_id: int
-    state: str
+    state: TrialState
     desired: str = "run"
     """run | stop and kill (by a user) | early and pause (by the searcher)."""
     experiment_desired: str = "run"
@@ -165,13 +176,13 @@ class TrialView:
     has_elsewhere: bool = True
     """The nodes that are there could hold it without those known to lack what it needs, its present
     attempt's among them."""
-    budget_user: int = 0
-    budget_infra: int = 3
-    stop_grace_s: float = 30.0
-    on_disconnect: str = "continue"
-    versions: str = "warn"
+    budget_user: int = RestartsSection.user
+    budget_infra: int = RestartsSection.infra
+    stop_grace_s: float = ExperimentConfig.stop_grace_s
+    on_disconnect: str = ExperimentConfig.on_disconnect
+    versions: str = PreflightSection.versions
     """warn | require: what follows when its nodes differ."""
-    preflight_wanted: bool = False
+    preflight_wanted: bool = PreflightSection.network
     """Its nodes are to try each other before the start."""
     checkpoint_step: int | None = None
     """Step of its newest checkpoint."""
@@ -207,7 +218,7 @@ class TrialView:
 class LostAllocation:
     """An allocation whose node was lost, and that still holds its slots.
 
-    A returned agent that says nothing of it runs has them freed at once (services.agents)."""
+    A returned agent that says nothing of it runs has them freed at once (services.nodes.leases)."""
 
     id: str
     node_id: str
@@ -216,7 +227,7 @@ class LostAllocation:
 @dataclass(frozen=True, kw_only=True)
 class ExperimentView:
     id: int
-    state: str
+    state: ExperimentState
     desired: str = "run"
     """run | pause | stop | kill."""
     exhausted_reason: str = ""

@@ -25,13 +25,12 @@ from .events import (
 )
 from .rungs import Bracket, rung_units
 from .searcher import Searcher, initial_state, on_event
-from .spec import EXACT, FOLLOWED_MAX, PROGRESS, UNITS, SearchSpec, Unit, length_of
+from .spec import EXACT, FOLLOWED_MAX, PROGRESS, SearchSpec
 
 __all__ = [
     "EXACT",
     "FOLLOWED_MAX",
     "PROGRESS",
-    "UNITS",
     "Action",
     "Bracket",
     "Closed",
@@ -51,14 +50,12 @@ __all__ = [
     "Started",
     "StopTrial",
     "TrialEnded",
-    "Unit",
     "Validated",
     "Warmed",
     "action_to_json",
     "event_from_json",
     "event_to_json",
     "initial_state",
-    "length_of",
     "on_event",
     "rung_units",
 ]

@@ -11,14 +11,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from .sampling import Parameter
+from .sampling import SearchParameter
 
 MIN_TRIALS = 20
 """With fewer the best tenth would be a single trial."""
 
 
 def importance(
-    parameters: Sequence[Parameter],
+    parameters: Sequence[SearchParameter],
     results: Sequence[tuple[Mapping[str, Any], float]],
     *,
     goal: Literal["min", "max"],

@@ -29,8 +29,8 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from . import sampling
-from .proposals import Lesson
-from .sampling import Parameter
+from .observations import Observations
+from .sampling import SearchParameter
 from .spec import SearchSpec
 
 _STEP_SIZE = 0.3
@@ -45,17 +45,17 @@ optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
 def propose(
-    spec: SearchSpec, parameters: list[Parameter], lesson: Lesson, *, no: int
+    spec: SearchSpec, parameters: list[SearchParameter], observations: Observations, *, no: int
 ) -> dict[str, Any]:
     """Trial `no`'s hyperparameters."""
     seed = int(sampling.uniform(spec.seed, no, "sampler") * 2**31)
     if spec.sampler == "cmaes":
-        return _cmaes(spec, parameters, lesson, no, seed)
-    return _optuna(spec, parameters, lesson, seed)
+        return _cmaes(spec, parameters, observations, no, seed)
+    return _optuna(spec, parameters, observations, seed)
 
 
 def _optuna(
-    spec: SearchSpec, parameters: list[Parameter], lesson: Lesson, seed: int
+    spec: SearchSpec, parameters: list[SearchParameter], observations: Observations, seed: int
 ) -> dict[str, Any]:
     num_objectives = max(len(spec.objectives), 1)
     spaces = distributions(parameters)
@@ -63,10 +63,12 @@ def _optuna(
     sampler: optuna.samplers.BaseSampler
     if spec.sampler == "nsga2":
         sampler = optuna.samplers.NSGAIISampler(population_size=GENERATION, seed=seed)
-        for i, (hparams, scores) in enumerate(lesson.known):
+        for i, (hparams, scores) in enumerate(observations.known):
             known.append(frozen(parameters, spaces, hparams, scores, generation=i // GENERATION))
     else:
-        known = [frozen(parameters, spaces, hparams, scores) for hparams, scores in lesson.known]
+        known = [
+            frozen(parameters, spaces, hparams, scores) for hparams, scores in observations.known
+        ]
         if spec.sampler == "gp":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -75,10 +77,10 @@ def _optuna(
             sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP, seed=seed)
         liar = None
         if spec.sampler == "gp" and known:
-            columns = zip(*(scores for _, scores in lesson.known), strict=True)
+            columns = zip(*(scores for _, scores in observations.known), strict=True)
             liar = tuple(max(column) for column in columns)
         if spec.sampler != "gp" or known:
-            known += [frozen(parameters, spaces, hparams, liar) for hparams in lesson.pending]
+            known += [frozen(parameters, spaces, hparams, liar) for hparams in observations.pending]
     study = optuna.create_study(
         storage=Known(known), sampler=sampler, directions=["minimize"] * num_objectives
     )
@@ -90,7 +92,7 @@ def _optuna(
     return sampling.active([p for p in parameters if p.path in values], values)
 
 
-def cmaes_parameters(parameters: list[Parameter]) -> list[Parameter]:
+def cmaes_parameters(parameters: list[SearchParameter]) -> list[SearchParameter]:
     """Those CMA-ES searches: numbers that are always there. The others are drawn at random."""
     return [p for p in parameters if p.kind in ("int", "uniform", "log") and not p.when]
 
@@ -122,7 +124,7 @@ class Known(optuna.storages.InMemoryStorage):
 
 
 def frozen(
-    parameters: Sequence[Parameter],
+    parameters: Sequence[SearchParameter],
     spaces: Mapping[str, BaseDistribution],
     hparams: dict[str, Any],
     scores: tuple[float, ...] | None,
@@ -149,7 +151,7 @@ def frozen(
 
 
 def completed(
-    parameters: Sequence[Parameter], results: Sequence[tuple[Mapping[str, Any], float]]
+    parameters: Sequence[SearchParameter], results: Sequence[tuple[Mapping[str, Any], float]]
 ) -> list[FrozenTrial]:
     """Those of (hyperparameters, value) that have a value in the space of every one of `parameters`.
 
@@ -185,12 +187,12 @@ def completed(
     return known
 
 
-def distributions(parameters: Sequence[Parameter]) -> dict[str, BaseDistribution]:
+def distributions(parameters: Sequence[SearchParameter]) -> dict[str, BaseDistribution]:
     """By name, how optuna draws each of them."""
     return {parameter.name: _distribution(parameter) for parameter in parameters}
 
 
-def _distribution(parameter: Parameter) -> BaseDistribution:
+def _distribution(parameter: SearchParameter) -> BaseDistribution:
     if parameter.kind == "int":
         lo, hi = int(parameter.lo), int(parameter.hi)
         last = lo + (hi - lo) // parameter.step * parameter.step
@@ -203,7 +205,7 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
     return CategoricalDistribution(range(len(parameter.values)))
 
 
-def _to_model(parameter: Parameter, hparams: Mapping[str, Any]) -> Any:
+def _to_model(parameter: SearchParameter, hparams: Mapping[str, Any]) -> Any:
     at: Any = hparams
     for key in parameter.path:
         if not isinstance(at, dict) or key not in at:
@@ -214,7 +216,7 @@ def _to_model(parameter: Parameter, hparams: Mapping[str, Any]) -> Any:
     return at if isinstance(at, int | float) and not isinstance(at, bool) else None
 
 
-def _suggest(trial: optuna.Trial, parameter: Parameter) -> Any:
+def _suggest(trial: optuna.Trial, parameter: SearchParameter) -> Any:
     match _distribution(parameter):
         case IntDistribution() as space:
             return trial.suggest_int(
@@ -227,9 +229,9 @@ def _suggest(trial: optuna.Trial, parameter: Parameter) -> Any:
             return parameter.values[trial.suggest_categorical(parameter.name, indices)]
 
 
-def _parents_first(parameters: list[Parameter]) -> list[Parameter]:
+def _parents_first(parameters: list[SearchParameter]) -> list[SearchParameter]:
     """In such an order that whatever a `when` names comes before."""
-    ordered: list[Parameter] = []
+    ordered: list[SearchParameter] = []
     done: set[tuple[str, ...]] = set()
     left = list(parameters)
     while left:
@@ -240,7 +242,7 @@ def _parents_first(parameters: list[Parameter]) -> list[Parameter]:
     return ordered
 
 
-def _is_met(parameter: Parameter, values: dict[tuple[str, ...], Any]) -> bool:
+def _is_met(parameter: SearchParameter, values: dict[tuple[str, ...], Any]) -> bool:
     return all(other in values and values[other] in ok for other, ok in parameter.when)
 
 
@@ -248,7 +250,11 @@ def _is_met(parameter: Parameter, values: dict[tuple[str, ...], Any]) -> bool:
 
 
 def _cmaes(
-    spec: SearchSpec, parameters: list[Parameter], lesson: Lesson, no: int, seed: int
+    spec: SearchSpec,
+    parameters: list[SearchParameter],
+    observations: Observations,
+    no: int,
+    seed: int,
 ) -> dict[str, Any]:
     searched = cmaes_parameters(parameters)
     strategy = CMA(
@@ -258,7 +264,7 @@ def _cmaes(
         seed=seed,
     )
     generation: list[tuple[np.ndarray, float]] = []
-    for hparams, (score,) in lesson.known:
+    for hparams, (score,) in observations.known:
         place = _place(searched, hparams)
         if place is None:
             continue
@@ -274,7 +280,7 @@ def _cmaes(
     )
 
 
-def _place(searched: list[Parameter], hparams: dict[str, Any]) -> np.ndarray | None:
+def _place(searched: list[SearchParameter], hparams: dict[str, Any]) -> np.ndarray | None:
     """A point's place in the unit cube; None for one that lies outside of the space."""
     place: list[float] = []
     for parameter in searched:

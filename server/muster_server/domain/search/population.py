@@ -15,7 +15,7 @@ from typing import Any
 
 from . import sampling
 from .constraints import Constraint
-from .sampling import Parameter
+from .sampling import SearchParameter
 
 PERTURB_TRIES = 1_000
 """Perturbed points that break a constraint before the clone keeps its parent's."""
@@ -49,7 +49,7 @@ class Explore:
         return self.size + self.num_replaced(self.size) * (num_rungs - 1)
 
 
-def copied(parameters: Sequence[Parameter], known: Collection[str] = ()) -> frozenset[str]:
+def copied(parameters: Sequence[SearchParameter], known: Collection[str] = ()) -> frozenset[str]:
     """Names of the searched hyperparameters that a clone takes over from its parent as they are.
 
     known: names of those that are known to shape the model beside those the document says it of.
@@ -153,7 +153,7 @@ def renew(
 
 def perturb(
     explore: Explore,
-    parameters: list[Parameter],
+    parameters: list[SearchParameter],
     constraints: Sequence[Constraint],
     parent: dict[str, Any],
     *,
@@ -179,7 +179,13 @@ def perturb(
 
 
 def _changed(
-    explore: Explore, p: Parameter, parent: dict[str, Any], *, seed: int, no: int, attempt: int
+    explore: Explore,
+    p: SearchParameter,
+    parent: dict[str, Any],
+    *,
+    seed: int,
+    no: int,
+    attempt: int,
 ) -> Any:
     def draw(purpose: str) -> float:
         return sampling.uniform(seed, no, *p.path, purpose, str(attempt))

@@ -11,6 +11,7 @@ from muster.wire import Number, decode_number, encode_number
 
 from . import sampling
 from .constraints import Constraint
+from .observations import Observations
 from .population import perturb
 from .rungs import score
 from .spec import SearchSpec
@@ -23,7 +24,7 @@ LEARNED_FROM_LATEST = 800
 
 
 @dataclass
-class History:
+class SearchHistory:
     """What a model-based sampler learns from. Empty for the others: they need none."""
 
     points: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class History:
         }
 
     @classmethod
-    def from_json(cls, plain: dict[str, Any]) -> History:
+    def from_json(cls, plain: dict[str, Any]) -> SearchHistory:
         return cls(
             points=dict(plain["points"]),
             reports={
@@ -84,17 +85,7 @@ class History:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lesson:
-    """What is known when a trial is to be proposed."""
-
-    known: tuple[tuple[dict[str, Any], tuple[float, ...]], ...]
-    """(hyperparameters, score per objective), lower is better, finite; in order of arrival."""
-    pending: tuple[dict[str, Any], ...]
-    """Hyperparameters of trials without a result yet."""
-
-
-def lesson(history: History, spec: SearchSpec, num_parameters: int) -> Lesson:
+def observations(history: SearchHistory, spec: SearchSpec, num_parameters: int) -> Observations:
     """One value per trial: of the highest rung that has at least parameters + 2 of them.
 
     With fewer on every rung, that of the rung with most; without rungs, the trial's best value.
@@ -103,7 +94,7 @@ def lesson(history: History, spec: SearchSpec, num_parameters: int) -> Lesson:
     """
     values: Sequence[tuple[int, float | None]] = history.finals
     if spec.objectives:
-        return _lesson_of_several(history, spec)
+        return _observations_of_several(history, spec)
     if spec.rungs and spec.rule != "median":
         enough = [u for u, r in history.reports.items() if len(r) >= num_parameters + 2]
         fullest = max(history.reports, key=lambda u: (len(history.reports[u]), -u), default=None)
@@ -120,13 +111,13 @@ def lesson(history: History, spec: SearchSpec, num_parameters: int) -> Lesson:
         best = sorted(ordered, key=lambda no: (scores[no], no))[:LEARNED_FROM_BEST]
         kept = {*best, *ordered[-LEARNED_FROM_LATEST:]}
         ordered = [no for no in ordered if no in kept]
-    return Lesson(
+    return Observations(
         known=tuple((history.points[no], (min(scores[no], worst),)) for no in ordered),
         pending=_pending(history, scores),
     )
 
 
-def _lesson_of_several(history: History, spec: SearchSpec) -> Lesson:
+def _observations_of_several(history: SearchHistory, spec: SearchSpec) -> Observations:
     """The latest trials that have ended, with a score for each objective."""
     latest = history.ends[-(LEARNED_FROM_BEST + LEARNED_FROM_LATEST) :]
     goals = [goal for _, goal in spec.objectives]
@@ -145,7 +136,7 @@ def _lesson_of_several(history: History, spec: SearchSpec) -> Lesson:
         if not finite:
             rows = []
         worst.append(max(finite, default=0.0))
-    return Lesson(
+    return Observations(
         known=tuple(
             (history.points[no], tuple(min(s, w) for s, w in zip(scores, worst, strict=True)))
             for no, scores in rows
@@ -154,7 +145,7 @@ def _lesson_of_several(history: History, spec: SearchSpec) -> Lesson:
     )
 
 
-def _pending(history: History, scored: Collection[int]) -> tuple[dict[str, Any], ...]:
+def _pending(history: SearchHistory, scored: Collection[int]) -> tuple[dict[str, Any], ...]:
     return tuple(
         hparams
         for no, hparams in history.points.items()
@@ -173,7 +164,7 @@ class Proposer:
         self._constraints = [Constraint(text) for text in spec.constraints]
         self._grid: Sequence[int] | None = None
 
-    def propose(self, no: int, history: History) -> dict[str, Any] | None:
+    def propose(self, no: int, history: SearchHistory) -> dict[str, Any] | None:
         """Of trial `no`; None when no point that fulfils the constraints was found."""
         for hparams in self._candidates(no, history):
             if all(constraint.holds(hparams) for constraint in self._constraints):
@@ -192,7 +183,7 @@ class Proposer:
             no=no,
         )
 
-    def _candidates(self, no: int, history: History) -> Iterator[dict[str, Any]]:
+    def _candidates(self, no: int, history: SearchHistory) -> Iterator[dict[str, Any]]:
         spec, parameters = self.spec, self._parameters
         if spec.method == "grid":
             if self._grid is None:
@@ -204,12 +195,12 @@ class Proposer:
             from . import model_based  # a second of imports, for those searches alone
 
             yield model_based.propose(
-                spec, parameters, lesson(history, spec, len(parameters)), no=no
+                spec, parameters, observations(history, spec, len(parameters)), no=no
             )
         elif spec.sampler in ("sobol", "halton"):
-            from . import sequences
+            from . import quasi_random
 
-            point = sequences.point(spec.sampler, spec.seed, no, len(parameters))
+            point = quasi_random.point(spec.sampler, spec.seed, no, len(parameters))
             yield sampling.at(parameters, point)
         for attempt in range(REDRAWS_MAX):
             yield sampling.sample(parameters, seed=spec.seed, trial_no=no, attempt=attempt)

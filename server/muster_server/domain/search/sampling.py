@@ -51,7 +51,7 @@ class SpaceProblem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parameter:
+class SearchParameter:
     """One leaf of the space."""
 
     path: tuple[str, ...]
@@ -119,9 +119,9 @@ class Parameter:
         return math.exp(lo + at * (hi - lo))
 
 
-def parse_space(raw: Mapping[str, Any]) -> tuple[list[Parameter], list[SpaceProblem]]:
+def parse_space(raw: Mapping[str, Any]) -> tuple[list[SearchParameter], list[SpaceProblem]]:
     """The parameters of a space, sorted by path, and what is wrong with it."""
-    parameters: list[Parameter] = []
+    parameters: list[SearchParameter] = []
     problems: list[SpaceProblem] = []
     _walk(raw, (), parameters, problems)
     if len(parameters) > MAX_PARAMETERS:
@@ -134,19 +134,21 @@ def parse_space(raw: Mapping[str, Any]) -> tuple[list[Parameter], list[SpaceProb
 
 
 def sample(
-    parameters: list[Parameter], *, seed: int, trial_no: int, attempt: int = 0
+    parameters: list[SearchParameter], *, seed: int, trial_no: int, attempt: int = 0
 ) -> dict[str, Any]:
     """Trial `trial_no`'s hyperparameters; attempt: 1, 2, … for another draw of the same trial."""
     again = (str(attempt),) if attempt else ()
     return at(parameters, [uniform(seed, trial_no, *p.path, *again) for p in parameters])
 
 
-def at(parameters: list[Parameter], point: Sequence[float]) -> dict[str, Any]:
+def at(parameters: list[SearchParameter], point: Sequence[float]) -> dict[str, Any]:
     """The hyperparameters at a point of the unit cube, one quantile per parameter."""
     return active(parameters, {p.path: p.draw(u) for p, u in zip(parameters, point, strict=True)})
 
 
-def active(parameters: list[Parameter], values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+def active(
+    parameters: list[SearchParameter], values: Mapping[tuple[str, ...], Any]
+) -> dict[str, Any]:
     """`values` as nested mappings, without the parameters whose `when` is not met."""
     if not any(p.when for p in parameters):
         return _nest(values)
@@ -170,7 +172,7 @@ def value_of(hparams: Mapping[str, Any], path: tuple[str, ...], default: Any = N
     return found
 
 
-def outside(parameters: list[Parameter], point: Mapping[str, Any]) -> list[SpaceProblem]:
+def outside(parameters: list[SearchParameter], point: Mapping[str, Any]) -> list[SpaceProblem]:
     """What is wrong with a point somebody wrote: values missing, unknown, or not of the space.
 
     Values beyond the bounds are allowed, and so is another value for a constant: who writes a point
@@ -210,7 +212,7 @@ def outside(parameters: list[Parameter], point: Mapping[str, Any]) -> list[Space
     return sorted(problems, key=lambda problem: problem.path)
 
 
-def with_constants(parameters: list[Parameter], point: Mapping[str, Any]) -> dict[str, Any]:
+def with_constants(parameters: list[SearchParameter], point: Mapping[str, Any]) -> dict[str, Any]:
     """`point` with the constants of the space it leaves out."""
     flat = dict(_flatten(parameters, point, ()))
     constants = {p.path: p.values[0] for p in parameters if p.kind == "const"}
@@ -220,7 +222,7 @@ def with_constants(parameters: list[Parameter], point: Mapping[str, Any]) -> dic
 
 
 def _flatten(
-    parameters: list[Parameter], node: Mapping[str, Any], path: tuple[str, ...]
+    parameters: list[SearchParameter], node: Mapping[str, Any], path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     leaves = {p.path for p in parameters}
     for key, value in node.items():
@@ -231,7 +233,9 @@ def _flatten(
             yield here, value
 
 
-def grid_indices(parameters: list[Parameter], constraints: Sequence[Constraint]) -> Sequence[int]:
+def grid_indices(
+    parameters: list[SearchParameter], constraints: Sequence[Constraint]
+) -> Sequence[int]:
     """The points of the grid that are tried, as arguments of `grid_point`.
 
     A parameter whose `when` is not met has no values to go through, and points that break a
@@ -252,7 +256,9 @@ def grid_indices(parameters: list[Parameter], constraints: Sequence[Constraint])
     return kept
 
 
-def grid_size(parameters: list[Parameter], constraints: Sequence[Constraint] = ()) -> int | None:
+def grid_size(
+    parameters: list[SearchParameter], constraints: Sequence[Constraint] = ()
+) -> int | None:
     """Number of points of the grid (1 for an empty space); None when a space is not finite."""
     size = grid_product(parameters)
     if size is None or size > MAX_GRID:
@@ -260,7 +266,7 @@ def grid_size(parameters: list[Parameter], constraints: Sequence[Constraint] = (
     return len(grid_indices(parameters, constraints))
 
 
-def grid_product(parameters: list[Parameter]) -> int | None:
+def grid_product(parameters: list[SearchParameter]) -> int | None:
     """`grid_size` as if every parameter were always there and nothing constrained."""
     size = 1
     for parameter in parameters:
@@ -271,7 +277,7 @@ def grid_product(parameters: list[Parameter]) -> int | None:
     return size
 
 
-def grid_point(parameters: list[Parameter], index: int) -> dict[str, Any]:
+def grid_point(parameters: list[SearchParameter], index: int) -> dict[str, Any]:
     """Point `index` of the grid; the last path varies fastest."""
     values: dict[tuple[str, ...], Any] = {}
     for parameter in reversed(parameters):
@@ -310,13 +316,13 @@ def _nest(flat: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
 def _walk(
     node: Mapping[str, Any],
     path: tuple[str, ...],
-    parameters: list[Parameter],
+    parameters: list[SearchParameter],
     problems: list[SpaceProblem],
 ) -> None:
     for key, value in node.items():
         here = (*path, key)
         if not isinstance(value, Mapping):
-            parameters.append(Parameter(path=here, kind="const", values=(value,)))
+            parameters.append(SearchParameter(path=here, kind="const", values=(value,)))
             continue
         kinds = [kind for kind in KINDS if kind in value]
         if kinds == ["int", "log"] and isinstance(value["log"], bool):
@@ -330,7 +336,7 @@ def _walk(
             problems.append(SpaceProblem(path=".".join(here), message=bad.message, hint=bad.hint))
 
 
-def _bad_conditions(parameters: list[Parameter]) -> list[SpaceProblem]:
+def _bad_conditions(parameters: list[SearchParameter]) -> list[SpaceProblem]:
     """What is wrong with `when`: parameters that do not exist, values they never have, circles."""
     by_path = {p.path: p for p in parameters}
     problems: list[SpaceProblem] = []
@@ -363,7 +369,7 @@ def _bad_conditions(parameters: list[Parameter]) -> list[SpaceProblem]:
 
 
 def _depends(
-    by_path: Mapping[tuple[str, ...], Parameter],
+    by_path: Mapping[tuple[str, ...], SearchParameter],
     start: tuple[str, ...],
     wanted: tuple[str, ...],
     seen: tuple[tuple[str, ...], ...],
@@ -381,7 +387,7 @@ class _Bad(Exception):
         self.hint = hint
 
 
-def _leaf(path: tuple[str, ...], kinds: list[Kind], value: Mapping[str, Any]) -> Parameter:
+def _leaf(path: tuple[str, ...], kinds: list[Kind], value: Mapping[str, Any]) -> SearchParameter:
     if len(kinds) > 1:
         raise _Bad(f"is {' and '.join(kinds)} at once", f"keep one of {', '.join(KINDS)}")
     kind = kinds[0]
@@ -391,18 +397,18 @@ def _leaf(path: tuple[str, ...], kinds: list[Kind], value: Mapping[str, Any]) ->
         raise _Bad(f"unknown key {unknown[0]!r} beside {kind!r}", f"beside it may stand: {allowed}")
     when, is_structural = _when(value), _is_structural(value)
     if kind == "const":
-        return Parameter(
+        return SearchParameter(
             path=path, kind=kind, values=(value[kind],), when=when, is_structural=is_structural
         )
     if kind == "choice":
         choices = value[kind]
         if not isinstance(choices, list) or not 1 <= len(choices) <= MAX_CHOICES:
             raise _Bad(f"choice needs a list of 1 to {MAX_CHOICES} values")
-        return Parameter(
+        return SearchParameter(
             path=path, kind=kind, values=tuple(choices), when=when, is_structural=is_structural
         )
     lo, hi = _bounds(kind, value[kind])
-    return Parameter(
+    return SearchParameter(
         path=path,
         kind=kind,
         lo=lo,

@@ -27,14 +27,14 @@ from .events import (
     Validated,
     Warmed,
 )
-from .medians import Curve
-from .memory import STATE_VERSION, Live, Memory
+from .median_stopping import ValueCurve
+from .pbt import Renewal
 from .population import Clone
-from .proposals import History, Proposer
-from .renewing import Renewal
+from .proposals import Proposer, SearchHistory
+from .ranking import EPSILON, RungEntry
 from .rungs import score
 from .spec import SearchSpec
-from .standings import EPSILON, RungEntry
+from .state import STATE_VERSION, Live, SearchState
 
 
 def initial_state(spec: SearchSpec) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def on_event(state: dict[str, Any], event: Event) -> tuple[dict[str, Any], list[
     return searcher.state(), actions
 
 
-class Searcher(Memory):
+class Searcher(SearchState):
     """A search in memory: for many events in a row, where one JSON round trip each would cost.
 
     Not thread-safe. `state()` after any number of `apply()` is the same as calling `on_event` for
@@ -174,7 +174,7 @@ class Searcher(Memory):
         if self.spec.sampler == "external":
             return found  # nobody knows the others yet
         searcher = Searcher(self.spec)
-        searcher.history = History.from_json(self.history.to_json())
+        searcher.history = SearchHistory.from_json(self.history.to_json())
         if self.spec.learns:
             limit = min(limit, self.at_once)
             for at, point in enumerate(found, start=1):
@@ -249,7 +249,7 @@ class Searcher(Memory):
             self.held.setdefault(event.trial_no, (event.units, event.value))
 
     def _enter(
-        self, rung: int, trial_no: int, value: float | None, curve: Curve | None = None
+        self, rung: int, trial_no: int, value: float | None, curve: ValueCurve | None = None
     ) -> bool | None:
         goes_on = self.standings.enter(rung, trial_no, value, curve)
         if value is not None and self.spec.learns:

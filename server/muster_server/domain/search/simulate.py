@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,81 +63,106 @@ def simulate(spec: SearchSpec, metric: Metric, *, every: int | None = None) -> S
     """
     if spec.max_units is None:
         raise ValueError("a search without max_length cannot be simulated")
-    stops = _validation_points(spec, every)
-    searcher = Searcher(spec)
-    result = Simulation()
-    hparams: dict[int, dict[str, Any]] = {}
-    reached: dict[int, int] = {}
-    """Of each trial, the index into stops it was last at; -1 before the first."""
-    agenda: list[tuple[int, int]] = []  # (time, trial number)
-    resting: set[int] = set()
+    return _Playback(spec, metric, _validation_points(spec, every)).run()
 
-    def train(no: int, now: int) -> None:
-        at = reached[no]
-        heapq.heappush(agenda, (now + stops[at + 1] - (stops[at] if at >= 0 else 0), no))
 
-    def carry_out(actions: list[Action], now: int) -> tuple[set[int], set[int]]:
-        stopped: set[int] = set()
-        paused: set[int] = set()
-        for action in actions:
-            match action:
-                case CreateTrial():
-                    no, parent = action.no, action.parent_no
-                    hparams[no], reached[no] = action.hparams, -1
-                    if parent is not None:
-                        reached[no] = reached[parent]
-                        result.parents[no] = parent
-                        result.units_before[no] = stops[reached[no]]
-                    train(no, now)
-                case ResumeTrial():
-                    resting.discard(action.no)
-                    train(action.no, now)
-                case StopTrial():
-                    stopped.add(action.no)
-                    at = reached[action.no]
-                    result.units_by_trial[action.no] = stops[at] if at >= 0 else 0
-                case PauseTrial():
-                    paused.add(action.no)
-        result.num_pauses += len(paused)
-        result.most_live = max(result.most_live, searcher.num_live)
-        result.most_paused = max(result.most_paused, searcher.num_waiting)
-        if spec.rule == "population":
-            for no in sorted(stopped):
-                # It rested, and so trains no more that could be heard of.
-                if no in resting:
-                    resting.discard(no)
-                    ended = TrialEnded(trial_no=no, outcome="stopped")
-                    carry_out(searcher.apply(ended), now)
-            for no in sorted(paused):
-                resting.add(no)
-                # A checkpoint for each, by its trial's number.
-                carry_out(searcher.apply(Rested(trial_no=no, checkpoint_id=no)), now)
-        return stopped, paused
+class _Playback:
+    """A search that is played: its searcher, and its trials on one clock that counts units."""
 
-    carry_out(searcher.apply(Started()), 0)
-    while agenda:
-        now, no = heapq.heappop(agenda)
-        if no in result.units_by_trial:
-            continue  # stopped with the search
-        result.length_units = now
-        reached[no] += 1
-        units = stops[reached[no]]
-        value = metric(no, hparams[no], units)
-        heard = Validated(trial_no=no, units=units, value=value)
-        stopped, paused = carry_out(searcher.apply(heard), now)
-        if no in stopped or reached[no] + 1 == len(stops):
-            result.units_by_trial[no] = units
+    def __init__(self, spec: SearchSpec, metric: Metric, stops: Sequence[int]) -> None:
+        self.metric = metric
+        self.stops = stops
+        self.pauses_at_rungs = spec.rule == "population"
+        self.searcher = Searcher(spec)
+        self.result = Simulation()
+        self.hparams: dict[int, dict[str, Any]] = {}
+        self.reached: dict[int, int] = {}
+        """Index into `stops` where each trial was last; -1 before the first."""
+        self.agenda: list[tuple[int, int]] = []
+        """(time, trial number) of the next validations, as a heap."""
+        self.paused: set[int] = set()
+
+    def run(self) -> Simulation:
+        searcher, result = self.searcher, self.result
+        self.carry_out(searcher.apply(Started()), 0)
+        while self.agenda:
+            now, no = heapq.heappop(self.agenda)
+            if no not in result.units_by_trial:  # else stopped with the search
+                result.length_units = now
+                self.validate(no, now)
+        result.per_rung = [len(entries) for entries in searcher.rungs]
+        result.finish_reason = searcher.finish_reason
+        return result
+
+    def validate(self, no: int, now: int) -> None:
+        """Report the next value of a trial, and let it train on unless the searcher stops it."""
+        self.reached[no] += 1
+        units = self.stops[self.reached[no]]
+        value = self.metric(no, self.hparams[no], units)
+        validated = Validated(trial_no=no, units=units, value=value)
+        stopped, paused = self.carry_out(self.searcher.apply(validated), now)
+        if no in stopped or self.reached[no] + 1 == len(self.stops):
+            self.result.units_by_trial[no] = units
             ended = TrialEnded(
                 trial_no=no,
                 outcome="stopped" if no in stopped else "completed",
                 value=value if math.isfinite(value) else None,
             )
-            carry_out(searcher.apply(ended), now)
+            self.carry_out(self.searcher.apply(ended), now)
         elif no not in paused:
-            train(no, now)
-    result.per_rung = [len(entries) for entries in searcher.rungs]
-    result.finish_reason = searcher.finish_reason
-    return result
+            self.train(no, now)
+
+    def train(self, no: int, now: int) -> None:
+        at = self.reached[no]
+        trained = self.stops[at] if at >= 0 else 0
+        heapq.heappush(self.agenda, (now + self.stops[at + 1] - trained, no))
+
+    def carry_out(self, actions: list[Action], now: int) -> tuple[set[int], set[int]]:
+        """Do what the searcher wants. Returns the trials that were stopped, and those paused."""
+        stopped: set[int] = set()
+        paused: set[int] = set()
+        for action in actions:
+            match action:
+                case CreateTrial():
+                    self.create(action)
+                    self.train(action.no, now)
+                case ResumeTrial():
+                    self.paused.discard(action.no)
+                    self.train(action.no, now)
+                case StopTrial():
+                    stopped.add(action.no)
+                    at = self.reached[action.no]
+                    self.result.units_by_trial[action.no] = self.stops[at] if at >= 0 else 0
+                case PauseTrial():
+                    paused.add(action.no)
+        result, searcher = self.result, self.searcher
+        result.num_pauses += len(paused)
+        result.most_live = max(result.most_live, searcher.num_live)
+        result.most_paused = max(result.most_paused, searcher.num_waiting)
+        if self.pauses_at_rungs:
+            self.settle(stopped, paused, now)
+        return stopped, paused
+
+    def create(self, action: CreateTrial) -> None:
+        no, parent = action.no, action.parent_no
+        self.hparams[no], self.reached[no] = action.hparams, -1
+        if parent is not None:
+            self.reached[no] = self.reached[parent]
+            self.result.parents[no] = parent
+            self.result.units_before[no] = self.stops[self.reached[no]]
+
+    def settle(self, stopped: set[int], paused: set[int], now: int) -> None:
+        """Tell the searcher of trials that end or rest at a rung of a population."""
+        for no in sorted(stopped):
+            if no in self.paused:
+                # A paused trial trains no more, so no validation would report its end.
+                self.paused.discard(no)
+                ended = TrialEnded(trial_no=no, outcome="stopped")
+                self.carry_out(self.searcher.apply(ended), now)
+        for no in sorted(paused):
+            self.paused.add(no)
+            # A checkpoint for each, by its trial's number.
+            self.carry_out(self.searcher.apply(Rested(trial_no=no, checkpoint_id=no)), now)
 
 
 def _validation_points(spec: SearchSpec, every: int | None) -> list[int]:

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
+
+from muster.document.searching import Goal, Method, SamplerName, Unit
 
 from .population import Explore
 from .rungs import Bracket, Breadth, asha_brackets, hyperband_brackets
 
-Method = Literal["single", "grid", "random", "asha", "hyperband", "median", "pbt"]
 Rule = Literal["none", "stopping", "promotion", "synchronous", "median", "population"]
 """What follows when a trial reaches a rung."""
-Goal = Literal["min", "max"]
-Unit = Literal["steps", "epochs", "samples", "seconds"]
-"""What a trial's length is counted in: the time metric of the search."""
-UNITS: tuple[Unit, ...] = get_args(Unit)
 PROGRESS: dict[Unit, str] = {"samples": "progress/samples", "seconds": "progress/seconds"}
 """Unit → the metric that says how far a trial is, for those no report carries beside its values."""
 EXACT: tuple[Unit, ...] = ("steps", "epochs")
 """Lengths that a training hits exactly; the first report of the others is a little past it."""
-SamplerName = Literal["random", "sobol", "halton", "tpe", "cmaes", "gp", "nsga2", "external"]
-"""external: every point is enqueued from outside."""
-
-
-def length_of(plain: Mapping[str, Any]) -> tuple[Unit, int]:
-    """(unit, units) of a stored `max_length`. Raises ValueError when it has none."""
-    for unit in UNITS:
-        if plain.get(unit) is not None:
-            return unit, plain[unit]
-    raise ValueError(f"a length needs one of {', '.join(UNITS)}, got {dict(plain)}")
-
-
 LOOK_AHEAD = 1
 """Trials beyond those that fit: slots that become free never wait for the searcher."""
 FOLLOWED_MAX = 256

@@ -5,18 +5,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 from pathlib import PurePosixPath
-from typing import Any
 
+from muster.document.experiment import ExperimentConfig
 from muster_server.errors import FieldProblem
 
 
-def check_entry_file(config: dict[str, Any], names: Collection[str]) -> FieldProblem | None:
+def check_entry_file(config: ExperimentConfig, names: Collection[str]) -> FieldProblem | None:
     """A problem when `names` (the bundle's files, normalised) lack the entry point's .py file.
 
     None when it is there, when the entry point is a module (it may be installed), and when the
     file is an absolute path.
     """
-    arguments = config.get("entrypoint")
+    arguments = config.entrypoint
     if not arguments or arguments[0] == "-m" or arguments[0].startswith("/"):
         return None
     wanted = str(PurePosixPath(arguments[0]))

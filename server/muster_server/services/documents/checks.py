@@ -6,12 +6,14 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 
-from muster.training.strategies import rules
-from muster_server.domain.durations import EXAMPLES, parse_deadline
-from muster_server.domain.saying import say
-from muster_server.domain.search import UNITS, sampling
+from muster.document import strategy_rules as rules
+from muster.document.experiment import ExperimentConfig
+from muster.document.running import ResourcesSection
+from muster.document.searching import UNITS
+from muster_server.domain.durations import EXAMPLES, InvalidMoment, parse_deadline
+from muster_server.domain.messages import Message
+from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
-from muster_server.schemas.document import Document, Resources
 
 from .recipes import check_trainer, has_own_functions, shape_of
 from .searching import check_search
@@ -39,7 +41,9 @@ RESERVED_VARIABLES = frozenset(
 )
 
 
-def check(document: Document, parameters: list[sampling.Parameter]) -> list[FieldProblem]:
+def check(
+    document: ExperimentConfig, parameters: list[sampling.SearchParameter]
+) -> list[FieldProblem]:
     """Every cross-field problem of a document whose fields are valid one by one."""
     return [
         *_what_runs(document),
@@ -55,29 +59,26 @@ def check(document: Document, parameters: list[sampling.Parameter]) -> list[Fiel
     ]
 
 
-def _what_runs(document: Document) -> Iterator[FieldProblem]:
+def _what_runs(document: ExperimentConfig) -> Iterator[FieldProblem]:
     if document.search.runner == "external":
         for field in ("entrypoint", "trainer", "code"):
             if getattr(document, field) is not None:
                 yield FieldProblem(
                     field,
-                    say(
-                        "field.no_effect",
-                        "has no effect: search.runner is external, so trials are run outside",
-                    ),
+                    Message("field.no_effect", other="search.runner: external"),
                     "leave it out, or use runner: cluster",
                 )
         return
     if document.entrypoint is not None and document.trainer is not None:
         yield FieldProblem(
             "trainer",
-            say("field.beside", "stands beside entrypoint"),
+            Message("field.beside", other="entrypoint"),
             "keep one: your own code, or the built-in trainer",
         )
     if document.entrypoint is None and document.trainer is None:
         yield FieldProblem(
             "entrypoint",
-            say("field.missing_details", "is missing: nothing says what to run"),
+            Message("field.missing_entrypoint"),
             "add `entrypoint: train.py`, or `trainer: {model: mlp, data: digits}`",
         )
     code = document.code
@@ -85,25 +86,25 @@ def _what_runs(document: Document) -> Iterator[FieldProblem]:
         if document.trainer is not None and has_own_functions(document.trainer):
             yield FieldProblem(
                 "code",
-                say("field.missing_details", "is missing: nothing says where your functions are"),
+                Message("field.missing_functions"),
                 "add `code: {path: .}`",
             )
         return
     if document.trainer is not None and not has_own_functions(document.trainer):
         yield FieldProblem(
             "code",
-            say("field.no_effect", "has no effect with what is built in"),
+            Message("field.no_effect_built_in"),
             "leave it out, or name a function of it: `model: module:function`",
         )
     if code.path is not None and code.installed is not None:
         yield FieldProblem("code", "has both path and installed", "keep one of them")
     if code.path is None and code.installed is None:
         yield FieldProblem(
-            "code", say("field.empty", "is empty"), "write {path: .} or {installed: /folder}"
+            "code", Message("field.empty"), "write {path: .} or {installed: /folder}"
         )
 
 
-def _resources(document: Document) -> Iterator[FieldProblem]:
+def _resources(document: ExperimentConfig) -> Iterator[FieldProblem]:
     resources, nodes = document.resources, document.resources.nodes
     if nodes is not None:
         if resources.slots < nodes:
@@ -132,7 +133,7 @@ def _resources(document: Document) -> Iterator[FieldProblem]:
 _STORE = re.compile(r"(s3|gs)://[A-Za-z0-9][A-Za-z0-9._-]{1,221}(/[A-Za-z0-9._=-]+)*/?")
 
 
-def _storage(document: Document) -> Iterator[FieldProblem]:
+def _storage(document: ExperimentConfig) -> Iterator[FieldProblem]:
     storage = document.checkpoints.storage
     if storage == "local" or (_STORE.fullmatch(storage) and "/../" not in f"{storage}/"):
         return
@@ -148,12 +149,10 @@ def _storage(document: Document) -> Iterator[FieldProblem]:
         yield FieldProblem("checkpoints.storage", f"{storage!r} is no storage", example)
 
 
-def _strategy(document: Document) -> Iterator[FieldProblem]:
+def _strategy(document: ExperimentConfig) -> Iterator[FieldProblem]:
     resources = document.resources
-    given = document.strategy.model_dump(exclude={"mesh"})
-    options = rules.Options(**given, mesh=rules.Mesh(**document.strategy.mesh.model_dump()))
     for problem in rules.problems(
-        options,
+        document.strategy,
         slots=resources.slots,
         min_slots=resources.min_slots,
         slot_type=resources.slot_type,
@@ -162,7 +161,7 @@ def _strategy(document: Document) -> Iterator[FieldProblem]:
         yield FieldProblem(problem.path, problem.message, problem.hint)
 
 
-def _elastic(resources: Resources) -> Iterator[FieldProblem]:
+def _elastic(resources: ResourcesSection) -> Iterator[FieldProblem]:
     least = resources.min_slots
     if least is None:
         return
@@ -180,7 +179,7 @@ def _elastic(resources: Resources) -> Iterator[FieldProblem]:
         )
 
 
-def _where(resources: Resources) -> Iterator[FieldProblem]:
+def _where(resources: ResourcesSection) -> Iterator[FieldProblem]:
     allowed, denied = set(resources.allow_nodes), set(resources.deny_nodes)
     for name in sorted(allowed & denied):
         yield FieldProblem(
@@ -197,7 +196,7 @@ def _where(resources: Resources) -> Iterator[FieldProblem]:
         )
 
 
-def _lengths(document: Document) -> Iterator[FieldProblem]:
+def _lengths(document: ExperimentConfig) -> Iterator[FieldProblem]:
     full = document.search.max_length
     if full is not None and sum(getattr(full, unit) is not None for unit in UNITS) != 1:
         units = "steps, epochs, samples or seconds"
@@ -214,16 +213,13 @@ def _lengths(document: Document) -> Iterator[FieldProblem]:
         return
     if trainer.steps is not None and trainer.epochs is not None:
         yield FieldProblem(
-            "trainer.steps", say("field.beside", "stands beside trainer.epochs"), "keep one of them"
+            "trainer.steps", Message("field.beside", other="trainer.epochs"), "keep one of them"
         )
     own = (trainer.steps, trainer.epochs)
     if full is not None and full.seconds is not None and own == (None, None):
         yield FieldProblem(
             "trainer.epochs",
-            say(
-                "field.needed",
-                "is needed beside a search.max_length in seconds: the learning rate's schedule ends there",
-            ),
+            Message("field.needed_for_schedule"),
             "epochs that fit into the time, or steps",
         )
     is_exact = full is not None and (full.steps, full.epochs) != (None, None)
@@ -235,7 +231,7 @@ def _lengths(document: Document) -> Iterator[FieldProblem]:
         )
 
 
-def _variables(document: Document) -> Iterator[FieldProblem]:
+def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
     for name in document.environment.variables:
         path = f"environment.variables.{name}"
         if not _VARIABLE.fullmatch(name):
@@ -250,18 +246,18 @@ def _variables(document: Document) -> Iterator[FieldProblem]:
             )
 
 
-def _budget(document: Document) -> Iterator[FieldProblem]:
+def _budget(document: ExperimentConfig) -> Iterator[FieldProblem]:
     budget = document.budget
     if budget is None or budget.deadline is None:
         return
     try:
         # The form alone: whether a moment has passed already is for the submission to say.
         parse_deadline(budget.deadline, dt.datetime.min.replace(tzinfo=dt.UTC))
-    except ValueError as problem:
-        yield FieldProblem("budget.deadline", problem.args[0], EXAMPLES)
+    except InvalidMoment as error:
+        yield FieldProblem("budget.deadline", error.problem, EXAMPLES)
 
 
-def _from(document: Document) -> Iterator[FieldProblem]:
+def _from(document: ExperimentConfig) -> Iterator[FieldProblem]:
     source = document.from_
     if source is None:
         return
@@ -273,5 +269,5 @@ def _from(document: Document) -> Iterator[FieldProblem]:
         )
     if named == ["checkpoint"] and source.pick != "latest":
         yield FieldProblem(
-            "from.pick", say("field.no_effect", "has no effect with checkpoint"), "leave it out"
+            "from.pick", Message("field.no_effect", other="checkpoint"), "leave it out"
         )

@@ -7,9 +7,9 @@ import shlex
 from pathlib import PurePosixPath
 from typing import Any
 
-from muster_server.domain.saying import say
+from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem
-from muster_server.schemas.complaints import type_name
+from muster_server.schemas.validation_messages import type_name
 
 PATH = "entrypoint"
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -51,7 +51,7 @@ def normalise(value: Any) -> tuple[list[str] | None, FieldProblem | None]:
 
 def _check(arguments: list[str]) -> FieldProblem | None:
     if not arguments:
-        return FieldProblem(PATH, say("field.empty", "is empty"), _EXAMPLES)
+        return FieldProblem(PATH, Message("field.empty"), _EXAMPLES)
     first = arguments[0]
     if first == "-m":
         if len(arguments) < 2 or not _MODULE.fullmatch(arguments[1]):

@@ -14,8 +14,13 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem
-from muster_server.schemas.complaints import missing, place, sentence, unknown, unknown_name
+from muster_server.schemas.validation_messages import (
+    place,
+    sentence,
+    unknown_name,
+)
 
 
 def explain(error: ErrorDetails, schema: type[BaseModel]) -> FieldProblem:
@@ -26,13 +31,13 @@ def explain(error: ErrorDetails, schema: type[BaseModel]) -> FieldProblem:
     if kind == "extra_forbidden":
         return unknown_key(path, str(loc[-1]), known_keys(schema, loc[:-1]))
     if kind == "missing":
-        return FieldProblem(path, missing(), f"add `{loc[-1]}:`")
+        return FieldProblem(path, Message("field.missing"), f"add `{loc[-1]}:`")
     return FieldProblem(path, *sentence(error))
 
 
 def unknown_key(path: str, key: str, known: Sequence[str]) -> FieldProblem:
     """A key that does not exist here, with the nearest that does."""
-    return FieldProblem(path, unknown("unknown key"), unknown_name(key, known))
+    return FieldProblem(path, Message("field.unknown"), unknown_name(key, known))
 
 
 def known_keys(schema: type[BaseModel], loc: Sequence[Any]) -> list[str]:

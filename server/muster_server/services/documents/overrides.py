@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from muster_server.schemas.complaints import type_name
+from muster_server.schemas.validation_messages import type_name
 
 from .reading import Unreadable, read_value
 

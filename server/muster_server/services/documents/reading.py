@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from muster_server.schemas.complaints import type_name
+from muster_server.schemas.validation_messages import type_name
 
 MAX_BYTES = 262_144
 MAX_DEPTH = 32
@@ -132,12 +132,12 @@ def _refuse_characters(text: str) -> None:
         raise Unreadable("NUL and lone surrogate characters are not accepted")
 
 
-class _Mark(Protocol):
+class _TextMark(Protocol):
     line: int
     column: int
 
 
-def _at(mark: _Mark | None) -> str:
+def _at(mark: _TextMark | None) -> str:
     return f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
 
 

@@ -1,6 +1,6 @@
 """Checks of what the built-in trainer is told: names, types, ranges, and what goes together.
 
-The trainer's own tables (muster.training.settings) say what is possible. A setting that is searched
+The trainer's own tables (muster.document.trainer_settings) say what is possible. A setting that is searched
 is checked with each of its values and both of its bounds, and settings that have to go together with
 every combination that the search may draw.
 """
@@ -10,18 +10,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from muster.document import strategy_rules as rules
+from muster.document import trainer_settings as settings
+from muster.document.experiment import ExperimentConfig
+from muster.document.trainer_settings import Fault, Rule
+from muster.document.training import TrainerSection
 from muster.nearest import nearest
-from muster.training import settings
-from muster.training.settings import Fault, Rule
-from muster.training.strategies import rules
-from muster_server.domain.saying import say
+from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
 from muster_server.domain.search.constraints import Constraint
 from muster_server.errors import FieldProblem
-from muster_server.schemas.document import Document, Trainer
 
 VALUES_MAX = 256
 """Values of an int that are tried one by one; of more, its bounds and what is next to them."""
@@ -30,7 +31,7 @@ COMBINATIONS_MAX = 20_000
 
 
 def check_trainer(
-    document: Document, parameters: list[sampling.Parameter]
+    document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> Iterator[FieldProblem]:
     """What the built-in trainer would refuse, of `trainer`, of the hyperparameters and the metric."""
     trainer = document.trainer
@@ -44,12 +45,12 @@ def check_trainer(
     yield from _metrics(document, parameters)
 
 
-def has_own_functions(trainer: Trainer) -> bool:
+def has_own_functions(trainer: TrainerSection) -> bool:
     """Whether it uses something of the user's code."""
     return settings.is_own(trainer.model) or settings.is_own(trainer.data)
 
 
-def shape_of(document: Document) -> rules.Shape | None:
+def shape_of(document: ExperimentConfig) -> rules.Shape | None:
     """What the document says of the model; None: nothing, or the model itself is searched."""
     trainer, searched = document.trainer, document.hyperparameters
     if trainer is None or "model" in searched or "options" in searched:
@@ -61,7 +62,9 @@ def shape_of(document: Document) -> rules.Shape | None:
     )
 
 
-def structural(document: Document, parameters: list[sampling.Parameter]) -> frozenset[str]:
+def structural(
+    document: ExperimentConfig, parameters: list[sampling.SearchParameter]
+) -> frozenset[str]:
     """Names of the hyperparameters that the built-in trainer cannot change in a checkpoint."""
     if document.trainer is None:
         return frozenset()
@@ -71,7 +74,7 @@ def structural(document: Document, parameters: list[sampling.Parameter]) -> froz
 # ---------------------------------------------------------------- one by one
 
 
-def _options(trainer: Trainer) -> Iterator[FieldProblem]:
+def _options(trainer: TrainerSection) -> Iterator[FieldProblem]:
     for name, value in trainer.options.items():
         if name != "inject":
             fault = settings.unknown(name) or settings.check(name, value)
@@ -79,7 +82,7 @@ def _options(trainer: Trainer) -> Iterator[FieldProblem]:
                 yield FieldProblem(f"trainer.options.{name}", fault.message, fault.hint)
 
 
-def _parameters(parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+def _parameters(parameters: list[sampling.SearchParameter]) -> Iterator[FieldProblem]:
     for parameter in parameters:
         path = f"hyperparameters.{parameter.name}"
         if parameter.path == ("options", "inject"):
@@ -100,7 +103,7 @@ def _parameters(parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
             yield FieldProblem(path, fault.message, fault.hint)
 
 
-def _name(parameter: sampling.Parameter) -> str | None:
+def _name(parameter: sampling.SearchParameter) -> str | None:
     """The setting that a hyperparameter is a value of; None: it is in a group that is no setting."""
     first, *rest = parameter.path
     if not rest or first in settings.SECTIONS:
@@ -108,7 +111,7 @@ def _name(parameter: sampling.Parameter) -> str | None:
     return rest[0] if first == "options" and len(rest) == 1 else None
 
 
-def _check_values(name: str, parameter: sampling.Parameter) -> Fault | None:
+def _check_values(name: str, parameter: sampling.SearchParameter) -> Fault | None:
     if len(parameter.path) > 1 and parameter.path[0] in settings.SECTIONS:
         return settings.check(name, {parameter.path[1]: None})
     if parameter.kind in ("const", "choice"):
@@ -147,7 +150,9 @@ class _Broken:
     num_tried: int
 
 
-def _together(document: Document, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+def _together(
+    document: ExperimentConfig, parameters: list[sampling.SearchParameter]
+) -> Iterator[FieldProblem]:
     trainer = document.trainer
     assert trainer is not None, "asked of the built-in trainer alone"
     fixed = {**_written(trainer), **trainer.options}
@@ -160,20 +165,18 @@ def _together(document: Document, parameters: list[sampling.Parameter]) -> Itera
             yield _problem(broken, rule, {_name(p): p for p in searched}, trainer)
 
 
-def _written(trainer: Trainer) -> dict[str, Any]:
-    return trainer.model_dump(exclude={"options"})
+def _written(trainer: TrainerSection) -> dict[str, Any]:
+    return {f.name: getattr(trainer, f.name) for f in fields(trainer) if f.name != "options"}
 
 
-def _strategy_rule(document: Document) -> Rule:
+def _strategy_rule(document: ExperimentConfig) -> Rule:
     """What the strategy asks of the model that is searched; the rest is said in `checks`."""
-    given = document.strategy.model_dump(exclude={"mesh"})
-    options = rules.Options(**given, mesh=rules.Mesh(**document.strategy.mesh.model_dump()))
     resources = document.resources
 
-    def problems(shape: rules.Shape | None) -> list[rules.Problem]:
+    def problems(shape: rules.Shape | None) -> list[rules.RuleProblem]:
         return list(
             rules.problems(
-                options,
+                document.strategy,
                 slots=resources.slots,
                 min_slots=resources.min_slots,
                 slot_type=resources.slot_type,
@@ -198,10 +201,10 @@ def _strategy_rule(document: Document) -> Rule:
 def _first_broken(
     rule: Rule,
     fixed: Mapping[str, Any],
-    searched: Sequence[sampling.Parameter],
-    parameters: list[sampling.Parameter],
+    searched: Sequence[sampling.SearchParameter],
+    parameters: list[sampling.SearchParameter],
     constraints: Sequence[Constraint],
-    trainer: Trainer,
+    trainer: TrainerSection,
 ) -> _Broken | None:
     if not searched and "heads" in rule.names and "depth" in rule.names:
         return None  # checks._strategy
@@ -227,10 +230,10 @@ def _first_broken(
 
 
 def _closure(
-    searched: Sequence[sampling.Parameter],
-    parameters: list[sampling.Parameter],
+    searched: Sequence[sampling.SearchParameter],
+    parameters: list[sampling.SearchParameter],
     constraints: Sequence[Constraint],
-) -> list[sampling.Parameter]:
+) -> list[sampling.SearchParameter]:
     """These, what their presence depends on, and what a constraint ties them to."""
     by_path = {p.path: p for p in parameters}
     by_dotted = {p.name: p for p in parameters}
@@ -249,7 +252,7 @@ def _closure(
     return sorted(found.values(), key=lambda p: p.path)
 
 
-def _points(parameters: Sequence[sampling.Parameter]) -> Iterator[dict[tuple[str, ...], Any]]:
+def _points(parameters: Sequence[sampling.SearchParameter]) -> Iterator[dict[tuple[str, ...], Any]]:
     """Combinations of their values: all, or COMBINATIONS_MAX that are spread evenly."""
     values = [_values(p) for p in parameters]
     size = math.prod(len(v) for v in values)
@@ -265,7 +268,7 @@ def _points(parameters: Sequence[sampling.Parameter]) -> Iterator[dict[tuple[str
         yield point
 
 
-def _values(parameter: sampling.Parameter) -> list[Any]:
+def _values(parameter: sampling.SearchParameter) -> list[Any]:
     if parameter.kind in ("const", "choice"):
         return list(parameter.values)
     if parameter.kind != "int":
@@ -288,8 +291,8 @@ def _readable(texts: Sequence[str]) -> list[Constraint]:
 def _problem(
     broken: _Broken,
     rule: Rule,
-    searched: Mapping[str | None, sampling.Parameter],
-    trainer: Trainer,
+    searched: Mapping[str | None, sampling.SearchParameter],
+    trainer: TrainerSection,
 ) -> FieldProblem:
     fault = broken.fault
     if not searched:
@@ -312,7 +315,7 @@ def _problem(
 
 
 def _how_to_keep(
-    constraint: str, searched: Mapping[str | None, sampling.Parameter], broken: _Broken
+    constraint: str, searched: Mapping[str | None, sampling.SearchParameter], broken: _Broken
 ) -> str:
     """How the good combinations of a space can be kept, and the others left out."""
     names = Constraint(constraint).names
@@ -328,24 +331,28 @@ def _how_to_keep(
 # ---------------------------------------------------------------- the rest
 
 
-def _static(trainer: Trainer, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+def _static(
+    trainer: TrainerSection, parameters: list[sampling.SearchParameter]
+) -> Iterator[FieldProblem]:
     """What has no effect, or is said twice."""
     open_ = {p.path[-1] for p in parameters}
     if trainer.warmup_epochs is not None and trainer.warmup_steps:
         yield FieldProblem(
             "trainer.warmup_epochs",
-            say("field.beside", "stands beside warmup_steps"),
+            Message("field.beside", other="warmup_steps"),
             "keep one of them",
         )
     if trainer.nesterov and "optimizer" not in open_ and trainer.optimizer != "sgd":
         yield FieldProblem(
             "trainer.nesterov",
-            say("field.no_effect", f"has no effect with {trainer.optimizer}"),
+            Message("field.no_effect", other=f"optimizer: {trainer.optimizer}"),
             "use optimizer: sgd",
         )
 
 
-def _metrics(document: Document, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+def _metrics(
+    document: ExperimentConfig, parameters: list[sampling.SearchParameter]
+) -> Iterator[FieldProblem]:
     """Names of metrics that no training reports."""
     trainer, search = document.trainer, document.search
     assert trainer is not None, "asked of the built-in trainer alone"

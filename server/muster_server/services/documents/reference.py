@@ -16,7 +16,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from muster_server.schemas.document import MAX_SLOTS, Document
+from muster.document.common import MAX_SLOTS
+from muster_server.schemas.document import Document
 
 from .checks import RESERVED_PREFIXES, RESERVED_VARIABLES
 from .explaining import fields_of, section_of

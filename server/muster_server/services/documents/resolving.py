@@ -1,14 +1,20 @@
-"""From what was written to what will run: one plain JSON configuration, each value with its origin."""
+"""From what was written to what will run: one resolved configuration, each value with its origin."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from muster_server.domain.search import EXACT, Bracket, SearchSpec, Unit, length_of, sampling
+from muster.document.codec import dump, load
+from muster.document.common import Length
+from muster.document.experiment import ExperimentConfig
+from muster.document.running import CodeSection
+from muster.document.searching import SearchSection, Unit
+from muster.document.train_config import DEFAULT_EPOCHS
+from muster_server.domain.search import Bracket, SearchSpec, sampling
 from muster_server.domain.search.constraints import Constraint
 from muster_server.domain.search.population import Explore, copied
 from muster_server.domain.search.rungs import asha_brackets, hyperband_brackets
@@ -20,9 +26,9 @@ from . import checks, entrypoints, recipes, warnings
 from .explaining import explain
 from .overrides import apply_overrides
 from .reading import Unreadable, read_document
+from .searching import STOPPING
 
 MAX_PROBLEMS = 50
-DEFAULT_EPOCHS = 3
 CONCURRENT_OUTSIDE = 16
 """Trials at once that others run: there are no slots to go by."""
 
@@ -31,7 +37,7 @@ CONCURRENT_OUTSIDE = 16
 class Resolved:
     """Either `config` or at least one problem."""
 
-    config: dict[str, Any] | None = None
+    config: ExperimentConfig | None = None
     origins: dict[str, str] = field(default_factory=dict)
     """Dotted path of every leaf → document | override | default."""
     problems: tuple[FieldProblem, ...] = ()
@@ -53,88 +59,92 @@ def resolve(text: str, overrides: Sequence[str] = ()) -> Resolved:
         problems += checks.check(document, parameters)
     if problems or document is None or parameters is None:
         return Resolved(problems=tuple(problems[:MAX_PROBLEMS]))
-    config = document.model_dump(mode="json", by_alias=True)
-    config["search"]["interval"] = document.search.every
-    _fill_in(config, parameters)
-    _fill_in_explore(config, document, parameters)
+    config = _filled_in(document, parameters)
     return Resolved(
         config=config,
-        origins=dict(_origins(config, raw, overridden)),
+        origins=dict(_origins(dump(config), raw, overridden)),
         warnings=tuple(warnings.warn(document, parameters)),
     )
 
 
-def search_spec(config: dict[str, Any]) -> SearchSpec:
+def search_spec(config: ExperimentConfig) -> SearchSpec:
     """What the searcher of a resolved configuration is."""
-    search = config["search"]
-    length = search["max_length"]
+    search = config.search
     unit: Unit | None = None
     max_units: int | None = None
-    if length is not None:
-        unit, max_units = length_of(length)
-    # Configurations stored by earlier versions do not have the newer keys.
-    brackets, rule = _brackets(search, max_units)
+    if search.max_length is not None:
+        unit, max_units = search.max_length.unit, search.max_length.units
+    assert search.trials is not None, "checked, or filled in"
+    brackets, rule = _brackets(search)
     return SearchSpec(
-        method=search["method"],
-        space=config["hyperparameters"],
-        seed=search["seed"],
-        trials=search["trials"],
-        concurrent=search["concurrent"],
-        metric=search["metric"],
-        goal=search["goal"] or "min",
+        method=search.method,
+        space=config.hyperparameters,
+        seed=search.seed,
+        trials=search.trials,
+        concurrent=search.concurrent,
+        metric=search.metric,
+        goal=search.goal or "min",
         unit=unit,
         max_units=max_units,
-        divisor=search["divisor"],
+        divisor=search.divisor,
         brackets=brackets,
         rule=rule,
-        sampler=search.get("sampler", "random"),
-        constraints=tuple(search.get("constraints", ())),
-        target=search.get("target"),
-        patience=search.get("patience"),
-        max_failures=search.get("max_failures"),
-        max_invalid=search.get("max_invalid", 10),
+        sampler=search.sampler,
+        constraints=search.constraints,
+        target=search.target,
+        patience=search.patience,
+        max_failures=search.max_failures,
+        max_invalid=search.max_invalid,
         explore=_explore(search),
-        objectives=tuple((o["metric"], o["goal"]) for o in search.get("objectives") or ()),
+        objectives=tuple((o.metric, o.goal) for o in search.objectives or ()),
     )
 
 
-def _brackets(search: dict[str, Any], max_units: int | None) -> tuple[tuple[Bracket, ...], Rule]:
-    method, divisor = search["method"], search["divisor"]
-    if method not in ("asha", "hyperband", "median", "pbt"):
+def _brackets(search: SearchSection) -> tuple[tuple[Bracket, ...], Rule]:
+    if search.method not in STOPPING:
         return (), "none"
-    assert max_units is not None, f"checked: {method} needs max_length"
-    if method == "hyperband":
-        return hyperband_brackets(max_units, divisor=divisor), "synchronous"
-    if method == "median":
-        return (Bracket(trials=search["trials"], rungs=_marks(search)),), "median"
-    if method == "pbt":
-        return (Bracket(trials=search["trials"], rungs=_marks(search)),), "population"
+    full, trials = _full(search), search.trials
+    if search.method == "hyperband":
+        return hyperband_brackets(full, divisor=search.divisor), "synchronous"
+    assert trials is not None, "checked, or filled in"
+    if search.method == "median":
+        return (Bracket(trials=trials, rungs=_marks(search)),), "median"
+    if search.method == "pbt":
+        return (Bracket(trials=trials, rungs=_marks(search)),), "population"
     brackets = asha_brackets(
-        max_units,
-        divisor=divisor,
-        max_rungs=search["rungs"],
-        trials=search["trials"],
-        breadth=search.get("brackets", "aggressive"),
+        full,
+        divisor=search.divisor,
+        max_rungs=search.rungs,
+        trials=trials,
+        breadth=search.brackets,
     )
-    return brackets, search.get("variant", "stopping")
+    return brackets, search.variant
 
 
-def _marks(search: dict[str, Any]) -> tuple[int, ...]:
+def _full(search: SearchSection) -> int:
+    """The training length of a search that compares by it."""
+    full = search.max_length.units if search.max_length is not None else None
+    assert full is not None, f"checked: {search.method} needs max_length"
+    return full
+
+
+def _marks(search: SearchSection) -> tuple[int, ...]:
     """Every `interval` and the end, for the methods that compare at regular lengths."""
-    _, full = length_of(search["max_length"])
-    return (*range(search["interval"], full, search["interval"]), full)
+    full, interval = _full(search), search.every
+    assert interval is not None, "filled in"
+    return (*range(interval, full, interval), full)
 
 
-def _explore(search: dict[str, Any]) -> Explore | None:
-    if search["method"] != "pbt":
+def _explore(search: SearchSection) -> Explore | None:
+    if search.method != "pbt":
         return None
-    names = search["explore"]
+    assert search.population is not None, "checked: pbt needs a population"
     return Explore(
-        size=search["population"],
-        quantile=search["quantile"],
-        resample=search["resample"],
-        factors=tuple(search["factors"]),
-        names=None if names is None else tuple(names),
+        size=search.population,
+        quantile=search.quantile,
+        resample=search.resample,
+        factors=search.factors,
+        names=search.explore,
     )
 
 
@@ -142,21 +152,21 @@ def _as_problem(problem: Unreadable) -> FieldProblem:
     return FieldProblem(problem.path or "document", problem.message, problem.hint)
 
 
-def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> Document | None:
+def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> ExperimentConfig | None:
     arguments, problem = entrypoints.normalise(raw.get("entrypoint"))
-    fields = {**raw, "entrypoint": arguments}
     try:
-        document = Document.model_validate(fields)
+        written = Document.model_validate({**raw, "entrypoint": arguments})
     except ValidationError as error:
         problems += [explain(e, Document) for e in error.errors(include_url=False)]
-        document = None
+        written = None
     if problem:
         problems.append(problem)
+    if problem or written is None:
         return None
-    return document
+    return load(ExperimentConfig, written.model_dump(by_alias=True))
 
 
-def _space(raw: Any, problems: list[FieldProblem]) -> list[sampling.Parameter] | None:
+def _space(raw: Any, problems: list[FieldProblem]) -> list[sampling.SearchParameter] | None:
     if raw is None:
         return []
     if not isinstance(raw, dict):
@@ -168,51 +178,61 @@ def _space(raw: Any, problems: list[FieldProblem]) -> list[sampling.Parameter] |
     return None if bad else parameters
 
 
-def _fill_in(config: dict[str, Any], parameters: list[sampling.Parameter]) -> None:
-    """Defaults that depend on other values."""
-    search, trainer = config["search"], config["trainer"]
-    if search["objectives"]:
-        search.update(search["objectives"][0])
-    if config["entrypoint"] is not None and config["code"] is None:
-        config["code"] = {"path": ".", "installed": None}
-    if search["concurrent"] is None and search["method"] == "single":
-        search["concurrent"] = 1
-    elif search["concurrent"] is None and search["runner"] == "external":
-        search["concurrent"] = CONCURRENT_OUTSIDE
-    if search["method"] == "single":
-        search["trials"] = 1
-    elif search["method"] == "grid":
-        constraints = [Constraint(text) for text in search["constraints"]]
-        search["trials"] = sampling.grid_size(parameters, constraints)
-    elif search["method"] == "hyperband":
-        _, full = length_of(search["max_length"])
-        brackets = hyperband_brackets(full, divisor=search["divisor"])
-        search["trials"] = sum(bracket.trials for bracket in brackets)
-    elif search["method"] in ("median", "pbt") and search["interval"] is None:
-        _, full = length_of(search["max_length"])
-        search["interval"] = max(full // 10, 1)
-    if search["method"] == "pbt":
-        explored = _explore(search)
-        assert explored is not None, "checked: pbt needs a population"
-        search["trials"] = explored.num_trials(len(_marks(search)))
-    if trainer is not None and trainer["epochs"] is None and trainer["steps"] is None:
+def _filled_in(
+    document: ExperimentConfig, parameters: list[sampling.SearchParameter]
+) -> ExperimentConfig:
+    """With the defaults that depend on other values."""
+    trainer, code = document.trainer, document.code
+    if document.entrypoint is not None and code is None:
+        code = CodeSection(path=".")
+    if trainer is not None and trainer.epochs is None and trainer.steps is None:
         # Samples and seconds it counts itself: what a step is depends on the trial's batch size.
-        length = search["max_length"] or {"epochs": DEFAULT_EPOCHS}
-        trainer.update({unit: length.get(unit) for unit in EXACT})
-
-
-def _fill_in_explore(
-    config: dict[str, Any], document: Document, parameters: list[sampling.Parameter]
-) -> None:
-    """What clones change, by name: what a checkpoint can follow."""
-    search = config["search"]
-    if search["method"] == "pbt" and search["explore"] is None:
+        length = document.search.max_length or Length(epochs=DEFAULT_EPOCHS)
+        trainer = replace(trainer, epochs=length.epochs, steps=length.steps)
+    search = _filled_in_search(document.search, parameters)
+    if search.method == "pbt" and search.explore is None:
         kept = copied(parameters, recipes.structural(document, parameters))
-        search["explore"] = [p.name for p in parameters if p.kind != "const" and p.name not in kept]
+        changed = (p.name for p in parameters if p.kind != "const" and p.name not in kept)
+        search = replace(search, explore=tuple(changed))
+    return replace(document, trainer=trainer, code=code, search=search)
+
+
+def _filled_in_search(
+    search: SearchSection, parameters: list[sampling.SearchParameter]
+) -> SearchSection:
+    search = replace(search, interval=search.every)
+    if search.objectives:
+        first = search.objectives[0]
+        search = replace(search, metric=first.metric, goal=first.goal)
+    if search.concurrent is None and search.method == "single":
+        search = replace(search, concurrent=1)
+    elif search.concurrent is None and search.runner == "external":
+        search = replace(search, concurrent=CONCURRENT_OUTSIDE)
+    if search.method in ("median", "pbt") and search.interval is None:
+        search = replace(search, interval=max(_full(search) // 10, 1))
+    return replace(search, trials=_num_trials(search, parameters))
+
+
+def _num_trials(search: SearchSection, parameters: list[sampling.SearchParameter]) -> int | None:
+    """How many trials there will be, where that follows from other values."""
+    match search.method:
+        case "single":
+            return 1
+        case "grid":
+            constraints = [Constraint(text) for text in search.constraints]
+            return sampling.grid_size(parameters, constraints)
+        case "hyperband":
+            brackets = hyperband_brackets(_full(search), divisor=search.divisor)
+            return sum(bracket.trials for bracket in brackets)
+        case "pbt":
+            explored = _explore(search)
+            assert explored is not None, "checked: pbt needs a population"
+            return explored.num_trials(len(_marks(search)))
+    return search.trials
 
 
 def _origins(
-    config: dict[str, Any], raw: dict[str, Any], overridden: list[str]
+    config: ExperimentConfig, raw: dict[str, Any], overridden: list[str]
 ) -> Iterator[tuple[str, str]]:
     set_paths = [tuple(path.split(".")) for path in overridden]
     for path in _leaves(config, ()):

@@ -6,14 +6,15 @@ import difflib
 import importlib.util
 from collections.abc import Iterator
 
-from muster_server.domain.saying import say
-from muster_server.domain.search import UNITS, sampling
+from muster.document.experiment import ExperimentConfig
+from muster.document.searching import MAX_TRIALS, UNITS, SearchLength, SearchSection
+from muster_server.domain.messages import Message
+from muster_server.domain.search import sampling
 from muster_server.domain.search.constraints import Constraint
 from muster_server.domain.search.population import Explore, copied
 from muster_server.domain.search.rungs import hyperband_brackets
 from muster_server.domain.search.spec import LEARNING
 from muster_server.errors import FieldProblem
-from muster_server.schemas.document import MAX_TRIALS, Document, Search, SearchLength
 
 from .recipes import structural
 
@@ -26,7 +27,7 @@ MEDIAN_MARKS = 1_000
 
 
 def check_search(
-    document: Document, parameters: list[sampling.Parameter]
+    document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> Iterator[FieldProblem]:
     """What is wrong with `search`, and with the space where the search cannot use it."""
     search = document.search
@@ -41,34 +42,34 @@ def check_search(
         if stops and getattr(search, field) is None and not is_said:
             yield FieldProblem(
                 f"search.{field}",
-                say("field.needed_by", f"is needed by {search.method}", by=search.method),
+                Message("field.needed_by", by=search.method),
                 hint,
             )
     yield from _objectives(search)
     if learns and not stops and search.metric is None and search.objectives is None:
         yield FieldProblem(
             "search.metric",
-            say("field.needed_by", f"is needed by {search.sampler}", by=search.sampler),
+            Message("field.needed_by", by=search.sampler),
             needed["metric"],
         )
     has_goal = search.goal is not None or search.objectives is not None
     if not has_goal and (search.metric is not None or stops or learns):
         yield FieldProblem(
             "search.goal",
-            say("field.needed", "is needed to compare trials"),
+            Message("field.needed_to_compare"),
             "write `goal: min` or `goal: max`",
         )
     for field in ("target", "patience"):
         if getattr(search, field) is not None and search.metric is None:
             yield FieldProblem(
                 "search.metric",
-                say("field.needed_by", f"is needed by {field}", by=field),
+                Message("field.needed_by", by=field),
                 needed["metric"],
             )
     if search.method in ("random", "asha", "median") and search.trials is None:
         yield FieldProblem(
             "search.trials",
-            say("field.needed_by", f"is needed by {search.method}", by=search.method),
+            Message("field.needed_by", by=search.method),
             "say how many trials to create",
         )
     yield from _external(search)
@@ -97,7 +98,7 @@ def check_search(
         yield from _grid(search, parameters)
 
 
-def _warm_start(search: Search) -> Iterator[FieldProblem]:
+def _warm_start(search: SearchSection) -> Iterator[FieldProblem]:
     warm = search.warm_start
     if warm is None:
         return
@@ -105,26 +106,24 @@ def _warm_start(search: Search) -> Iterator[FieldProblem]:
     if search.method not in ("random", "asha", "median"):
         hint = "use random, asha or median"
         yield FieldProblem(
-            where, say("field.no_effect", f"has no effect on method {search.method}"), hint
+            where, Message("field.no_effect", other=f"search.method: {search.method}"), hint
         )
     elif search.metric is None:
         hint = "one metric: earlier trials are compared by it"
         yield FieldProblem(
             "search.metric",
-            say("field.needed_by", "is needed by warm_start", by="warm_start"),
+            Message("field.needed_by", by="warm_start"),
             hint,
         )
     elif warm.top == 0 and not (warm.history and search.sampler in LEARNING):
         hint = "raise top, or choose a sampler that learns"
-        yield FieldProblem(
-            where, say("field.no_effect", f"has no effect: {search.sampler} learns nothing"), hint
-        )
+        yield FieldProblem(where, Message("field.no_effect_sampler", sampler=search.sampler), hint)
     elif search.trials is not None and warm.top > search.trials:
         message = f"is {warm.top}, more than the {search.trials} trials of this search"
         yield FieldProblem(f"{where}.top", message, "lower it")
 
 
-def _external(search: Search) -> Iterator[FieldProblem]:
+def _external(search: SearchSection) -> Iterator[FieldProblem]:
     """What somebody outside cannot do for a search: its points, or running its trials."""
     if search.method != "pbt":
         return
@@ -142,7 +141,9 @@ def _external(search: Search) -> Iterator[FieldProblem]:
         )
 
 
-def _sampler(search: Search, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+def _sampler(
+    search: SearchSection, parameters: list[sampling.SearchParameter]
+) -> Iterator[FieldProblem]:
     if search.sampler == "random":
         return
     if search.method in ("single", "grid"):
@@ -160,7 +161,7 @@ def _sampler(search: Search, parameters: list[sampling.Parameter]) -> Iterator[F
         )
 
 
-def _objectives(search: Search) -> Iterator[FieldProblem]:
+def _objectives(search: SearchSection) -> Iterator[FieldProblem]:
     if search.sampler == "gp" and importlib.util.find_spec("torch") is None:
         yield FieldProblem(
             "search.sampler",
@@ -172,7 +173,7 @@ def _objectives(search: Search) -> Iterator[FieldProblem]:
         if search.sampler == "nsga2":
             yield FieldProblem(
                 "search.objectives",
-                say("field.needed_by", "is needed by nsga2", by="nsga2"),
+                Message("field.needed_by", by="nsga2"),
                 "for example [{metric: val/loss, goal: min}, {metric: size, goal: min}]",
             )
         return
@@ -186,7 +187,7 @@ def _objectives(search: Search) -> Iterator[FieldProblem]:
         if getattr(search, field) is not None:
             yield FieldProblem(
                 f"search.{field}",
-                say("field.beside", "stands beside objectives, which say it"),
+                Message("field.beside", other="objectives"),
                 "leave it out",
             )
     names = [objective.metric for objective in objectives]
@@ -201,7 +202,9 @@ def _objectives(search: Search) -> Iterator[FieldProblem]:
         )
 
 
-def _constraints(search: Search, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+def _constraints(
+    search: SearchSection, parameters: list[sampling.SearchParameter]
+) -> Iterator[FieldProblem]:
     names = [p.name for p in parameters]
     constraints: list[Constraint] = []
     for index, text in enumerate(search.constraints):
@@ -232,7 +235,7 @@ def _constraints(search: Search, parameters: list[sampling.Parameter]) -> Iterat
         )
 
 
-def _interval(search: Search) -> Iterator[FieldProblem]:
+def _interval(search: SearchSection) -> Iterator[FieldProblem]:
     assert search.max_length is not None
     full = search.max_length.units or 1
     given = search.interval
@@ -256,7 +259,9 @@ def _interval(search: Search) -> Iterator[FieldProblem]:
         )
 
 
-def _population(document: Document, spaces: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+def _population(
+    document: ExperimentConfig, spaces: list[sampling.SearchParameter]
+) -> Iterator[FieldProblem]:
     """Of pbt, and what belongs to it beside another method."""
     search = document.search
     if search.method != "pbt":
@@ -269,7 +274,7 @@ def _population(document: Document, spaces: list[sampling.Parameter]) -> Iterato
     if search.population is None:
         yield FieldProblem(
             "search.population",
-            say("field.needed_by", "is needed by pbt", by="pbt"),
+            Message("field.needed_by", by="pbt"),
             "say how many trials train at the same time",
         )
     if search.trials is not None:
@@ -322,7 +327,7 @@ def _population(document: Document, spaces: list[sampling.Parameter]) -> Iterato
         )
 
 
-def _hyperband(search: Search) -> Iterator[FieldProblem]:
+def _hyperband(search: SearchSection) -> Iterator[FieldProblem]:
     full = search.max_length and search.max_length.units
     if not full:
         return
@@ -341,7 +346,9 @@ def _hyperband(search: Search) -> Iterator[FieldProblem]:
         )
 
 
-def _grid(search: Search, parameters: list[sampling.Parameter]) -> Iterator[FieldProblem]:
+def _grid(
+    search: SearchSection, parameters: list[sampling.SearchParameter]
+) -> Iterator[FieldProblem]:
     trials = search.trials
     for parameter in parameters:
         if parameter.grid_size() is None:

@@ -22,12 +22,11 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
-from muster_server.domain import saying
-from muster_server.domain.avoidance import to_plain
 from muster_server.domain.lifecycle import (
     Action,
     AdvancePreflight,
     BeginPreflight,
+    LifecycleStep,
     QuarantineNode,
     SetAllocation,
     SetAttempt,
@@ -37,55 +36,68 @@ from muster_server.domain.lifecycle import (
     SetNode,
     SetTrial,
     SetYield,
-    Step,
     Warn,
 )
-from muster_server.domain.states import TERMINAL_ATTEMPT, TERMINAL_EXPERIMENT, TERMINAL_TRIAL
-from muster_server.services import preflights, search_events
-from muster_server.services.allocations import (
-    Outdated,
-    bump_assignments,
-    clean,
-    require_one,
+from muster_server.domain.lifecycle.avoidance import to_plain
+from muster_server.domain.messages import to_columns
+from muster_server.domain.states import (
+    TERMINAL_ATTEMPT,
+    TERMINAL_EXPERIMENT,
+    TERMINAL_TRIAL,
+    AllocationState,
+    AttemptState,
+    ExperimentState,
+    NodeState,
+    TrialState,
 )
-from muster_server.services.events import Level, add_event
-from muster_server.services.node_health import quarantine
-from muster_server.services.yielding import ask_to_yield
+from muster_server.services.core.assignments import bump_assignments
+from muster_server.services.core.events import Level, add_event
+from muster_server.services.core.writes import Outdated, require_one
+from muster_server.services.nodes import preflights
+from muster_server.services.nodes.health import quarantine
+from muster_server.services.scheduling.allocations import clean
+from muster_server.services.scheduling.preemption import ask_to_yield
+from muster_server.services.search import events
 
 # Statements are written down once: putting them together takes longer than carrying them out.
 
-_A, _AT = cast(Table, AllocationRow.__table__), cast(Table, AttemptRow.__table__)
-_T, _E = cast(Table, TrialRow.__table__), cast(Table, ExperimentRow.__table__)
+_allocations, _attempts = cast(Table, AllocationRow.__table__), cast(Table, AttemptRow.__table__)
+_trials, _experiments = cast(Table, TrialRow.__table__), cast(Table, ExperimentRow.__table__)
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)
-_LOCK_ALLOCATIONS = select(_A.c.id).where(_A.c.id.in_(_IDS)).order_by(_A.c.id).with_for_update()
+_LOCK_ALLOCATIONS = (
+    select(_allocations.c.id)
+    .where(_allocations.c.id.in_(_IDS))
+    .order_by(_allocations.c.id)
+    .with_for_update()
+)
 _ATTEMPT = (
-    select(_AT.c.trial_id, _AT.c.no, _AT.c.started_at, _T.c.experiment_id)
-    .join(_T, _T.c.id == _AT.c.trial_id)
-    .where(_AT.c.id == bindparam("of"))
+    select(_attempts.c.trial_id, _attempts.c.no, _attempts.c.started_at, _trials.c.experiment_id)
+    .join(_trials, _trials.c.id == _attempts.c.trial_id)
+    .where(_attempts.c.id == bindparam("attempt_id"))
 )
 _FIRST_WORKER = select(func.min(WorkerRow.started_at)).where(
-    WorkerRow.trial_id == bindparam("of"), WorkerRow.attempt_no == bindparam("attempt")
+    WorkerRow.trial_id == bindparam("trial_id"), WorkerRow.attempt_no == bindparam("attempt_no")
 )
 _TRIAL = select(
-    _T.c.id,
-    _T.c.no,
-    _T.c.experiment_id,
-    _T.c.attempt_no,
-    _T.c.state,
-    _T.c.reason,
-    _T.c.termination,
-    _T.c.metric,
-    _T.c.num_continued,
-    _T.c.latest_checkpoint_id,
-).where(_T.c.id == bindparam("of"))
+    _trials.c.id,
+    _trials.c.no,
+    _trials.c.experiment_id,
+    _trials.c.attempt_no,
+    _trials.c.state,
+    _trials.c.reason,
+    _trials.c.termination,
+    _trials.c.metric,
+    _trials.c.num_continued,
+    _trials.c.latest_checkpoint_id,
+).where(_trials.c.id == bindparam("trial_id"))
 
 
 @functools.cache
 def _change_desired(*names: str) -> Update:
     return (
-        update(_A)
-        .where(_A.c.id.in_(_IDS), _A.c.desired == bindparam("before"))
-        .values({name: bindparam(f"new_{name}", type_=_A.c[name].type) for name in names})
+        update(_allocations)
+        .where(_allocations.c.id.in_(_IDS), _allocations.c.desired == bindparam("before"))
+        .values({name: bindparam(f"new_{name}", type_=_allocations.c[name].type) for name in names})
     )
 
 
@@ -102,25 +114,25 @@ def _change_state(table: Table, *names: str) -> Update:
         values["started_at"] = func.coalesce(table.c.started_at, first)
     return (
         update(table)
-        .where(table.c.id == bindparam("of"), table.c.state == bindparam("before"))
+        .where(table.c.id == bindparam("row_id"), table.c.state == bindparam("before"))
         .values(values)
     )
 
 
 def _change_one(
-    session: Session, table: Table, of: int, before: str, values: Mapping[str, Any], what: str
+    session: Session, table: Table, row_id: int, before: str, values: Mapping[str, Any], what: str
 ) -> None:
     """Raises Outdated, with `what`, when the row is not in the state `before`."""
     session.flush()
     new = {f"new_{name}": value for name, value in values.items()}
     changed_rows = session.connection().execute(
-        _change_state(table, *values), {"of": of, "before": before, **new}
+        _change_state(table, *values), {"row_id": row_id, "before": before, **new}
     )
     if changed_rows.rowcount != 1:
         raise Outdated(what)
 
 
-def apply_step(session: Session, step: Step, *, now: dt.datetime) -> None:
+def apply_step(session: Session, step: LifecycleStep, *, now: dt.datetime) -> None:
     """Write one subject's actions. Raises Outdated, and then nothing must be committed, when
     something else was faster than one of them."""
     _lock_allocations(session, step)
@@ -130,7 +142,7 @@ def apply_step(session: Session, step: Step, *, now: dt.datetime) -> None:
     bump_assignments(session, nodes)
 
 
-def _lock_allocations(session: Session, step: Step) -> None:
+def _lock_allocations(session: Session, step: LifecycleStep) -> None:
     ids = [a.allocation_id for a in step.actions if isinstance(a, SetAllocation | SetDesired)]
     if ids and session.get_bind().dialect.name != "sqlite":
         # The order in which records lock, too: allocations before attempts and trials.
@@ -140,7 +152,7 @@ def _lock_allocations(session: Session, step: Step) -> None:
 def _kind(action: Action) -> Hashable:
     """Equal for actions that one statement can carry out together."""
     match action:
-        case SetAllocation(after="CLEANED"):
+        case SetAllocation(after=AllocationState.CLEANED):
             return "clean", action.before
         case SetDesired():
             return replace(action, allocation_id="", node_id="")
@@ -151,7 +163,7 @@ def _kind(action: Action) -> Hashable:
 def _apply_alike(session: Session, actions: Sequence[Action], now: dt.datetime) -> set[str]:
     """Write actions of the same `_kind`; the nodes whose desired set they changed."""
     match actions[0]:
-        case SetAllocation(after="CLEANED"):
+        case SetAllocation(after=AllocationState.CLEANED):
             ids = [a.allocation_id for a in actions if isinstance(a, SetAllocation)]
             return clean(session, ids, before=actions[0].before, now=now)
         case SetDesired():
@@ -201,25 +213,27 @@ def _apply(session: Session, action: Action, now: dt.datetime) -> set[str]:
 
 def _set_node(session: Session, action: SetNode, now: dt.datetime) -> None:
     node = session.get(NodeRow, action.node_id)
+    # Of an ONLINE node nothing has to be explained.
+    reason, parts = to_columns(None if action.after == NodeState.ONLINE else action.reason)
     require_one(
         session,
         update(NodeRow)
         .where(NodeRow.id == action.node_id, NodeRow.state == action.before)
         .values(
             state=action.after,
-            state_reason="" if action.after == "ONLINE" else str(action.reason),
-            state_parts=None if action.after == "ONLINE" else saying.stored(action.reason),
+            state_reason=reason,
+            state_parts=parts,
         ),
         f"node {action.node_id} is not {action.before} any more",
     )
-    level: Level = "info" if action.after == "ONLINE" else "warning"
+    level: Level = "info" if action.after == NodeState.ONLINE else "warning"
     verb = "is still" if action.before == action.after else "is"
     add_event(
         session,
         now=now,
         type="node.state",
-        level="error" if action.after == "LOST" else level,
-        message=f"{node.name if node else action.node_id} {verb} {action.after}. {action.reason}",
+        level="error" if action.after == NodeState.LOST else level,
+        message=f"{node.name if node else action.node_id} {verb} {action.after}. {action.reason.english}",
         node_id=action.node_id,
         data={"before": action.before, "after": action.after},
     )
@@ -231,14 +245,15 @@ def _set_allocation(session: Session, action: SetAllocation, now: dt.datetime) -
         AllocationRow.id == action.allocation_id,
         AllocationRow.observed == action.before,
     ]
-    if action.after == "LOST":
+    if action.after == AllocationState.LOST:
         # Its agent may have come back and been told to keep it, a moment ago.
         held = select(AllocationRow.node_id).where(AllocationRow.id == action.allocation_id)
         node = select(NodeRow.state).where(NodeRow.id == held.scalar_subquery())
         state = session.scalar(node)
-        if state == "SUSPECT":  # a heartbeat makes it ONLINE, and looks for what is LOST after that
+        # A heartbeat makes a SUSPECT one ONLINE, and looks for what is LOST after that.
+        if state == NodeState.SUSPECT:
             state = session.scalar(node.with_for_update())
-        if state not in (None, "SUSPECT", "LOST"):
+        if state not in (None, NodeState.SUSPECT, NodeState.LOST):
             raise Outdated(f"the node of allocation {action.allocation_id} is {state}")
     require_one(
         session,
@@ -247,7 +262,7 @@ def _set_allocation(session: Session, action: SetAllocation, now: dt.datetime) -
         .values(observed=action.after, state_since=now, ended_at=now, message=action.reason),
         f"allocation {action.allocation_id} is not {action.before} any more",
     )
-    if action.after == "LOST":
+    if action.after == AllocationState.LOST:
         session.execute(
             update(WorkerRow)
             .where(WorkerRow.allocation_id == action.allocation_id, WorkerRow.ended_at.is_(None))
@@ -276,10 +291,12 @@ def _set_desired(session: Session, actions: Sequence[SetDesired]) -> None:
 
 def _set_attempt(session: Session, action: SetAttempt, now: dt.datetime) -> None:
     connection = session.connection()
-    attempt = connection.execute(_ATTEMPT, {"of": action.attempt_id}).one()
+    attempt = connection.execute(_ATTEMPT, {"attempt_id": action.attempt_id}).one()
     values: dict[str, Any] = {"state": action.after, "reason": action.reason}
     is_new_end = action.after in TERMINAL_ATTEMPT and action.before != action.after
-    if action.after == "RUNNING" or (action.after == "WINDING_DOWN" and not attempt.started_at):
+    if action.after == AttemptState.RUNNING or (
+        action.after == AttemptState.WINDING_DOWN and not attempt.started_at
+    ):
         first_at = _first_worker_at(session, attempt.trial_id, attempt.no, now)
         values["started_at"] = first_at or now
     if is_new_end:
@@ -292,13 +309,13 @@ def _set_attempt(session: Session, action: SetAttempt, now: dt.datetime) -> None
         }
     _change_one(
         session,
-        _AT,
+        _attempts,
         action.attempt_id,
         action.before,
         values,
         f"attempt {action.attempt_id} is not {action.before} any more",
     )
-    level: Level = "warning" if action.after in ("FAILED", "LOST") else "info"
+    level: Level = "warning" if action.after in (AttemptState.FAILED, AttemptState.LOST) else "info"
     verb = "ended" if action.before == action.after else "is"
     add_event(
         session,
@@ -328,13 +345,13 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
             values[counter] = value
     if action.avoided is not None:
         values["avoided"] = to_plain(action.avoided)
-    if action.after == "QUEUED":
+    if action.after == TrialState.QUEUED:
         values["waiting_since"] = now
     is_over = action.after in TERMINAL_TRIAL
-    if is_over or action.after == "RUNNING":
-        current: Any = session.connection().execute(_TRIAL, {"of": action.trial_id}).one()
+    if is_over or action.after == TrialState.RUNNING:
+        current: Any = session.connection().execute(_TRIAL, {"trial_id": action.trial_id}).one()
         started_at = _first_worker_at(session, action.trial_id, current.attempt_no, now)
-        if started_at is not None or action.after in ("RUNNING", "COMPLETED"):
+        if started_at is not None or action.after in (TrialState.RUNNING, TrialState.COMPLETED):
             values["first_started_at"] = started_at or now
     if is_over:
         values |= {
@@ -345,14 +362,14 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
         }
     _change_one(
         session,
-        _T,
+        _trials,
         action.trial_id,
         action.before,
         values,
         f"trial {action.trial_id} is not {action.before} any more",
     )
-    trial: Any = session.connection().execute(_TRIAL, {"of": action.trial_id}).one()
-    levels: dict[str, Level] = {"FAILED": "error", "RETRY_WAIT": "warning"}
+    trial: Any = session.connection().execute(_TRIAL, {"trial_id": action.trial_id}).one()
+    levels: dict[str, Level] = {TrialState.FAILED: "error", TrialState.RETRY_WAIT: "warning"}
     add_event(
         session,
         now=now,
@@ -365,9 +382,9 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
         data={"before": action.before, "after": action.after},
     )
     if is_over:
-        search_events.on_trial_terminal(session, trial, now)
-    elif action.after == "PAUSED":
-        search_events.on_trial_paused(session, trial, now)
+        events.on_trial_terminal(session, trial, now)
+    elif action.after == TrialState.PAUSED:
+        events.on_trial_paused(session, trial, now)
     touch(
         session,
         "cluster",
@@ -383,7 +400,7 @@ def _first_worker_at(
 ) -> dt.datetime | None:
     """When the first worker of an attempt was heard of, which may be passes ago; None: none was."""
     at: dt.datetime | None = session.connection().scalar(
-        _FIRST_WORKER, {"of": trial_id, "attempt": attempt_no}
+        _FIRST_WORKER, {"trial_id": trial_id, "attempt_no": attempt_no}
     )
     return None if at is None else min(at, now)
 
@@ -436,7 +453,11 @@ def _begin_preflight(session: Session, action: BeginPreflight, now: dt.datetime)
     preflights.begin(
         session,
         [
-            (m.node_id, m.node_name, _devices_to_try(m) if action.before == "PREPARING" else [])
+            (
+                m.node_id,
+                m.node_name,
+                _devices_to_try(m) if action.before == AttemptState.PREPARING else [],
+            )
             for m in members
         ],
         requested_by="the controller",
@@ -445,7 +466,7 @@ def _begin_preflight(session: Session, action: BeginPreflight, now: dt.datetime)
         attempt_no=attempt.no,
         now=now,
     )
-    if action.before == "STARTING":
+    if action.before == AttemptState.STARTING:
         trial = session.get_one(TrialRow, attempt.trial_id)
         add_event(
             session,
@@ -466,7 +487,7 @@ def _devices_to_try(member: AllocationRow) -> list[int]:
 
 def _set_experiment(session: Session, action: SetExperiment, now: dt.datetime) -> None:
     values: dict[str, Any] = {"state": action.after, "reason": action.reason}
-    if action.after == "RUNNING":
+    if action.after == ExperimentState.RUNNING:
         values["first_started_at"] = now
     if action.after in TERMINAL_EXPERIMENT:
         values |= {
@@ -475,7 +496,7 @@ def _set_experiment(session: Session, action: SetExperiment, now: dt.datetime) -
         }
     _change_one(
         session,
-        _E,
+        _experiments,
         action.experiment_id,
         action.before,
         values,
@@ -485,7 +506,7 @@ def _set_experiment(session: Session, action: SetExperiment, now: dt.datetime) -
         session,
         now=now,
         type="experiment.state",
-        level="error" if action.after == "FAILED" else "info",
+        level="error" if action.after == ExperimentState.FAILED else "info",
         message=f"The experiment is {action.after}: {action.reason}.",
         experiment_id=action.experiment_id,
         data={"before": action.before, "after": action.after},

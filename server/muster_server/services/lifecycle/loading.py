@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session, load_only
 
+from muster.document.experiment import ExperimentConfig
 from muster.wire import ExitInfo, NodeFacts, load
 from muster_server.db.models import (
     AllocationRow,
@@ -22,7 +21,6 @@ from muster_server.db.models import (
     PreflightRow,
     TrialRow,
 )
-from muster_server.domain.avoidance import from_plain
 from muster_server.domain.lifecycle import (
     AllocationView,
     AttemptView,
@@ -33,11 +31,20 @@ from muster_server.domain.lifecycle import (
     ServerLease,
     TrialView,
 )
-from muster_server.domain.resources import request_from_config
-from muster_server.domain.scheduler.nodes import could_hold
-from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL, YieldKind
-from muster_server.services import preflights, search_notices
-from muster_server.services.scheduling import load_nodes
+from muster_server.domain.lifecycle.avoidance import from_plain
+from muster_server.domain.scheduling.nodes import could_hold
+from muster_server.domain.scheduling.resources import request_of
+from muster_server.domain.states import (
+    TERMINAL_EXPERIMENT,
+    TERMINAL_TRIAL,
+    AllocationState,
+    NodeState,
+    TrialState,
+    YieldKind,
+)
+from muster_server.services.nodes import preflights
+from muster_server.services.scheduling.snapshot import load_nodes
+from muster_server.services.search import notices
 
 _OF_TRIAL = load_only(
     TrialRow.no,
@@ -62,8 +69,8 @@ _OF_EXPERIMENT = load_only(
 )
 """All that is looked at: the rest of a row, much of it JSON, takes longer to read than to decide."""
 
-ACTIVE = ("STARTING", "RUNNING", "STOPPING")
-WAITING = ("QUEUED", "RETRY_WAIT", "PAUSED")
+ACTIVE = (TrialState.STARTING, TrialState.RUNNING, TrialState.STOPPING)
+WAITING = (TrialState.QUEUED, TrialState.RETRY_WAIT, TrialState.PAUSED)
 
 # Statements are written down once: putting them together takes longer than carrying them out, and
 # every pass of the controller asks the same.
@@ -83,7 +90,7 @@ _NODES = select(
 _SERVERS = select(ApiServerRow.name, ApiServerRow.stamped_at).order_by(ApiServerRow.name)
 _LOST = (
     select(AllocationRow.id, AllocationRow.node_id)
-    .where(AllocationRow.observed == "LOST")
+    .where(AllocationRow.observed == AllocationState.LOST)
     .order_by(AllocationRow.id)
 )
 _DUE = and_(
@@ -93,16 +100,16 @@ _DUE = and_(
         ExperimentRow.desired.in_(("stop", "kill")),
         ExperimentRow.exhausted_reason != "",
         and_(
-            TrialRow.state != "PAUSED",
+            TrialRow.state != TrialState.PAUSED,
             or_(ExperimentRow.desired == "pause", TrialRow.desired == "pause"),
         ),
         and_(
-            TrialRow.state == "PAUSED",
+            TrialRow.state == TrialState.PAUSED,
             ExperimentRow.desired == "run",
             TrialRow.desired == "run",
         ),
         and_(
-            TrialRow.state == "RETRY_WAIT",
+            TrialRow.state == TrialState.RETRY_WAIT,
             or_(
                 TrialRow.not_before.is_(None),
                 TrialRow.not_before <= bindparam("now", type_=TrialRow.not_before.type),
@@ -242,15 +249,15 @@ def _load_trials(session: Session, now: dt.datetime) -> list[TrialView]:
     return [_with_elsewhere(session, view, config) for view, config in views]
 
 
-def _with_elsewhere(session: Session, view: TrialView, config: Mapping[str, Any]) -> TrialView:
+def _with_elsewhere(session: Session, view: TrialView, config: ExperimentConfig) -> TrialView:
     """Looks at the nodes' slots only where a node of its attempt lacks what it needs."""
     here = {m.node_name for m in (view.attempt.allocations if view.attempt else ()) if m.lacks}
     if not here:
         return view
     lacking = here | {a.node for a in view.avoided if a.is_lacking}
     others = [node for node in load_nodes(session) if node.name not in lacking]
-    there = [node for node in others if node.state not in ("LOST", "REMOVED")]
-    return replace(view, has_elsewhere=could_hold(request_from_config(config), there))
+    there = [node for node in others if node.state not in (NodeState.LOST, NodeState.REMOVED)]
+    return replace(view, has_elsewhere=could_hold(request_of(config.resources), there))
 
 
 def _trial_view(
@@ -259,8 +266,7 @@ def _trial_view(
     checkpoint_step: int | None,
     attempt: AttemptView | None,
 ) -> TrialView:
-    restarts = experiment.config.get("restarts") or {}
-    preflight = experiment.config.get("preflight") or {}
+    config = experiment.config
     return TrialView(
         id=trial.id,
         no=trial.no,
@@ -275,12 +281,12 @@ def _trial_view(
         failures_infra=trial.failures_infra,
         no_progress=trial.no_progress,
         avoided=from_plain(trial.avoided),
-        budget_user=int(restarts.get("user", 0)),
-        budget_infra=int(restarts.get("infra", 3)),
-        stop_grace_s=float(experiment.config.get("stop_grace_s", 30.0)),
-        on_disconnect=experiment.config.get("on_disconnect") or "continue",
-        versions=str(preflight.get("versions") or "warn"),
-        preflight_wanted=bool(preflight.get("network")),
+        budget_user=config.restarts.user,
+        budget_infra=config.restarts.infra,
+        stop_grace_s=config.stop_grace_s,
+        on_disconnect=config.on_disconnect,
+        versions=config.preflight.versions,
+        preflight_wanted=config.preflight.network,
         checkpoint_step=checkpoint_step,
         flags=tuple(trial.flags),
         attempt=attempt,
@@ -349,8 +355,10 @@ def _load_experiments(session: Session) -> list[ExperimentView]:
             search_finished=bool(row.finished),
             num_planned=row.planned,
             num_by_state=counts[row.id],
-            failure=_first_failure(session, row.id) if counts[row.id].get("FAILED") else "",
-            unjudged=search_notices.unjudged(session, row.id, row.finish_reason or "")
+            failure=_first_failure(session, row.id)
+            if counts[row.id].get(TrialState.FAILED)
+            else "",
+            unjudged=notices.unjudged(session, row.id, row.finish_reason or "")
             if row.finished and TERMINAL_TRIAL.issuperset(counts[row.id])
             else "",
         )
@@ -361,7 +369,7 @@ def _load_experiments(session: Session) -> list[ExperimentView]:
 def _first_failure(session: Session, experiment_id: int) -> str:
     row = session.execute(
         select(TrialRow.no, TrialRow.reason)
-        .where(TrialRow.experiment_id == experiment_id, TrialRow.state == "FAILED")
+        .where(TrialRow.experiment_id == experiment_id, TrialRow.state == TrialState.FAILED)
         .order_by(TrialRow.no)
         .limit(1)
     ).one_or_none()

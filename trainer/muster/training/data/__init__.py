@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from muster.document.train_config import ConfigError, TrainConfig
 from muster.training import own
-from muster.training.config import ConfigError, TrainConfig
 
 from .ahead import fetch_ahead
 from .base import Dataset, Split, random_like
 from .given import own_data
 from .images import digits, shift, synthetic
-from .order import Order
+from .order import SampleOrder
 from .texts import VOCABULARY, shakespeare, windows
 
-__all__ = ["VOCABULARY", "Dataset", "Order", "Split", "fetch_ahead", "load", "shift", "windows"]
+__all__ = [
+    "VOCABULARY",
+    "Dataset",
+    "SampleOrder",
+    "Split",
+    "fetch_ahead",
+    "load",
+    "shift",
+    "windows",
+]
 
 
 def load(config: TrainConfig) -> Dataset:

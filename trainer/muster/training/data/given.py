@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
+from muster.document.train_config import ConfigError
 from muster.training import own
-from muster.training.config import ConfigError
 
 from .base import Dataset
 

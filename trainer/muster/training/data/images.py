@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from muster.training.config import ConfigError
+from muster.document.train_config import ConfigError
 
 from .base import Dataset
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from muster.training.config import ConfigError
+from muster.document.train_config import ConfigError
 
 from .base import Dataset
 from .images import shift
 
 
-class Order:
+class SampleOrder:
     """Which samples each step sees. The incomplete global batch at an epoch's end is left out; the
     next epoch is shuffled anew, so no sample is left out for good."""
 

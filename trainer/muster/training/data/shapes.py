@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from muster.document.train_config import TrainConfig
 from muster.training import own
-from muster.training.config import TrainConfig
 
 from .base import Dataset
 from .given import own_data

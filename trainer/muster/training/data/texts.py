@@ -7,7 +7,7 @@ from importlib import resources
 import torch
 from torch import Tensor
 
-from muster.training.config import ConfigError
+from muster.document.train_config import ConfigError
 
 from .base import Dataset
 

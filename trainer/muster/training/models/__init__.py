@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from muster.document.train_config import ConfigError, TrainConfig
 from muster.training import own
-from muster.training.config import ConfigError, TrainConfig
 
 from .images import ResNet, cnn, mlp
 from .transformer import GPT, ViT

@@ -1,5 +1,5 @@
 """Who writes what, when several workers save together, and who reads what: torch's planners of
-torch.distributed.checkpoint, with files of muster/shards.py in place of its pickled ones.
+torch.distributed.checkpoint, with files of muster/sdk/shards.py in place of its pickled ones.
 
 A tensor that several workers have is written by one of them, so that each writes about as much.
 """
@@ -12,25 +12,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.distributed.checkpoint import state_dict_saver
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.metadata import (
-    ChunkStorageMetadata,
     Metadata,
-    TensorProperties,
-    TensorStorageMetadata,
 )
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.staging import BlockingAsyncStager
 from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
 from torch.futures import Future
 
-from muster.checkpoints import FileFacts, FolderStore
-from muster.object_store import ObjectStore
-from muster.shards import Chunk, Stored
+from muster.sdk.checkpoints import FileFacts, FolderStore
+from muster.sdk.object_store import ObjectStore
+from muster.sdk.shards import Chunk, Stored
 from muster.training.saving import files
 
 Begin = Callable[[], Path]
@@ -143,41 +139,3 @@ class _Writer(StorageWriter):
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
         return True
-
-
-def read_sharded(saved: files.Saved, wanted: Mapping[str, Tensor]) -> None:
-    """Fill DTensors with their parts. Needs no other worker."""
-    planner = DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
-    planner.set_up_planner(dict(wanted), _metadata(saved, wanted), is_coordinator=True)
-    per_file: dict[str, list[tuple[str, Any]]] = {}
-    chunks = {(n, c.offsets): c for n in wanted for c in saved.index[n].chunks}
-    for item in planner.create_local_plan().items:
-        chunk = chunks[item.storage_index.fqn, tuple(item.storage_index.offset or ())]
-        per_file.setdefault(chunk.file, []).append((chunk.key, item))
-    for file, items in per_file.items():
-        with saved.opened(file) as opened:
-            for key, item in items:
-                box = tuple(
-                    slice(o, o + n) for o, n in zip(item.storage_offsets, item.lengths, strict=True)
-                )
-                part = opened.get_slice(key)[box] if box else opened.get_tensor(key)
-                target = planner.resolve_tensor(item).detach()
-                target.copy_(part)
-                planner.commit_tensor(item, target)
-
-
-def _metadata(saved: files.Saved, names: Mapping[str, Tensor]) -> Metadata:
-    return Metadata(
-        {
-            name: TensorStorageMetadata(
-                properties=TensorProperties(dtype=tensor.dtype),
-                size=torch.Size(saved.index[name].shape),
-                chunks=[
-                    ChunkStorageMetadata(torch.Size(c.offsets), torch.Size(c.shape))
-                    for c in saved.index[name].chunks
-                    if 0 not in c.shape
-                ],
-            )
-            for name, tensor in names.items()
-        }
-    )

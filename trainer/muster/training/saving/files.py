@@ -1,4 +1,4 @@
-"""Reading and writing the tensors of a checkpoint; see muster/shards.py for how they lie there."""
+"""Reading and writing the tensors of a checkpoint; see muster/sdk/shards.py for how they lie there."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from muster import checkpoints, shards
-from muster.shards import Chunk, Index, Stored
+from muster.sdk import checkpoints, shards
+from muster.sdk.shards import Chunk, Index, Stored
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
@@ -109,7 +109,7 @@ class Saved:
                 )
         sharded = {n: self._empty(n, t) for n, t in wanted.items() if is_sharded(t)}
         if sharded:
-            from muster.training.saving.distributed import read_sharded
+            from muster.training.saving.sharded import read_sharded
 
             read_sharded(self, sharded)
         return {n: sharded[n] if n in sharded else self.read(n) for n in wanted}

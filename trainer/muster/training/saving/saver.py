@@ -19,12 +19,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from muster import checkpoints, comm, shards
-from muster.checkpoints import FileFacts
-from muster.run import Run
-from muster.shards import Stored
-from muster.stops import StopNotice
-from muster.training.config import ConfigError
+from muster.document.train_config import ConfigError
+from muster.measure import agreement
+from muster.sdk import checkpoints, shards
+from muster.sdk.checkpoints import FileFacts
+from muster.sdk.run import Run
+from muster.sdk.shards import Stored
+from muster.sdk.stops import StopNotice
 from muster.training.saving import files
 
 DELIVER_S = 1.0
@@ -48,7 +49,7 @@ class Saver:
         _check(run)
         self._is_shared = self._num_ranks == 1 or run.store.is_everywhere or _is_shared(run)
         if self._num_ranks > 1:
-            comm.saving_group()
+            agreement.saving_group()
 
     def save(
         self,
@@ -105,7 +106,7 @@ class Saver:
 
     def _fits(self, stop: StopNotice) -> bool:
         left = stop.seconds_left
-        return not comm.agree_any(left is not None and left < self._longest_s)
+        return not agreement.agree_any(left is not None and left < self._longest_s)
 
     def _job(
         self,
@@ -157,7 +158,7 @@ class Saver:
                 parts,
                 store=store,
                 rank=self._rank,
-                group=comm.saving_group(),
+                group=agreement.saving_group(),
                 begin=begin,
                 publish=publish,
             )
@@ -177,7 +178,7 @@ def _gathered(tensors: Mapping[str, Tensor], *, rank: int) -> dict[str, Tensor]:
     mine = _copied({n: files.gathered(t) for n, t in tensors.items()})
     parts: list[Any] | None = [None] * dist.get_world_size() if rank == 0 else None
     # What is whole on rank 0 need not be sent, but nobody else knows which that is.
-    dist.gather_object(mine, parts, dst=0, group=comm.control_group())
+    dist.gather_object(mine, parts, dst=0, group=agreement.control_group())
     found: dict[str, Tensor] = {}
     for part in reversed(parts or []):
         found |= part
@@ -192,24 +193,24 @@ def _check(run: Run) -> None:
         run.store.check(run.info.rank)
     except OSError as error:
         problem = error
-    if not comm.agree_any(problem is not None):
+    if not agreement.agree_any(problem is not None):
         return
     text = f"checkpoints.storage: {problem.strerror if problem else 'another worker cannot use it'}"
-    if comm.agree_any(getattr(problem, "is_final", False)):
+    if agreement.agree_any(getattr(problem, "is_final", False)):
         raise ConfigError(text)
     raise OSError(problem.errno if problem else errno.EIO, text)
 
 
 def _is_shared(run: Run) -> bool:
     """Whether all ranks see the folder that rank 0 writes into."""
-    directory, group = run.checkpoint_dir, comm.control_group()
+    directory, group = run.checkpoint_dir, agreement.control_group()
     probe: list[Any] = [None]
     if run.info.rank == 0:
         directory.mkdir(parents=True, exist_ok=True)
         probe = [checkpoints.probe(directory)]
     dist.broadcast_object_list(probe, 0, group=group)
     is_missing = not (directory / probe[0]).exists()
-    answer = not comm.agree_any(is_missing)
+    answer = not agreement.agree_any(is_missing)
     if run.info.rank == 0:
         (directory / probe[0]).unlink()
     return answer

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster.training.strategies.rules import Options, axes
+from muster.document.strategy import StrategySection
+from muster.document.strategy_rules import axes
 
 if TYPE_CHECKING:
-    from muster.training.strategies.base import Place, Strategy, Workload
+    from muster.training.strategies.base import RankPosition, Strategy, Workload
 
 
-def create(options: Options, place: Place, workload: Workload) -> Strategy:
+def create(options: StrategySection, place: RankPosition, workload: Workload) -> Strategy:
     """The strategy of one training. A single worker shares with nobody: whatever the kind, it
     trains alone, with the same result.
 

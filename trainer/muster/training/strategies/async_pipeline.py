@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from muster.pipelining import Computing
-from muster.timing import StepTimer
+from muster.measure.pipelining import Computing
+from muster.measure.timing import StepTimer
 from muster.training.strategies.base import Means
 from muster.training.strategies.mesh import make_mesh
 from muster.training.strategies.pipeline import Pipeline

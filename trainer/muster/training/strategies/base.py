@@ -26,13 +26,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from muster.timing import StepTimer
+from muster.document.strategy import StrategySection
+from muster.document.strategy_rules import axes, coordinates
+from muster.measure.timing import StepTimer
 from muster.training.saving.files import Saved
 from muster.training.strategies import gradients, parts
 from muster.training.strategies.layers import compile_layers, recompute
 from muster.training.strategies.local_update import LocalUpdate
 from muster.training.strategies.precision import DTYPES, LossScale
-from muster.training.strategies.rules import Options, axes, coordinates
 
 OWN = "own/"
 _EPSILON = 1e-6
@@ -43,7 +44,7 @@ BuildOptimizer = Callable[[nn.Module], torch.optim.Optimizer]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class RankPosition:
     """Where this worker stands."""
 
     rank: int
@@ -87,7 +88,7 @@ class Strategy:
     """False: gradients and parameters stay on this worker, to see what sending them costs. For
     strategies whose workers each hold a whole model (probes)."""
     vote = 0
-    """Where max_lead is None: whether this rank wants to stop, as a vote of muster.stops. Set before
+    """Where max_lead is None: whether this rank wants to stop, as a vote of muster.sdk.stops. Set before
     each step."""
     agreed: tuple[int, int] | None = None
     """Where max_lead is None: the vote by which all ranks stop now, and after how many steps since
@@ -96,7 +97,7 @@ class Strategy:
     casts_itself = False
     """Whether the wrapped model takes care of the precision."""
 
-    def __init__(self, options: Options, place: Place, workload: Workload) -> None:
+    def __init__(self, options: StrategySection, place: RankPosition, workload: Workload) -> None:
         self.options = options
         self.place = place
         self.workload = workload

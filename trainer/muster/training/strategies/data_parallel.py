@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from muster import comm
+from muster.measure import comm
 from muster.training.strategies.base import Strategy
 
 POWERSGD_EXACT_STEPS = 3

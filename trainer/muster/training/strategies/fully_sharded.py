@@ -22,11 +22,11 @@ from torch.distributed.fsdp import (
     fully_shard,
 )
 
+from muster.document.strategy import StrategySection
 from muster.training.strategies.base import Strategy
 from muster.training.strategies.layers import layers
 from muster.training.strategies.mesh import data_mesh, make_mesh
 from muster.training.strategies.precision import DTYPES
-from muster.training.strategies.rules import Options
 
 
 class FullySharded(Strategy):
@@ -43,7 +43,7 @@ class FullySharded(Strategy):
         self.module.set_requires_gradient_sync(last)
 
 
-def shard(model: nn.Module, mesh: DeviceMesh, options: Options) -> None:
+def shard(model: nn.Module, mesh: DeviceMesh, options: StrategySection) -> None:
     """Split the model's parameters over the mesh's last axis, and repeat them over its first when
     it has two."""
     policies: dict[str, Any] = {"mesh": mesh, "reshard_after_forward": options.reshard}

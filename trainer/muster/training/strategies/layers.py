@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from muster.training.config import ConfigError
+from muster.document.train_config import ConfigError
 
 
 def layers(model: nn.Module) -> list[nn.Module]:

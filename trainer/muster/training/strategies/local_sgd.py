@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
-from muster.timing import StepTimer
+from muster.measure.timing import StepTimer
 from muster.training.saving.files import Saved
 from muster.training.strategies import parts
 from muster.training.strategies.base import OWN, Strategy

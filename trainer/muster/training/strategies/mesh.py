@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from muster.training.strategies.base import Place
-from muster.training.strategies.rules import Options, axes
+from muster.document.strategy import StrategySection
+from muster.document.strategy_rules import axes
+from muster.training.strategies.base import RankPosition
 
 
-def make_mesh(options: Options, place: Place) -> DeviceMesh:
+def make_mesh(options: StrategySection, place: RankPosition) -> DeviceMesh:
     """All workers, along the axes that `rules.axes` gives. All ranks call it together."""
     sizes = axes(options, place.world_size)
     return init_device_mesh(place.device.type, tuple(sizes.values()), mesh_dim_names=tuple(sizes))

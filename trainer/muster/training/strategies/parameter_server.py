@@ -29,8 +29,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
-from muster import comm
-from muster.timing import StepTimer
+from muster.measure import comm
+from muster.measure.timing import StepTimer
 from muster.training.saving.files import Saved
 from muster.training.strategies.base import Strategy
 from muster.training.strategies.flat import pieces, set_parameters

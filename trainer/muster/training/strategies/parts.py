@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from muster.shards import MODEL as MODEL
+from muster.sdk.shards import MODEL as MODEL
 from muster.training.saving.files import Saved
 
 OPTIMIZER = "optimizer/"

@@ -27,17 +27,18 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining.schedules import PipelineScheduleMulti, get_schedule_class
 
-from muster import comm
-from muster.collectives import Message
-from muster.pipelining import Computing
-from muster.timing import StepTimer
-from muster.training.config import ConfigError
+from muster.document.strategy import Schedule
+from muster.document.strategy_rules import STAGES_PER_WORKER, V_SCHEDULES
+from muster.document.train_config import ConfigError
+from muster.measure import agreement
+from muster.measure.collectives import Message
+from muster.measure.pipelining import Computing
+from muster.measure.timing import StepTimer
 from muster.training.strategies import fully_sharded, gradients, tensor
 from muster.training.strategies.balance import balance
 from muster.training.strategies.base import Means, Strategy
 from muster.training.strategies.mesh import data_mesh, make_mesh
 from muster.training.strategies.precision import DTYPES
-from muster.training.strategies.rules import STAGES_PER_WORKER, V_SCHEDULES, Schedule
 
 SCHEDULES: dict[Schedule, str] = {
     "naive": "GPipe",
@@ -318,7 +319,7 @@ def _agreed_costs(model: Any, x: Tensor) -> list[float]:
         times = [list(_costs(model, x)) for _ in range(3)]
         found = torch.tensor(times, dtype=torch.float64).amin(dim=0)
         model.zero_grad(set_to_none=True)
-    dist.broadcast(found, 0, group=comm.control_group())
+    dist.broadcast(found, 0, group=agreement.control_group())
     return found.tolist()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from muster.training.strategies.rules import Precision
+from muster.document.strategy import Precision
 
 DTYPES: dict[Precision, torch.dtype] = {
     "fp32": torch.float32,

@@ -25,11 +25,11 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
+from muster.document.strategy_rules import TP_COLUMNS, TP_ROWS
 from muster.training.strategies import fully_sharded
 from muster.training.strategies.base import Strategy
 from muster.training.strategies.layers import layers
 from muster.training.strategies.mesh import data_mesh, make_mesh
-from muster.training.strategies.rules import TP_COLUMNS, TP_ROWS
 
 SEQUENCE_AXIS = 1
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from muster.document.train_config import TrainConfig
 from muster.training import data
-from muster.training.config import TrainConfig
 
 from .base import Classification, Language, Task
 

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from muster.document.train_config import TrainConfig
 from muster.training import data, models
-from muster.training.config import TrainConfig
 from muster.training.data import Dataset, Split
 
 EVALUATION_BATCH = 512
@@ -84,7 +84,7 @@ class Classification:
         self.config = config
         self.dataset = dataset
         self._global_batch = global_batch
-        self._order = data.Order(
+        self._order = data.SampleOrder(
             len(self.dataset.train_x),
             global_batch=global_batch,
             seed=config.seed,

@@ -1,0 +1,59 @@
+"""Collection of what is known about each worker's end, from three sources."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from muster_agent.exits import WorkerEnd, parse_error_file, parse_torchrun_failures
+from muster_agent.logs import error_file, find_logs, launcher_log, tail
+from muster_agent.process import Child
+
+
+def collect_ends(logs: Path, seen: Sequence[WorkerEnd], launcher: Child | None) -> list[WorkerEnd]:
+    """Return `seen` (what the shim observed: times, and mostly the exit status), completed by
+    torchrun's summary (exit status of its children), error files and the ends of the logs.
+
+    Where we could not see how a worker of torchrun ended, its summary says so, and in which order:
+    its first failure is the root cause.
+    """
+    ends = {end.local_rank: end for end in seen}
+    if launcher is not None:
+        if launcher.exit_code == 0:
+            ends = {k: replace(end, exit_code=0) for k, end in ends.items()}
+        elif launcher.has_ended:
+            # A worker that outlived its launcher was killed by the shim, so its status means
+            # nothing.
+            ends = {
+                k: replace(end, exit_code=None, signal=None)
+                if end.at_ms > launcher.ended_at_ms
+                else end
+                for k, end in ends.items()
+            }
+        failures = parse_torchrun_failures(tail(launcher_log(logs, "stderr")))
+        root_at_ms = 0
+        for index, failure in enumerate(failures):
+            known = ends.get(failure.local_rank)
+            if known is not None and (known.exit_code is not None or known.signal is not None):
+                root_at_ms = root_at_ms or known.at_ms
+                continue
+            at_ms = (known.at_ms if known else 0) or launcher.ended_at_ms
+            if index == 0:
+                root_at_ms = at_ms
+            elif at_ms <= root_at_ms:
+                at_ms = root_at_ms + 1
+            ends[failure.local_rank] = replace(failure, at_ms=at_ms)
+    stderr = {f.local_rank: f.path for f in find_logs(logs) if f.stream == "stderr"}
+    return [_with_words(logs, end, stderr) for _, end in sorted(ends.items())]
+
+
+def _with_words(logs: Path, end: WorkerEnd, stderr: dict[int, Path]) -> WorkerEnd:
+    error = ""
+    path = error_file(logs, end.local_rank)
+    if path is not None:
+        with contextlib.suppress(OSError):
+            error = parse_error_file(path.read_text(errors="replace"))
+    words = tail(stderr[end.local_rank]) if end.local_rank in stderr else ""
+    return replace(end, error=error, stderr_tail=words)

@@ -1,0 +1,208 @@
+/** What the address of each page holds behind the question mark; what cannot be read is left out. */
+import type { CheckpointState } from "../api/queries";
+import { type ChartSearch, chartSearch } from "../charts/chartSearch";
+import { startOf } from "../lib/forking";
+import { EXPERIMENT_STATES } from "../lib/states";
+
+const isOn = (value: unknown): true | undefined => (value === true || value === "true" ? true : undefined);
+const instant = (value: unknown): string | undefined =>
+  typeof value === "string" && !Number.isNaN(Date.parse(value)) ? new Date(value).toISOString() : undefined;
+const text = (value: unknown): string | undefined => {
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" && value !== "" ? value : undefined;
+};
+const positive = (value: unknown): number | undefined => {
+  const n = Number(value);
+  return Number.isInteger(n) && n >= 0 ? n : undefined;
+};
+
+export const signInSearch = (search: Record<string, unknown>): { to?: string } => ({ to: text(search["to"]) });
+
+export const queueSearch = (search: Record<string, unknown>): { project?: string } => ({
+  project: text(search["project"]),
+});
+
+export interface ExperimentsSearch {
+  state?: string;
+  project?: string;
+  q?: string;
+  /** By comma: name=value, or the name alone. */
+  label?: string;
+  /** Columns by comma, with their widths; features/experiments/tableColumns. */
+  cols?: string;
+  /** A column, with "-" before it the largest first. */
+  sort?: string;
+  /** Conditions on columns, one per line. */
+  where?: string;
+  /** The experiment that is shown beside the table. */
+  peek?: number;
+  archived?: boolean;
+}
+
+export const experimentsSearch = (search: Record<string, unknown>): ExperimentsSearch => {
+  const states = (text(search["state"]) ?? "")
+    .split(",")
+    .filter((state) => (EXPERIMENT_STATES as readonly string[]).includes(state));
+  return {
+    state: states.length > 0 ? states.join(",") : undefined,
+    project: text(search["project"]),
+    q: text(search["q"]),
+    label: text(search["label"]),
+    cols: text(search["cols"]),
+    sort: text(search["sort"]),
+    where: text(search["where"]),
+    peek: positive(search["peek"]),
+    archived: search["archived"] === true || search["archived"] === "true" ? true : undefined,
+  };
+};
+
+/** What of a log is asked for, and the line that is selected. */
+export interface LogSearch {
+  /** Numbers of trials, by comma: of an experiment's log. */
+  trial?: string;
+  rank?: string;
+  attempt?: number;
+  stream?: string;
+  q?: string;
+  node?: string;
+  level?: string;
+  since?: string;
+  until?: string;
+  regex?: boolean;
+  exact?: boolean;
+  around?: boolean;
+  line?: string;
+}
+const logSearch = (search: Record<string, unknown>): LogSearch => ({
+  trial: text(search["trial"]),
+  rank: text(search["rank"]),
+  attempt: positive(search["attempt"]),
+  stream: search["stream"] === "stdout" || search["stream"] === "stderr" ? search["stream"] : undefined,
+  q: text(search["q"]),
+  node: text(search["node"]),
+  level: text(search["level"]),
+  since: instant(search["since"]),
+  until: instant(search["until"]),
+  regex: isOn(search["regex"]),
+  exact: isOn(search["exact"]),
+  around: isOn(search["around"]),
+  line: /^\d{1,15}:\d{1,15}$/.test(String(search["line"])) ? String(search["line"]) : undefined,
+});
+
+export interface LogsSearch extends LogSearch {
+  experiment?: number;
+}
+
+export const logsSearch = (search: Record<string, unknown>): LogsSearch => ({
+  ...logSearch(search),
+  experiment: positive(search["experiment"]),
+});
+
+/** Which checkpoints are shown, and in which order. */
+export interface CheckpointSearch {
+  saved?: CheckpointState;
+  order?: "largest";
+}
+const checkpointSearch = (search: Record<string, unknown>): CheckpointSearch => ({
+  saved:
+    search["saved"] === "complete" || search["saved"] === "deleting" || search["saved"] === "deleted"
+      ? search["saved"]
+      : undefined,
+  order: search["order"] === "largest" ? "largest" : undefined,
+});
+
+export const checkpointsSearch = (search: Record<string, unknown>): CheckpointSearch & { project?: string } => ({
+  ...checkpointSearch(search),
+  project: text(search["project"]),
+});
+
+export interface ExperimentSearch extends CheckpointSearch, LogSearch {
+  tab?: string;
+  sort?: "no" | "-no" | "metric" | "-metric";
+  trialState?: string;
+  metric?: string;
+}
+
+export const experimentSearch = (search: Record<string, unknown>): ExperimentSearch => {
+  const sort = text(search["sort"]);
+  return {
+    ...logSearch(search),
+    ...checkpointSearch(search),
+    tab: text(search["tab"]),
+    sort: sort === "no" || sort === "-no" || sort === "metric" || sort === "-metric" ? sort : undefined,
+    trialState: text(search["trialState"]),
+    metric: text(search["metric"]),
+  };
+};
+
+export interface TrialSearch extends ChartSearch, LogSearch {
+  tab?: string;
+}
+
+export const trialSearch = (search: Record<string, unknown>): TrialSearch => {
+  return {
+    ...chartSearch(search),
+    ...logSearch(search),
+    tab: text(search["tab"]),
+  };
+};
+
+export const diagnosisSearch = (search: Record<string, unknown>): { diagnosis?: number } => ({
+  diagnosis: positive(search["diagnosis"]),
+});
+
+/** What of a scaling report is looked at: which one, and what it is to predict beside its sizes. */
+export interface ScalingSearch {
+  report?: number;
+  /** World sizes, by comma. */
+  slots?: string;
+  /** Of other networks, in Mbit/s, by comma. */
+  bandwidth?: string;
+  /** Of those networks, in microseconds. */
+  latency?: number;
+}
+
+export const scalingSearch = (search: Record<string, unknown>): ScalingSearch => {
+  const latency = Number(search["latency"] ?? Number.NaN);
+  return {
+    report: positive(search["report"]),
+    slots: text(search["slots"]),
+    bandwidth: text(search["bandwidth"]),
+    latency: Number.isFinite(latency) && latency >= 0 ? latency : undefined,
+  };
+};
+
+export interface CompareSearch extends ChartSearch {
+  tab?: string;
+  /** Ids, by comma, in the order in which they were chosen. */
+  trials?: string;
+  hide?: string;
+  /** The key of the configuration that makes groups. */
+  group?: string;
+  /** Also what does not differ. */
+  all?: boolean;
+  stat?: "min" | "max";
+}
+
+export const compareSearch = (search: Record<string, unknown>): CompareSearch => ({
+  ...chartSearch(search),
+  tab: text(search["tab"]),
+  trials: text(search["trials"]),
+  hide: text(search["hide"]),
+  group: text(search["group"]),
+  all: search["all"] === true || undefined,
+  stat: search["stat"] === "min" || search["stat"] === "max" ? search["stat"] : undefined,
+});
+
+export const submitSearch = (
+  search: Record<string, unknown>,
+): { from?: number; start?: string; template?: string } => ({
+  from: positive(search["from"]),
+  start: startOf(text(search["start"])) === "" ? undefined : text(search["start"]),
+  template: text(search["template"]),
+});
+
+export const settingsSearch = (search: Record<string, unknown>): { tab?: string; project?: string } => ({
+  tab: text(search["tab"]),
+  project: text(search["project"]),
+});

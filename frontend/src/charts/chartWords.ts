@@ -1,0 +1,131 @@
+/** What a chart of series says in words: its legend, the line below it, and the description for who does not see it. */
+import type { TFunction } from "i18next";
+
+import { outside, type XKind } from "../lib/axis";
+import * as format from "../lib/format";
+import { nonFinite, stepsOf } from "../lib/series";
+import css from "./chart.module.css";
+import { pointAt } from "./legend";
+import type { Laid, Line } from "./lines";
+import { lineStyle, type Palette } from "./palette";
+import { xText } from "./plotOptions";
+
+type Zone = Parameters<typeof xText>[2];
+
+const MAX_KEYS = 6;
+const MAX_NAMED = 2;
+
+/** What is drawn, and how its axes are read. */
+export interface Shown {
+  lines: Line[];
+  laid: Laid | null;
+  metric: string;
+  x: XKind;
+  xName: string;
+  zone: Zone;
+  t: TFunction;
+}
+
+/** Write the keys of the lines with their values at a place of the axis; null: with their latest. */
+export function writeLegend(element: HTMLElement, shown: Shown, at: number | null, palette: Palette): void {
+  const { lines, laid, x, xName, zone, t } = shown;
+  element.replaceChildren();
+  lines.slice(0, MAX_KEYS).forEach((line, i) => {
+    const key = document.createElement("span");
+    key.className = css["key"] ?? "";
+    const mark = document.createElement("i");
+    const style = lineStyle(line.color, palette);
+    mark.style.borderTopColor = style.stroke;
+    mark.style.borderTopStyle = style.dash ? "dashed" : "solid";
+    const value = document.createElement("b");
+    const { text, isPast } = valueText(shown, line, laid?.xs[i], at);
+    value.textContent = text;
+    if (isPast) value.dataset["past"] = "";
+    key.append(mark, line.label, value);
+    key.title = line.label;
+    element.append(key);
+  });
+  if (lines.length > MAX_KEYS) element.append(t("chart.moreLines", { n: lines.length - MAX_KEYS }));
+  if (at !== null) element.append(`${xName} ${xText(x, at, zone)}`);
+}
+
+/** What the cursor points at, in words, for who moves it with the keyboard. */
+export function spokenText(shown: Shown, at: number): string {
+  const { lines, laid, x, xName, zone, t } = shown;
+  const values = lines
+    .slice(0, MAX_KEYS)
+    .map((line, i) => `${line.label} ${valueText(shown, line, laid?.xs[i], at).text}`);
+  return t("chart.at", { x: `${xName} ${xText(x, at, zone)}`, values: values.join(", ") });
+}
+
+/** The whole chart in one sentence. */
+export function summaryText(shown: Shown, title: string): string {
+  const { lines, metric, t } = shown;
+  const main = lines[0];
+  const values = main ? main.columns.mean.filter(Number.isFinite) : [];
+  if (!main || values.length === 0) return title;
+  return t("chart.summary", {
+    title,
+    points: format.count(main.columns.numPoints),
+    first: format.metric(metric, values[0]),
+    last: format.metric(metric, values.at(-1)),
+    step: format.count(main.columns.step.at(-1)),
+  });
+}
+
+/** The first value that is no number, if there is one. */
+export function nonFiniteText({ lines, t }: Shown): string | null {
+  const first = lines.flatMap((line) => nonFinite(line.columns)).toSorted((a, b) => a.step - b.step)[0];
+  return first ? t("chart.nonFinite", { kind: first.kind, step: format.count(first.step) }) : null;
+}
+
+/** The value of a line at a place of the axis, or its latest; where it has none there, the one before with its place. */
+function valueText(
+  { x, metric, zone }: Shown,
+  line: Line,
+  own: Float64Array | undefined,
+  at: number | null,
+): { text: string; isPast: boolean } {
+  const xs = own ?? line.columns.step;
+  const found = pointAt(xs, line.columns.bucketSteps, at, x);
+  if (found === null) return { text: format.MISSING, isPast: false };
+  const value = format.metric(metric, line.columns.mean[found.index] as number);
+  return found.isThere
+    ? { text: value, isPast: false }
+    : { text: `${value} (${xText(x, xs[found.index] ?? 0, zone)})`, isPast: true };
+}
+
+/** What stands below a chart: how many points or buckets, what the band is, what the axis leaves out. */
+export function footText({ lines, laid, t }: Shown, smoothing: number): string {
+  const main = lines[0];
+  if (!main || !laid) return "";
+  const coarse = Math.max(...lines.map((line) => line.columns.bucketSteps), 1);
+  const parts =
+    coarse > 1
+      ? [
+          t(smoothing > 0 || main.faint || main.band ? "chart.bucketsOnly" : "chart.buckets", {
+            n: format.count(main.columns.step.length),
+            steps: format.count(coarse),
+          }),
+        ]
+      : [pointsText(lines, t)];
+  if (lines.some((line) => line.band)) parts.push(t("chart.band"));
+  if (lines.some((line) => line.columns.downsampled)) parts.push(t("chart.downsampled"));
+  const cut = laid.cut ? outside(laid.values, laid.cut) : 0;
+  if (cut > 0) parts.push(t("chart.outside", { count: cut, n: format.count(cut) }));
+  return parts.join(" · ");
+}
+
+/** "200 points", or of few lines each by name: "train 200 · val 64 points". */
+function pointsText(lines: readonly Line[], t: TFunction): string {
+  const main = lines[0]?.columns;
+  const steps = main && lines.length === 1 ? stepsOf(main) : null;
+  if (main && steps !== null && steps > main.numPoints)
+    return t("chart.pointsOfSteps", { n: format.count(main.numPoints), all: format.count(steps) });
+  const total = lines.reduce((sum, line) => sum + line.columns.numPoints, 0);
+  const all = t("chart.points", { count: total, n: format.count(total) });
+  if (lines.length === 1 || lines.length > MAX_NAMED) return all;
+  return t("chart.pointsOf", {
+    each: lines.map((line) => `${line.label} ${format.count(line.columns.numPoints)}`).join(" · "),
+  });
+}

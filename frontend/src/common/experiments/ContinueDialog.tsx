@@ -1,0 +1,84 @@
+import { NumberInput, TextInput } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { client, unwrap } from "../../api/client";
+import { continuation, type ExperimentDetail } from "../../api/queries";
+import { Lines, Notice } from "../../components/basics";
+import { Confirm } from "../../components/Confirm";
+import { useIdempotency } from "../../lib/idempotency";
+import { lengthOf } from "./length";
+import { goingOn } from "./operations";
+import layout from "../../components/layout.module.css";
+
+/** Let an ended experiment go on: as it was, or longer. Says which trials go on. */
+export function ContinueDialog({ experiment: data, onClose }: { experiment: ExperimentDetail; onClose: () => void }) {
+  const { t } = useTranslation();
+  const queryClient = useQueryClient();
+  const keyOf = useIdempotency();
+  const before = lengthOf(data.config);
+  const [length, setLength] = useState<number | string>("");
+  const [override, setOverride] = useState("");
+  const asItIs = useQuery(continuation(data.id));
+  const isLonger = before !== null && typeof length === "number" && length > before.value;
+  const body = {
+    length: before && isLonger ? { [before.unit]: Number(length) } : undefined,
+    overrides: override.trim() === "" ? [] : [override.trim()],
+  };
+  const run = useMutation({
+    mutationFn: () =>
+      unwrap(
+        client.POST("/api/v1/experiments/{experiment_id}:continue", {
+          params: { path: { experiment_id: data.id }, header: { "idempotency-key": keyOf(body) } },
+          body,
+        }),
+      ),
+    onSuccess: async () => {
+      onClose();
+      await queryClient.invalidateQueries();
+    },
+  });
+  const refused = asItIs.data?.outcome === "refused" ? asItIs.data.message : null;
+  const lines = goingOn(data, isLonger).map(({ key, count }) => t(`continue.trials.${key}`, { count }));
+  return (
+    <Confirm
+      opened
+      onClose={onClose}
+      title={t("continue.title", { name: data.name, id: data.id })}
+      action={t("operation.continue")}
+      danger={false}
+      ready={(length === "" || isLonger) && (isLonger || override.trim() !== "" || refused === null)}
+      pending={run.isPending}
+      error={run.error}
+      onConfirm={() => run.mutate()}
+    >
+      <div data-testid="continue-effect" className={layout["stack"]}>
+        <p className={layout["text"]}>{t("continue.text")}</p>
+        {before ? (
+          <NumberInput
+            label={t(`continue.${before.unit}`)}
+            description={t(`continue.now`, { value: before.value })}
+            placeholder={String(before.value)}
+            value={length}
+            onChange={setLength}
+            error={length !== "" && !isLonger ? t("continue.tooShort", { value: before.value }) : undefined}
+            allowDecimal={false}
+            w={220}
+            data-autofocus
+          />
+        ) : (
+          <p className={`dim ${layout["text"]}`}>{t("continue.ownLength")}</p>
+        )}
+        <TextInput
+          label={t("continue.override")}
+          description={t("continue.overrideHint")}
+          placeholder="resources.slots=4"
+          value={override}
+          onChange={(e) => setOverride(e.currentTarget.value)}
+        />
+        {!isLonger && refused ? <Notice tone="warn" title={refused} /> : <Lines items={lines} />}
+      </div>
+    </Confirm>
+  );
+}

@@ -1,0 +1,109 @@
+import { Button, Menu } from "@mantine/core";
+import {
+  IconArchive,
+  IconArchiveOff,
+  IconCopyPlus,
+  IconDots,
+  IconPlayerPause,
+  IconPlayerPlay,
+  IconPlayerStop,
+  IconPlayerTrackNext,
+  IconSkull,
+  IconTrash,
+} from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { type ExperimentDetail, me } from "../../api/queries";
+import { ContinueDialog } from "./ContinueDialog";
+import { DeleteDialog } from "./DeleteDialog";
+import { OperationDialog } from "./OperationDialog";
+import { offered, type Operation } from "./operations";
+
+const ICONS: Record<Operation, typeof IconDots> = {
+  pause: IconPlayerPause,
+  resume: IconPlayerPlay,
+  stop: IconPlayerStop,
+  kill: IconSkull,
+  continue: IconPlayerTrackNext,
+  fork: IconCopyPlus,
+  archive: IconArchive,
+  unarchive: IconArchiveOff,
+  delete: IconTrash,
+};
+/** These stand as buttons; the others are in the menu. */
+const SHOWN: ReadonlySet<Operation> = new Set(["pause", "resume", "stop", "continue"]);
+const RED: ReadonlySet<Operation> = new Set(["stop", "kill", "delete"]);
+
+/** Everything that can be done with an experiment now; what changes it asks first. */
+export function ExperimentActions({ experiment: data }: { experiment: ExperimentDetail }) {
+  const { t } = useTranslation();
+  const user = useQuery(me).data;
+  const navigate = useNavigate();
+  const [asked, setAsked] = useState<Operation | null>(null);
+  const operations = offered(data, user);
+  const begin = (operation: Operation): void => {
+    if (operation === "fork") void navigate({ to: "/submit", search: { from: data.id } });
+    else setAsked(operation);
+  };
+  const close = (): void => setAsked(null);
+  const menu = operations.filter((operation) => !SHOWN.has(operation));
+  return (
+    <>
+      {operations
+        .filter((operation) => SHOWN.has(operation))
+        .map((operation) => {
+          const Icon = ICONS[operation];
+          return (
+            <Button
+              key={operation}
+              variant={RED.has(operation) ? "light" : "default"}
+              color={RED.has(operation) ? "red" : undefined}
+              leftSection={<Icon size={14} aria-hidden />}
+              onClick={() => begin(operation)}
+              data-testid={operation}
+            >
+              {t(`operation.${operation}`)}
+            </Button>
+          );
+        })}
+      {menu.length > 0 ? (
+        <Menu position="bottom-end">
+          <Menu.Target>
+            <Button variant="default" px={8} aria-label={t("common.actions")} data-testid="more-actions">
+              <IconDots size={16} aria-hidden />
+            </Button>
+          </Menu.Target>
+          <Menu.Dropdown>
+            {menu.map((operation) => {
+              const Icon = ICONS[operation];
+              return (
+                <Menu.Item
+                  key={operation}
+                  color={RED.has(operation) ? "red" : undefined}
+                  leftSection={<Icon size={14} aria-hidden />}
+                  onClick={() => begin(operation)}
+                  data-testid={operation}
+                >
+                  {t(`operation.${operation}`)}
+                </Menu.Item>
+              );
+            })}
+          </Menu.Dropdown>
+        </Menu>
+      ) : null}
+      {asked === "delete" ? <DeleteDialog experiment={data} onClose={close} /> : null}
+      {asked === "continue" ? <ContinueDialog experiment={data} onClose={close} /> : null}
+      {asked === "pause" ||
+      asked === "resume" ||
+      asked === "stop" ||
+      asked === "kill" ||
+      asked === "archive" ||
+      asked === "unarchive" ? (
+        <OperationDialog key={asked} experiment={data} kind={asked} onClose={close} />
+      ) : null}
+    </>
+  );
+}

@@ -1,0 +1,62 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+
+import { client, unwrap } from "../../api/client";
+import type { ExperimentDetail } from "../../api/queries";
+import { Confirm } from "../../components/Confirm";
+import { Lines } from "../../components/basics";
+import * as format from "../../lib/format";
+import { effects, touched } from "./operations";
+
+export type Plain = "pause" | "resume" | "stop" | "kill" | "archive" | "unarchive";
+
+/** Asks before an operation that needs nothing more to be said; names the trials and slots it touches. */
+export function OperationDialog({
+  experiment: data,
+  kind,
+  onClose,
+}: {
+  experiment: ExperimentDetail;
+  kind: Plain;
+  onClose: () => void;
+}) {
+  const { t } = useTranslation();
+  const queryClient = useQueryClient();
+  const run = useMutation({
+    mutationFn: () =>
+      unwrap(
+        client.POST(`/api/v1/experiments/{experiment_id}:${kind}`, { params: { path: { experiment_id: data.id } } }),
+      ),
+    onSuccess: async () => {
+      onClose();
+      await queryClient.invalidateQueries();
+    },
+  });
+  const grace = Number(data.config["stop_grace_s"]);
+  const slots = t("trial.slots", { count: data.spending.slots_held });
+  const lines =
+    kind === "archive" || kind === "unarchive"
+      ? []
+      : effects(kind, touched(data)).map(({ key, count }) =>
+          t(`operation.effect.${key}`, { count, slots, grace: format.duration(grace) }),
+        );
+  return (
+    <Confirm
+      opened
+      onClose={onClose}
+      title={t(`operation.ask.${kind}`, { name: data.name, id: data.id })}
+      action={t(`operation.${kind}`)}
+      danger={kind === "stop" || kind === "kill"}
+      pending={run.isPending}
+      error={run.error}
+      onConfirm={() => run.mutate()}
+    >
+      <div data-testid="operation-effect">
+        <Lines items={lines} />
+        <p className={lines.length > 0 ? "dim" : undefined} style={{ margin: lines.length > 0 ? "8px 0 0" : 0 }}>
+          {t(`operation.after.${kind}`)}
+        </p>
+      </div>
+    </Confirm>
+  );
+}

@@ -1,0 +1,109 @@
+/** What can be done with an experiment now, and what it would touch. Pure. */
+import type { Experiment, Me } from "../../api/queries";
+import { mayChange } from "../../lib/access";
+import { isTerminal } from "../../lib/states";
+
+export type Operation = "pause" | "resume" | "stop" | "kill" | "continue" | "fork" | "archive" | "unarchive" | "delete";
+
+type Facts = Pick<
+  Experiment,
+  "state" | "desired" | "archived_at" | "owner" | "num_trials_by_state" | "num_trials" | "num_trials_planned"
+>;
+
+/** The operations that make sense now, for this user, in the order of the menu. */
+export function offered(data: Facts, user: Pick<Me, "role" | "username"> | undefined): Operation[] {
+  const out: Operation[] = [];
+  if (mayChange(user, data.owner)) {
+    const ends = data.desired === "stop" || data.desired === "kill";
+    if (!isTerminal(data.state)) {
+      if (!ends) out.push(data.desired === "pause" ? "resume" : "pause", "stop");
+      if (data.desired !== "kill") out.push("kill");
+    } else {
+      out.push("continue", data.archived_at ? "unarchive" : "archive", "delete");
+    }
+  }
+  if (user && user.role !== "viewer") out.push("fork");
+  return out;
+}
+
+const HOLDING = new Set(["STARTING", "RUNNING", "STOPPING"]);
+
+export interface Touched {
+  /** Trials with processes. */
+  active: number;
+  /** Queued, paused or waiting to restart. */
+  waiting: number;
+  /** Trials the search may still create. */
+  planned: number;
+}
+
+/** The trials an operation on all of an experiment is about. */
+export function touched(data: Pick<Facts, "num_trials_by_state" | "num_trials" | "num_trials_planned">): Touched {
+  let active = 0;
+  let waiting = 0;
+  for (const [state, count] of Object.entries(data.num_trials_by_state)) {
+    if (HOLDING.has(state)) active += count;
+    else if (!isTerminal(state)) waiting += count;
+  }
+  return { active, waiting, planned: Math.max(0, (data.num_trials_planned ?? 0) - data.num_trials) };
+}
+
+export type Ongoing = "pause" | "resume" | "stop" | "kill";
+
+/** The sentences of a confirmation: a key below `operation.effect` and its count, none with 0. */
+export function effects(
+  kind: Ongoing,
+  { active, waiting, planned }: Touched,
+): {
+  key:
+    | "pauseActive"
+    | "pauseWaiting"
+    | "pausePlanned"
+    | "resumeWaiting"
+    | "stopActive"
+    | "killActive"
+    | "endWaiting"
+    | "endPlanned";
+  count: number;
+}[] {
+  const all = {
+    pause: [
+      { key: "pauseActive", count: active },
+      { key: "pauseWaiting", count: waiting },
+      { key: "pausePlanned", count: planned },
+    ],
+    resume: [{ key: "resumeWaiting", count: waiting }],
+    stop: [
+      { key: "stopActive", count: active },
+      { key: "endWaiting", count: waiting },
+      { key: "endPlanned", count: planned },
+    ],
+    kill: [
+      { key: "killActive", count: active },
+      { key: "endWaiting", count: waiting },
+      { key: "endPlanned", count: planned },
+    ],
+  } as const;
+  return all[kind].filter((entry) => entry.count > 0);
+}
+
+/** Which trials go on when it is continued: a key below `continue.trials` and a count, none with 0.
+ * A search that judges its trials goes on with those that were under way; others take what did not end
+ * well, and everything when there is more length. */
+export function goingOn(
+  data: Pick<Facts, "num_trials_by_state"> & Pick<Experiment, "searcher">,
+  isLonger: boolean,
+): { key: "single" | "underWay" | "broken" | "longer" | "stay"; count: number }[] {
+  const by = (...states: string[]): number =>
+    states.reduce((sum, state) => sum + (data.num_trials_by_state[state] ?? 0), 0);
+  const broken = by("FAILED", "CANCELED");
+  const complete = by("COMPLETED", "STOPPED_EARLY");
+  if (data.searcher === "single") return [{ key: "single", count: broken + complete }];
+  if (data.searcher === "asha")
+    return [{ key: "underWay" as const, count: by("CANCELED") }].filter((entry) => entry.count > 0);
+  const all = [
+    { key: "broken" as const, count: broken },
+    { key: isLonger ? ("longer" as const) : ("stay" as const), count: complete },
+  ];
+  return all.filter((entry) => entry.count > 0);
+}

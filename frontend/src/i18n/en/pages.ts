@@ -1,0 +1,38 @@
+/** English of the pages: one download, that comes with the first of them. */
+import { charts } from "./charts";
+import { checkpointList } from "./checkpointList";
+import { cluster } from "./cluster";
+import { compare } from "./compare";
+import { diagnosis } from "./diagnosis";
+import { experiments } from "./experiments";
+import { keys } from "./keys";
+import { overview } from "./overview";
+import { pipeline } from "./pipeline";
+import { planner } from "./planner";
+import { profiles } from "./profiles";
+import { scaling } from "./scaling";
+import { search } from "./search";
+import { settings } from "./settings";
+import { submit } from "./submit";
+import { table } from "./table";
+import { trials } from "./trials";
+
+export const pages = {
+  ...charts,
+  ...checkpointList,
+  ...cluster,
+  ...compare,
+  ...diagnosis,
+  ...experiments,
+  ...keys,
+  ...overview,
+  ...pipeline,
+  ...planner,
+  ...profiles,
+  ...scaling,
+  ...search,
+  ...settings,
+  ...submit,
+  ...table,
+  ...trials,
+} as const;

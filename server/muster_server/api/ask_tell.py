@@ -1,0 +1,86 @@
+"""Routes of a search that is controlled from outside; see docs/guides/ask-tell.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from fastapi import APIRouter
+from sqlalchemy.orm import Session
+
+from muster_server.api.deps import By, Db, Id, IdempotencyKey
+from muster_server.db.engine import Database
+from muster_server.errors import Conflict
+from muster_server.schemas.ask_tell import AskIn, AskOut, PointOut, TellIn, TellOut
+from muster_server.schemas.base import Identifier
+from muster_server.schemas.experiments import SearchOut
+from muster_server.schemas.operations import EnqueueIn
+from muster_server.services.experiments import ask_tell, search_control, views
+from muster_server.services.search.decide import Raced
+
+router = APIRouter(tags=["operations"])
+
+T = TypeVar("T")
+RACED_TRIES = 20
+"""Attempts of a call while other callers advance the same searcher."""
+
+
+@router.post(
+    "/experiments/{experiment_id}/search/points", status_code=202, operation_id="enqueue_trial"
+)
+def enqueue_trial(experiment_id: Id, body: EnqueueIn, db: Db, by: By) -> PointOut:
+    """Enqueue a point of your own, tried before those the search draws; adds a trial when all are
+    planned."""
+    with db.transaction() as session:
+        point = search_control.enqueue(session, experiment_id, body, by)
+        session.flush()
+        return search_control.find_point(session, experiment_id, point)
+
+
+@router.get("/experiments/{experiment_id}/search/points/{point}", operation_id="get_search_point")
+def get_search_point(experiment_id: Id, point: Identifier, db: Db) -> PointOut:
+    """Return an enqueued point, and the result of the trial that tries it."""
+    with db.read() as session:
+        return search_control.find_point(session, experiment_id, point)
+
+
+@router.post(
+    "/experiments/{experiment_id}/search:close", status_code=202, operation_id="close_search"
+)
+def close_search(experiment_id: Id, db: Db, by: By) -> SearchOut:
+    """Stop creating trials; existing ones run to their end."""
+    with db.transaction() as session:
+        search_control.close(session, experiment_id, by)
+        session.flush()
+        return views.search_out(session, experiment_id)
+
+
+@router.post("/experiments/{experiment_id}/search:ask", operation_id="ask_search")
+def ask_search(
+    experiment_id: Id, body: AskIn, db: Db, by: By, idempotency_key: IdempotencyKey = None
+) -> AskOut:
+    """Return trials to run yourself (`search.runner: external`)."""
+    return _raced(
+        db,
+        lambda session: ask_tell.ask(
+            session, experiment_id, body, by, idempotency_key=idempotency_key
+        ),
+    )
+
+
+@router.post("/experiments/{experiment_id}/search:tell", operation_id="tell_search")
+def tell_search(experiment_id: Id, body: TellIn, db: Db, by: By) -> TellOut:
+    """Report the results of a trial that you run; returns whether it continues."""
+    return _raced(db, lambda session: ask_tell.tell(session, experiment_id, body, by))
+
+
+def _raced(db: Database, do: Callable[[Session], T]) -> T:
+    for _ in range(RACED_TRIES):
+        try:
+            with db.transaction() as session:
+                return do(session)
+        except Raced:
+            continue
+    raise Conflict(
+        "search.busy", "The search was changed by others all the time.", hint="Try again."
+    )

@@ -1,0 +1,111 @@
+"""The description of the REST service: OpenAPI, and a plain page made from it."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from muster_server.schemas.base import Problem
+
+from .guard import Operation
+
+router = APIRouter(tags=["description"])
+
+_METHODS = ("get", "put", "post", "delete", "patch", "head")
+
+
+@router.get(
+    "/openapi.json",
+    operation_id="openapi",
+    summary="This description",
+    response_class=JSONResponse,
+)
+async def openapi(request: Request) -> Response:
+    return JSONResponse(describe(request.app))
+
+
+@router.get(
+    "/docs", operation_id="docs", summary="This description as a page", response_class=HTMLResponse
+)
+async def docs(request: Request) -> HTMLResponse:
+    return HTMLResponse(_page(describe(request.app)))
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document, with the permission and the credentials of every operation.
+    Cached."""
+    if app.openapi_schema is not None:
+        return app.openapi_schema
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        description="Self-hosted web dashboard and REST service for cluster training.",
+        routes=app.routes,
+    )
+    operations: dict[str, Operation] = {o.id: o for o in app.state.operations}
+    components = document.setdefault("components", {})
+    components["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer", "description": "API token: mst_usr_…"},
+        "session": {"type": "apiKey", "in": "cookie", "name": "muster_sid"},
+        "agent": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "Agent credential (mst_agt_…) or join token (mst_join_…)",
+        },
+    }
+    # FastAPI describes its own form of a 422, which we never send.
+    for name in ("HTTPValidationError", "ValidationError"):
+        components.get("schemas", {}).pop(name, None)
+    components.setdefault("schemas", {}).setdefault(
+        "Problem", Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    )
+    for path in document["paths"].values():
+        for method in _METHODS:
+            if method in path:
+                _complete(path[method], operations[path[method]["operationId"]])
+    app.openapi_schema = document
+    return document
+
+
+def _complete(description: dict[str, Any], operation: Operation) -> None:
+    description["x-permission"] = operation.permission
+    for status, response in description["responses"].items():
+        # FastAPI files errors under the content type of the route's good answer.
+        content = response.get("content", {})
+        if status >= "400" and "application/json" not in content and len(content) == 1:
+            response["content"] = {"application/json": next(iter(content.values()))}
+    match operation.permission:
+        case "public":
+            description["security"] = []
+            for status in ("401", "403"):
+                if operation.id not in ("login", "setup", "one_time_sign_in"):
+                    description["responses"].pop(status, None)
+        case "agent" | "join":
+            description["security"] = [{"agent": []}]
+        case _:
+            description["security"] = [{"bearer": []}, {"session": []}]
+
+
+def _page(document: dict[str, Any]) -> str:
+    rows = []
+    for path, methods in sorted(document["paths"].items()):
+        for method in _METHODS:
+            if method in methods:
+                one = methods[method]
+                rows.append(
+                    "<tr>"
+                    f"<td>{method.upper()}</td><td><code>{html.escape(path)}</code></td>"
+                    f"<td>{html.escape(one.get('summary', ''))}</td>"
+                    f"<td>{html.escape(one['x-permission'])}</td></tr>"
+                )
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Muster REST service</title>"
+        f"<h1>Muster {html.escape(document['info']['version'])}: REST service</h1>"
+        '<p>The full description: <a href="/openapi.json">/openapi.json</a></p>'
+        "<table border=1><tr><th>Method<th>Path<th>What it does<th>Permission</tr>"
+        f"{''.join(rows)}</table></html>"
+    )

@@ -1,0 +1,314 @@
+"""Every message in English: code → template. `messages` says what the fields of a template mean.
+
+A reason starts with a capital letter, names what it is about and ends with what the user can do. What is wrong
+with a field follows the field's name, so it starts with a verb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ARRANGEMENTS: Mapping[str, str] = {
+    # Arrange other messages and have no part of their own: every language has its own punctuation.
+    "all.sentences": "{sentences: }",
+    "all.advised": "{reason}. {advice}",
+    "all.needs": "Needs {request}: {state}. {advice}",
+    "all.not": "{expected}, not {given}",
+    "all.got": "{limit}, got {given}",
+    "all.has": "{expected}, has {given}",
+}
+
+_OF_STEP = "{ms} ms of each {step_ms} ms step ({pct}%)"
+
+SENTENCES: Mapping[str, str] = {
+    # What a trial asks for.
+    "wish.slots": "{slots:{slot_type} slot} in pool {pool}",
+    "wish.elastic_slots": "{least} to {slots:{slot_type} slot} in pool {pool}",
+    "wish.nodes": "on exactly {nodes:node}",
+    "wish.max_nodes": "on at most {nodes:node}",
+    "wish.labels": "on nodes with {labels}",
+    "wish.within": "within one {key}",
+    "wish.only_on": "only on {nodes}",
+    "wish.not_on": "not on {nodes}",
+    "wish.without": "avoiding {nodes} ({reason})",
+    # Why it waits.
+    "pending.no_such_slots": "no node there has {slot_type} slots",
+    "pending.none_allowed": "no node there meets its constraints ({nodes:node} in total)",
+    "pending.too_few": "only {slots} in total",
+    "pending.indivisible": "the slots of {nodes:node} cannot be divided that way",
+    "pending.no_domain": "no {key} has room for it, even when nothing else runs",
+    "pending.avoids": "the other nodes have no room for it",
+    "pending.free": "{slots} free on {nodes:node}",
+    "pending.none_free": "none free",
+    "pending.scattered": "but the free slots cannot be used together",
+    "pending.held": "{slots} held by experiment {experiment:#}",
+    "pending.held_by_others": "{slots} held by others",
+    "pending.kept_for_it": "{slots} reserved for it",
+    "pending.kept_for": "{slots} reserved for trial {trial_no:#} of experiment {experiment:#} (ahead in the queue)",
+    "pending.on_shut_node": "{slots} on {state} node {node}",
+    "pending.on_other_shut_nodes": "{slots} on {nodes:other unavailable node}",
+    "pending.quota": "the quota of project {project} there is {slots:slot}",
+    "pending.quota_held": "{slots} in use",
+    "pending.quota_ahead": "{slots} needed by its trials ahead in the queue",
+    "pending.coming_free": "waiting for slots of {givers:and}",
+    "pending.giver": "trial {trial_no:#} of experiment {experiment:#}",
+    "pending.more_givers": "{num:other trial}",
+    "pending.next_pass": "Will be considered in the next scheduling pass: this one has already started {num:trial}",
+    "pending.restarts": "Restarts at {at}: {reason}",
+    "pending.external": "Waiting for an external worker to claim it",
+    # What helps, or that nothing has to be done.
+    "help.fewer_slots": "Ask for at most {slots:slot}, or add nodes.",
+    "help.other_slots": "Choose a `resources.slot_type` and pool that has slots, or add a node.",
+    "help.loosen": "Loosen `resources.labels`, `allow_nodes` or `deny_nodes`, or add a node that meets them.",
+    "help.uneven_now": "Set `resources.uneven: true` to start it now.",
+    "help.uneven": "Set `resources.uneven: true` to make it fit.",
+    "help.any_nodes": "Remove `resources.nodes` and `max_nodes` to make it fit.",
+    "help.add_nodes": "Ask for fewer nodes, or add nodes.",
+    "help.prefer": "Set `topology.mode: prefer` to let it spread over several {key}s.",
+    "help.avoided": "The avoided nodes will be tried again; add another node that fits to start sooner.",
+    "help.open_nodes": "Starts when unavailable nodes are back or open again (`muster node open`).",
+    "help.wait": "Starts when enough slots are free; raise its priority or ask for fewer slots to start sooner.",
+    "help.rest": "Starts when the other slots it needs are free.",
+    "help.by_itself": "Starts automatically; there is nothing to do.",
+    "help.quota": "Starts when trials of the project end or the quota is raised.",
+    "help.within_quota": "Ask for at most {slots:slot}, or have the quota raised.",
+    "help.budget": "Starts when that budget is raised.",
+    "help.restarts": "Restarts automatically; stop it if you need to fix the cause first.",
+    "help.ask": "Claim it with `muster search ask`.",
+    # Where it goes.
+    "placed.next": "Starts in the next scheduling pass with {placement}",
+    "placed.slots": "{slots:slot}: {nodes}",
+    "placed.on": "{slots} on {node}",
+    "placed.more": "{nodes:more node}",
+    "placed.outside": "Its trials run outside the cluster and use no slots",
+    # Who has to make room, and for whom.
+    "preempt.stop": (
+        "gives up {slots:slot}: trial {trial_no:#} of experiment {experiment:#} has priority {priority} (this one "
+        "{own_priority}) and needs {request}"
+    ),
+    "preempt.shrink": (
+        "shrinks from {slots:slot} to {size}: trial {trial_no:#} of experiment {experiment:#} has priority {priority} "
+        "(this one {own_priority}) and needs {request}"
+    ),
+    "preempt.grow": (
+        "grows from {slots:slot} to {size}: they have been free for {seconds} s, and no waiting trial could use them"
+    ),
+    # Nodes.
+    "node.nobody_heard": (
+        "No heartbeat from any node since {at}: the API server or the network in front of it is down, or every node "
+        "is. Nothing is restarted; everything continues with the next heartbeat. If a machine is gone for good, kill "
+        "its trials or remove its node."
+    ),
+    "node.server_away": (
+        "No heartbeat since {at}. API server {server}, which received the last one, is down: the silence does not "
+        "count for up to {minutes} min. Start that server again, or point the agent to another one."
+    ),
+    "node.not_heard": (
+        "No heartbeat since {at}. After {seconds} s of silence the node is lost, and its trials restart on other "
+        "nodes. Check the machine, its agent and its network."
+    ),
+    "node.lost": (
+        "No heartbeat since {at}, for {seconds} s of which the control plane could have received one. The node comes "
+        "back automatically once its agent runs and reaches the server."
+    ),
+    "node.no_controller": (
+        "No heartbeat since {at}, and no controller is running that could act on it: until one is, nothing is started "
+        "or restarted. Start it with `muster-server controller`."
+    ),
+    "node.heard_again": "Heartbeats resumed in time.",
+    "node.reconciled": "Everything it ran has been adopted or confirmed dead.",
+    # Searches.
+    "search.one_failed": "1 of {total:trial} failed (trial {first:#}): {reason}.",
+    "search.all_failed_alike": "{num} of {total:trial} failed, all for the same reason: {reason}.",
+    "search.some_failed_alike": (
+        "{num} of {total:trial} failed. Of the first {read}, {alike} failed for the same reason as trial {first:#}: "
+        "{reason}."
+    ),
+    "search.without_metric": (
+        "{num} of {total:trial} that ended normally have no value of {metric}, by which this search compares trials. "
+        "The first is trial {first:#}."
+    ),
+    "search.reported_near": (
+        "It reported {near}: is that the one? Correct `search.metric` or the name you log, and submit again."
+    ),
+    "search.reported_nothing": 'It reported no metrics. Log it with `muster.log({{"{metric}": …}})`.',
+    "search.reported_others": "It reported {listed}. Set `search.metric` to one of these, or log {metric}.",
+    # The planner.
+    "plan.script": (
+        "What a script of your own needs is known only once it runs: run a few steps, then look at the trial's "
+        "performance page."
+    ),
+    "plan.batch_auto": "`trainer.batch_size` is auto and set when training starts: give a number to plan with.",
+    "plan.config": "This cannot be trained as written: {message}.",
+    "plan.no_code": (
+        "The model is in your own code, which was not uploaded: run `muster plan`, which uploads `code.path`."
+    ),
+    "plan.no_node": (
+        "Memory and bytes are unknown until a node joins pool {pool}, because nodes list the layers of the model: "
+        "start an agent."
+    ),
+    "plan.old_agents": (
+        "No online agent in pool {pool} can list the layers of the model: update the agents to this server's version."
+    ),
+    "plan.listing": "Node {node} is listing the layers of the model: wait a moment.",
+    "plan.listing_failed": (
+        "Node {node} could not list the layers of the model: {message}. Try again in {seconds} s."
+    ),
+    "plan.refused": (
+        "The layers of the model cannot be listed: {message}. You can still submit the document: a run of a few steps "
+        "shows what it needs."
+    ),
+    "plan.memory_more": (
+        "It used more memory than its tensors need: on devices, workspaces of libraries and what the allocator cannot "
+        "use are added. Lower `batch_size` if a slot gets tight."
+    ),
+    "plan.few_steps": "Measured over only {rows:step}, and the first ones are slower: wait for more.",
+    "plan.step_differs": (
+        "The machines or the network were busier or less busy than when the scaling report was made: create a new "
+        "report to plan with."
+    ),
+    "plan.rare_exchange": (
+        "Parameters are exchanged only once in {every:step}, and {rows:step} were measured: wait for more."
+    ),
+    "plan.powersgd_start": (
+        "PowerSGD does not compress the first {exact:step}, and {rows:step} were measured: wait for more."
+    ),
+    "plan.stale_pulls": (
+        "Workers of an asynchronous parameter server do not run in step, so what one of them sends per step varies: "
+        "compare the mean over all workers."
+    ),
+    "plan.unexplained": (
+        "No known cause explains the difference: do not rely on the predicted value, and report it together with the "
+        "document."
+    ),
+    # Budgets.
+    "budget.used_up": (
+        "The experiment has used up its budget of {limit} {unit}: {spent} {unit} spent"
+    ),
+    "budget.project_used_up": (
+        "Project {project} has used up its budget of {limit} {unit}: {spent} {unit} spent"
+    ),
+    "budget.deadline_passed": "The budget deadline of the experiment, {at}, has passed",
+    "budget.project_deadline_passed": "The budget deadline of project {project}, {at}, has passed",
+    "budget.share_spent": "The experiment has spent {pct}% of its budget of {limit} {unit}: {spent} {unit}",
+    "budget.project_share_spent": (
+        "Project {project} has spent {pct}% of its budget of {limit} {unit}: {spent} {unit}"
+    ),
+    "budget.deadline_near": "{pct}% of the time until the budget deadline of the experiment, {at}, has passed",
+    "budget.project_deadline_near": (
+        "{pct}% of the time until the budget deadline of project {project}, {at}, has passed"
+    ),
+    # What bounds the time of a step.
+    "bound.communication": (
+        f"Exposed communication takes {_OF_STEP}. Accumulate gradients over {{k}} micro-batches "
+        "(`strategy.accumulate`) to bring it to {left}%, or use larger batches per worker."
+    ),
+    "bound.bubble": (
+        f"Waiting for other pipeline stages takes {_OF_STEP}. Fill the bubble with more micro-batches "
+        "(`strategy.accumulate`), or use the interleaved or zero_bubble schedule."
+    ),
+    "bound.imbalance": (
+        "The slowest stage computes {imbalance_pct}% longer than the mean: give it fewer blocks "
+        "(`strategy.blocks_per_stage`)."
+    ),
+    "bound.data": (
+        f"Waiting for data takes {_OF_STEP}. The workers are faster than the input: use more loader workers or a cache."
+    ),
+    "bound.checkpoint": (
+        f"Writing checkpoints takes {_OF_STEP}. Write them less often (`checkpoints.every`)."
+    ),
+    "bound.optimizer": (
+        f"The optimizer takes {_OF_STEP}. A fused or sharded optimizer (strategy zero1 or fsdp) and gradient "
+        "accumulation make it cheaper."
+    ),
+    "bound.other": (
+        f"Work between the phases takes {_OF_STEP}: Python, logging and metrics. Trace a few steps to see which."
+    ),
+    "bound.computation": (
+        f"Forward and backward computation takes {_OF_STEP}. Nothing else that could be saved takes a tenth of the "
+        "step."
+    ),
+    "bound.straggler": f"The other ranks of {{group}} wait {_OF_STEP} for rank {{rank:#}}.",
+    "bound.unexplained": "No part of its own step explains it: check its node and what else runs there.",
+    "bound.late": "Its {part} is {excess_ms} ms longer than that of the others.",
+    "bound.unmeasured": (
+        "Communication of these ranks is not measured, so waiting for it is within the other parts: run a diagnosis "
+        "to see how much it is."
+    ),
+    # Scaling reports.
+    "scaling.one_run": (
+        "With one run per size, nobody knows how much runs differ: measure with at least 3 repeats."
+    ),
+    "scaling.model_off": (
+        "The model is {pct}% off the measured step times, so it predicts no other sizes: measure more sizes, with "
+        "more steps and nothing else running."
+    ),
+    "scaling.contradiction": (
+        "The model predicts {step_ms} ms, less than the {largest_ms} ms measured on {slots:slot}: treat the latter as "
+        "a lower bound, and measure a larger size."
+    ),
+    "scaling.too_wide": "The interval is wider than the value itself: measure with more repeats.",
+    # What is wrong with a field.
+    "field.missing": "is missing",
+    "field.missing_entrypoint": "is missing, and without it there is nothing to run",
+    "field.missing_functions": "is missing, and your own functions are in it",
+    "field.unknown": "does not exist",
+    "field.integer": "must be a whole number",
+    "field.number": "must be a number",
+    "field.text": "must be text",
+    "field.boolean": "must be true or false",
+    "field.list": "must be a list",
+    "field.mapping": "must be a mapping",
+    "field.object": "must be a JSON object",
+    "field.finite": "must be a finite number",
+    "field.at_least": "must be at least {limit}",
+    "field.above": "must be above {limit}",
+    "field.at_most": "must be at most {limit}",
+    "field.below": "must be below {limit}",
+    "field.one_of": "must be one of {options}",
+    "field.text_too_short": "must have at least {limit:character}",
+    "field.text_too_long": "must have at most {limit:character}",
+    "field.too_few": "must have at least {limit:entry|entries}",
+    "field.too_many": "must have at most {limit:entry|entries}",
+    "field.blank": "must not be blank",
+    "field.absolute_path": "must be an absolute path (starting with '/')",
+    "field.name": "may contain letters, digits, '.', '_' and '-', and must start with a letter or digit",
+    "field.name_with_spaces": (
+        "may contain letters, digits, spaces, '.', '_' and '-', and must start with a letter or digit"
+    ),
+    "field.name_with_slashes": (
+        "may contain letters, digits, '/', '.', '_' and '-', and must start with a letter or digit"
+    ),
+    "field.sha256": "must be a SHA-256 digest: 64 characters of 0-9 and a-f",
+    "field.pattern": "must match {pattern}",
+    "field.empty": "is empty",
+    "field.twice": "is given twice, and takes one value",
+    "field.rank_twice": "has rank {rank:#} twice",
+    "field.past": "is in the past",
+    "field.moment": "must be between {earliest} and {latest} UTC, not {given}",
+    "field.nul": "must not contain the character \\x00 (NUL)",
+    "field.fixed": "cannot be changed when an experiment is continued",
+    "field.fixed_for_method": "cannot be changed for method {method} when an experiment is continued",
+    "field.needed_to_compare": "is needed to compare trials",
+    "field.needed_for_schedule": (
+        "is needed beside a search.max_length in seconds: the schedule of the learning rate ends there"
+    ),
+    "field.needed_by": "is needed by {by}",
+    "field.no_effect": "has no effect with {other}",
+    "field.no_effect_built_in": "has no effect with what is built in",
+    "field.no_effect_sampler": "has no effect, because {sampler} does not learn from trials",
+    "field.no_such_trial": "names trial {id:#}, which does not exist",
+    "field.no_such_checkpoint": "names checkpoint {id:#}, which does not exist",
+    "field.no_such_experiment": "names experiment {id:#}, which does not exist",
+    "field.no_such_bundle": "names a bundle that was not uploaded",
+    "field.no_such_rank": "names rank {rank:#}, which is not running",
+    "field.beside": "cannot be combined with {other}",
+    "warning.async_stage": (
+        "updates a stage after each micro-batch, and {optimizer} makes each of these updates as large as a whole "
+        "step: expect a curve unlike that of a single process"
+    ),
+    "warning.async_server": (
+        "makes the server update with each gradient as it arrives, and {optimizer} makes each of these updates as "
+        "large as a whole step: expect a curve unlike that of a single process"
+    ),
+}

@@ -1,0 +1,122 @@
+"""Which checkpoints of an experiment are kept, and why the others may go.
+
+A policy has three numbers, and what any of them keeps is kept: the newest of each trial, the best of
+each trial, and the best of the whole experiment. Whatever the policy, a checkpoint that somebody has
+pinned stays, and one stays while somebody may go on from it: of a trial that has not ended the two newest (should the files of one be
+damaged, the one before it is taken), and one that a fork starts from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+NEWEST_IN_USE = 2
+"""Of a trial that has not ended."""
+PINNED = "pinned"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepPolicy:
+    """How many are kept; 0: none for that reason."""
+
+    last: int = 1
+    """Of each trial, the newest."""
+    best: int = 1
+    """Of each trial, the best by the search metric."""
+    experiment_best: int = 0
+    """Of all trials together, the best."""
+
+    def sentence(self) -> str:
+        return (
+            f"kept are of each trial the newest {self.last} and the best {self.best}, and the best "
+            f"{self.experiment_best} of the experiment"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointView:
+    """A checkpoint that is complete."""
+
+    id: int
+    trial_id: int
+    step: int
+    attempt_no: int
+    value: float | None = None
+    """Of the search metric; None or NaN: it is not among the best."""
+    trial_ended: bool = True
+    is_needed: bool = False
+    """A fork that has not ended starts from it."""
+    is_pinned: bool = False
+    """Somebody wants it to stay, whatever the policy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepVerdict:
+    checkpoint: CheckpointView
+    reason: str
+    """Why it is kept, or why not."""
+    is_kept: bool
+    is_replaced: bool = False
+    """A later attempt saved the same step into the same folder: only its entry goes."""
+
+
+def judge(
+    checkpoints: Iterable[CheckpointView], keep: KeepPolicy, *, maximise: bool = False
+) -> list[KeepVerdict]:
+    """One verdict for each checkpoint of an experiment, in the order of trials and steps.
+
+    Of equal values the later checkpoint is the better one. Nothing of nothing.
+    """
+    ordered = sorted(checkpoints, key=lambda c: (c.trial_id, c.step, c.attempt_no, c.id))
+    current: dict[tuple[int, int], CheckpointView] = {(c.trial_id, c.step): c for c in ordered}
+    living = list(current.values())
+    trials: dict[int, list[CheckpointView]] = {}
+    for checkpoint in living:
+        trials.setdefault(checkpoint.trial_id, []).append(checkpoint)
+
+    why: dict[int, str] = {}
+
+    def note(chosen: Iterable[CheckpointView], reason: str) -> None:
+        for checkpoint in chosen:
+            why.setdefault(checkpoint.id, reason)
+
+    pinned = {(c.trial_id, c.step) for c in ordered if c.is_pinned}
+    note((c for c in living if (c.trial_id, c.step) in pinned), PINNED)
+    for mine in trials.values():
+        if not mine[-1].trial_ended:
+            note(mine[-NEWEST_IN_USE:], "its trial may go on from it")
+        note((c for c in mine if c.is_needed), "another experiment starts from it")
+    for mine in trials.values():
+        note(mine[len(mine) - min(keep.last, len(mine)) :], f"of the newest {keep.last}")
+        note(_best(mine, keep.best, maximise=maximise), f"of the best {keep.best}")
+    note(
+        _best(living, keep.experiment_best, maximise=maximise),
+        f"of the best {keep.experiment_best} of the experiment",
+    )
+    verdicts = []
+    for checkpoint in ordered:
+        is_replaced = current[checkpoint.trial_id, checkpoint.step] is not checkpoint
+        # A pin is of what lies in the folder, so it holds for the one that was saved there again.
+        reason = PINNED if checkpoint.is_pinned else why.get(checkpoint.id)
+        verdicts.append(
+            KeepVerdict(
+                checkpoint=checkpoint,
+                is_kept=reason is not None,
+                is_replaced=is_replaced,
+                reason="saved again by a later attempt"
+                if is_replaced and reason is None
+                else reason or keep.sentence(),
+            )
+        )
+    return verdicts
+
+
+def _best(
+    checkpoints: Sequence[CheckpointView], num: int, *, maximise: bool
+) -> list[CheckpointView]:
+    judged = [c for c in checkpoints if c.value is not None and not math.isnan(c.value)]
+    sign = -1.0 if maximise else 1.0
+    judged.sort(key=lambda c: (sign * (c.value or 0.0), -c.step, -c.id))
+    return judged[:num]

@@ -1,0 +1,175 @@
+"""What each kind of collective of each process group costs, and what links carry. Pure.
+
+All figures are per step of all measured steps. A kind that some steps do without says in how many rows
+it was, and what it takes there.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .cost_model.collectives import moved_as
+from .step_rows import RankRows
+
+POINT_TO_POINT = frozenset({"send", "recv", "ps_push", "ps_pull"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessGroup:
+    """A process group by its global ranks. Slices of a mesh are called `dimension@first rank`."""
+
+    name: str
+    ranks: tuple[int, ...]
+    backend: str = ""
+    """"gloo", "nccl"; "" is not known."""
+
+    @property
+    def label(self) -> str:
+        """How its members name it in their metrics."""
+        return self.name.rpartition("@")[0] or self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedGroup:
+    """A group whose members' metrics are at hand."""
+
+    label: str
+    name: str
+    ranks: tuple[int, ...]
+    backend: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindTraffic:
+    """One kind of collective of one group, means over its members and over all measured steps."""
+
+    group: str
+    kind: str
+    ranks: tuple[int, ...]
+    count: float
+    num_bytes: float
+    time_ms: float
+    num_rows: int
+    """Measured rows of the member with the most of this kind."""
+    num_rows_with: int
+    """Those of them with at least one collective of this kind."""
+    time_ms_with: float
+    """`time_ms` of these rows alone."""
+    transfer_ms: float | None
+    """Of the member that joined last, mean over buckets; None for messages between two ranks."""
+    wait_ms: float | None
+    """`time_ms` less `transfer_ms`."""
+    algorithm_bytes_per_s: float | None
+    bus_bytes_per_s: float | None
+
+
+def bus_factor(kind: str, size: int) -> float | None:
+    """What bus bandwidth is of algorithm bandwidth, in a group of `size` ranks; None where there is
+    no such figure.
+
+    As in nccl-tests' PERFORMANCE.md: the traffic of the slowest link over the payload, so that the
+    figure can be compared with what a link can do, whatever the number of ranks.
+    """
+    if kind == "all_reduce":
+        return 2 * (size - 1) / size
+    if kind in ("all_gather", "reduce_scatter", "all_to_all"):
+        return (size - 1) / size
+    if kind in ("broadcast", "reduce") or kind in POINT_TO_POINT:
+        return 1.0
+    return None
+
+
+def placed_groups(
+    measured: Mapping[int, RankRows], groups: Sequence[ProcessGroup]
+) -> list[PlacedGroup]:
+    """Groups that members have measured. One that was not reported is taken to be of all ranks
+    that name it."""
+    named: dict[str, set[int]] = {}
+    for rank, rows in measured.items():
+        for name in rows.names:
+            parts = name.split("/")
+            if parts[0] == "comm" and len(parts) >= 3:
+                named.setdefault(parts[1], set()).add(rank)
+    placed: list[PlacedGroup] = []
+    for label, having in sorted(named.items()):
+        found = [g for g in groups if g.label == label and having & set(g.ranks)]
+        placed += [
+            PlacedGroup(
+                label=label,
+                name=g.name,
+                ranks=tuple(r for r in g.ranks if r in having),
+                backend=g.backend,
+            )
+            for g in found
+        ]
+        rest = having - {r for g in found for r in g.ranks}
+        if rest:
+            placed.append(
+                PlacedGroup(label=label, name=label, ranks=tuple(sorted(rest)), backend="")
+            )
+    return placed
+
+
+def traffic_of(
+    groups: Sequence[PlacedGroup], measured: Mapping[int, RankRows]
+) -> tuple[KindTraffic, ...]:
+    """Of every kind that has a value among the rows; in order of the groups, then by name."""
+    found: list[KindTraffic] = []
+    for group in groups:
+        prefix = f"comm/{group.label}/"
+        kinds = sorted(
+            {
+                name.split("/")[2]
+                for rank in group.ranks
+                for name in measured[rank].names
+                if name.startswith(prefix) and name.endswith("/time_ms") and name.count("/") == 3
+            }
+        )
+        found += [_kind_traffic(group, kind, measured) for kind in kinds]
+    return tuple(found)
+
+
+def _kind_traffic(group: PlacedGroup, kind: str, measured: Mapping[int, RankRows]) -> KindTraffic:
+    prefix = f"comm/{group.label}/{kind}"
+    name = f"{prefix}/time_ms"
+    members = [measured[rank] for rank in group.ranks if name in measured[rank]]
+    most = max(members, key=lambda rows: rows.num_rows_with(name))
+    time_ms = _over(members, name)
+    num_bytes = _over(members, f"{prefix}/bytes")
+    transfer = None if kind in POINT_TO_POINT else _of_the_last(members, name)
+    moved_in = transfer if transfer is not None else time_ms
+    algorithm = num_bytes / (moved_in / 1e3) if moved_in > 0 and num_bytes > 0 else None
+    factor = bus_factor(moved_as(kind, group.backend), len(group.ranks))
+    if kind in ("gather", "scatter"):
+        algorithm = None  # what is known is one rank's part, not the whole
+    return KindTraffic(
+        group=group.name,
+        kind=kind,
+        ranks=group.ranks,
+        count=_over(members, f"{prefix}/count"),
+        num_bytes=num_bytes,
+        time_ms=time_ms,
+        num_rows=len(most.with_comm),
+        num_rows_with=most.num_rows_with(name),
+        time_ms_with=statistics.fmean(rows.mean_with(name) or 0.0 for rows in members),
+        transfer_ms=transfer,
+        wait_ms=None if transfer is None else max(time_ms - transfer, 0.0),
+        algorithm_bytes_per_s=algorithm,
+        bus_bytes_per_s=algorithm * factor if algorithm is not None and factor else None,
+    )
+
+
+def _of_the_last(members: Sequence[RankRows], name: str) -> float | None:
+    """The least time of the members, mean over the buckets that all of them have measured; None
+    where fewer than two can be compared."""
+    times = [rows.buckets(name) for rows in members]
+    common = set.intersection(*map(set, times)) if len(times) > 1 else set()
+    return statistics.fmean(min(s[b] for s in times) for b in common) if common else None
+
+
+def _over(members: Sequence[RankRows], name: str) -> float:
+    """The mean over members that have it; 0 without any."""
+    values = [value for rows in members if (value := rows.mean(name)) is not None]
+    return statistics.fmean(values) if values else 0.0

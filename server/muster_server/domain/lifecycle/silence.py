@@ -1,0 +1,165 @@
+"""Which silence of a node counts against it.
+
+A node that is silent may be gone, or nobody may be there to hear it. Nobody can ask it, but two things
+tell the cases apart. An API server stamps a row as long as it can hear agents and write what they say;
+and a control plane that is cut off falls silent for *all* of its nodes at once. So:
+
+* While nobody is heard at all, no silence counts. It is counted anew for every node from the moment
+  in which the first one is heard again.
+* While an API server is away (its stamp stands still, or all of several nodes that it heard last are
+  silent together) the silence of the nodes that it heard last does not count, unless at least as many
+  others of them have been heard by another server since: then its agents can go elsewhere, and this
+  one would have. It is excused for `server_away_s` at most, and counted anew from the server's return.
+
+Where that is wrong a trial is placed again later than it could be. That is always safe: the deadlines
+of `on_disconnect: stop` end before, whatever is decided here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ..messages import Message
+from ..states import NodeState
+from .views import LifecyclePolicy, LifecycleSnapshot, NodeLease, ServerLease
+
+NO_LEASE = (NodeState.LOST, NodeState.JOINING)
+"""States in which nothing is expected to be heard of a node."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hearing:
+    """What is known of who could hear whom, at one moment."""
+
+    now: dt.datetime
+    policy: LifecyclePolicy
+    leader_since: dt.datetime
+    heard_at: dt.datetime | None
+    """When any node was last heard; None: there is none."""
+    since: dt.datetime
+    """Since when somebody has always been heard, but for the silence that lasts now."""
+    away: Mapping[str, dt.datetime]
+    """API servers that are away and excuse their nodes → since when."""
+    returned: Mapping[str, dt.datetime]
+    """API servers that have been away before → since when they hear again."""
+    held_until: dt.datetime
+    """Until then a poll may hang at an API server that is away, although its agent is heard by another
+    one."""
+
+    @property
+    def is_new(self) -> bool:
+        """Who leads has not led for long, and may not have noticed yet that nobody is heard."""
+        return (self.now - self.leader_since).total_seconds() < self.policy.takeover_grace_s
+
+    @property
+    def is_silent(self) -> bool:
+        """Nobody is heard: the control plane itself may be cut off."""
+        return self.heard_at is not None and _is_over(self.heard_at, self.now, self.policy)
+
+    def counts_from(self, node: NodeLease) -> dt.datetime:
+        """From when on silence of this node counts; not before it was last heard. `now` at the latest."""
+        if self.is_silent:
+            return self.now
+        moments = [node.last_seen_at, self.leader_since, self.since]
+        if (away_since := self.away.get(node.heard_by)) is not None:
+            excused = dt.timedelta(seconds=self.policy.server_away_s)
+            moments.append(min(self.now, away_since + excused))
+        elif (returned_at := self.returned.get(node.heard_by)) is not None:
+            moments.append(returned_at)
+        return min(self.now, max(moments))
+
+    def waited_s(self, since: dt.datetime, nodes: Iterable[NodeLease | None]) -> float:
+        """How long something has been waited for that these nodes would have told, in seconds. Time in
+        which one of them could not be heard, or not be told what to do, is not counted; while one is silent it is 0, for a node
+        that is gone becomes LOST."""
+        if self.is_silent:
+            return 0.0
+        for node in nodes:
+            if node is None:
+                continue
+            if node.state == NodeState.SUSPECT:
+                return 0.0
+            moments = [self.since, self.held_until, self.returned.get(node.heard_by, since)]
+            since = max(since, *moments)
+        return max(0.0, (self.now - since).total_seconds())
+
+    def why_silent(self, node: NodeLease) -> Message:
+        """Why a node is SUSPECT, and what follows."""
+        at = moment(node.last_seen_at)
+        if self.is_silent and self.heard_at is not None:
+            return Message("node.nobody_heard", at=moment(self.heard_at))
+        if node.heard_by in self.away:
+            minutes = round(self.policy.server_away_s / 60, 1)
+            return Message("node.server_away", at=at, server=node.heard_by, minutes=minutes)
+        return Message("node.not_heard", at=at, seconds=round(self.policy.node_lost_s, 1))
+
+    def why_lost(self, node: NodeLease) -> Message:
+        seconds = round((self.now - self.counts_from(node)).total_seconds())
+        return Message("node.lost", at=moment(node.last_seen_at), seconds=seconds)
+
+
+def hearing_of(
+    snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePolicy
+) -> Hearing:
+    """Who could hear whom, of a snapshot whose times are all on one clock. Takes time in proportion
+    to the number of nodes."""
+    living = [node for node in snapshot.nodes if node.state not in NO_LEASE]
+    num_by_server = Counter(node.heard_by for node in living)
+    heard_at: dict[str, dt.datetime] = {}
+    for node in living:
+        if node.heard_by not in heard_at or node.last_seen_at > heard_at[node.heard_by]:
+            heard_at[node.heard_by] = node.last_seen_at
+    away: dict[str, dt.datetime] = {}
+    returned: dict[str, dt.datetime] = {}
+    held_until = snapshot.leader_since
+    for server in snapshot.servers:
+        num_here = num_by_server[server.name]
+        since = _away_since(server, heard_at.get(server.name), num_here, now, policy)
+        if since is not None:
+            held_until = max(held_until, since + dt.timedelta(seconds=policy.held_poll_s))
+        if since is not None and server.num_left < num_here:
+            away[server.name] = since
+        elif server.returned_at is not None:
+            returned[server.name] = server.returned_at
+    # Whatever a LOST node says makes it another state, so it was heard before it was lost.
+    last = max((node.last_seen_at for node in snapshot.nodes), default=None)
+    return Hearing(
+        now=now,
+        policy=policy,
+        leader_since=snapshot.leader_since,
+        heard_at=last,
+        since=max(snapshot.leader_since, snapshot.hearing_since or snapshot.leader_since),
+        away=away,
+        returned=returned,
+        held_until=held_until,
+    )
+
+
+def _away_since(
+    server: ServerLease,
+    heard_at: dt.datetime | None,
+    num_nodes: int,
+    now: dt.datetime,
+    policy: LifecyclePolicy,
+) -> dt.datetime | None:
+    """Since when a server does not hear its agents; None: it does, or has none."""
+    if server.stamped_at is not None:
+        proven_at = max(server.stamped_at, heard_at or server.stamped_at)
+        if _is_over(proven_at, now, policy):
+            return proven_at
+    # One node that is silent alone is gone; all of several, at once, are cut off.
+    if num_nodes > 1 and heard_at is not None and _is_over(heard_at, now, policy):
+        return heard_at
+    return None
+
+
+def _is_over(at: dt.datetime, now: dt.datetime, policy: LifecyclePolicy) -> bool:
+    return (now - at).total_seconds() > policy.away_after_s
+
+
+def moment(at: dt.datetime) -> str:
+    """A time of day for people. Of a moment days ago the date is in the node's events."""
+    return f"{at.astimezone(dt.UTC):%H:%M:%S} UTC"

@@ -1,0 +1,221 @@
+"""An attempt that must leave before its training is done: stopped for good, or giving up its slots.
+
+A *stop* ends the trial: a user wants it, the searcher does, or a budget is used up. A *yield* ends
+only the attempt: its trial goes on later from the checkpoint, at whatever size fits then.
+Either way the members are told to stop, get the trial's grace to save a checkpoint, and are killed
+after it. How the trial goes on is decided when the last of them is gone.
+
+The first yield to be asked for stands. What is wanted beside it (a pause while it is preempted)
+shows as soon as the trial waits; a stop goes before any yield.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..states import YIELD_ENDS, AllocationState, AttemptState, Termination, TrialState, YieldKind
+from .case import TrialCase
+from .outcomes import Outcome, root_cause
+from .views import AllocationView
+
+YIELDING = (AttemptState.PREPARING, AttemptState.STARTING, AttemptState.RUNNING)
+"""An attempt in these states may be asked to give up its slots. One whose first member has ended
+well is nearly done: it is let finish."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialEnd:
+    """How a stopped trial ends, and in whose name."""
+
+    kind: str
+    """wire.STOP_KINDS."""
+    who: str
+    state: Literal[TrialState.CANCELED, TrialState.STOPPED_EARLY]
+    termination: Termination
+
+
+STOPS = {
+    "stop": TrialEnd(
+        kind="user", who="a user", state=TrialState.CANCELED, termination=Termination.CANCELED
+    ),
+    "kill": TrialEnd(
+        kind="user", who="a user", state=TrialState.CANCELED, termination=Termination.CANCELED
+    ),
+    "early": TrialEnd(
+        kind="early",
+        who="the searcher",
+        state=TrialState.STOPPED_EARLY,
+        termination=Termination.STOPPED_EARLY,
+    ),
+    "budget": TrialEnd(
+        kind="budget",
+        who="the budget",
+        state=TrialState.CANCELED,
+        termination=Termination.BUDGET_EXHAUSTED,
+    ),
+}
+
+
+def is_leaving(case: TrialCase) -> bool:
+    """Whether it is to leave before its training is done."""
+    return case.trial.stop_wanted is not None or case.yield_kind is not None
+
+
+def note_yield(case: TrialCase) -> None:
+    """Record that the attempt is asked to give up its slots, where something new asks for it.
+
+    Preemptions and resizes are recorded by whoever decided them.
+    """
+    if case.yield_kind is not None or case.attempt_state not in YIELDING:
+        return
+    draining = [
+        a.node_name
+        for a in case.members
+        if (node := case.nodes.get(a.node_id)) is not None
+        and node.scheduling == "draining"
+        and not case.is_finished(a)
+    ]
+    if case.trial.stop_wanted == "budget":
+        case.set_yield(YieldKind.BUDGET, case.trial.exhausted_reason)
+    elif case.trial.stop_wanted is None and case.trial.pause_wanted:
+        case.set_yield(YieldKind.PAUSE, case.trial.pause_reason)
+    elif case.trial.stop_wanted is None and draining:
+        verb = "is" if len(draining) == 1 else "are"
+        case.set_yield(YieldKind.DRAIN, f"{', '.join(draining)} {verb} being drained")
+
+
+def tell_members(case: TrialCase) -> None:
+    """Whatever of the gang lives although it should not is told to stop, and later to die."""
+    if not case.is_over and (not is_leaving(case) or case.attempt_state == AttemptState.PREPARING):
+        return
+    kind, reason = why_told(case)
+    # The rest of a gang that lost a member could do nothing with its time but wait for it.
+    grace_s = case.policy.gang_grace_s if kind == "gang" else None
+    patience_s = case.trial.stop_grace_s if grace_s is None else grace_s
+    grace_limit_s = patience_s + case.policy.kill_margin_s
+    for member in case.members:
+        state = case.observed[member.id]
+        if case.is_finished(member):
+            continue
+        never_ran = state in (
+            AllocationState.ASSIGNED,
+            AllocationState.PREPARING,
+            AllocationState.READY,
+        )
+        since = member.state_since if state == AllocationState.STOPPING else None
+        since = since or case.attempt_ended_at or case.yield_at
+        node = case.nodes.get(member.node_id)
+        overdue = since is not None and case.hearing.waited_s(since, [node]) > grace_limit_s
+        at_once = never_ran or overdue or case.trial.stop_wanted == "kill"
+        want: Literal["stop", "kill"] = "kill" if at_once else "stop"
+        current = case.wanted[member.id]
+        if current != want and current not in ("kill", "forget"):
+            case.set_desired(member, want, reason, kind=kind, grace_s=grace_s)
+        if (
+            state == AllocationState.ASSIGNED
+            and case.attempt_ended_at is not None
+            and case.hearing.waited_s(case.attempt_ended_at, [node]) > case.policy.unstarted_grace_s
+        ):
+            case.set_allocation(member, AllocationState.EXITED, "no agent ever took it up")
+
+
+def why_told(case: TrialCase) -> tuple[str, str]:
+    """(kind, reason) of a stop request, as the workers get to read it."""
+    stop = case.trial.stop_wanted
+    if stop == "budget":
+        return "budget", case.trial.exhausted_reason
+    if stop is not None:
+        return STOPS[stop].kind, own_words(case) or f"stop requested by {STOPS[stop].who}"
+    if case.yield_kind is not None:
+        return case.yield_kind.value, case.yield_reason
+    return "gang", "another member of the gang ended"
+
+
+def decide_leaving(
+    case: TrialCase, outcomes: list[Outcome], unfinished: list[AllocationView]
+) -> Outcome | None:
+    """End the attempt once everything of it has; returns the failure when it ended by one.
+
+    A member that fails while others leave as asked has most likely lost its peers in the middle of
+    a collective: that is a consequence of the request and charged to nobody. When nobody left as
+    asked, or a node was lost, it is a failure like any other.
+    """
+    after, termination, reason = _end(case)
+    if case.attempt_state == AttemptState.PREPARING:
+        case.set_attempt(after, f"{reason}; it had not started", termination=termination)
+        return None
+    if unfinished:
+        return None
+    cause = root_cause(outcomes)
+    was_lost = any(o.lost for o in outcomes)
+    if case.trial.stop_wanted is not None:
+        is_failure = all(o.failed for o in outcomes) and not was_lost
+    else:
+        is_failure = was_lost or not any(o.stopped for o in outcomes)
+    if all(o.succeeded for o in outcomes):
+        sentence = "it finished by itself while being stopped"
+        case.set_attempt(AttemptState.SUCCEEDED, sentence, termination=Termination.SUCCESS)
+    elif cause is not None and is_failure:
+        return cause
+    else:
+        also = f" ({cause.sentence}, while it left)" if cause is not None else ""
+        case.set_attempt(after, f"{reason}{also}", termination=termination)
+    return None
+
+
+def finish_yielded(case: TrialCase) -> None:
+    """The attempt has given up its slots: its trial waits for new ones, or is paused."""
+    progressed = (case.trial.checkpoint_step or 0) > case.attempt.resume_step
+    no_progress = 0 if progressed else None
+    if case.yield_kind is YieldKind.PAUSE:
+        case.set_trial(TrialState.PAUSED, case.yield_reason, no_progress=no_progress)
+    else:
+        case.set_trial(TrialState.QUEUED, case.attempt_reason, no_progress=no_progress)
+
+
+def finish_stopped(
+    case: TrialCase, termination: Termination, reason: str, *, logs_complete: bool
+) -> None:
+    stop = case.trial.stop_wanted or "stop"
+    if case.state in (TrialState.STARTING, TrialState.RUNNING):
+        case.set_trial(TrialState.STOPPING, stop_sentence(case))
+    if case.attempt_state == AttemptState.FAILED and termination is not Termination.PREPARE_FAILED:
+        case.set_trial(
+            TrialState.FAILED,
+            f"{reason}; it was being stopped",
+            termination=termination,
+            logs_complete=logs_complete,
+        )
+        return
+    ending = STOPS[stop]
+    case.set_trial(
+        ending.state,
+        own_words(case) or f"stopped on request of {ending.who}",
+        termination=ending.termination,
+        logs_complete=logs_complete,
+    )
+
+
+def stop_sentence(case: TrialCase) -> str:
+    stop = case.trial.stop_wanted or "stop"
+    return own_words(case) or f"stop requested by {STOPS[stop].who}"
+
+
+def own_words(case: TrialCase) -> str:
+    """What is to be said of the stop where more is known than who wants it; else empty."""
+    by_who = {"budget": case.trial.exhausted_reason, "early": case.trial.early_reason}
+    return by_who.get(case.trial.stop_wanted or "", "")
+
+
+def _end(case: TrialCase) -> tuple[AttemptState, Termination, str]:
+    """(attempt state, termination, reason) of an attempt that leaves as asked."""
+    stop = case.trial.stop_wanted
+    if stop == "budget":
+        return AttemptState.CANCELED, Termination.BUDGET_EXHAUSTED, case.trial.exhausted_reason
+    if stop is not None:
+        reason = own_words(case) or f"stopped on request of {STOPS[stop].who}"
+        return AttemptState.CANCELED, STOPS[stop].termination, reason
+    assert case.yield_kind is not None
+    after, termination = YIELD_ENDS[case.yield_kind]
+    return after, termination, f"gave up its slots: {case.yield_reason}"

@@ -1,0 +1,73 @@
+"""What the checks of a node add up to: whether it is well, and whether it takes new work.
+
+A *problem* is what a check finds now; it goes away by itself when the check finds it gone. A
+*quarantine* stays until somebody has looked at the node and releases it, or it reboots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+HealthState = Literal["ok", "degraded", "quarantined"]
+
+QUARANTINE_AFTER = 3
+"""Failures in a row to prepare that were the node's own fault."""
+MAX_PROBLEMS = 32
+MAX_MESSAGE_CHARS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthProblem:
+    """What one check of an agent finds wrong with its node."""
+
+    kind: str
+    """disk | memory | clock | device; a newer agent may say others."""
+    message: str
+    blocks: bool = False
+    """Nothing new is placed on the node while it lasts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Health:
+    state: HealthState
+    reason: str
+    """One sentence; "" when the node is well."""
+
+
+def assess(problems: Iterable[HealthProblem], quarantine_reason: str) -> Health:
+    """What a node's problems and its quarantine (its reason, "" for none) add up to."""
+    words = "; ".join(problem.message for problem in problems)
+    if quarantine_reason:
+        return Health(
+            state="quarantined",
+            reason=f"{quarantine_reason}; {words}" if words else quarantine_reason,
+        )
+    return Health(state="degraded" if words else "ok", reason=words)
+
+
+def quarantine_after(strikes: int, last: str) -> str:
+    """Why a node that could not prepare `strikes` times in a row is quarantined; "" while it is
+    not. last: what went wrong the last time."""
+    if strikes < QUARANTINE_AFTER:
+        return ""
+    return f"it could not prepare {strikes} times in a row, the last time because {last}"
+
+
+def kinds(problems: Iterable[HealthProblem]) -> frozenset[tuple[str, bool]]:
+    """What people are told of when it changes: kinds and whether they block, not each new figure."""
+    return frozenset((problem.kind, problem.blocks) for problem in problems)
+
+
+def to_plain(problems: Sequence[HealthProblem]) -> list[dict[str, Any]]:
+    return [asdict(problem) for problem in problems]
+
+
+def from_plain(values: Iterable[Mapping[str, Any]]) -> list[HealthProblem]:
+    return [
+        HealthProblem(
+            kind=str(value["kind"]), message=str(value["message"]), blocks=bool(value["blocks"])
+        )
+        for value in values
+    ]

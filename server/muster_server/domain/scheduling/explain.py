@@ -1,0 +1,231 @@
+"""Why a trial waits, and what would help: what a person reads.
+
+Every reason ends with a part whose code is "help.…": something to do, or that nothing has to be done.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from muster_server.domain.messages import Message
+from muster_server.domain.scheduling.fitting import Shares, fit
+from muster_server.domain.scheduling.offers import Offer
+from muster_server.domain.scheduling.resources import Request
+
+from .nodes import GroupNodes, NodeSection, fit_in
+from .reservation import Reservation
+from .running import GroupRunning
+from .views import RunningTrial
+
+NUM_NAMED = 3
+"""Holders and nodes that are named; the others are counted."""
+
+
+def over_quota(request: Request, *, project: str, quota: int, held: int, ahead: int) -> Message:
+    """held: slots of the project's trials. ahead: slots that its trials before this one wait for."""
+    state = [Message("pending.quota", project=project, slots=quota)]
+    if request.least_slots > quota:
+        return _needs(request, state, Message("help.within_quota", slots=quota))
+    state.append(Message("pending.quota_held", slots=held))
+    if ahead:
+        state.append(Message("pending.quota_ahead", slots=ahead))
+    return _needs(request, state, Message("help.quota"))
+
+
+def coming_free(request: Request, trials: Iterable[RunningTrial]) -> Message:
+    """trials: those that are giving up slots."""
+    ordered = sorted(trials, key=lambda t: t.trial_id)
+    givers = [
+        Message("pending.giver", trial_no=t.trial_no, experiment=t.experiment_id)
+        for t in ordered[:NUM_NAMED]
+    ]
+    if len(ordered) > NUM_NAMED:
+        givers.append(Message("pending.more_givers", num=len(ordered) - NUM_NAMED))
+    waits = Message("pending.coming_free", givers=givers)
+    return _needs(request, [waits], Message("help.by_itself"))
+
+
+def next_pass(num_started: int) -> Message:
+    """Explain the wait of a trial that this pass has not looked at."""
+    reason = Message("pending.next_pass", num=num_started)
+    return Message("all.advised", reason=reason, advice=Message("help.by_itself"))
+
+
+def _needs(request: Request, state: Sequence[Message], advice: Message) -> Message:
+    return Message("all.needs", request=request.describe(), state=state, advice=advice)
+
+
+class Explainer:
+    """For one group at the end of one pass."""
+
+    def __init__(
+        self,
+        nodes: GroupNodes,
+        running: GroupRunning,
+        reservations: Iterable[Reservation],
+        placed: Mapping[int, tuple[int, Shares[int]]],
+    ) -> None:
+        """placed: trial id → its experiment and what it was given in this pass."""
+        self._nodes = nodes
+        self._running = running
+        self._reservations = [r for r in reservations if r.kept]
+        self._placed = placed
+        self._states: dict[NodeSection, list[Message]] = {}
+        self._reasons: dict[int, tuple[Request, Message]] = {}
+
+    def reason(self, request: Request, *, possible: bool) -> Message:
+        """possible: the open nodes could hold such a gang, were they idle."""
+        known = self._reasons.get(id(request))
+        if known is None:
+            why = None if possible else self._why_never(request)
+            reason = why or self._why_not_now(request, possible=possible)
+            known = self._reasons[id(request)] = (request, reason)
+        return known[1]
+
+    def reason_of_holder(self, reservation: Reservation) -> Message:
+        """Explain the wait of a trial for which slots are kept."""
+        request = reservation.trial.request
+        state = self._state_of(self._nodes.section(request), reservation)
+        return _needs(request, state, Message("help.rest"))
+
+    def _why_never(self, request: Request) -> Message | None:
+        """Why no nodes there could ever hold it; None when it is only that some are not open."""
+
+        def because(reason: Message, advice: Message) -> Message:
+            return _needs(request, [reason], advice)
+
+        if request.avoid_nodes:
+            anywhere = replace(request, avoid_nodes=(), avoid_reason="")
+            at_most = request.least_slots
+            if fit_in(self._nodes, anywhere, lambda s: s.room, at_most=at_most) is not None:
+                return because(Message("pending.avoids"), Message("help.avoided"))
+        if not self._nodes.nodes:
+            return because(
+                Message("pending.no_such_slots", slot_type=request.slot_type),
+                Message("help.other_slots"),
+            )
+        section = self._nodes.section(request)
+        totals = {n: self._nodes[n].total for n in section.ordinals.tolist()}
+        if not totals:
+            return because(
+                Message("pending.none_allowed", nodes=len(self._nodes)), Message("help.loosen")
+            )
+        least = request.least_slots
+        if least > sum(totals.values()):
+            has = sum(totals.values())
+            return because(
+                Message("pending.too_few", slots=has), Message("help.fewer_slots", slots=has)
+            )
+        if fit(request, Offer.of(totals), at_most=least) is None:
+            return because(
+                Message("pending.indivisible", nodes=len(totals)),
+                self._division(request, section, Offer.of(totals)),
+            )
+        if fit(request, section.room, at_most=least) is not None:  # so it is the topology
+            key = str(request.topology_key)
+            return because(Message("pending.no_domain", key=key), Message("help.prefer", key=key))
+        return None
+
+    def _division(self, request: Request, section: NodeSection, idle: Offer[int]) -> Message:
+        """What to change in a request that has slots enough, divided another way."""
+        uneven = replace(request, uneven=True)
+        if fit(uneven, section.offer, at_most=request.least_slots) is not None:
+            return Message("help.uneven_now")
+        if fit(uneven, idle, at_most=request.least_slots) is not None:
+            return Message("help.uneven")
+        free = replace(request, nodes=None, max_nodes=None)
+        if fit(free, idle, at_most=request.least_slots) is not None:
+            return Message("help.any_nodes")
+        most = fit(replace(request, min_slots=1), idle)
+        if most is not None:
+            return Message("help.fewer_slots", slots=sum(most.values()))
+        return Message("help.add_nodes")
+
+    def _why_not_now(self, request: Request, *, possible: bool) -> Message:
+        section = self._nodes.section(request)
+        if section not in self._states:
+            self._states[section] = self._state_of(section)
+        state = self._states[section]
+        if section.offer.total >= request.least_slots:
+            state = [*state, Message("pending.scattered")]
+            uneven = replace(request, uneven=True)
+            if fit(uneven, section.offer, at_most=request.least_slots) is not None:
+                return _needs(request, state, Message("help.uneven_now"))
+        advice = Message("help.wait") if possible else Message("help.open_nodes")
+        return _needs(request, state, advice)
+
+    def _state_of(self, section: NodeSection, own: Reservation | None = None) -> list[Message]:
+        free, nodes = section.offer.total, len(section.offer)
+        state = []
+        if own is not None:
+            state.append(Message("pending.kept_for_it", slots=own.num_kept))
+        if free:
+            state.append(Message("pending.free", slots=free, nodes=nodes))
+        elif own is None:
+            state.append(Message("pending.none_free"))
+        state += self._holders(section)
+        state += [
+            Message(
+                "pending.kept_for",
+                slots=num,
+                trial_no=r.trial.trial_no,
+                experiment=r.trial.experiment_id,
+            )
+            for num, r in self._kept(section)[:NUM_NAMED]
+            if r is not own
+        ]
+        return state + self._shut(section)
+
+    def _holders(self, section: NodeSection) -> list[Message]:
+        held: Counter[int] = Counter()
+        if section is self._nodes.whole:
+            held.update(self._running.by_experiment)
+            for n in self._nodes.shut:
+                for trial in self._on_node(n):
+                    held[trial.experiment_id] -= trial.shares[self._nodes[n].id]
+        else:
+            for n in section.room:
+                for trial in self._on_node(n):
+                    held[trial.experiment_id] += trial.shares[self._nodes[n].id]
+        for experiment_id, shares in self._placed.values():
+            held[experiment_id] += sum(num for n, num in shares.items() if section.room[n])
+        free = self._nodes.free - self._nodes.taken
+        num_held = section.room.total - int(free[section.ordinals].sum())
+        named = heapq.nsmallest(
+            NUM_NAMED, ((-num, experiment) for experiment, num in held.items() if num > 0)
+        )
+        holders = [
+            Message("pending.held", slots=-num, experiment=experiment) for num, experiment in named
+        ]
+        others = num_held + sum(num for num, _ in named)
+        if others > 0:
+            holders.append(Message("pending.held_by_others", slots=others))
+        return holders
+
+    def _kept(self, section: NodeSection) -> list[tuple[int, Reservation]]:
+        kept = (
+            (sum(num for n, num in r.kept.items() if section.room[n]), r)
+            for r in self._reservations
+        )
+        return [(num, r) for num, r in kept if num]
+
+    def _shut(self, section: NodeSection) -> list[Message]:
+        shut = sorted(
+            (-self._nodes[n].total, self._nodes[n].name, self._nodes[n].shut)
+            for n in self._nodes.shut & set(section.ordinals.tolist())
+        )
+        found = [
+            Message("pending.on_shut_node", slots=-total, state=str(state), node=node)
+            for total, node, state in shut[:NUM_NAMED]
+        ]
+        if len(shut) > NUM_NAMED:
+            rest = -sum(total for total, _, _ in shut[NUM_NAMED:])
+            nodes = len(shut) - NUM_NAMED
+            found.append(Message("pending.on_other_shut_nodes", slots=rest, nodes=nodes))
+        return found
+
+    def _on_node(self, n: int) -> Iterable[RunningTrial]:
+        return self._running.on_node.get(self._nodes[n].id, {}).values()

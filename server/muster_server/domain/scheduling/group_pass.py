@@ -1,0 +1,331 @@
+"""One pass over one group: who starts, who waits and for what, who is asked for slots."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from muster_server.domain.messages import Message
+from muster_server.domain.scheduling.fitting import Shares
+
+from . import explain
+from .decisions import NodeShare, Placement, Preempt, Resize, Wait
+from .elastic import grow
+from .estimate import estimate
+from .group import SchedulingGroup
+from .nodes import NodeSection, fit_in
+from .order import Candidate, QueueOrder, Rank
+from .preemption import Preemption
+from .queue import Kind
+from .reservation import Reservation, Reservations
+from .running import RunningKey
+from .times import SOON
+from .views import ProjectView, SchedulerPolicy
+
+MAX_LOOKS = 32
+"""Searches for a reservation or for victims per pass and group. The front of the queue has them;
+who comes later has its turn in a later pass."""
+
+
+class WaitingTrial(NamedTuple):
+    """A trial that waits, of which nothing has been worked out yet but its position."""
+
+    position: int
+    candidate: Candidate
+    group_pass: GroupPass
+
+    @property
+    def trial_id(self) -> int:
+        return self.candidate.entry.trial_id
+
+    def tell(self) -> Wait:
+        """Why, and until when. To be asked before the next pass begins."""
+        return self.group_pass.tell(self)
+
+
+class GroupPass:
+    """Decides when it is made; `actions` are what it decided, `waiting` are the others.
+
+    Reads the group, and what is taken and kept on its nodes, until the group begins its next pass.
+    """
+
+    def __init__(
+        self,
+        group: SchedulingGroup,
+        projects: Mapping[int, ProjectView],
+        *,
+        now: dt.datetime,
+        policy: SchedulerPolicy,
+    ) -> None:
+        group.begin(now.timestamp())
+        self.actions: list[Placement | Preempt | Resize] = []
+        self._group = group
+        self._projects = projects
+        self._now = now
+        self._policy = policy
+        self._order = QueueOrder(group.queue, group.running, projects, now=now, policy=policy)
+        self._reservations = Reservations(group.nodes, group.times)
+        self._preemption = Preemption(group.nodes, group.running, group.times, now=now)
+        self._placed: dict[int, tuple[int, Shares[int]]] = {}
+        """Trial → its experiment, and where it starts."""
+        self._ends: list[tuple[dt.datetime, Shares[int]]] = []
+        """Expected ends of the trials that start."""
+        self._beyond: Counter[int] = Counter()
+        """Project → slots that its elastic trials were given beyond their least size."""
+        self._given: Counter[int] = Counter()
+        """Project → slots given to its trials in this pass."""
+        self._full: dict[int, Rank] = {}
+        """Project → the first of its trials that its quota leaves no slots."""
+        self._asked: set[RunningKey] = set()
+        """Trials that are asked for slots."""
+        self._misfits: set[Kind] = set()
+        """Kinds that do not fit: what is on offer only gets less, so they still do not."""
+        self._helpless: set[Kind] = set()
+        """Kinds for which nobody should be asked for slots."""
+        self._num_regular = 0
+        self._num_looks = 0
+        self._is_cut = False
+        """It ended before all of those that might fit had their turn."""
+        self._run()
+        self._explainer = explain.Explainer(
+            group.nodes, group.running, self._reservations.all, self._placed
+        )
+
+    # ---- deciding
+
+    def _run(self) -> None:
+        wanted: set[NodeSection] = set()
+        while (candidate := self._order.pop()) is not None:
+            kind = candidate.entry.kind
+            if not kind.possible:
+                continue
+            if self._slots_left(candidate) < kind.request.least_slots:
+                self._full.setdefault(candidate.entry.trial.project_id, candidate.rank)
+                continue
+            if len(self._placed) >= self._policy.max_placements:
+                self._is_cut = True
+                return
+            if self._place(candidate):
+                self._order.keep(candidate)
+                continue
+            wanted.add(self._group.nodes.section(kind.request))
+            if self._provide(candidate):
+                self._order.keep(candidate)
+            elif self._is_over(candidate):
+                return
+        self.actions += grow(
+            self._group,
+            wanted=wanted,
+            asked=self._asked,
+            extra=self._given,
+            now=self._now,
+            policy=self._policy,
+        )
+
+    def _slots_left(self, candidate: Candidate) -> int:
+        """Slots that the quota of its project leaves it, after the project's trials ahead."""
+        kind, project = candidate.entry.kind, candidate.entry.trial.project_id
+        if kind.quota is None:
+            return kind.most_slots
+        return kind.quota - candidate.claimed - self._beyond[project]
+
+    def _place(self, candidate: Candidate) -> bool:
+        kind, trial = candidate.entry.kind, candidate.entry.trial
+        if kind in self._misfits:
+            return False
+        most = min(kind.most_slots, self._slots_left(candidate))
+        first: Sequence[int] = ()
+        if trial.preferred_host is not None:
+            first = self._group.nodes.by_host.get(trial.preferred_host, ())
+        shares = fit_in(
+            self._group.nodes, kind.request, lambda s: s.offer, at_most=most, first=first
+        )
+        if shares is None and kind.expected_s is not None:
+            shares = self._backfill(kind, kind.expected_s, most)
+        if shares is None:
+            self._misfits.add(kind)
+            return False
+        self._start(candidate, shares)
+        return True
+
+    def _backfill(self, kind: Kind, expected_s: float, most: int) -> Shares[int] | None:
+        """Where it fits on slots that are kept until after its own end."""
+        end = self._now.timestamp() + expected_s
+        nodes = self._group.nodes
+        usable = self._reservations.open_until(end)
+        if not usable:
+            return None
+        with nodes.imagined():
+            for reservation in usable:
+                for n, num in reservation.kept.items():
+                    nodes.keep(n, -num)
+            return fit_in(nodes, kind.request, lambda s: s.offer, at_most=most)
+
+    def _start(self, candidate: Candidate, shares: Shares[int]) -> None:
+        trial, kind, nodes = candidate.entry.trial, candidate.entry.kind, self._group.nodes
+        end = None
+        if kind.expected_s is not None:
+            end = self._now + dt.timedelta(seconds=kind.expected_s)
+            self._ends.append((end, shares))
+        placed: list[NodeShare] = []
+        rank_offset = 0
+        # Node rank 0 is where a checkpoint may lie; the rest by name, so that ranks look tidy.
+        for n in sorted(shares, key=lambda n: (nodes[n].host != trial.preferred_host, n)):
+            placed.append(
+                NodeShare(
+                    node_id=nodes[n].id,
+                    node_name=nodes[n].name,
+                    node_rank=len(placed),
+                    rank_offset=rank_offset,
+                    slots=nodes.take(n, shares[n]),
+                )
+            )
+            rank_offset += shares[n]
+            self._group.times.start(n, shares[n], None if end is None else end.timestamp())
+        self._placed[trial.trial_id] = (trial.experiment_id, shares)
+        self._given[trial.project_id] += rank_offset
+        self._beyond[trial.project_id] += rank_offset - kind.request.least_slots
+        reason = placed_reason(placed)
+        self.actions.append(Placement(trial_id=trial.trial_id, shares=tuple(placed), reason=reason))
+
+    def _provide(self, candidate: Candidate) -> bool:
+        """Make sure that it gets slots some time. Whether the next of its kind may hope for it too."""
+        kind, trial = candidate.entry.kind, candidate.entry.trial
+        if self._num_looks >= MAX_LOOKS:
+            return False
+        may_ask = self._may_ask(candidate)
+        # With nothing free too: nobody behind may ask for slots that it can count on.
+        may_keep = self._num_regular < self._policy.max_reservations and (
+            may_ask or self._group.nodes.whole.offer.total > 0
+        )
+        may_ask = may_ask and kind not in self._helpless
+        if not (may_ask or may_keep or self._comes_free(kind.request.least_slots)):
+            return False
+        self._num_looks += 1
+        found = self._reservations.find(kind.request)
+        if found is not None and found[1] <= SOON:
+            self._reservations.add(trial, *found)
+            return True
+        if may_ask:
+            answer = self._preemption.search(
+                trial, most=self._policy.max_preemptions - len(self._asked)
+            )
+            if answer is not None:
+                asks, shares = answer
+                self.actions += asks
+                self._asked.update((ask.trial_id, ask.attempt_no) for ask in asks)
+                self._reservations.add(trial, shares, SOON)
+                return True
+            self._helpless.add(kind)
+        if may_keep and found is not None:
+            self._num_regular += 1
+            self._reservations.add(trial, *found)
+            return True
+        return False
+
+    def _is_over(self, candidate: Candidate) -> bool:
+        """Whether nobody behind could start or be provided for."""
+        nothing_free = self._group.nodes.whole.offer.total == 0 and not any(
+            r.is_timed and r.kept for r in self._reservations.all
+        )
+        return nothing_free and (
+            self._num_looks >= MAX_LOOKS or not (self._comes_free(1) or self._may_ask(candidate))
+        )
+
+    def _may_ask(self, candidate: Candidate) -> bool:
+        return (
+            self._policy.preempt
+            and len(self._asked) < self._policy.max_preemptions
+            and self._preemption.possible(candidate.entry.trial.priority)
+        )
+
+    def _comes_free(self, num_slots: int) -> bool:
+        """Whether so many slots are being given up, or free, and promised to nobody."""
+        if not (self._asked or self._group.running.yielding):
+            return False
+        return self._group.times.num_soon() >= num_slots
+
+    # ---- telling
+
+    def waiting(self) -> Iterator[WaitingTrial]:
+        """The others, in order. To be read, and told, before the group's next pass."""
+        for position, candidate in enumerate(self._waiting(), start=1):
+            yield WaitingTrial(position, candidate, self)
+
+    def tell(self, waiting: WaitingTrial) -> Wait:
+        trial_id = waiting.trial_id
+        promised = self._promised.get(trial_id)
+        return Wait(
+            trial_id=trial_id,
+            position=waiting.position,
+            reason=self._reason(waiting.candidate, promised),
+            is_promised=promised is not None,
+            estimated_start_at=self._estimates.get(trial_id),
+        )
+
+    @cached_property
+    def _promised(self) -> dict[int, Reservation]:
+        return {r.trial.trial_id: r for r in self._reservations.all}
+
+    @cached_property
+    def _estimates(self) -> dict[int, dt.datetime]:
+        return estimate(
+            self._group,
+            (c for c in self._waiting() if c.entry.kind.possible and not self._waits_for_quota(c)),
+            started=self._ends,
+            now=self._now,
+            policy=self._policy,
+        )
+
+    def _waiting(self) -> Iterator[Candidate]:
+        for candidate in self._order.everyone():
+            if candidate.entry.trial_id not in self._placed:
+                yield candidate
+
+    def _waits_for_quota(self, candidate: Candidate) -> bool:
+        kind = candidate.entry.kind
+        if kind.quota is None or not kind.possible:
+            return kind.over_quota
+        full = self._full.get(candidate.entry.trial.project_id)
+        is_behind = full is not None and candidate.rank >= full
+        return is_behind or candidate.claimed + kind.request.least_slots > kind.quota
+
+    def _reason(self, candidate: Candidate, promised: Reservation | None) -> Message:
+        kind, trial = candidate.entry.kind, candidate.entry.trial
+        request = kind.request
+        if self._waits_for_quota(candidate):
+            project = self._projects[trial.project_id]
+            held = self._group.running.held[trial.project_id]
+            return explain.over_quota(
+                request,
+                project=project.name,
+                quota=project.quotas[self._group.key],
+                held=held,
+                ahead=candidate.claimed - held,
+            )
+        if promised is not None and promised.at <= SOON:
+            givers = [
+                running
+                for n in promised.shares
+                for running in self._group.running.on_node.get(self._group.nodes[n].id, {}).values()
+                if running.yielding or running.key in self._asked
+            ]
+            if givers:
+                return explain.coming_free(request, givers)
+        if promised is not None and promised.kept:
+            return self._explainer.reason_of_holder(promised)
+        if self._is_cut and kind.possible and kind not in self._misfits:
+            return explain.next_pass(len(self._placed))
+        return self._explainer.reason(request, possible=kind.possible)
+
+
+def placed_reason(shares: list[NodeShare]) -> Message:
+    """ "3 slots: 2 on n1, 1 on n2"."""
+    num = sum(len(s.slots) for s in shares)
+    nodes = [Message("placed.on", slots=len(s.slots), node=s.node_name) for s in shares[:4]]
+    if len(shares) > 4:
+        nodes.append(Message("placed.more", nodes=len(shares) - 4))
+    return Message("placed.slots", slots=num, nodes=nodes)

@@ -1,0 +1,287 @@
+"""The nodes of one group, and what is left of them in the course of a pass."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster_server.domain.scheduling.fitting import Shares, fit
+from muster_server.domain.scheduling.offers import Offer
+from muster_server.domain.scheduling.resources import NodeView, Request
+
+Ints = NDArray[np.int64]
+
+MAX_SECTIONS = 512
+"""Sections remembered; past it all are forgotten, and made again when they are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What the scheduler needs of a node for one type of slot."""
+
+    id: str
+    name: str
+    host: str
+    strikes: int
+    shut: str | None
+    """Why nothing may be placed here, in a word; None: it is open."""
+    labels: dict[str, str]
+    total: int
+    free: tuple[int, ...]
+    """Indexes of the free slots, ascending."""
+    free_since: tuple[dt.datetime | None, ...]
+    """Of each of them."""
+
+    @classmethod
+    def of(cls, view: NodeView, slot_type: str) -> Node:
+        slots = [slot for slot in view.slots if slot.slot_type == slot_type]
+        free = sorted((slot.idx, slot.free_since) for slot in slots if slot.allocation_id is None)
+        return cls(
+            id=view.id,
+            name=view.name,
+            host=view.host,
+            strikes=view.strikes,
+            shut=view.unavailable,
+            labels=dict(view.labels),
+            total=len(slots),
+            free=tuple(idx for idx, _ in free),
+            free_since=tuple(since for _, since in free),
+        )
+
+    @property
+    def is_like(self) -> tuple[object, ...]:
+        """What decides its ordinal, its sections and its number of slots: it rarely changes."""
+        return (self.name, self.host, self.labels, self.total)
+
+
+class NodeSection:
+    """The nodes that requests with the same conditions may use. Nodes are told by their ordinal."""
+
+    def __init__(self, name: str, ordinals: Iterable[int], nodes: GroupNodes) -> None:
+        self.name = name
+        """Of a domain: the value of the label. "" for others."""
+        self.ordinals: Ints = np.fromiter(ordinals, dtype=np.int64)
+        listed = self.ordinals.tolist()
+        self.offer: Offer[int] = Offer.build(
+            (n, nodes.offered(n), nodes[n].strikes) for n in listed
+        )
+        """Slots that the next trial may take."""
+        self.room: Offer[int] = Offer.build((n, nodes.room(n), nodes[n].strikes) for n in listed)
+        """Slots of open nodes, held or not."""
+        self.domains: dict[str, list[NodeSection]] = {}
+        """Node label → one section per value of it."""
+
+
+class GroupNodes:
+    """Nodes in the order of their names, which are their ordinals.
+
+    During a pass slots are taken (by trials that start), given (by trials that are asked to stop)
+    and kept (for trials that wait); `reset` forgets all of it.
+    """
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.nodes = sorted(nodes, key=lambda node: (node.name, node.id))
+        self.ordinal = {node.id: n for n, node in enumerate(self.nodes)}
+        self.by_host: dict[str, list[int]] = defaultdict(list)
+        for n, node in enumerate(self.nodes):
+            self.by_host[node.host].append(n)
+        self.shut = {n for n, node in enumerate(self.nodes) if node.shut is not None}
+        """Nodes on which nothing may be placed."""
+        num = len(self.nodes)
+        self.free: Ints = np.array([self._open_free(n) for n in range(num)], dtype=np.int64)
+        self.taken: Ints = np.zeros(num, dtype=np.int64)
+        self.given: Ints = np.zeros(num, dtype=np.int64)
+        self.kept: Ints = np.zeros(num, dtype=np.int64)
+        self.version = 0
+        """Changes when what requests could ever fit changes."""
+        self._touched: set[int] = set()
+        self._sections_of: list[list[NodeSection]] = [[] for _ in self.nodes]
+        self._sections: dict[tuple[object, ...], NodeSection] = {}
+        self.whole = self._add("", range(num))
+
+    def __getitem__(self, ordinal: int) -> Node:
+        return self.nodes[ordinal]
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def replace(self, node: Node) -> bool:
+        """Put a changed node in its place. False: its place has changed, begin anew."""
+        n = self.ordinal[node.id]
+        old = self.nodes[n]
+        if old.is_like != node.is_like:
+            return False
+        self.nodes[n] = node
+        (self.shut.discard if node.shut is None else self.shut.add)(n)
+        self.free[n] = self._open_free(n)
+        self._show(n)
+        if (old.shut, old.strikes) != (node.shut, node.strikes):
+            self.version += 1
+            for section in self._sections_of[n]:
+                section.room.put(n, self.room(n), node.strikes)
+        return True
+
+    def reset(self) -> None:
+        touched, self._touched = self._touched, set()
+        for changed in (self.taken, self.given, self.kept):
+            changed[:] = 0
+        for n in touched:
+            self._show(n)
+        if len(self._sections) > MAX_SECTIONS:
+            self._sections.clear()
+            self._sections_of = [[] for _ in self.nodes]
+            self.whole = self._add("", range(len(self.nodes)))
+
+    def room(self, n: int) -> int:
+        return self.nodes[n].total if self.nodes[n].shut is None else 0
+
+    def raw(self, n: int) -> int:
+        """Slots on offer; fewer than 0 when more is kept than there is."""
+        return int(self.free[n] - self.taken[n] + self.given[n] - self.kept[n])
+
+    def offered(self, n: int) -> int:
+        return max(0, self.raw(n))
+
+    def offers(self) -> Ints:
+        """`offered` of every node."""
+        offers: Ints = np.maximum(self.free - self.taken + self.given - self.kept, 0)
+        return offers
+
+    def take(self, n: int, num: int) -> tuple[int, ...]:
+        """Give the next `num` free slots of a node to a trial; their indexes."""
+        at = int(self.taken[n])
+        self.taken[n] += num
+        self._offer(n)
+        return self.nodes[n].free[at : at + num]
+
+    def give(self, n: int, num: int) -> None:
+        """Count `num` held slots as if they were free."""
+        self.given[n] += num
+        self._offer(n)
+
+    def keep(self, n: int, num: int) -> None:
+        """Offer `num` slots fewer."""
+        self.kept[n] += num
+        self._offer(n)
+
+    @contextmanager
+    def imagined(self) -> Iterator[None]:
+        """What is given and kept inside the block is forgotten at its end."""
+        given, kept = self.given.copy(), self.kept.copy()
+        try:
+            yield
+        finally:
+            changed = np.flatnonzero((given != self.given) | (kept != self.kept))
+            self.given, self.kept = given, kept
+            for n in changed.tolist():
+                self._show(n)
+
+    # ---- sections
+
+    def section(self, request: Request) -> NodeSection:
+        """The nodes that `request` may use, as far as labels and names decide."""
+        names = (request.allow_nodes, request.deny_nodes, request.avoid_nodes)
+        if not (request.labels or any(names)):
+            return self.whole
+        key = (tuple(sorted(request.labels.items())), *names)
+        section = self._sections.get(key)
+        if section is None:
+            found = (n for n, node in enumerate(self.nodes) if may_use(request, node))
+            section = self._sections[key] = self._add("", found)
+        return section
+
+    def domains(self, section: NodeSection, label: str) -> list[NodeSection]:
+        """`section` by the values of a node label. Nodes without that label are in none."""
+        if label not in section.domains:
+            values: dict[str, list[int]] = defaultdict(list)
+            for n in section.ordinals.tolist():
+                if label in self.nodes[n].labels:
+                    values[self.nodes[n].labels[label]].append(n)
+            section.domains[label] = [self._add(v, values[v]) for v in sorted(values)]
+        return section.domains[label]
+
+    def _add(self, name: str, ordinals: Iterable[int]) -> NodeSection:
+        section = NodeSection(name, ordinals, self)
+        for n in section.ordinals.tolist():
+            self._sections_of[n].append(section)
+        return section
+
+    def _open_free(self, n: int) -> int:
+        return len(self.nodes[n].free) if self.nodes[n].shut is None else 0
+
+    def _offer(self, n: int) -> None:
+        self._touched.add(n)
+        self._show(n)
+
+    def _show(self, n: int) -> None:
+        offered = self.offered(n)
+        for section in self._sections_of[n]:
+            section.offer.put(n, offered, self.nodes[n].strikes)
+
+
+def may_use(request: Request, node: Node | NodeView) -> bool:
+    """Whether labels and names let a gang of `request` use the node."""
+    if request.allow_nodes and node.name not in request.allow_nodes:
+        return False
+    if node.name in request.deny_nodes or node.name in request.avoid_nodes:
+        return False
+    return all(node.labels.get(key) == value for key, value in request.labels.items())
+
+
+def could_hold(request: Request, nodes: Iterable[NodeView]) -> bool:
+    """Whether a gang of `request` would fit on the nodes, were all of them idle and open."""
+    there = (Node.of(view, request.slot_type) for view in nodes if view.pool == request.pool)
+    group = GroupNodes(replace(node, shut=None) for node in there if node.total)
+    least = request.least_slots
+    return fit_in(group, request, lambda section: section.room, at_most=least) is not None
+
+
+def places_for(request: Request, nodes: GroupNodes) -> Iterator[tuple[NodeSection, Request]]:
+    """Where a whole gang may be, the best kind of place first, each with the request to fit there.
+
+    With a topology label: a single node, with the label or not; the nodes of one value of it;
+    and unless the request insists on one of those, all nodes.
+    """
+    section = nodes.section(request)
+    if request.topology_key is not None:
+        if request.nodes in (None, 1):
+            yield section, replace(request, max_nodes=1, topology_key=None)
+        for domain in nodes.domains(section, request.topology_key):
+            yield domain, request
+    if request.topology_key is None or request.topology_mode == "prefer":
+        yield section, request
+
+
+def fit_in(
+    nodes: GroupNodes,
+    request: Request,
+    offers: Callable[[NodeSection], Offer[int]],
+    *,
+    at_most: int | None = None,
+    first: Collection[int] = (),
+) -> Shares[int] | None:
+    """Where a gang fits, topology included: ordinals → slots, or None.
+
+    offers: which numbers to go by, those on offer or those of idle nodes.
+
+    Of several places the one wins that holds most of an elastic gang; then one value of a preferred
+    topology label before several; then the fewest nodes; then the place that offers least.
+    """
+    if request.topology_key is None:
+        return fit(request, offers(nodes.section(request)), at_most=at_most, first=first)
+    best: tuple[tuple[int, bool, int, int], Shares[int]] | None = None
+    for section, local in places_for(request, nodes):
+        offer = offers(section)
+        shares = fit(local, offer, at_most=at_most, first=first)
+        if shares is not None:
+            spreads = local.max_nodes != 1 and not section.name
+            key = (-sum(shares.values()), spreads, len(shares), offer.total)
+            if best is None or key < best[0]:
+                best = (key, shares)
+    return None if best is None else best[1]

@@ -1,0 +1,147 @@
+"""What a trial asks for, what nodes have, and the words both are described with."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from muster.document.running import ResourcesSection
+
+from ..messages import Message, shortened
+from ..states import NodeState
+
+TopologyMode = Literal["prefer", "require"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The slots one gang needs, all at once or not at all."""
+
+    slots: int
+    min_slots: int | None = None
+    """Elastic: it may run on any number of slots from here to `slots`. None: on `slots` only."""
+    slot_type: str = ResourcesSection.slot_type
+    pool: str = ResourcesSection.pool
+    nodes: int | None = None
+    """Exactly so many nodes; None: as few as possible."""
+    max_nodes: int | None = None
+    uneven: bool = False
+    """Allow nodes to carry different numbers of slots."""
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Node labels, with their values, that every node of the gang must have."""
+    allow_nodes: tuple[str, ...] = ()
+    """Names of the only nodes it may use; empty: any."""
+    deny_nodes: tuple[str, ...] = ()
+    """Names of nodes it must not use."""
+    avoid_nodes: tuple[str, ...] = ()
+    """Names of nodes it keeps away from for now, in order; `avoid_reason` says why."""
+    avoid_reason: str = ""
+    topology_key: str | None = None
+    """A node label (`rack`, `zone`) of which all nodes of the gang should have the same value."""
+    topology_mode: TopologyMode = "prefer"
+    """require: wait rather than spread over several values. prefer: spread when one is not enough."""
+
+    @property
+    def least_slots(self) -> int:
+        """The fewest slots it can start with: `min_slots` of an elastic request, else `slots`."""
+        return self.slots if self.min_slots is None else min(self.min_slots, self.slots)
+
+    @property
+    def elastic(self) -> bool:
+        return self.least_slots < self.slots
+
+    def describe(self) -> tuple[Message, ...]:
+        """ "4 cpu slots in pool default", "on exactly 2 nodes", "on nodes with rack=a"."""
+        return tuple(self._description())
+
+    def _description(self) -> Iterator[Message]:
+        if self.elastic:
+            yield Message(
+                "wish.elastic_slots",
+                least=self.least_slots,
+                slots=self.slots,
+                slot_type=self.slot_type,
+                pool=self.pool,
+            )
+        else:
+            yield Message("wish.slots", slots=self.slots, slot_type=self.slot_type, pool=self.pool)
+        if self.nodes is not None:
+            yield Message("wish.nodes", nodes=self.nodes)
+        elif self.max_nodes is not None:
+            yield Message("wish.max_nodes", nodes=self.max_nodes)
+        if self.labels:
+            labels = ", ".join(f"{k}={v}" for k, v in sorted(self.labels.items()))
+            yield Message("wish.labels", labels=labels)
+        if self.topology_key is not None and self.topology_mode == "require":
+            yield Message("wish.within", key=self.topology_key)
+        if self.allow_nodes:
+            yield Message("wish.only_on", nodes=shortened(self.allow_nodes))
+        if self.deny_nodes:
+            yield Message("wish.not_on", nodes=shortened(self.deny_nodes))
+        if self.avoid_nodes:
+            yield Message(
+                "wish.without", nodes=shortened(self.avoid_nodes), reason=self.avoid_reason
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotView:
+    idx: int
+    slot_type: str
+    allocation_id: str | None = None
+    """The allocation that holds it; None: free."""
+    free_since: dt.datetime | None = None
+    """Since when nothing holds it; None: held, or not known. Elastic trials grow only into slots
+    that have been free for a while."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NodeView:
+    """A node as the scheduler sees it. Compared by identity, see `scheduler.Scheduler`."""
+
+    id: str
+    name: str
+    pool: str
+    state: NodeState = NodeState.ONLINE
+    scheduling: str = "open"
+    health: str = "ok"
+    problem: str = ""
+    """What is wrong with it that keeps new work away; "" when nothing does."""
+    host: str = ""
+    """Machine name: nodes of one host share their local storage."""
+    strikes: int = 0
+    """Prepare failures in a row; other nodes are preferred while there are any."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    slots: tuple[SlotView, ...] = ()
+
+    @property
+    def unavailable(self) -> str | None:
+        """Why nothing may be placed here now, in a word; None when it may."""
+        if self.state != NodeState.ONLINE:
+            return self.state.lower()
+        if self.scheduling != "open":
+            return self.scheduling
+        if self.health == "quarantined":
+            return "quarantined"
+        return "unhealthy" if self.problem else None
+
+
+def request_of(resources: ResourcesSection) -> Request:
+    """The request in the `resources` of a document."""
+    topology = resources.topology
+    return Request(
+        slots=resources.slots,
+        min_slots=resources.min_slots,
+        slot_type=resources.slot_type,
+        pool=resources.pool,
+        nodes=resources.nodes,
+        max_nodes=resources.max_nodes,
+        uneven=resources.uneven,
+        labels=resources.labels,
+        allow_nodes=tuple(sorted(resources.allow_nodes)),
+        deny_nodes=tuple(sorted(resources.deny_nodes)),
+        topology_key=topology.key if topology is not None else None,
+        topology_mode=topology.mode if topology is not None else "prefer",
+    )

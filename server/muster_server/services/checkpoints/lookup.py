@@ -1,0 +1,127 @@
+"""Which checkpoint of a trial is meant: the newest, the best, or one that another trial starts from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, select
+from sqlalchemy.orm import Session
+
+from muster.document.experiment import ExperimentConfig
+from muster.wire import decode_number
+from muster_server.db.models import CheckpointRow, ClusterIdentityRow, ExperimentRow, TrialRow
+
+
+@dataclass(frozen=True)
+class StartCheckpoint:
+    """Where an attempt begins."""
+
+    checkpoint: CheckpointRow
+    path: str
+    """Relative to the agents' storage folder, or a URL."""
+    is_own: bool
+    """Of the trial itself, not of the one it was forked from."""
+    weights_only: bool = False
+    """Only the model's weights are taken over: the attempt begins at step 0."""
+
+    @property
+    def step(self) -> int:
+        return 0 if self.weights_only else self.checkpoint.step
+
+
+def trial_folder(experiment_id: int, trial_no: int) -> str:
+    """A trial's folder under the agents' storage: the same for all its attempts and nodes."""
+    return f"{experiment_folder(experiment_id)}/trial-{trial_no}"
+
+
+def experiment_folder(experiment_id: int) -> str:
+    return f"experiment-{experiment_id}"
+
+
+OBJECT_STORE = "object-store"
+"""The storage id of what lies in the object store that the experiment's document names."""
+
+
+def store_of(config: ExperimentConfig) -> str:
+    """The object store that a document names; "" when checkpoints stay with the agents."""
+    storage = config.checkpoints.storage
+    return storage.rstrip("/") if "://" in storage else ""
+
+
+def url_of(config: ExperimentConfig, cluster_id: str, path: str) -> str:
+    """Where a path of an experiment's folder lies in its object store; "" when it has none. Each
+    server has a folder of its own there: they all number their experiments from 1."""
+    store = store_of(config)
+    return f"{store}/muster-{cluster_id}/{path}" if store else ""
+
+
+def _place(session: Session, config: ExperimentConfig, path: str) -> str:
+    if not store_of(config):
+        return path
+    return url_of(config, session.scalars(select(ClusterIdentityRow.id)).one(), path)
+
+
+_NEWEST = (
+    select(CheckpointRow)
+    .where(CheckpointRow.trial_id == bindparam("of"), CheckpointRow.state == "complete")
+    .order_by(CheckpointRow.step.desc(), CheckpointRow.attempt_no.desc())
+    .limit(1)
+)
+
+
+def newest(session: Session, trial_id: int) -> CheckpointRow | None:
+    """The checkpoint of the highest step; of equal ones that of the latest attempt."""
+    return session.scalar(_NEWEST, {"of": trial_id})
+
+
+def best_id(session: Session, trial: TrialRow) -> int | None:
+    """The complete checkpoint with the best finite value of the search metric; ties: the latest."""
+    experiment = session.get_one(ExperimentRow, trial.experiment_id)
+    if experiment.metric_name is None:
+        return None
+    sign = -1 if experiment.metric_goal == "max" else 1
+    best: tuple[float, int] | None = None
+    for row_id, metrics in session.execute(
+        select(CheckpointRow.id, CheckpointRow.metrics).where(
+            CheckpointRow.trial_id == trial.id, CheckpointRow.state == "complete"
+        )
+    ):
+        if experiment.metric_name not in metrics:
+            continue
+        value = decode_number(metrics[experiment.metric_name])
+        if math.isfinite(value) and (best is None or (sign * value, -row_id) < best):
+            best = (sign * value, -row_id)
+    return -best[1] if best else None
+
+
+def start_of(
+    session: Session, experiment: ExperimentRow, trial: TrialRow
+) -> StartCheckpoint | None:
+    """What the next attempt of a trial starts from; None: from nothing.
+
+    Its own newest checkpoint, else the one it was forked from. Raises LookupError when that one is
+    gone, which deleting an experiment prevents while somebody needs it.
+    """
+    own = newest(session, trial.id)
+    if own is not None:
+        path = f"{trial_folder(experiment.id, trial.no)}/{own.path}"
+        return StartCheckpoint(own, _place(session, experiment.config, path), is_own=True)
+    if trial.source_checkpoint_id is None:
+        return None
+    found = session.execute(
+        select(CheckpointRow, ExperimentRow, TrialRow.no)
+        .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(CheckpointRow.id == trial.source_checkpoint_id, CheckpointRow.state == "complete")
+    ).one_or_none()
+    if found is None:
+        raise LookupError(f"checkpoint {trial.source_checkpoint_id} to start from is gone")
+    checkpoint, source, trial_no = found
+    return StartCheckpoint(
+        checkpoint,
+        _place(session, source.config, f"{trial_folder(source.id, trial_no)}/{checkpoint.path}"),
+        is_own=False,
+        weights_only=experiment.config.from_ is not None
+        and experiment.config.from_.load == "weights",
+    )

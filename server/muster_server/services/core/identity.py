@@ -1,0 +1,277 @@
+"""Who a presented secret belongs to. Reads only; what is found out is worth one indexed lookup."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hmac
+from collections.abc import Collection
+
+from sqlalchemy import bindparam, or_, select, update
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import (
+    ApiTokenRow,
+    JoinTokenRow,
+    NodeRow,
+    OneTimeTokenRow,
+    SessionRow,
+    UserRow,
+)
+from muster_server.domain.states import NodeState
+from muster_server.errors import NotSignedIn
+from muster_server.schemas.auth import Role, TokenRole
+from muster_server.security.principal import Principal
+from muster_server.security.tokens import hash_secret, kind_of
+
+USE_NOTED_EVERY = dt.timedelta(seconds=60)
+"""A token's or session's last use is written at most this often: not a write per request."""
+
+
+def lower_role(a: str, b: str) -> TokenRole:
+    """The lesser of two roles: a token never acts above its user, even after a demotion."""
+    return "metrics" if "metrics" in (a, b) else lower_user_role(a, b)
+
+
+def lower_user_role(a: str, b: str) -> Role:
+    """The same for roles that people have; anything unknown is a viewer."""
+    if a == b == "admin":
+        return "admin"
+    return "member" if {a, b} <= {"admin", "member"} else "viewer"
+
+
+def principal_of_bearer(session: Session, secret: str, *, now: dt.datetime) -> Principal | None:
+    """The caller behind `Authorization: Bearer …`; None for anything that is not valid right now."""
+    match kind_of(secret):
+        case "usr":
+            return _of_api_token(session, hash_secret(secret), now)
+        case "agt":
+            return _of_agent(session, hash_secret(secret))
+        case "join":
+            return _of_join_token(session, hash_secret(secret), now)
+        case _:
+            return None
+
+
+def principal_of_session(
+    session: Session, secret: str, *, now: dt.datetime, idle: dt.timedelta
+) -> Principal | None:
+    """The user behind a session cookie; None when it is unknown, idle too long, or past its end."""
+    secret_hash = hash_secret(secret)
+    found = session.execute(
+        select(SessionRow, UserRow)
+        .join(UserRow, UserRow.id == SessionRow.user_id)
+        .where(SessionRow.secret_hash == secret_hash)
+    ).one_or_none()
+    if found is None:
+        return None
+    row, user = found
+    if not user.is_active or row.expires_at <= now or row.last_seen_at + idle <= now:
+        return None
+    return Principal(
+        kind="user",
+        name=user.username,
+        role=lower_user_role(user.role, user.role),
+        user_id=user.id,
+        session_hash=secret_hash,
+    )
+
+
+def still_valid(
+    session: Session, principals: Collection[Principal], *, now: dt.datetime
+) -> set[Principal]:
+    """Those callers of a while ago who would be let in now. Ignores idleness.
+
+    Three lookups, however many they are.
+    """
+    users = set(
+        session.scalars(
+            select(UserRow.id).where(
+                UserRow.id.in_({one.user_id for one in principals}), UserRow.is_active
+            )
+        )
+    )
+    sessions = set(
+        session.scalars(
+            select(SessionRow.secret_hash).where(
+                SessionRow.secret_hash.in_({one.session_hash for one in principals} - {None}),
+                SessionRow.expires_at > now,
+            )
+        )
+    )
+    tokens = set(
+        session.scalars(
+            select(ApiTokenRow.id).where(
+                ApiTokenRow.id.in_({one.token_id for one in principals} - {None}),
+                ApiTokenRow.revoked_at.is_(None),
+                or_(ApiTokenRow.expires_at.is_(None), ApiTokenRow.expires_at > now),
+            )
+        )
+    )
+    return {
+        one
+        for one in principals
+        if one.user_id in users
+        and (one.session_hash is None or one.session_hash in sessions)
+        and (one.token_id is None or one.token_id in tokens)
+    }
+
+
+def use_is_stale(session: Session, principal: Principal, *, now: dt.datetime) -> bool:
+    """Whether `note_use` should be called: the last noted use is long enough ago."""
+    last: dt.datetime | None
+    if principal.session_hash is not None:
+        last = session.scalar(
+            select(SessionRow.last_seen_at).where(SessionRow.secret_hash == principal.session_hash)
+        )
+    elif principal.token_id is not None:
+        last = session.scalar(
+            select(ApiTokenRow.last_used_at).where(ApiTokenRow.id == principal.token_id)
+        )
+    else:
+        return False
+    return last is None or last + USE_NOTED_EVERY <= now
+
+
+def note_use(session: Session, principal: Principal, *, now: dt.datetime) -> None:
+    """Remember that a session or token was used just now."""
+    if principal.session_hash is not None:
+        session.execute(
+            update(SessionRow)
+            .where(SessionRow.secret_hash == principal.session_hash)
+            .values(last_seen_at=now)
+        )
+    elif principal.token_id is not None:
+        session.execute(
+            update(ApiTokenRow).where(ApiTokenRow.id == principal.token_id).values(last_used_at=now)
+        )
+
+
+def principal_of_live_ticket(
+    session: Session, secret: str, *, now: dt.datetime
+) -> Principal | None:
+    """The user behind a ticket for the live channel, which is used up by asking."""
+    row = session.execute(
+        select(OneTimeTokenRow, UserRow)
+        .join(UserRow, UserRow.id == OneTimeTokenRow.user_id)
+        .where(OneTimeTokenRow.secret_hash == hash_secret(secret), OneTimeTokenRow.kind == "live")
+    ).one_or_none()
+    if row is None:
+        return None
+    ticket, user = row
+    used = session.execute(
+        update(OneTimeTokenRow)
+        .where(OneTimeTokenRow.id == ticket.id, OneTimeTokenRow.used_at.is_(None))
+        .values(used_at=now)
+    )
+    if used.rowcount != 1 or ticket.expires_at <= now or not user.is_active:  # type: ignore[attr-defined]
+        return None
+    # The channel only says that something changed; the data is fetched with the caller's own role.
+    principal = Principal(
+        kind="user",
+        name=user.username,
+        role="viewer",
+        user_id=user.id,
+        token_id=ticket.api_token_id,
+        session_hash=ticket.session_hash,
+        by_ticket=True,
+    )
+    return principal if still_valid(session, [principal], now=now) else None
+
+
+def _of_api_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:
+    found = session.execute(
+        select(ApiTokenRow, UserRow)
+        .join(UserRow, UserRow.id == ApiTokenRow.user_id)
+        .where(ApiTokenRow.secret_hash == secret_hash)
+    ).one_or_none()
+    if found is None:
+        return None
+    token, user = found
+    expired = token.expires_at is not None and token.expires_at <= now
+    if expired or token.revoked_at is not None or not user.is_active:
+        return None
+    return Principal(
+        kind="user",
+        name=user.username,
+        role=lower_role(token.role, user.role),
+        user_id=user.id,
+        token_id=token.id,
+    )
+
+
+_NODE_OF_CREDENTIAL = select(NodeRow.id, NodeRow.name, NodeRow.pool, NodeRow.credential_hash).where(
+    or_(
+        NodeRow.credential_hash == bindparam("secret_hash"),
+        NodeRow.next_credential_hash == bindparam("secret_hash"),
+    ),
+    NodeRow.state != NodeState.REMOVED,
+)
+"""Asked with every call of every agent."""
+
+
+def _of_agent(session: Session, secret_hash: str) -> Principal | None:
+    node = session.execute(_NODE_OF_CREDENTIAL, {"secret_hash": secret_hash}).one_or_none()
+    if node is None:
+        return None
+    return Principal(
+        kind="agent",
+        name=node.name,
+        role="agent",
+        node_id=node.id,
+        pool=node.pool,
+        uses_next_credential=node.credential_hash != secret_hash,
+        credential_hash=secret_hash,
+    )
+
+
+_CREDENTIAL_OF_NODE = select(NodeRow.credential_hash).where(
+    NodeRow.id == bindparam("node_id"), NodeRow.state != NodeState.REMOVED
+)
+
+
+def confirm_agent(session: Session, agent: Principal) -> None:
+    """Raise NotSignedIn unless what an agent presented is its node's credential now.
+
+    For calls that were let in by what was known a moment ago, in the transaction that does their
+    work: a credential is void from the commit on that takes it away. One that is only just being
+    taken up is looked up each time instead.
+    """
+    if not agent.uses_next_credential:
+        confirm_hash(agent, session.scalar(_CREDENTIAL_OF_NODE, {"node_id": agent.node_id}))
+
+
+def confirm_hash(agent: Principal, present: str | None) -> None:
+    """The same for whoever has read its node's `credential_hash` already."""
+    if agent.uses_next_credential:
+        return
+    if not is_hash_of(agent, present):
+        raise NotSignedIn(
+            "auth.not_signed_in", "The token is not valid: mistyped, expired or revoked."
+        )
+
+
+def is_hash_of(agent: Principal, present: str | None) -> bool:
+    """Whether `present` is the hash of what the agent presented."""
+    return present is not None and hmac.compare_digest(present, agent.credential_hash)
+
+
+def _of_join_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:
+    token = session.scalar(select(JoinTokenRow).where(JoinTokenRow.secret_hash == secret_hash))
+    if token is None or token.revoked_at is not None or token.expires_at <= now:
+        return None
+    if token.uses_left < 1 and not _is_joining(session, token.id):
+        return None
+    return Principal(
+        kind="join_token",
+        name=token.prefix,
+        role="join",
+        join_token_id=token.id,
+        pool=token.pool,
+    )
+
+
+def _is_joining(session: Session, token_id: int) -> bool:
+    """Whether a node that joined with this token has yet to use what it was given for it: it may
+    ask once more, which services.nodes.credentials decides."""
+    query = select(NodeRow.id).where(NodeRow.join_token_id == token_id, NodeRow.join_id != "")
+    return session.scalar(query.limit(1)) is not None

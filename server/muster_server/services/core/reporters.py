@@ -1,0 +1,25 @@
+"""Whose records are stored, as far as those who store them look at it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Reporter(Protocol):
+    """An allocation, or what stands for one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def trial_id(self) -> int: ...
+    @property
+    def attempt_no(self) -> int: ...
+
+
+class ReportingAllocation(Reporter, Protocol):
+    """An allocation that reports."""
+
+    @property
+    def node_id(self) -> str: ...
+    @property
+    def node_name(self) -> str: ...

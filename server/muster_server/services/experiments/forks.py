@@ -1,0 +1,116 @@
+"""Forking: a new experiment made from the document, the code and, if wanted, a checkpoint of another."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import ExperimentRow, UserRow
+from muster_server.schemas.base import Page
+from muster_server.schemas.experiments import ExperimentIn
+from muster_server.schemas.operations import ChildOut, ForkIn, ParentOut
+
+from ..core.lookup import get_experiment
+from ..core.paging import decode_cursor, encode_cursor
+from ..documents import resolve
+from .submission import Submission, create_experiment
+
+
+def fork_experiment(
+    session: Session,
+    experiment_id: int,
+    body: ForkIn,
+    *,
+    user_id: int | None,
+    user_name: str,
+    now: dt.datetime,
+    idempotency_key: str | None = None,
+) -> Submission:
+    """Make a new experiment of the caller's own. The source may be anybody's, in any state.
+
+    Raises NotFound, and what create_experiment raises.
+    """
+    source = get_experiment(session, experiment_id)
+    return create_experiment(
+        session,
+        as_submission(source, body),
+        user_id=user_id,
+        user_name=user_name,
+        now=now,
+        idempotency_key=idempotency_key,
+        parent=source,
+    )
+
+
+def as_submission(source: ExperimentRow, body: ForkIn) -> ExperimentIn:
+    """What a fork submits: the source's document and code, changed as asked."""
+    if body.document is None:
+        document, overrides = source.document, [*source.overrides, *body.overrides]
+    else:
+        document, overrides = body.document, [*body.overrides]
+    if body.from_ is not None:
+        section = body.from_.model_dump(exclude_none=True)
+        if not section.keys() & {"checkpoint", "trial", "experiment"}:
+            section["experiment"] = source.id
+        overrides.append(f"from={json.dumps(section)}")
+    blob = body.blob_sha256
+    if blob is None and source.blob_sha256 is not None:
+        config = resolve(document, overrides).config
+        installed = config and config.code and config.code.installed
+        if config is None or (config.trainer is None and not installed):
+            blob = source.blob_sha256
+    return ExperimentIn(document=document, overrides=overrides, blob_sha256=blob)
+
+
+def parent_out(session: Session, experiment: ExperimentRow) -> ParentOut | None:
+    """Where it comes from; None: it was submitted from nothing."""
+    if experiment.source is None:
+        return None
+    parent = session.get(ExperimentRow, experiment.source["experiment_id"])
+    kept = {name: experiment.source.get(name) for name in ParentOut.model_fields}
+    exists = parent is not None and parent.deleting_at is None
+    return ParentOut.model_validate({**kept, "exists": exists})
+
+
+def num_children(session: Session, experiment_id: int) -> int:
+    return (
+        session.scalar(
+            select(func.count())
+            .select_from(ExperimentRow)
+            .where(ExperimentRow.parent_id == experiment_id, ExperimentRow.deleting_at.is_(None))
+        )
+        or 0
+    )
+
+
+def list_children(
+    session: Session, experiment_id: int, *, cursor: str | None, limit: int
+) -> Page[ChildOut]:
+    """Experiments forked from this one, newest first. Raises NotFound."""
+    get_experiment(session, experiment_id)
+    query = (
+        select(ExperimentRow, UserRow.username)
+        .outerjoin(UserRow, UserRow.id == ExperimentRow.owner_id)
+        .where(ExperimentRow.parent_id == experiment_id, ExperimentRow.deleting_at.is_(None))
+        .order_by(ExperimentRow.id.desc())
+        .limit(limit + 1)
+    )
+    key = decode_cursor(cursor, int)
+    if key is not None:
+        query = query.where(ExperimentRow.id < key[0])
+    rows = session.execute(query).all()
+    items = [
+        ChildOut(
+            id=row.id,
+            name=row.name,
+            state=row.state,
+            owner=owner,
+            step=(row.source or {}).get("step"),
+            created_at=row.created_at,
+        )
+        for row, owner in rows[:limit]
+    ]
+    return Page(items=items, next=encode_cursor(items[-1].id) if rows[limit:] else None)

@@ -1,0 +1,165 @@
+"""What a document would do, without doing it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from muster.document.codec import dump
+from muster.document.experiment import ExperimentConfig
+from muster_server.domain.messages import Message, count
+from muster_server.domain.scheduling.resources import request_of
+from muster_server.domain.scheduling.unsatisfiable import is_impossible
+from muster_server.domain.search import Searcher, SearchSpec, sampling
+from muster_server.schemas.base import field_error, parts_out
+from muster_server.schemas.experiments import (
+    ExperimentIn,
+    PlannedTrial,
+    PreviewOut,
+)
+
+from ..documents import search_spec
+from ..scheduling.placement_preview import Foresight
+from ..scheduling.queue import plan_one
+from ..search import concurrency, costs, warm_start
+from .submission import resolve_submission
+
+SAMPLED_TRIALS = 10
+
+
+def preview_experiment(
+    session: Session, body: ExperimentIn, foresight: Foresight, *, now: dt.datetime
+) -> PreviewOut:
+    """The same checks as a submission, the trials it would create, and where one would run."""
+    resolved = resolve_submission(session, body, now=now)
+    config = resolved.config
+    if config is None:
+        return PreviewOut(
+            valid=False,
+            errors=[field_error(p) for p in resolved.problems],
+            warnings=[],
+            config=None,
+            origins={},
+            num_trials=None,
+            num_trials_is_upper_bound=False,
+            concurrent=None,
+            concurrent_from="",
+            sampled_trials=[],
+            rungs=[],
+            perturbed=[],
+            copied=[],
+            search_cost=None,
+            plan=[],
+            fits_now=False,
+            fit_reason="",
+            fit_parts=[],
+            is_impossible=False,
+            position=None,
+            estimated_start_at=None,
+            preempts=[],
+        )
+    spec = search_spec(config)
+    room = concurrency.room_now(session, config)
+    searcher = Searcher(spec)
+    searcher.room = room or 0
+    # Counted with those that run, not with the one that waits for the next free slot.
+    played = spec if room is None else dataclasses.replace(spec, concurrent=max(room, 1))
+    warm = warm_start.find(session, config)
+    if isinstance(warm, warm_start.Found):
+        searcher.apply(warm.event)
+    is_external = config.search.runner == "external"
+    planned = None if is_external else plan_one(session, config, foresight, now=now)
+    reason = planned.reason if planned else Message("placed.outside")
+    perturbed, copied = _clones(spec)
+    return PreviewOut(
+        valid=True,
+        errors=[],
+        warnings=[field_error(p) for p in resolved.warnings],
+        config=dump(config),
+        origins=resolved.origins,
+        num_trials=spec.trials,
+        num_trials_is_upper_bound=False,
+        concurrent=played.concurrent,
+        concurrent_from=_concurrent_from(config, room),
+        sampled_trials=[PlannedTrial(hparams=h) for h in searcher.preview(SAMPLED_TRIALS)],
+        rungs=expected_rungs(played),
+        perturbed=perturbed,
+        copied=copied,
+        search_cost=costs.expected_cost(session, config, played),
+        plan=list(planned.nodes) if planned else [],
+        fits_now=bool(planned.nodes) if planned else True,
+        fit_reason=reason.english,
+        fit_parts=parts_out(reason),
+        is_impossible=is_impossible(reason.parts),
+        position=planned.position if planned else None,
+        estimated_start_at=planned.estimated_start_at if planned else None,
+        preempts=list(planned.preempts) if planned else [],
+    )
+
+
+def _concurrent_from(config: ExperimentConfig, room: int | None) -> str:
+    if room is None:
+        return "search.concurrent"
+    request = request_of(config.resources)
+    slots = count(request.slots, f"{request.slot_type} slot")
+    return f"room for {count(room, 'trial')} of {slots} in pool {request.pool} now"
+
+
+def _clones(spec: SearchSpec) -> tuple[list[str], list[str]]:
+    """Of a population: names of the hyperparameters that clones change, and have as their parent."""
+    if spec.explore is None:
+        return [], []
+    searched = [p.name for p in sampling.parse_space(spec.space)[0] if p.kind != "const"]
+    changed = searched if spec.explore.names is None else list(spec.explore.names)
+    return changed, [name for name in searched if name not in changed]
+
+
+def expected_rungs(spec: SearchSpec) -> list[dict[str, Any]]:
+    """Per rung: its units, how many trials can reach it at most, and how many likely will.
+
+    max_trials is all of its bracket: trials that get better one after the other are never stopped
+    (under the synchronous rule it is exact). expected_trials comes from playing the search with a
+    random but consistent ranking.
+    """
+    if not spec.rungs:
+        return []
+    expected: list[int] = []
+    if spec.explore is not None:
+        # As many are at every rung when none fails.
+        expected = [spec.explore.size] * len(spec.rungs)
+    elif costs.can_play(spec):
+        expected = costs.play(spec).per_rung
+    else:
+        expected = [
+            max(bracket.trials // spec.divisor**i, 1)
+            for bracket in spec.brackets
+            for i in range(len(bracket.rungs))
+        ]
+    places = [
+        (bracket_no, bracket, index)
+        for bracket_no, bracket in enumerate(spec.brackets)
+        for index in range(len(bracket.rungs))
+    ]
+    return [
+        {
+            "bracket": bracket_no,
+            "units": bracket.rungs[index],
+            "unit": spec.unit,
+            "max_trials": _at_most(spec, bracket.trials, index),
+            "expected_trials": n,
+        }
+        for (bracket_no, bracket, index), n in zip(places, expected, strict=True)
+    ]
+
+
+def _at_most(spec: SearchSpec, trials: int, index: int) -> int:
+    if spec.explore is not None:
+        return spec.explore.size
+    if spec.rule != "synchronous":
+        return trials
+    for _ in range(index):
+        trials = max(trials // spec.divisor, 1)
+    return trials

@@ -1,0 +1,316 @@
+"""Submitting experiments, and changing what does not concern how they run."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from muster.document.experiment import ExperimentConfig
+from muster.document.running import CodeSection
+from muster_server.db.engine import touch
+from muster_server.db.models import BlobRow, ExperimentRow, SearchEventRow, SpendingRow
+from muster_server.domain.insight.probes import Purpose
+from muster_server.domain.messages import Message
+from muster_server.domain.search import (
+    Event,
+    Roomed,
+    Searcher,
+    Started,
+    action_to_json,
+    event_to_json,
+)
+from muster_server.domain.states import ExperimentState
+from muster_server.errors import Conflict, FieldProblem, InvalidRequest
+from muster_server.schemas.experiments import ExperimentIn, ExperimentPatch
+from muster_server.security.principal import Principal
+from muster_server.services.core.lookup import get_experiment
+
+from ..checkpoints import sources
+from ..core import blobs, idempotency
+from ..core.events import add_event
+from ..core.ownership import require_charge
+from ..documents import Resolved, check_entry_file, resolve, search_spec
+from ..quota import budgets, projects, spending
+from ..search import concurrency, warm_start
+from ..search.decide import carry_out
+
+MAX_LABELS = 64
+
+
+def too_many_labels(message: str) -> InvalidRequest:
+    """message: a sentence that says how many there are, or would be."""
+    return InvalidRequest(
+        "experiments.too_many_labels",
+        message,
+        fields=[FieldProblem("labels", Message("field.too_many", limit=MAX_LABELS))],
+    )
+
+
+@dataclass(frozen=True)
+class Submission:
+    experiment_id: int
+    is_new: bool
+    """False: a repetition, answered with what the first request made."""
+
+
+def resolve_submission(session: Session, body: ExperimentIn, *, now: dt.datetime) -> Resolved:
+    """The document of a submission, checked with its code bundle, its source and its budget."""
+    resolved = resolve(body.document, body.overrides)
+    if resolved.config is None:
+        return resolved
+    config = resolved.config
+    _, late = budgets.store(config.budget, now=now)
+    found = sources.find(session, config.from_) if config.from_ is not None else None
+    warm = warm_start.find(session, config)
+    problems = [
+        p
+        for p in (
+            _check_code(session, config, body.blob_sha256),
+            late,
+            found if isinstance(found, FieldProblem) else None,
+            warm if isinstance(warm, FieldProblem) else None,
+        )
+        if p is not None
+    ]
+    if problems:
+        return Resolved(problems=tuple(problems))
+    if isinstance(found, sources.Source) and config.from_ is not None:
+        return replace(resolved, config=replace(config, from_=found.named(config.from_)))
+    return resolved
+
+
+def create_experiment(
+    session: Session,
+    body: ExperimentIn,
+    *,
+    user_id: int | None,
+    user_name: str,
+    now: dt.datetime,
+    idempotency_key: str | None = None,
+    parent: ExperimentRow | None = None,
+    purpose: Purpose | None = None,
+) -> Submission:
+    """Store a submission with its first trials.
+
+    With an idempotency key, a repetition of the same request returns the first one's experiment.
+    parent: the experiment it is forked from. purpose: what about the parent it is to find out.
+    Raises InvalidRequest with every problem found, and Conflict when the key was used for
+    something else.
+    """
+    parent_id = parent.id if parent is not None else None
+    request = {"operation": "submit", "parent": parent_id, "body": body.model_dump(mode="json")}
+    earlier = idempotency.claim(session, user_id, idempotency_key, request, now)
+    if earlier is not None:
+        return Submission(_still_there(session, earlier.experiment_id), is_new=False)
+    resolved = resolve_submission(session, body, now=now)
+    if resolved.config is None:
+        raise invalid_document(resolved.problems)
+    experiment = _insert(session, body, resolved.config, user_id, user_name, parent, purpose, now)
+    idempotency.settle(session, user_id, idempotency_key, experiment_id=experiment.id)
+    return Submission(experiment.id, is_new=True)
+
+
+def invalid_document(problems: Sequence[FieldProblem]) -> InvalidRequest:
+    return InvalidRequest(
+        "experiments.invalid_document",
+        "The experiment document cannot work as written.",
+        hint="`muster validate` checks a document without submitting it.",
+        fields=problems,
+    )
+
+
+def _still_there(session: Session, experiment_id: int | None) -> int:
+    """Of a repeated request. Raises Conflict when what it made was deleted since."""
+    row = session.get(ExperimentRow, experiment_id or 0)
+    if row is None or row.deleting_at is not None:
+        raise Conflict(
+            "request.idempotency_key_reused",
+            "This Idempotency-Key belongs to an experiment that was deleted.",
+            hint="Use a new key to submit it again.",
+        )
+    return row.id
+
+
+def update_experiment(
+    session: Session,
+    experiment_id: int,
+    patch: ExperimentPatch,
+    *,
+    principal: Principal,
+    now: dt.datetime,
+) -> None:
+    """Change what a user may change. Priority moves queued trials in the queue.
+
+    Raises NotFound, InvalidRequest, and Forbidden for an experiment of somebody else.
+    """
+    experiment = get_experiment(session, experiment_id, lock=True)
+    require_charge(session, principal, experiment)
+    if patch.labels is not None and len(patch.labels) > MAX_LABELS:
+        raise too_many_labels(
+            f"An experiment has at most {MAX_LABELS} labels, {len(patch.labels)} were given."
+        )
+    if patch.name is not None:
+        experiment.name = patch.name
+    if patch.notes is not None:
+        experiment.notes = patch.notes
+    if patch.labels is not None:
+        experiment.labels = dict(patch.labels)
+    if patch.priority is not None and patch.priority != experiment.priority:
+        add_event(
+            session,
+            "experiment.priority_changed",
+            f"Priority changed from {experiment.priority} to {patch.priority}.",
+            now=now,
+            experiment_id=experiment_id,
+        )
+        experiment.priority = patch.priority
+        touch(session, "loops", "cluster")
+    touch(session, "experiments", f"experiment:{experiment_id}")
+
+
+def _insert(
+    session: Session,
+    body: ExperimentIn,
+    config: ExperimentConfig,
+    user_id: int | None,
+    user_name: str,
+    parent: ExperimentRow | None,
+    purpose: Purpose | None,
+    now: dt.datetime,
+) -> ExperimentRow:
+    searcher = Searcher(search_spec(config))
+    room = concurrency.room_now(session, config)
+    warm = warm_start.find(session, config)
+    events: list[Event] = [Started()]
+    if room is not None:
+        events.insert(0, Roomed(room=room, key="room"))
+    if isinstance(warm, warm_start.Found):
+        events.insert(0, warm.event)
+    decided = [searcher.apply(event) for event in events]
+    actions = [action for some in decided for action in some]
+    budget, problem = budgets.store(config.budget, now=now)
+    assert problem is None, "checked with the submission"
+    source = sources.describe(session, config.from_, parent=parent)
+    experiment = ExperimentRow(
+        id=_free_id(session),
+        project_id=projects.find_or_make(session, config.project, now),
+        owner_id=user_id,
+        name=config.name,
+        labels=config.labels,
+        notes=config.notes,
+        state=ExperimentState.QUEUED,
+        document=body.document,
+        overrides=list(body.overrides),
+        config=config,
+        budget=budget,
+        parent_id=source["experiment_id"] if source is not None else None,
+        source=source,
+        purpose=purpose,
+        blob_sha256=body.blob_sha256,
+        priority=config.resources.priority,
+        slots_per_trial=config.resources.slots,
+        search_state=searcher.state(),
+        search_seq=len(events),
+        search_room=room,
+        metric_name=config.search.metric,
+        metric_goal=config.search.goal,
+        created_at=now,
+    )
+    session.add(experiment)
+    session.flush()
+    spending.open_account(session, experiment.id, experiment.project_id)
+    session.add_all(
+        SearchEventRow(
+            experiment_id=experiment.id,
+            seq=seq,
+            key=event.key,
+            event=event_to_json(event),
+            actions=[action_to_json(action) for action in some],
+            at=now,
+        )
+        for seq, (event, some) in enumerate(zip(events, decided, strict=True), start=1)
+    )
+    _note_submission(session, experiment, user_name, parent=parent, warm=warm, now=now)
+    carry_out(session, experiment, actions, now)
+    return experiment
+
+
+def _note_submission(
+    session: Session,
+    experiment: ExperimentRow,
+    user_name: str,
+    *,
+    parent: ExperimentRow | None,
+    warm: warm_start.Found | FieldProblem | None,
+    now: dt.datetime,
+) -> None:
+    """Add the events of a submission, to the experiment and to the one that it was forked from."""
+    add_event(
+        session,
+        "experiment.created",
+        f"Submitted by {user_name}{sources.sentence(experiment.source)}.",
+        now=now,
+        experiment_id=experiment.id,
+    )
+    if isinstance(warm, warm_start.Found):
+        add_event(session, "search.warmed", warm.sentence, now=now, experiment_id=experiment.id)
+    if parent is not None:
+        add_event(
+            session,
+            "experiment.forked",
+            f"{user_name} forked experiment {experiment.id} ({experiment.name}) from it.",
+            now=now,
+            experiment_id=parent.id,
+            data={"experiment_id": experiment.id},
+        )
+        touch(session, f"experiment:{parent.id}")
+
+
+def _free_id(session: Session) -> int | None:
+    """An id no experiment ever had; None: the database sees to it.
+
+    SQLite gives the id of a deleted last row out again, and with it the folder of its files. Its
+    write transactions come one by one, so nobody takes the number found here meanwhile.
+    """
+    if session.get_bind().dialect.name != "sqlite":
+        return None
+    highest = [session.scalar(select(func.max(ExperimentRow.id))) or 0]
+    highest.append(session.scalar(select(func.max(SpendingRow.experiment_id))) or 0)
+    return max(highest) + 1
+
+
+def _check_code(
+    session: Session, config: ExperimentConfig, blob_sha256: str | None
+) -> FieldProblem | None:
+    code, entrypoint = config.code or CodeSection(), config.entrypoint
+    if blob_sha256 is None:
+        has_file = entrypoint and entrypoint[0] != "-m" and not entrypoint[0].startswith("/")
+        # With the trainer, `code` holds the functions that its document names.
+        has_functions = config.trainer is not None and code.path is not None
+        if (has_file or has_functions) and code.installed is None:
+            return FieldProblem(
+                "code",
+                f"no code was uploaded for the {'functions' if has_functions else 'entry point'}",
+                "submit with `muster submit`, which uploads code.path; or use "
+                "code: {installed: /folder}, or the built-in trainer",
+            )
+        return None
+    is_built_in = config.trainer is not None and code.path is None
+    if is_built_in or code.installed is not None:
+        return FieldProblem(
+            "blob_sha256",
+            "a code bundle has no effect with the built-in trainer or installed code",
+            "submit without it",
+        )
+    if session.get(BlobRow, blob_sha256) is None:
+        return FieldProblem(
+            "blob_sha256",
+            Message("field.no_such_bundle"),
+            "PUT /api/v1/blobs/{sha256} first",
+        )
+    names = [member.name for member in blobs.list_members(session, blob_sha256)]
+    return check_entry_file(config, names)

@@ -1,0 +1,409 @@
+"""Trials: what REST shows of them, and stopping one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from sqlalchemy import Row, Select, and_, func, or_, select
+from sqlalchemy.orm import Session
+
+from muster.document.codec import dump
+from muster.wire import Number, decode_number
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    AttemptRow,
+    CheckpointRow,
+    ExperimentRow,
+    ProcessGroupRow,
+    TrialRow,
+    WorkerRow,
+)
+from muster_server.domain.messages import from_columns
+from muster_server.domain.metrics import is_headline
+from muster_server.domain.scheduling.unsatisfiable import is_impossible
+from muster_server.domain.states import TERMINAL_TRIAL, TERMINATIONS, RetryClass, TrialState
+from muster_server.errors import NotFound
+from muster_server.schemas.base import Page, parts_out
+from muster_server.schemas.experiments import (
+    AttemptOut,
+    CheckpointOut,
+    MetricSummary,
+    ProcessGroupOut,
+    TrialDetail,
+    TrialOut,
+    WorkerOut,
+)
+from muster_server.security.principal import Principal
+from muster_server.services.core.lookup import get_trial
+
+from ..checkpoints import lookup
+from ..core.events import add_event
+from ..core.lookup import get_experiment
+from ..core.ownership import require_charge
+from ..core.paging import decode_cursor, encode_cursor
+from ..scheduling import held_slots
+
+TrialSort = Literal["no", "-no", "metric", "-metric"]
+ATTEMPTS_MAX = 200
+"""Latest attempts shown with a trial."""
+
+Found = Row[TrialRow, ExperimentRow]
+
+
+def list_trials(
+    session: Session,
+    experiment_id: int,
+    *,
+    states: Sequence[str],
+    sort: TrialSort,
+    cursor: str | None,
+    limit: int,
+) -> Page[TrialOut]:
+    """Trials of an experiment; those without a metric come last in either direction."""
+    get_experiment(session, experiment_id)
+    query = _query().where(TrialRow.experiment_id == experiment_id).limit(limit + 1)
+    if states:
+        query = query.where(TrialRow.state.in_(states))
+    by_metric, descending = sort.endswith("metric"), sort.startswith("-")
+    if by_metric:
+        query = _page_by_metric(query, cursor, descending)
+    else:
+        query = query.order_by(TrialRow.no.desc() if descending else TrialRow.no)
+        key = decode_cursor(cursor, int)
+        if key is not None:
+            query = query.where(TrialRow.no < key[0] if descending else TrialRow.no > key[0])
+    rows = session.execute(query).all()
+    more = len(rows) > limit
+    items = _trials(session, rows[:limit])
+    following = None
+    if more:
+        last = rows[limit - 1][0]
+        following = encode_cursor(last.metric, last.no) if by_metric else encode_cursor(last.no)
+    return Page(items=items, next=following)
+
+
+def trial_out(session: Session, trial_id: int) -> TrialOut:
+    """Raises NotFound."""
+    return _trials(session, [_one(session, trial_id)])[0]
+
+
+def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> TrialDetail:
+    """headline: with domain.metrics.is_headline alone of its metrics, and the search's. Raises
+    NotFound."""
+    found = _one(session, trial_id)
+    trial, experiment = found[0], found[1]
+    (out,) = _trials(session, [found], headline=headline)
+    return TrialDetail(
+        **{name: getattr(out, name) for name in TrialOut.model_fields},
+        desired=trial.desired,
+        seed=trial.seed,
+        searcher=experiment.config.search.method,
+        metric_name=experiment.metric_name,
+        metric_goal=experiment.metric_goal,
+        attempts=_attempts(session, trial.id),
+        config=dump(experiment.config),
+    )
+
+
+def end_trial(
+    session: Session,
+    trial_id: int,
+    desired: Literal["stop", "kill"],
+    *,
+    principal: Principal,
+    now: dt.datetime,
+) -> None:
+    """Ask for it to stop, or to be killed. Asked again, or after its end, nothing changes.
+
+    Raises NotFound, and Forbidden for a trial of somebody else.
+    """
+    trial = get_trial(session, trial_id, lock=True)
+    require_charge(session, principal, session.get_one(ExperimentRow, trial.experiment_id))
+    if trial.state in TERMINAL_TRIAL or trial.desired in (desired, "kill"):
+        return
+    trial.desired = desired
+    trial.reason = f"{'Stopped' if desired == 'stop' else 'Killed'} by {principal.name}."
+    add_event(
+        session,
+        f"trial.{desired}_requested",
+        f"{desired.capitalize()} requested by {principal.name}.",
+        now=now,
+        experiment_id=trial.experiment_id,
+        trial_id=trial.id,
+        attempt_no=trial.attempt_no or None,
+    )
+    touch(session, "loops", f"trial:{trial.id}", f"experiment:{trial.experiment_id}")
+
+
+def list_workers(
+    session: Session, trial_id: int, *, attempt_no: int | None, cursor: str | None, limit: int
+) -> Page[WorkerOut]:
+    """Workers of an attempt (the current one when None) in order of rank."""
+    trial = get_trial(session, trial_id)
+    query = (
+        select(WorkerRow)
+        .where(
+            WorkerRow.trial_id == trial_id,
+            WorkerRow.attempt_no == (trial.attempt_no if attempt_no is None else attempt_no),
+        )
+        .order_by(WorkerRow.rank, WorkerRow.id)
+        .limit(limit + 1)
+    )
+    key = decode_cursor(cursor, int, int)
+    if key is not None:
+        rank, row_id = key
+        query = query.where(
+            or_(WorkerRow.rank > rank, and_(WorkerRow.rank == rank, WorkerRow.id > row_id))
+        )
+    rows = list(session.scalars(query))
+    following = encode_cursor(rows[limit - 1].rank, rows[limit - 1].id) if rows[limit:] else None
+    items = [WorkerOut.model_validate(_worker(row)) for row in rows[:limit]]
+    return Page(items=items, next=following)
+
+
+def list_groups(
+    session: Session, trial_id: int, *, attempt_no: int | None, cursor: str | None, limit: int
+) -> Page[ProcessGroupOut]:
+    """Process groups of an attempt (the current one when None), oldest first."""
+    trial = get_trial(session, trial_id)
+    query = (
+        select(ProcessGroupRow)
+        .where(
+            ProcessGroupRow.trial_id == trial_id,
+            ProcessGroupRow.attempt_no == (trial.attempt_no if attempt_no is None else attempt_no),
+        )
+        .order_by(ProcessGroupRow.id)
+        .limit(limit + 1)
+    )
+    key = decode_cursor(cursor, int)
+    if key is not None:
+        query = query.where(ProcessGroupRow.id > key[0])
+    rows = list(session.scalars(query))
+    items = [
+        ProcessGroupOut(
+            name=row.name,
+            kind=row.kind,
+            backend=row.backend,
+            size=len(row.ranks),
+            ranks=row.ranks,
+        )
+        for row in rows[:limit]
+    ]
+    return Page(items=items, next=encode_cursor(rows[limit - 1].id) if rows[limit:] else None)
+
+
+def list_checkpoints(
+    session: Session, trial_id: int, *, cursor: str | None, limit: int
+) -> Page[CheckpointOut]:
+    """Newest first."""
+    trial = get_trial(session, trial_id)
+    query = (
+        select(CheckpointRow)
+        .where(CheckpointRow.trial_id == trial_id)
+        .order_by(CheckpointRow.id.desc())
+        .limit(limit + 1)
+    )
+    key = decode_cursor(cursor, int)
+    if key is not None:
+        query = query.where(CheckpointRow.id < key[0])
+    rows = list(session.scalars(query))
+    best = lookup.best_id(session, trial)
+    items = [
+        CheckpointOut(
+            id=row.id,
+            attempt_no=row.attempt_no,
+            step=row.step,
+            epoch=row.epoch,
+            path=row.path,
+            node_name=row.node_name,
+            size_bytes=row.size_bytes,
+            num_files=len(row.files),
+            metrics=_numbers(row.metrics),
+            state=row.state,
+            is_latest=row.id == trial.latest_checkpoint_id,
+            is_best=row.id == best,
+            created_at=row.created_at,
+            pinned_at=row.pinned_at,
+            pinned_by=row.pinned_by,
+        )
+        for row in rows[:limit]
+    ]
+    return Page(items=items, next=encode_cursor(rows[limit - 1].id) if rows[limit:] else None)
+
+
+def _query() -> Select[TrialRow, ExperimentRow]:
+    return (
+        select(TrialRow, ExperimentRow)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(ExperimentRow.deleting_at.is_(None))
+    )
+
+
+def _page_by_metric(
+    query: Select[TrialRow, ExperimentRow], cursor: str | None, descending: bool
+) -> Select[TrialRow, ExperimentRow]:
+    metric = TrialRow.metric
+    query = query.order_by(metric.is_(None), metric.desc() if descending else metric, TrialRow.no)
+    key = decode_cursor(cursor, (float, int, type(None)), int)
+    if key is None:
+        return query
+    value, no = key
+    if value is None:
+        return query.where(metric.is_(None), TrialRow.no > no)
+    return query.where(
+        or_(
+            metric.is_(None),
+            metric < value if descending else metric > value,
+            and_(metric == value, TrialRow.no > no),
+        )
+    )
+
+
+def _one(session: Session, trial_id: int) -> Found:
+    found = session.execute(_query().where(TrialRow.id == trial_id)).one_or_none()
+    if found is None:
+        raise NotFound("trials.not_found", f"There is no trial {trial_id}.")
+    return found
+
+
+def _trials(session: Session, rows: Sequence[Found], *, headline: bool = False) -> list[TrialOut]:
+    ids = [trial.id for trial, _ in rows]
+    reported, restarted = _last_reports(session, ids), _num_restarts(session, ids)
+    held = held_slots.of_trials(session, ids)
+    return [
+        _trial(
+            trial,
+            experiment,
+            reported.get(trial.id),
+            restarted.get(trial.id, 0),
+            held.get(trial.id, 0),
+            headline,
+        )
+        for trial, experiment in rows
+    ]
+
+
+def _last_reports(session: Session, trial_ids: Sequence[int]) -> dict[int, dt.datetime]:
+    query = (
+        select(WorkerRow.trial_id, func.max(WorkerRow.last_report_at))
+        .where(WorkerRow.trial_id.in_(trial_ids), WorkerRow.last_report_at.is_not(None))
+        .group_by(WorkerRow.trial_id)
+    )
+    return {trial_id: at for trial_id, at in session.execute(query) if at is not None}
+
+
+_FAILURES = [
+    termination
+    for termination, (_, retry) in TERMINATIONS.items()
+    if retry in (RetryClass.USER, RetryClass.INFRA)
+]
+
+
+def _num_restarts(session: Session, trial_ids: Sequence[int]) -> dict[int, int]:
+    """How often each trial was started again after a failure. To give up its slots as asked, for a
+    preemption, a pause or a drain, is none. Trials without any are left out."""
+    query = (
+        select(AttemptRow.trial_id, func.count())
+        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+        .where(
+            AttemptRow.trial_id.in_(trial_ids),
+            AttemptRow.no < TrialRow.attempt_no,
+            AttemptRow.termination.in_(_FAILURES),
+        )
+        .group_by(AttemptRow.trial_id)
+    )
+    return dict(session.execute(query).all())
+
+
+def _trial(
+    trial: TrialRow,
+    experiment: ExperimentRow,
+    reported: dt.datetime | None,
+    num_restarts: int,
+    num_slots_held: int,
+    headline: bool,
+) -> TrialOut:
+    return TrialOut(
+        id=trial.id,
+        no=trial.no,
+        experiment_id=experiment.id,
+        experiment_name=experiment.name,
+        hparams=trial.hparams,
+        state=trial.state,
+        flags=trial.flags,
+        reason=trial.reason,
+        termination=trial.termination,
+        pending_reason=trial.pending_reason,
+        pending_parts=parts_out(from_columns(trial.pending_reason, trial.pending_parts)),
+        is_impossible=trial.state == TrialState.QUEUED and is_impossible(trial.pending_parts),
+        num_slots=experiment.slots_per_trial,
+        num_slots_held=num_slots_held,
+        parent_no=trial.parent_no,
+        generation=trial.generation,
+        attempt_no=trial.attempt_no,
+        num_restarts=num_restarts,
+        step=trial.step,
+        epoch=trial.epoch,
+        num_steps_planned=trial.num_steps_planned,
+        metric=trial.metric,
+        summary={
+            name: _summary(value)
+            for name, value in trial.summary.items()
+            if not headline or is_headline(name) or name == experiment.metric_name
+        },
+        queued_at=trial.queued_at,
+        started_at=trial.started_at,
+        ended_at=trial.ended_at,
+        last_report_at=reported,
+        logs_complete=trial.logs_complete,
+    )
+
+
+def _summary(value: dict[str, Any]) -> MetricSummary:
+    return MetricSummary(
+        last=decode_number(value["last"]),
+        min=value["min"],
+        max=value["max"],
+        count=value["count"],
+        step=value["step"],
+        recent_mean=value.get("recent_mean"),
+        recent_count=value.get("recent_count", 0),
+    )
+
+
+def _numbers(values: dict[str, Number]) -> dict[str, float]:
+    return {name: decode_number(value) for name, value in values.items()}
+
+
+def _worker(row: WorkerRow) -> dict[str, Any]:
+    fields = {name: getattr(row, name) for name in WorkerOut.model_fields}
+    return {**fields, "latest": _numbers(row.latest)}
+
+
+def _attempts(session: Session, trial_id: int) -> list[AttemptOut]:
+    """Newest first."""
+    rows = list(
+        session.scalars(
+            select(AttemptRow)
+            .where(AttemptRow.trial_id == trial_id)
+            .order_by(AttemptRow.no.desc())
+            .limit(ATTEMPTS_MAX)
+        )
+    )
+    nodes: dict[int, list[str]] = {}
+    for attempt_id, name in session.execute(
+        select(AllocationRow.attempt_id, AllocationRow.node_name)
+        .where(AllocationRow.attempt_id.in_([row.id for row in rows]))
+        .order_by(AllocationRow.node_rank)
+    ):
+        nodes.setdefault(attempt_id, []).append(name)
+    own = [name for name in AttemptOut.model_fields if name != "nodes"]
+    return [
+        AttemptOut.model_validate(
+            {**{name: getattr(row, name) for name in own}, "nodes": nodes.get(row.id, [])}
+        )
+        for row in rows
+    ]

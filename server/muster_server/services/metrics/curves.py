@@ -1,0 +1,116 @@
+"""Which points make up a curve: of which attempts' series, up to which steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from muster_server.db.queries import metrics as queries
+from muster_server.db.queries.metrics import ReportedAttempt, SeriesRecord
+from muster_server.domain.metrics import STEP_MAX, AttemptPart, bucket_width, visible_limits
+
+
+@dataclass(frozen=True)
+class CurveGroup:
+    """One curve: a name of a rank of a trial, over the attempts of which something is visible,
+    oldest first."""
+
+    trial_id: int
+    name: str
+    rank: int
+    records: tuple[SeriesRecord, ...]
+    limits: dict[int, int | None]
+    """Attempt → last visible step; see domain.metrics.visible_limits."""
+
+    def last_visible_step(self) -> int:
+        """The last step at which there may be a point."""
+        return max(
+            r.last_step if (limit := self.limits[r.attempt_no]) is None else min(r.last_step, limit)
+            for r in self.records
+        )
+
+
+@dataclass(frozen=True)
+class CurveSegment:
+    """The visible part of one attempt's series within the window; both ends included."""
+
+    record: SeriesRecord
+    first_step: int
+    last_step: int
+
+
+def groups_of(
+    session: Session,
+    trial_ids: Sequence[int],
+    names: Sequence[str] | None,
+    ranks: Sequence[int] | None,
+) -> list[CurveGroup]:
+    records = queries.find_series(session, trial_ids, names=names, ranks=ranks)
+    attempts = queries.reported_attempts(session, trial_ids)
+    grouped: dict[tuple[int, str, int], list[SeriesRecord]] = {}
+    for record in records:
+        grouped.setdefault((record.trial_id, record.name, record.rank), []).append(record)
+    groups = []
+    for (trial_id, name, rank), members in grouped.items():
+        limits = _limits(attempts.get(trial_id, []), members)
+        visible = tuple(
+            r for r in members if (limit := limits[r.attempt_no]) is None or r.first_step <= limit
+        )
+        if visible:
+            groups.append(CurveGroup(trial_id, name, rank, visible, limits))
+    return groups
+
+
+def _limits(
+    attempts: Sequence[ReportedAttempt], records: Sequence[SeriesRecord]
+) -> dict[int, int | None]:
+    if len(attempts) <= 1:
+        return {r.attempt_no: None for r in records}
+    first_steps = {r.attempt_no: r.first_step for r in records}
+    return visible_limits(
+        [
+            AttemptPart(no=a.no, resume_step=a.resume_step, first_step=first_steps.get(a.no))
+            for a in attempts
+        ]
+    )
+
+
+def lowest_ranks(groups: Sequence[CurveGroup]) -> list[CurveGroup]:
+    lowest: dict[tuple[int, str], CurveGroup] = {}
+    for group in groups:
+        key = (group.trial_id, group.name)
+        if key not in lowest or group.rank < lowest[key].rank:
+            lowest[key] = group
+    return list(lowest.values())
+
+
+def segments_of(
+    group: CurveGroup, from_step: int | None, to_step: int | None
+) -> list[CurveSegment]:
+    segments = []
+    for record in group.records:
+        limit = group.limits[record.attempt_no]
+        # Not bounded by record.last_step: after a restart it tells of the visible part only.
+        last = STEP_MAX if limit is None else limit
+        if to_step is not None:
+            last = min(last, to_step)
+        first = max(record.first_step, from_step or 0)
+        if first <= last:
+            segments.append(CurveSegment(record, first, last))
+    return segments
+
+
+def width_for(
+    group: CurveGroup, from_step: int | None, to_step: int | None, max_points: int
+) -> int:
+    """The bucket width that draws what is visible of the window with at most `max_points` buckets.
+
+    From the bounds of series and window alone, so it is known before anything is read.
+    """
+    first = max(group.records[0].first_step, from_step or 0)
+    last = group.last_visible_step()
+    if to_step is not None:
+        last = min(last, to_step)
+    return bucket_width(first, max(first, last), max_points)

@@ -1,0 +1,67 @@
+"""Metrics of trials that run outside: told one value at a time, with no worker or attempt behind them.
+
+They are stored like those of workers, as of rank 0 of attempt 0, so that curves, exports and retention
+know no difference.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from muster_server.db.engine import touch
+from muster_server.db.models import MetricBatchRow, TrialRow
+from muster_server.db.queries import metrics as queries
+from muster_server.domain.metrics import NAME_RULE, is_valid_name, summarize
+from muster_server.errors import FieldProblem, InvalidRequest
+from muster_server.services.metrics.columns import Column
+from muster_server.settings import get_settings
+
+from .ingest import Origin, series_row, store_batch
+
+ATTEMPT_NO = 0
+
+
+def store_told(
+    session: Session, trial: TrialRow, *, step: int, values: Mapping[str, float], at: dt.datetime
+) -> None:
+    """A point of each of `values` (name → value, may be NaN or infinite) at `step`.
+
+    `trial` is locked. Raises InvalidRequest for a name that cannot be stored, and for one more than
+    `series_max_per_trial`.
+    """
+    if not values:
+        return
+    refused = sorted(name for name in values if not is_valid_name(name))
+    if refused:
+        raise InvalidRequest(
+            "search.metric_name",
+            "A metric has a name that cannot be stored.",
+            fields=[FieldProblem(f"metrics.{refused[0]!r}", "is no name", f"use {NAME_RULE}")],
+        )
+    known = queries.series_names(session, trial.id, ATTEMPT_NO, 0)
+    limit = get_settings().series_max_per_trial
+    new = sorted(values.keys() - known)
+    if len(known) + len(new) > limit:
+        raise InvalidRequest(
+            "search.too_many_metrics",
+            f"A trial has at most {limit:,} metrics.",
+            fields=[
+                FieldProblem(f"metrics.{new[-1]}", "is one too many", "tell fewer names per trial")
+            ],
+        )
+    time_ms = int(at.timestamp() * 1000)
+    columns = [
+        Column(name, [step], [time_ms], [value], summarize([step], [time_ms], [value]))
+        for name, value in sorted(values.items())
+    ]
+    origin = Origin(id=f"told:{trial.id}", trial_id=trial.id, attempt_no=ATTEMPT_NO)
+    last = session.scalar(
+        select(func.max(MetricBatchRow.seq)).where(MetricBatchRow.allocation_id == origin.id)
+    )
+    store_batch(session, origin, (last or 0) + 1, 0, columns, at)
+    queries.merge_series(session, [series_row(origin, 0, column) for column in columns])
+    touch(session, f"trial:{trial.id}", f"trial:{trial.id}:metrics")

@@ -1,0 +1,56 @@
+"""Results of short jobs that agents carry out besides their allocations.
+
+All raise Superseded for an older session of the node.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy.orm import Session
+
+from muster.wire import (
+    DeletionsReply,
+    DeletionsRequest,
+    DescriptionReply,
+    DescriptionRequest,
+    ExportReply,
+    ExportRequest,
+    PreflightReply,
+    PreflightRequest,
+)
+
+from ..checkpoints import exports, file_deletions
+from . import layer_tables, preflights
+from .sessions import require_session
+
+
+def take_preflight(
+    session: Session, request: PreflightRequest, *, now: dt.datetime
+) -> PreflightReply:
+    """Take how a stage of a preflight went on a node."""
+    require_session(session, request.node_id, request.session_epoch)
+    taken = preflights.take_report(session, request.node_id, request.report, now)
+    return PreflightReply(taken=taken)
+
+
+def take_deletions(
+    session: Session, request: DeletionsRequest, *, now: dt.datetime
+) -> DeletionsReply:
+    """Take how deletions of files went that a node was asked for."""
+    node = require_session(session, request.node_id, request.session_epoch)
+    return file_deletions.take_results(session, node, request, now=now)
+
+
+def take_export(session: Session, request: ExportRequest, *, now: dt.datetime) -> ExportReply:
+    """Take how the export of a model went that a node was asked for."""
+    node = require_session(session, request.node_id, request.session_epoch)
+    return exports.take_result(session, node, request.result, now=now)
+
+
+def take_description(
+    session: Session, request: DescriptionRequest, *, now: dt.datetime
+) -> DescriptionReply:
+    """Take the layers of a model that a node was asked for."""
+    require_session(session, request.node_id, request.session_epoch)
+    return layer_tables.take_result(session, request.node_id, request.result, now=now)

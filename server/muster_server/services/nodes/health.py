@@ -1,0 +1,143 @@
+"""A node's health in its row: what its agent finds, what it failed at, and who released it.
+
+`health` and `health_reason` are always what domain.nodes.health makes of `problems` and
+`quarantine_reason`; every change that matters to people is an event of the node.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from muster.wire import NodeProblem
+from muster_server.db.engine import touch
+from muster_server.db.models import NodeRow
+from muster_server.domain.nodes.health import (
+    MAX_MESSAGE_CHARS,
+    MAX_PROBLEMS,
+    HealthProblem,
+    assess,
+    from_plain,
+    kinds,
+    quarantine_after,
+    to_plain,
+)
+
+from ..core import audit
+from ..core.events import add_event
+
+
+def note_problems(
+    session: Session, node: NodeRow, found: Sequence[NodeProblem], *, now: dt.datetime
+) -> None:
+    """What the checks of its agent find wrong now. An event when that is about something else
+    than before, not for each new figure."""
+    problems = _problems(found)
+    if to_plain(problems) == node.problems:
+        return
+    node = _lock(session, node.id)
+    before = from_plain(node.problems)
+    node.problems = to_plain(problems)
+    _assess(session, node)
+    if kinds(before) == kinds(problems):
+        return
+    words = assess(problems, "").reason
+    keeps = ", and takes no new work meanwhile" if any(p.blocks for p in problems) else ""
+    add_event(
+        session,
+        "node.health",
+        f"{node.name} is degraded: {words}{keeps}."
+        if problems
+        else f"{node.name} has no problems any more.",
+        now=now,
+        level="warning" if problems else "info",
+        node_id=node.id,
+        data={"kinds": sorted({p.kind for p in problems})},
+    )
+
+
+def are_known(known: Sequence[Any], found: Sequence[NodeProblem]) -> bool:
+    """Whether `note_problems` would change nothing: `known` is what the node's row holds."""
+    return to_plain(_problems(found)) == known
+
+
+def _problems(found: Sequence[NodeProblem]) -> list[HealthProblem]:
+    return [
+        HealthProblem(kind=p.kind[:32], message=p.message[:MAX_MESSAGE_CHARS], blocks=p.blocks)
+        for p in found[:MAX_PROBLEMS]
+    ]
+
+
+def note_strike(session: Session, node_id: str, reason: str, *, now: dt.datetime) -> None:
+    """It could not prepare, by its own fault. Quarantined when that happens again and again."""
+    node = _lock(session, node_id)
+    node.strikes += 1
+    node.strike_reason = reason[:MAX_MESSAGE_CHARS]
+    because = quarantine_after(node.strikes, node.strike_reason)
+    if because:
+        quarantine(session, node_id, because, now=now)
+
+
+def quarantine(session: Session, node_id: str, reason: str, *, now: dt.datetime) -> None:
+    """Nothing is placed on it until it is released. The first reason stands."""
+    node = _lock(session, node_id)
+    if node.quarantine_reason:
+        return
+    node.quarantine_reason = reason
+    _assess(session, node)
+    add_event(
+        session,
+        "node.quarantined",
+        f"Quarantined: {reason}.",
+        now=now,
+        level="error",
+        node_id=node_id,
+    )
+
+
+def release(session: Session, node_id: str, *, actor: str, now: dt.datetime) -> bool:
+    """Lift a quarantine and forget the failures that led to it; whether there was any. What the
+    checks find goes on to count."""
+    node = _lock(session, node_id)
+    if not (node.quarantine_reason or node.strikes):
+        return False
+    was = node.quarantine_reason
+    clear(session, node)
+    if was:
+        audit.record(
+            session,
+            actor=actor,
+            action="node.release",
+            subject=f"node:{node.name}",
+            now=now,
+            detail={"reason": was},
+        )
+        add_event(
+            session,
+            "node.released",
+            f"{node.name} was released from quarantine by {actor}.",
+            now=now,
+            node_id=node_id,
+        )
+    return True
+
+
+def clear(session: Session, node: NodeRow) -> None:
+    """No quarantine and no failures any more, after a reboot or when somebody says so."""
+    node.quarantine_reason, node.strikes, node.strike_reason = "", 0, ""
+    _assess(session, node)
+
+
+def _lock(session: Session, node_id: str) -> NodeRow:
+    session.flush()
+    return session.get_one(NodeRow, node_id, with_for_update=True, populate_existing=True)
+
+
+def _assess(session: Session, node: NodeRow) -> None:
+    health = assess(from_plain(node.problems), node.quarantine_reason)
+    node.health, node.health_reason = health.state, health.reason
+    session.flush()
+    touch(session, "cluster", f"node:{node.id}", "loops")

@@ -1,0 +1,397 @@
+"""Nodes as people see and steer them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import delete, func, select, tuple_
+from sqlalchemy.orm import Session
+
+from muster import __version__
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    EventRow,
+    ExperimentRow,
+    NodeRow,
+    NodeSlotRow,
+    TrialRow,
+    WorkerRow,
+)
+from muster_server.domain.lifecycle import moment
+from muster_server.domain.messages import AnyMessage, Message, from_columns
+from muster_server.domain.states import (
+    NODE_TRANSITIONS,
+    AllocationState,
+    ExperimentState,
+    NodeState,
+    TrialState,
+    is_legal,
+)
+from muster_server.errors import Conflict, NotFound
+from muster_server.schemas.base import parts_out
+from muster_server.schemas.cluster import (
+    ClusterOut,
+    EventOut,
+    NodeAllocationOut,
+    NodeOut,
+    SlotOut,
+)
+
+from ..core import audit, liveness
+from ..core.events import add_event
+from ..scheduling.unsatisfiable import find_impossible
+from . import health
+
+REMOVABLE_AFTER = dt.timedelta(seconds=60)
+"""Of silence past its lease; a node that is the only one is never LOST."""
+
+
+def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
+    """The cluster in a handful of numbers."""
+    nodes = dict(session.execute(select(NodeRow.state, func.count()).group_by(NodeRow.state)).all())
+    if not liveness.is_led(session, now=now):
+        is_silent = (NodeRow.state == NodeState.ONLINE) & (NodeRow.lease_expires_at < now)
+        num_silent = session.scalar(select(func.count()).select_from(NodeRow).where(is_silent)) or 0
+        nodes[NodeState.ONLINE] = nodes.get(NodeState.ONLINE, 0) - num_silent
+        nodes[NodeState.SUSPECT] = nodes.get(NodeState.SUSPECT, 0) + num_silent
+    num_slots, num_used = session.execute(
+        select(func.count(), func.count(NodeSlotRow.allocation_id))
+        .select_from(NodeSlotRow)
+        .join(NodeRow, NodeRow.id == NodeSlotRow.node_id)
+        .where(NodeRow.state == NodeState.ONLINE)
+    ).one()
+    trials = dict(
+        session.execute(
+            select(TrialRow.state, func.count())
+            .where(
+                TrialRow.state.in_(
+                    (
+                        TrialState.QUEUED,
+                        TrialState.STARTING,
+                        TrialState.RUNNING,
+                        TrialState.STOPPING,
+                    )
+                ),
+                TrialRow.is_external.is_(False),
+            )
+            .group_by(TrialRow.state)
+        ).all()
+    )
+    summaries = session.scalars(
+        select(TrialRow.summary).where(TrialRow.state == TrialState.RUNNING)
+    ).all()
+    rates = _last_values(summaries, "throughput/samples_per_s")
+    ratios = _recent_means(summaries, "comm/overhead_ratio")
+    impossible, num_impossible = find_impossible(session)
+    return ClusterOut(
+        impossible=impossible,
+        num_impossible=num_impossible,
+        num_nodes=sum(nodes.values()),
+        num_nodes_online=nodes.get(NodeState.ONLINE, 0),
+        num_slots=num_slots,
+        num_slots_used=num_used,
+        num_experiments_running=session.scalar(
+            select(func.count())
+            .select_from(ExperimentRow)
+            .where(ExperimentRow.state == ExperimentState.RUNNING)
+        )
+        or 0,
+        num_trials_running=sum(n for s, n in trials.items() if s != TrialState.QUEUED),
+        num_trials_queued=trials.get(TrialState.QUEUED, 0),
+        oldest_queued_at=session.scalar(
+            select(TrialRow.queued_at)
+            .where(TrialRow.state == TrialState.QUEUED, TrialRow.is_external.is_(False))
+            .order_by(TrialRow.queued_at)
+            .limit(1)
+        ),
+        samples_per_s=sum(rates) if rates else None,
+        num_trials_throughput=len(rates),
+        comm_overhead_ratio=math.fsum(mean for mean, _ in ratios) / len(ratios) if ratios else None,
+        num_trials_comm=len(ratios),
+        num_values_comm=sum(num for _, num in ratios),
+        server_version=__version__,
+        now=now,
+    )
+
+
+def list_nodes(
+    session: Session, *, after: str | None, limit: int, now: dt.datetime
+) -> list[NodeOut]:
+    """Nodes by name, those after the name `after`. `now`: see `get_node`."""
+    query = select(NodeRow).order_by(NodeRow.name).limit(limit)
+    if after is not None:
+        query = query.where(NodeRow.name > after)
+    rows = session.scalars(query).all()
+    slots = _load_slots(session, [row.id for row in rows])
+    is_led = liveness.is_led(session, now=now)
+    return [_node_out(row, slots[row.id], now=None if is_led else now) for row in rows]
+
+
+def get_node(session: Session, node_id: str, *, now: dt.datetime) -> NodeOut:
+    """By its id or its name, as everywhere here. Its state is what the controller says; while none
+    leads, silence at `now` is told from the node's lease. Raises NotFound."""
+    row = get_row(session, node_id)
+    is_led = liveness.is_led(session, now=now)
+    slots = _load_slots(session, [row.id])[row.id]
+    return _node_out(row, slots, now=None if is_led else now)
+
+
+def set_scheduling(
+    session: Session, node_id: str, scheduling: str, *, actor: str, now: dt.datetime
+) -> NodeOut:
+    """Open a node for placements, or keep new ones off it (cordoned, draining).
+
+    Opening also lifts a quarantine: somebody has looked at it.
+    """
+    row = get_row(session, node_id)
+    if row.scheduling != scheduling:
+        audit.record(
+            session,
+            actor=actor,
+            action="node.scheduling",
+            subject=f"node:{row.name}",
+            now=now,
+            detail={"before": row.scheduling, "after": scheduling},
+        )
+        row.scheduling = scheduling
+        add_event(
+            session,
+            "node.scheduling",
+            f"{row.name} is {scheduling}, set by {actor}.",
+            now=now,
+            node_id=row.id,
+        )
+    if scheduling == "open":
+        health.release(session, row.id, actor=actor, now=now)
+    session.flush()
+    touch(session, "cluster", f"node:{row.id}", "loops")
+    return get_node(session, row.id, now=now)
+
+
+def release_node(session: Session, node_id: str, *, actor: str, now: dt.datetime) -> NodeOut:
+    """Lift its quarantine, and forget the failures to prepare that led to it. Whether it is open
+    stays as it is. Without any, nothing changes. Raises NotFound."""
+    row = get_row(session, node_id)
+    health.release(session, row.id, actor=actor, now=now)
+    return get_node(session, row.id, now=now)
+
+
+def remove_node(session: Session, node_id: str, *, actor: str, now: dt.datetime) -> None:
+    """Take a node out of the cluster; its credential is void from now on.
+
+    Only when it is LOST, has been silent for REMOVABLE_AFTER past its lease, or is cordoned with
+    nothing running. Allocations on a silent node end for good, so that their slots are accounted for.
+    """
+    row = get_row(session, node_id)
+    num_held = session.scalar(
+        select(func.count())
+        .select_from(NodeSlotRow)
+        .where(NodeSlotRow.node_id == row.id, NodeSlotRow.allocation_id.is_not(None))
+    )
+    is_silent = row.state == NodeState.SUSPECT and row.lease_expires_at + REMOVABLE_AFTER < now
+    if row.state != NodeState.LOST and not is_silent and (row.scheduling == "open" or num_held):
+        raise Conflict(
+            "nodes.in_use",
+            f"{row.name} is {row.state} and {row.scheduling}, with {num_held} slots in use.",
+            hint="Cordon it and wait until nothing runs there, or until it has been silent for a minute.",
+        )
+    if not is_legal(NODE_TRANSITIONS, row.state, NodeState.REMOVED):
+        raise Conflict("nodes.in_use", f"{row.name} is {row.state}.", hint="Try again in a moment.")
+    audit.record(session, actor=actor, action="node.remove", subject=f"node:{row.name}", now=now)
+    add_event(
+        session,
+        "node.state",
+        f"{row.name} is REMOVED: removed by {actor}.",
+        now=now,
+        node_id=row.id,
+        data={"before": row.state, "after": NodeState.REMOVED},
+    )
+    session.flush()
+    session.execute(delete(NodeSlotRow).where(NodeSlotRow.node_id == row.id))
+    session.execute(delete(NodeRow).where(NodeRow.id == row.id))
+    touch(session, "cluster", f"node:{row.id}", "loops")
+
+
+def list_node_events(
+    session: Session, node_id: str, *, before: int | None, limit: int
+) -> list[EventOut]:
+    """Newest first, those with an id below `before`. A removed node keeps its events, under its id."""
+    node_id = _id_of(session, node_id)
+    query = (
+        select(EventRow)
+        .where(EventRow.node_id == node_id)
+        .order_by(EventRow.id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        query = query.where(EventRow.id < before)
+    rows = session.scalars(query).all()
+    if not rows and before is None:
+        get_row(session, node_id)
+    return [
+        EventOut.model_validate({name: getattr(row, name) for name in EventOut.model_fields})
+        for row in rows
+    ]
+
+
+def list_node_allocations(
+    session: Session, node_id: str, *, before: tuple[dt.datetime, str] | None, limit: int
+) -> list[NodeAllocationOut]:
+    """Newest first, those created before (created_at, id). A removed node keeps its history, under
+    its id."""
+    node_id = _id_of(session, node_id)
+    query = (
+        select(AllocationRow, TrialRow.no, ExperimentRow.id, ExperimentRow.name)
+        .join(TrialRow, TrialRow.id == AllocationRow.trial_id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(AllocationRow.node_id == node_id, ExperimentRow.deleting_at.is_(None))
+        .order_by(AllocationRow.created_at.desc(), AllocationRow.id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        query = query.where(tuple_(AllocationRow.created_at, AllocationRow.id) < tuple_(*before))
+    rows = session.execute(query).all()
+    if not rows and before is None:
+        get_row(session, node_id)
+    return [
+        NodeAllocationOut(
+            id=row.id,
+            experiment_id=experiment_id,
+            experiment_name=experiment_name,
+            trial_id=row.trial_id,
+            trial_no=trial_no,
+            attempt_no=row.attempt_no,
+            num_slots=len(row.slots),
+            state=row.observed,
+            message=row.message or str((row.exit or {}).get("message", "")),
+            created_at=row.created_at,
+            ended_at=row.ended_at if row.observed == AllocationState.CLEANED else None,
+        )
+        for row, trial_no, experiment_id, experiment_name in rows
+    ]
+
+
+def _find_row(session: Session, node: str) -> NodeRow | None:
+    by_name = select(NodeRow).where(NodeRow.name == node)
+    return session.get(NodeRow, node) or session.scalar(by_name)
+
+
+def get_row(session: Session, node: str) -> NodeRow:
+    """The node of this id, else of this name. Raises NotFound."""
+    row = _find_row(session, node)
+    if row is None:
+        raise NotFound("nodes.not_found", f"There is no node {node[:128]!r}.")
+    return row
+
+
+def _id_of(session: Session, node: str) -> str:
+    """What may be the id of a node that was removed stays as it is."""
+    row = _find_row(session, node)
+    return node if row is None else row.id
+
+
+def _load_slots(session: Session, node_ids: Sequence[str]) -> dict[str, list[SlotOut]]:
+    slots: dict[str, list[SlotOut]] = defaultdict(list)
+    rows = session.execute(
+        select(NodeSlotRow, AllocationRow, ExperimentRow.id, ExperimentRow.name)
+        .outerjoin(AllocationRow, AllocationRow.id == NodeSlotRow.allocation_id)
+        .outerjoin(TrialRow, TrialRow.id == AllocationRow.trial_id)
+        .outerjoin(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(NodeSlotRow.node_id.in_(node_ids))
+        .order_by(NodeSlotRow.node_id, NodeSlotRow.idx)
+    ).all()
+    held = {allocation.id for _, allocation, _, _ in rows if allocation is not None}
+    ranks = {
+        (worker.allocation_id, worker.slot): worker.rank
+        for worker in session.execute(
+            select(WorkerRow.allocation_id, WorkerRow.slot, WorkerRow.rank).where(
+                WorkerRow.allocation_id.in_(held)
+            )
+        )
+    }
+    for slot, allocation, experiment_id, experiment_name in rows:
+        slots[slot.node_id].append(
+            SlotOut(
+                index=slot.idx,
+                slot_type=slot.slot_type,
+                name=str(slot.device.get("name", "")),
+                memory_bytes=int(slot.device.get("memory_bytes", 0)),
+                allocation_id=slot.allocation_id,
+                experiment_id=experiment_id,
+                experiment_name=experiment_name,
+                trial_id=allocation.trial_id if allocation is not None else None,
+                rank=ranks.get((slot.allocation_id or "", slot.idx)),
+            )
+        )
+    return slots
+
+
+def _state_of(row: NodeRow, now: dt.datetime | None) -> tuple[str, AnyMessage | None]:
+    """What is shown as its state, and why. now: judge by its lease, for no controller does; None: one
+    leads."""
+    if now is None or row.state != NodeState.ONLINE or row.lease_expires_at >= now:
+        return row.state, from_columns(row.state_reason, row.state_parts)
+    return NodeState.SUSPECT, Message("node.no_controller", at=moment(row.last_seen_at))
+
+
+def _node_out(row: NodeRow, slots: list[SlotOut], *, now: dt.datetime | None) -> NodeOut:
+    inventory = row.inventory
+    state, reason = _state_of(row, now)
+    return NodeOut.model_validate(
+        {
+            "id": row.id,
+            "name": row.name,
+            "pool": row.pool,
+            "labels": row.labels,
+            "state": state,
+            "state_reason": reason.english if reason is not None else "",
+            "state_parts": parts_out(reason),
+            "scheduling": row.scheduling,
+            "health": row.health,
+            "health_reason": row.health_reason,
+            "problems": row.problems,
+            "quarantine_reason": row.quarantine_reason,
+            "strikes": row.strikes,
+            "strike_reason": row.strike_reason,
+            "clock_skew_s": row.clock_skew_s,
+            "hostname": row.hostname,
+            "address": row.address,
+            "agent_version": row.agent_version,
+            "python_version": inventory.get("python_version", ""),
+            "torch_version": inventory.get("torch_version", ""),
+            "cuda_version": inventory.get("cuda_version", ""),
+            "driver_version": inventory.get("driver_version", ""),
+            "num_cpus": inventory.get("num_cpus", 0),
+            "memory_bytes": inventory.get("memory_bytes", 0),
+            "num_slots": len(slots),
+            "num_slots_used": sum(slot.allocation_id is not None for slot in slots),
+            "slots": slots,
+            "usage": row.usage,
+            "registered_at": row.registered_at,
+            "last_seen_at": row.last_seen_at,
+        }
+    )
+
+
+def _recent_means(summaries: Sequence[dict[str, Any]], name: str) -> list[tuple[float, int]]:
+    """(mean, values it is over) of a metric's newest values; of the last one alone where there is
+    no mean yet, as right after a restart."""
+    found: list[tuple[float, int]] = []
+    for summary in summaries:
+        entry = summary.get(name) or {}
+        if entry.get("recent_mean") is not None:
+            found.append((float(entry["recent_mean"]), int(entry["recent_count"])))
+        else:
+            found += [(value, 1) for value in _last_values([summary], name)]
+    return found
+
+
+def _last_values(summaries: Sequence[dict[str, Any]], name: str) -> list[float]:
+    """The finite last values of a metric over trials' summaries."""
+    values = [(summary.get(name) or {}).get("last") for summary in summaries]
+    return [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]

@@ -1,0 +1,111 @@
+"""Pools: what their slots cost, and what is in them. Nodes make a pool by naming it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+
+from sqlalchemy import func, select, union
+from sqlalchemy.orm import Session
+
+from muster_server.db.engine import touch
+from muster_server.db.models import NodeRow, NodeSlotRow, PoolRow
+from muster_server.domain.states import NodeState
+from muster_server.errors import Conflict, NotFound
+from muster_server.schemas.base import Page
+from muster_server.schemas.budgets import PoolOut
+from muster_server.settings import get_settings
+
+from ..core.paging import decode_cursor, encode_cursor
+
+
+def list_pools(session: Session, *, cursor: str | None, limit: int) -> Page[PoolOut]:
+    """By name: pools that have nodes, and those a price was set for."""
+    names = union(select(NodeRow.pool.label("name")), select(PoolRow.name)).subquery()
+    query = select(names.c.name).order_by(names.c.name).limit(limit + 1)
+    key = decode_cursor(cursor, str)
+    if key is not None:
+        query = query.where(names.c.name > key[0])
+    found = list(session.scalars(query))
+    items = _show(session, found[:limit])
+    return Page(items=items, next=encode_cursor(items[-1].name) if found[limit:] else None)
+
+
+def get_pool(session: Session, name: str) -> PoolOut:
+    """Raises NotFound."""
+    known = session.get(PoolRow, name) is not None or session.scalar(
+        select(NodeRow.id).where(NodeRow.pool == name).limit(1)
+    )
+    if not known:
+        raise NotFound("pools.not_found", f"There is no pool {name[:64]!r}.")
+    return _show(session, [name])[0]
+
+
+def set_price(session: Session, name: str, price_per_slot_hour: float, now: dt.datetime) -> None:
+    """For slots that are reserved from now on. A pool without nodes may have a price as well."""
+    row = session.get(PoolRow, name, with_for_update=True)
+    if row is None:
+        row = PoolRow(name=name)
+        session.add(row)
+    row.price_per_slot_hour, row.changed_at = price_per_slot_hour, now
+    session.flush()
+    touch(session, "cluster")
+
+
+def delete_pool(session: Session, name: str) -> None:
+    """Forget what was set for a pool that has no nodes any more. Raises NotFound and Conflict."""
+    row = session.get(PoolRow, name)
+    num_nodes = session.scalar(
+        select(func.count()).select_from(NodeRow).where(NodeRow.pool == name)
+    )
+    if num_nodes:
+        raise Conflict(
+            "pools.in_use",
+            f"Pool {name!r} has {num_nodes:,} nodes.",
+            hint="Remove them, or let them join another pool.",
+        )
+    if row is None:
+        raise NotFound("pools.not_found", f"There is no pool {name[:64]!r}.")
+    session.delete(row)
+    touch(session, "cluster")
+
+
+def _show(session: Session, names: list[str]) -> list[PoolOut]:
+    prices = {
+        row.name: row for row in session.scalars(select(PoolRow).where(PoolRow.name.in_(names)))
+    }
+    nodes: dict[str, dict[str, int]] = defaultdict(dict)
+    for pool, state, num in session.execute(
+        select(NodeRow.pool, NodeRow.state, func.count())
+        .where(NodeRow.pool.in_(names))
+        .group_by(NodeRow.pool, NodeRow.state)
+    ):
+        nodes[pool][state] = num
+    slots: dict[str, dict[str, int]] = defaultdict(dict)
+    used: dict[str, int] = defaultdict(int)
+    for pool, slot_type, num, num_used in session.execute(
+        select(
+            NodeRow.pool,
+            NodeSlotRow.slot_type,
+            func.count(),
+            func.count(NodeSlotRow.allocation_id),
+        )
+        .join(NodeRow, NodeRow.id == NodeSlotRow.node_id)
+        .where(NodeRow.pool.in_(names))
+        .group_by(NodeRow.pool, NodeSlotRow.slot_type)
+    ):
+        slots[pool][slot_type] = num
+        used[pool] += num_used
+    return [
+        PoolOut(
+            name=name,
+            price_per_slot_hour=prices[name].price_per_slot_hour if name in prices else 0.0,
+            currency=get_settings().currency,
+            num_nodes=sum(nodes[name].values()),
+            num_nodes_online=nodes[name].get(NodeState.ONLINE, 0),
+            num_slots=slots[name],
+            num_slots_used=used[name],
+            changed_at=prices[name].changed_at if name in prices else None,
+        )
+        for name in names
+    ]

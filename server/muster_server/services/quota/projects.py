@@ -1,0 +1,282 @@
+"""Projects: whose experiments are, how much of the cluster they get, and what they may cost."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    BudgetAlertRow,
+    EventRow,
+    ExperimentRow,
+    ProjectRow,
+    SpendingRow,
+    TrialRow,
+)
+from muster_server.domain.messages import from_columns
+from muster_server.domain.quota.budgets import Spending
+from muster_server.domain.scheduling import ProjectView
+from muster_server.domain.states import TERMINAL_EXPERIMENT, AllocationState
+from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from muster_server.schemas.base import Page, parts_out
+from muster_server.schemas.budgets import ProjectIn, ProjectOut, ProjectPatch, QuotaIn, QuotaOut
+
+from ..core.events import add_event
+from ..core.paging import decode_cursor, encode_cursor
+from . import budgets, spending
+
+
+def find_or_make(session: Session, name: str, now: dt.datetime) -> int:
+    """The id of the project of this name, which a submission makes when there is none."""
+    query = select(ProjectRow.id).where(ProjectRow.name == name)
+    found = session.scalar(query)
+    if found is not None:
+        return found
+    try:
+        with session.begin_nested():
+            project = ProjectRow(name=name, created_at=now)
+            session.add(project)
+        return project.id
+    except IntegrityError:
+        return session.scalars(query).one()
+
+
+def load_projects(session: Session) -> tuple[ProjectView, ...]:
+    """What the scheduler needs to know of every project."""
+    return tuple(
+        ProjectView(
+            id=row.id,
+            name=row.name,
+            weight=row.weight,
+            quotas={(q["pool"], q["slot_type"]): int(q["slots"]) for q in row.quotas},
+        )
+        for row in session.execute(
+            select(ProjectRow.id, ProjectRow.name, ProjectRow.weight, ProjectRow.quotas).order_by(
+                ProjectRow.id
+            )
+        )
+    )
+
+
+def get_project(session: Session, name: str, *, lock: bool = False) -> ProjectRow:
+    """Raises NotFound."""
+    query = select(ProjectRow).where(ProjectRow.name == name)
+    row = session.scalar(query.with_for_update() if lock else query)
+    if row is None:
+        raise NotFound("projects.not_found", f"There is no project {name[:128]!r}.")
+    return row
+
+
+def project_out(session: Session, name: str, now: dt.datetime) -> ProjectOut:
+    """Raises NotFound."""
+    return _show(session, [get_project(session, name)], now)[0]
+
+
+def list_projects(
+    session: Session, *, cursor: str | None, limit: int, now: dt.datetime
+) -> Page[ProjectOut]:
+    """By name."""
+    query = select(ProjectRow).order_by(ProjectRow.name).limit(limit + 1)
+    key = decode_cursor(cursor, str)
+    if key is not None:
+        query = query.where(ProjectRow.name > key[0])
+    rows = list(session.scalars(query))
+    items = _show(session, rows[:limit], now)
+    return Page(items=items, next=encode_cursor(items[-1].name) if rows[limit:] else None)
+
+
+def create_project(session: Session, body: ProjectIn, *, actor: str, now: dt.datetime) -> None:
+    """Raises Conflict when there is one of that name, and InvalidRequest."""
+    if session.scalar(select(ProjectRow.id).where(ProjectRow.name == body.name)) is not None:
+        raise Conflict(
+            "projects.name_taken",
+            f"There is a project {body.name!r} already.",
+            hint="Change it instead.",
+        )
+    project = ProjectRow(
+        name=body.name,
+        weight=body.weight,
+        quotas=_quotas(body.quotas),
+        budget=_budget(body, now),
+        created_at=now,
+    )
+    session.add(project)
+    session.flush()
+    add_event(session, "project.created", f"Made by {actor}.", now=now, project_id=project.id)
+    touch(session, f"project:{project.id}", "experiments", "loops")
+
+
+def update_project(
+    session: Session, name: str, patch: ProjectPatch, *, actor: str, now: dt.datetime
+) -> None:
+    """Change what is given. Raises NotFound and InvalidRequest."""
+    project = get_project(session, name, lock=True)
+    given = patch.model_fields_set
+    done: list[str] = []
+    if patch.weight is not None and patch.weight != project.weight:
+        project.weight = patch.weight
+        done.append(f"its weight is {patch.weight:g}")
+    if patch.quotas is not None and (quotas := _quotas(patch.quotas)) != project.quotas:
+        project.quotas = quotas
+        done.append(_quotas_sentence(quotas))
+    if "budget" in given:
+        project.budget = _budget(patch, now)
+        done.append("its budget was changed" if project.budget else "it has no budget any more")
+    if patch.restart_count:
+        spent = _spent(session, [project], now)[project.id]
+        total = _total(session, project, now)
+        project.budget_since, project.budget_base = now, spending.as_base(total)
+        session.execute(
+            delete(BudgetAlertRow).where(BudgetAlertRow.subject == f"project:{project.id}")
+        )
+        done.append(f"its count begins anew, after {spent.slot_hours:.4g} slot-hours")
+    if not done:
+        return
+    words = "; ".join(done)
+    add_event(
+        session,
+        "project.changed",
+        f"{words[0].upper()}{words[1:]}: set by {actor}.",
+        now=now,
+        project_id=project.id,
+    )
+    touch(session, f"project:{project.id}", "experiments", "loops")
+
+
+def delete_project(session: Session, name: str) -> None:
+    """Only one without experiments. Raises NotFound and Conflict."""
+    project = get_project(session, name, lock=True)
+    num = session.scalar(
+        select(func.count())
+        .select_from(ExperimentRow)
+        .where(ExperimentRow.project_id == project.id)
+    )
+    if num:
+        raise Conflict(
+            "projects.in_use",
+            f"Project {name!r} has {num:,} experiments.",
+            hint="Delete them first; archived ones count too.",
+        )
+    # What deleted experiments of it spent belongs to nobody now; on SQLite its id may come again.
+    session.execute(
+        update(SpendingRow).where(SpendingRow.project_id == project.id).values(project_id=0)
+    )
+    session.execute(delete(BudgetAlertRow).where(BudgetAlertRow.subject == f"project:{project.id}"))
+    session.execute(delete(EventRow).where(EventRow.project_id == project.id))
+    session.delete(project)
+    touch(session, "experiments", "loops")
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def _quotas(given: Iterable[QuotaIn]) -> list[dict[str, Any]]:
+    quotas = {(q.pool, q.slot_type): q.slots for q in given}
+    given = list(given)
+    if len(quotas) != len(given):
+        raise InvalidRequest(
+            "projects.quota_twice",
+            "A pool and slot type has more than one quota.",
+            fields=[FieldProblem("quotas", "has a pool and slot type twice", "keep one of them")],
+        )
+    return [
+        {"pool": pool, "slot_type": slot_type, "slots": slots}
+        for (pool, slot_type), slots in sorted(quotas.items())
+    ]
+
+
+def _quotas_sentence(quotas: Sequence[dict[str, Any]]) -> str:
+    if not quotas:
+        return "it has no quotas any more"
+    parts = [f"{q['slots']} {q['slot_type']} slots in pool {q['pool']}" for q in quotas]
+    return f"it may hold {', '.join(parts)}"
+
+
+def _budget(body: ProjectIn | ProjectPatch, now: dt.datetime) -> dict[str, Any] | None:
+    stored, problem = budgets.store(body.budget, now=now, moments_only=True)
+    if problem is not None:
+        raise InvalidRequest(
+            "projects.invalid_budget", "The budget cannot work as written.", fields=[problem]
+        )
+    return stored
+
+
+def _total(session: Session, project: ProjectRow, now: dt.datetime) -> Spending:
+    found = spending.of_projects(session, ProjectRow.id == project.id, now)
+    return found.get(project.id, Spending())
+
+
+def _spent(session: Session, rows: Sequence[ProjectRow], now: dt.datetime) -> dict[int, Spending]:
+    """Project → what it spent since its count began."""
+    totals = spending.of_projects(session, ProjectRow.id.in_([row.id for row in rows]), now)
+    return {row.id: spending.since(totals.get(row.id, Spending()), row.budget_base) for row in rows}
+
+
+def _show(session: Session, rows: Sequence[ProjectRow], now: dt.datetime) -> list[ProjectOut]:
+    about = ExperimentRow.project_id.in_([row.id for row in rows])
+    counts = _counts(session, about)
+    active = _counts(session, about, ExperimentRow.state.not_in(TERMINAL_EXPERIMENT))
+    spent = _spent(session, rows, now)
+    held = _held(session, about)
+    return [
+        ProjectOut(
+            id=row.id,
+            name=row.name,
+            weight=row.weight,
+            quotas=[
+                QuotaOut(**q, slots_held=held.get((row.id, q["pool"], q["slot_type"]), 0))
+                for q in row.quotas
+            ],
+            budget=budgets.budget_out(
+                session,
+                f"project:{row.id}",
+                row.budget,
+                spent[row.id],
+                since=row.budget_since or row.created_at,
+                exhausted=from_columns(row.exhausted_reason, row.exhausted_parts),
+                now=now,
+            ),
+            spending=budgets.spending_out(spent[row.id]),
+            counted_since=row.budget_since or row.created_at,
+            num_experiments=counts.get(row.id, 0),
+            num_experiments_active=active.get(row.id, 0),
+            exhausted_reason=row.exhausted_reason,
+            exhausted_parts=parts_out(from_columns(row.exhausted_reason, row.exhausted_parts)),
+            created_at=row.created_at,
+        )
+        for row in rows
+    ]
+
+
+def _counts(session: Session, *about: ColumnElement[bool]) -> dict[int, int]:
+    return dict(
+        session.execute(
+            select(ExperimentRow.project_id, func.count())
+            .where(*about, ExperimentRow.deleting_at.is_(None))
+            .group_by(ExperimentRow.project_id)
+        ).all()
+    )
+
+
+def _held(session: Session, about: ColumnElement[bool]) -> dict[tuple[int, str, str], int]:
+    """(project, pool, slot type) → slots its trials hold now."""
+    held: dict[tuple[int, str, str], int] = {}
+    rows = session.execute(
+        select(ExperimentRow.project_id, ExperimentRow.config, AllocationRow.slots)
+        .join(TrialRow, TrialRow.id == AllocationRow.trial_id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(
+            AllocationRow.observed.not_in((AllocationState.CLEANED, AllocationState.LOST)), about
+        )
+    )
+    for project_id, config, slots in rows:
+        key = (project_id, config.resources.pool, config.resources.slot_type)
+        held[key] = held.get(key, 0) + len(slots)
+    return held

@@ -1,0 +1,97 @@
+"""What a trial's model was found to be worth: kept as reported, the newest of each name."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from muster.wire import EvaluationRecord
+from muster_server.db.engine import touch
+from muster_server.db.models import EvaluationRow, TrialRow
+from muster_server.domain.runtime.evaluations import class_scores, problem
+from muster_server.schemas.experiments import ClassScoreOut, EvaluationOut
+from muster_server.services.core.events import add_event
+from muster_server.services.core.lookup import get_trial
+
+MAX_METRICS = 1_000
+MAX_STEP = 2**53
+MAX_NAME_CHARS = 128
+MAX_EVALUATIONS = 50
+"""Of different names, per trial."""
+
+
+def record(
+    session: Session,
+    trial: TrialRow,
+    attempt_no: int,
+    reported: EvaluationRecord,
+    now: dt.datetime,
+) -> None:
+    """Keep an evaluation in place of an earlier one of the same name. One that cannot be kept is
+    told in the trial's events."""
+    names = [_clean(name)[:MAX_NAME_CHARS] for name in reported.classes]
+    name = _clean(reported.name)[:64]
+    rows = {row.name: row for row in _rows(session, trial.id)}
+    wrong = problem(names, reported.confusion)
+    if wrong is None and len(reported.metrics) > MAX_METRICS:
+        wrong = f"{len(reported.metrics)} metrics are more than the {MAX_METRICS} that are kept"
+    if wrong is None and not 0 <= reported.step <= MAX_STEP:
+        wrong = f"its step {reported.step} is not between 0 and 2^53"
+    if wrong is None and name not in rows and len(rows) >= MAX_EVALUATIONS:
+        wrong = f"there are {MAX_EVALUATIONS} evaluations of other names"
+    if wrong is not None:
+        add_event(
+            session,
+            "trial.message",
+            f"The evaluation {name!r} was not kept: {wrong}.",
+            now=now,
+            level="warning",
+            experiment_id=trial.experiment_id,
+            trial_id=trial.id,
+            attempt_no=attempt_no,
+        )
+        return
+    row = rows.get(name)
+    if row is None:
+        row = EvaluationRow(trial_id=trial.id, name=name)
+        session.add(row)
+    row.attempt_no, row.step, row.at = attempt_no, reported.step, now
+    row.metrics = {_clean(k)[:MAX_NAME_CHARS]: v for k, v in reported.metrics.items()}
+    row.classes = names
+    row.confusion = [list(counts) for counts in reported.confusion]
+    session.flush()
+    touch(session, f"trial:{trial.id}")
+
+
+def list_evaluations(session: Session, trial_id: int) -> list[EvaluationOut]:
+    """Of one trial, by name. Raises NotFound."""
+    get_trial(session, trial_id)
+    return [_out(row) for row in _rows(session, trial_id)]
+
+
+def _clean(text: str) -> str:
+    # PostgreSQL takes neither NUL nor half a surrogate pair.
+    return text.encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def _rows(session: Session, trial_id: int) -> list[EvaluationRow]:
+    query = select(EvaluationRow).where(EvaluationRow.trial_id == trial_id)
+    return list(session.scalars(query.order_by(EvaluationRow.name)))
+
+
+def _out(row: EvaluationRow) -> EvaluationOut:
+    return EvaluationOut(
+        name=row.name,
+        attempt_no=row.attempt_no,
+        step=row.step,
+        at=row.at,
+        metrics=row.metrics,
+        classes=[
+            ClassScoreOut(**dataclasses.asdict(score))
+            for score in class_scores(row.classes, row.confusion)
+        ],
+        confusion=row.confusion,
+    )

@@ -1,0 +1,222 @@
+"""Allocations as agents get them, and their way out."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from sqlalchemy import (
+    BindParameter,
+    Table,
+    bindparam,
+    delete,
+    select,
+    update,
+)
+from sqlalchemy.orm import Session
+
+from muster.document.codec import dump
+from muster.document.experiment import ExperimentConfig
+from muster.wire import AllocationSpec, CodeSpec
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    ExperimentRow,
+    NodeSlotRow,
+    TrialRow,
+    WorkerRow,
+)
+from muster_server.domain.quota.budgets import slot_seconds
+from muster_server.domain.scheduling import NodeShare
+from muster_server.domain.states import AllocationState
+from muster_server.services.core.writes import Outdated
+
+from ..checkpoints.lookup import StartCheckpoint, trial_folder, url_of
+from ..documents import STOPPING, search_spec
+from ..quota.spending import Used, lock_accounts, settle
+
+BUILT_IN_TRAINER = ("-m", "muster.training")
+
+
+# Written down once, like those of agents' calls: they are carried out for every member of every gang.
+
+_allocations = cast(Table, AllocationRow.__table__)
+_slots = cast(Table, NodeSlotRow.__table__)
+_workers = cast(Table, WorkerRow.__table__)
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_NOW: BindParameter[Any] = bindparam("now", type_=_allocations.c.ended_at.type)
+_MEMBERS = select(
+    _allocations.c.trial_id,
+    _allocations.c.node_id,
+    _allocations.c.slots,
+    _allocations.c.created_at,
+    _allocations.c.ended_at,
+    _allocations.c.price_per_slot_hour,
+).where(_allocations.c.id.in_(_IDS))
+_CLEAN = (
+    update(_allocations)
+    .where(_allocations.c.id.in_(_IDS), _allocations.c.observed == bindparam("before"))
+    .values(observed=AllocationState.CLEANED, desired="forget", state_since=_NOW, ended_at=_NOW)
+)
+_FREE = (
+    update(_slots)
+    .where(_slots.c.allocation_id.in_(_IDS))
+    .values(allocation_id=None, free_since=_NOW)
+)
+_DROP_GONE = delete(_slots).where(
+    _slots.c.node_id.in_(_IDS), _slots.c.is_gone, _slots.c.allocation_id.is_(None)
+)
+_OF_NODES = (
+    select(_allocations.c.id, _allocations.c.trial_id, _allocations.c.observed)
+    .where(
+        _allocations.c.node_id.in_(_IDS),
+        _allocations.c.observed.in_(bindparam("states", expanding=True)),
+    )
+    .order_by(_allocations.c.id)
+    .with_for_update()
+)
+_LOCK_HELD = (
+    select(_slots.c.idx)
+    .where(_slots.c.node_id.in_(_IDS), _slots.c.allocation_id.is_not(None))
+    .order_by(_slots.c.node_id, _slots.c.idx)
+    .with_for_update()
+)
+_END_WORKERS = (
+    update(_workers)
+    .where(_workers.c.allocation_id.in_(_IDS), _workers.c.ended_at.is_(None))
+    .values(ended_at=_NOW)
+)
+
+
+def build_spec(
+    experiment: ExperimentRow,
+    trial: TrialRow,
+    *,
+    attempt_id: int,
+    attempt_no: int,
+    allocation_id: str,
+    share: NodeShare,
+    num_nodes: int,
+    world_size: int,
+    start: StartCheckpoint | None,
+    cluster_id: str,
+) -> AllocationSpec:
+    """Everything an agent needs to run its part of an attempt."""
+    config = experiment.config
+    resumes = start is not None and not start.weights_only
+    return AllocationSpec(
+        allocation_id=allocation_id,
+        experiment_id=experiment.id,
+        experiment_name=experiment.name,
+        trial_id=trial.id,
+        trial_no=trial.no,
+        attempt_id=attempt_id,
+        attempt_no=attempt_no,
+        node_rank=share.node_rank,
+        num_nodes=num_nodes,
+        slots=list(share.slots),
+        slot_type=config.resources.slot_type,
+        rank_offset=share.rank_offset,
+        world_size=world_size,
+        launcher=config.launcher,
+        entrypoint=_entrypoint(config),
+        code=_code(experiment, config),
+        python=config.environment.python,
+        environment=config.environment.variables,
+        hparams=trial.hparams,
+        config=_with_hold(config),
+        seed=trial.seed,
+        cluster_id=cluster_id,
+        checkpoint_dir=trial_folder(experiment.id, trial.no),
+        checkpoint_url=url_of(config, cluster_id, trial_folder(experiment.id, trial.no)),
+        resume_from=start.path if start is not None and resumes else None,
+        resume_step=start.step if start is not None else 0,
+        weights_from=start.path if start is not None and not resumes else None,
+        stop_grace_s=config.stop_grace_s,
+        on_disconnect=config.on_disconnect,
+        log_limit_bytes=config.log_limit_mb * 1_000_000,
+    )
+
+
+def lock_what_may_be_freed(
+    session: Session, node_ids: Iterable[str], *, states: Iterable[str]
+) -> set[str]:
+    """Lock the allocations of these nodes that are in one of `states`, and what `clean` changes with
+    them; their ids.
+
+    For whoever changes a node and then cleans allocations of it. Everybody locks allocations, then
+    the slots they hold, then what their experiments have spent, and nodes at last; two who did it
+    in opposite orders would wait for each other.
+    """
+    ids = sorted(set(node_ids))
+    connection = session.connection()
+    found = connection.execute(_OF_NODES, {"ids": ids, "states": sorted(states)}).all()
+    if found and connection.dialect.name != "sqlite":
+        connection.execute(_LOCK_HELD, {"ids": ids}).all()
+        lock_accounts(
+            session, (row.trial_id for row in found if row.observed == AllocationState.LOST)
+        )
+    return {row.id for row in found}
+
+
+def clean(
+    session: Session, allocation_ids: Sequence[str], *, before: str, now: dt.datetime
+) -> set[str]:
+    """`before` → CLEANED: free the slots, settle what they cost, drop them from their nodes' sets.
+
+    Returns the ids of the nodes; the caller bumps them. Raises Outdated when one is not in `before`
+    any more.
+    """
+    session.flush()
+    connection = session.connection()
+    ids = list(allocation_ids)
+    members = connection.execute(_MEMBERS, {"ids": ids}).all()
+    cleaned = connection.execute(_CLEAN, {"ids": ids, "before": before, "now": now})
+    if cleaned.rowcount != len(ids):
+        raise Outdated(f"of allocations {ids} some are not {before}")
+    connection.execute(_FREE, {"ids": ids, "now": now})
+    connection.execute(_DROP_GONE, {"ids": sorted({member.node_id for member in members})})
+    connection.execute(_END_WORKERS, {"ids": ids, "now": now})
+    by_trial: dict[int, list[Used]] = defaultdict(list)
+    for member in members:
+        lost_at = member.ended_at if before == AllocationState.LOST else None
+        seconds = slot_seconds(member.created_at, lost_at or now, len(member.slots))
+        by_trial[member.trial_id].append(Used(seconds, member.price_per_slot_hour))
+    for trial_id, used in sorted(by_trial.items()):
+        settle(session, trial_id, used)
+        touch(session, f"trial:{trial_id}")
+    touch(session, "cluster", "loops")
+    return {member.node_id for member in members}
+
+
+HOLD_S = {"population": 60.0, "synchronous": 5.0, "promotion": 5.0}
+"""By rule: how long a trial waits at its rung for word of the search. A population always rests
+there; under the other rules a trial may go on at once, of which nobody sends word."""
+
+
+def _with_hold(config: ExperimentConfig) -> dict[str, Any]:
+    """The configuration as JSON, with where the built-in trainer waits for what its search decides."""
+    plain: dict[str, Any] = dump(config)
+    if config.trainer is None or config.search.method not in STOPPING:
+        return plain
+    spec = search_spec(config)
+    if spec.rule not in HOLD_S:
+        return plain
+    at = [mark for mark in spec.marks if mark != spec.max_units]
+    hold = {"at": at, "unit": spec.unit, "for_s": HOLD_S[spec.rule]}
+    return {**plain, "search": {**plain["search"], "hold": hold}}
+
+
+def _entrypoint(config: ExperimentConfig) -> list[str]:
+    if config.trainer is not None:
+        return list(BUILT_IN_TRAINER)
+    return list(config.entrypoint or ())
+
+
+def _code(experiment: ExperimentRow, config: ExperimentConfig) -> CodeSpec:
+    if experiment.blob_sha256:
+        return CodeSpec(kind="bundle", sha256=experiment.blob_sha256)
+    installed = config.code.installed if config.code is not None else None
+    return CodeSpec(kind="installed", path=installed) if installed else CodeSpec(kind="none")

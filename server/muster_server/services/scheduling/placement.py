@@ -1,0 +1,339 @@
+"""Make the scheduler's decisions real, each in one transaction, or not at all: a gang gets all its
+slots, an attempt is asked for its own."""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+from sqlalchemy import BindParameter, Table, bindparam, func, insert, select, update
+from sqlalchemy.orm import Session
+
+from muster_server.db.engine import touch
+from muster_server.db.models import (
+    AllocationRow,
+    AttemptRow,
+    ClusterIdentityRow,
+    ExperimentRow,
+    NodeRow,
+    NodeSlotRow,
+    TrialRow,
+)
+from muster_server.domain.messages import to_columns
+from muster_server.domain.scheduling import NodeShare, Placement, Preempt, Resize, Wait
+from muster_server.domain.states import (
+    AllocationState,
+    AttemptState,
+    NodeState,
+    TrialState,
+    YieldKind,
+)
+
+from ..checkpoints.lookup import OBJECT_STORE, StartCheckpoint, start_of
+from ..core.assignments import bump_assignments
+from ..core.events import add_event
+from ..core.writes import Outdated, changed
+from ..quota.spending import price_of
+from .allocations import build_spec
+from .preemption import ask_to_yield
+
+MAX_REASONS_PER_PASS = 1000
+"""Pending reasons rewritten in one pass; the front of the queue comes first."""
+
+
+# Statements are written down once: putting them together takes longer than carrying them out.
+
+_trials, _experiments = cast(Table, TrialRow.__table__), cast(Table, ExperimentRow.__table__)
+_nodes, _slots = cast(Table, NodeRow.__table__), cast(Table, NodeSlotRow.__table__)
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_START = (
+    update(_trials)
+    .where(
+        _trials.c.id == bindparam("trial_id"),
+        _trials.c.state == TrialState.QUEUED,
+        _trials.c.desired == "run",
+        # Nobody has paused or stopped its experiment meanwhile.
+        select(_experiments.c.id)
+        .where(
+            _experiments.c.id == _trials.c.experiment_id,
+            _experiments.c.desired == "run",
+            _experiments.c.exhausted_reason == "",
+        )
+        .exists(),
+    )
+    .values(
+        state=TrialState.STARTING,
+        attempt_no=_trials.c.attempt_no + 1,
+        not_before=None,
+        pending_reason="",
+        estimated_start_at=None,
+        promised_since=None,
+        reason=bindparam("new_reason"),
+    )
+)
+_TRIAL = select(
+    _trials.c.id,
+    _trials.c.no,
+    _trials.c.experiment_id,
+    _trials.c.attempt_no,
+    _trials.c.hparams,
+    _trials.c.seed,
+    _trials.c.source_checkpoint_id,
+).where(_trials.c.id == bindparam("trial_id"))
+_EXPERIMENT = select(
+    _experiments.c.id, _experiments.c.name, _experiments.c.config, _experiments.c.blob_sha256
+).where(_experiments.c.id == bindparam("experiment_id"))
+_ADD_ATTEMPT = insert(cast(Table, AttemptRow.__table__)).returning(AttemptRow.__table__.c.id)
+_ADD_ALLOCATIONS = insert(cast(Table, AllocationRow.__table__))
+_CLUSTER = select(ClusterIdentityRow.__table__.c.id)
+_OPEN_NODES = (
+    select(_nodes.c.id)
+    .where(_nodes.c.id.in_(_IDS), _nodes.c.state == NodeState.ONLINE, _nodes.c.scheduling == "open")
+    .order_by(_nodes.c.id)
+    .with_for_update()
+)
+_TAKE = (
+    update(_slots)
+    .where(
+        _slots.c.node_id == bindparam("slot_node_id"),
+        _slots.c.idx == bindparam("slot_idx"),
+        _slots.c.allocation_id.is_(None),
+        _slots.c.is_gone.is_(False),
+    )
+    .values(allocation_id=bindparam("new_allocation_id"), free_since=None)
+)
+_HELD = (
+    select(_slots.c.allocation_id, func.count())
+    .where(_slots.c.allocation_id.in_(_IDS))
+    .group_by(_slots.c.allocation_id)
+)
+
+
+def place(
+    session: Session, decision: Placement, *, controller_epoch: int, now: dt.datetime
+) -> None:
+    """Reserve the slots and create the attempt with its allocations, PREPARING.
+
+    Raises Outdated, and then nothing must be committed, when the trial, a node or a slot is not
+    any more as the decision assumed.
+    """
+    session.flush()
+    connection = session.connection()
+    placed = connection.execute(
+        _START, {"trial_id": decision.trial_id, "new_reason": f"placed: {decision.reason.english}"}
+    )
+    if placed.rowcount != 1:
+        raise Outdated(f"trial {decision.trial_id} is not queued any more")
+    trial: Any = connection.execute(_TRIAL, {"trial_id": decision.trial_id}).one()
+    experiment: Any = connection.execute(_EXPERIMENT, {"experiment_id": trial.experiment_id}).one()
+    start = start_of(session, experiment, trial)
+    world_size = sum(len(share.slots) for share in decision.shares)
+    attempt_id = connection.execute(
+        _ADD_ATTEMPT,
+        {
+            **_attempt(trial, decision, start, now),
+            "world_size": world_size,
+            "controller_epoch": controller_epoch,
+        },
+    ).scalar_one()
+    cluster_id = connection.execute(_CLUSTER).scalar_one()
+    price = price_of(session, experiment.config.resources.pool)
+    # Of all members, but for what is `own`: taking it apart costs more than the rest of a member.
+    common = msgspec.to_builtins(
+        build_spec(
+            experiment,
+            trial,
+            attempt_id=attempt_id,
+            attempt_no=trial.attempt_no,
+            allocation_id="",
+            share=decision.shares[0],
+            num_nodes=len(decision.shares),
+            world_size=world_size,
+            start=start,
+            cluster_id=cluster_id,
+        )
+    )
+    taken = {f"a{secrets.token_hex(10)}": share for share in decision.shares}
+    of_attempt = {
+        "attempt_id": attempt_id,
+        "trial_id": trial.id,
+        "attempt_no": trial.attempt_no,
+        "desired": "prepare",
+        "observed": AllocationState.ASSIGNED,
+        "price_per_slot_hour": price,
+        "created_at": now,
+        "state_since": now,
+    }
+    members = [_member(allocation_id, share, common) for allocation_id, share in taken.items()]
+    connection.execute(_ADD_ALLOCATIONS, [{**of_attempt, **member} for member in members])
+    _take(session, taken)
+    add_event(
+        session,
+        now=now,
+        type="trial.placed",
+        message=_sentence(trial, decision, start, decision.shares),
+        experiment_id=trial.experiment_id,
+        trial_id=trial.id,
+        attempt_no=trial.attempt_no,
+    )
+    touch(
+        session,
+        "cluster",
+        "experiments",
+        f"experiment:{trial.experiment_id}",
+        f"trial:{trial.id}",
+    )
+
+
+def _attempt(
+    trial: Any, decision: Placement, start: StartCheckpoint | None, now: dt.datetime
+) -> dict[str, Any]:
+    """Return the columns of a new attempt that follow from its trial and its placement."""
+    return {
+        "trial_id": trial.id,
+        "no": trial.attempt_no,
+        "state": AttemptState.PREPARING,  # PLANNED until this very commit, which reserves the slots
+        "num_nodes": len(decision.shares),
+        "resume_checkpoint_id": start.checkpoint.id if start is not None else None,
+        "resume_step": start.step if start is not None else 0,
+        "reason": f"placed: {decision.reason.english}",
+        "root_log_tail": [],
+        "created_at": now,
+    }
+
+
+def _member(allocation_id: str, share: NodeShare, common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of one allocation of a gang. common: what the specs of all members share."""
+    own = {
+        "node_rank": share.node_rank,
+        "slots": list(share.slots),
+        "rank_offset": share.rank_offset,
+    }
+    return {
+        **own,
+        "id": allocation_id,
+        "node_id": share.node_id,
+        "node_name": share.node_name,
+        "spec": {**common, **own, "allocation_id": allocation_id},
+    }
+
+
+def preempt(session: Session, decision: Preempt, *, now: dt.datetime) -> None:
+    """Ask a running attempt for its slots. Raises Outdated, and then nothing must be committed,
+    when it is not as the decision assumed, or the trial that needs them does not wait any more."""
+    needed = session.scalar(
+        select(TrialRow.id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(
+            TrialRow.id == decision.for_trial_id,
+            TrialRow.state == TrialState.QUEUED,
+            TrialRow.desired == "run",
+            ExperimentRow.desired == "run",
+        )
+    )
+    if needed is None:
+        raise Outdated(f"trial {decision.for_trial_id} does not wait for slots any more")
+    ask_to_yield(
+        session,
+        _attempt_id(session, decision.trial_id, decision.attempt_no),
+        kind=YieldKind.PREEMPT,
+        reason=decision.reason.english,
+        now=now,
+    )
+
+
+def resize(session: Session, decision: Resize, *, now: dt.datetime) -> None:
+    """Ask a running elastic attempt to come back with another world size. Raises Outdated like
+    `preempt`."""
+    ask_to_yield(
+        session,
+        _attempt_id(session, decision.trial_id, decision.attempt_no),
+        kind=YieldKind.RESIZE,
+        reason=decision.reason.english,
+        slots=decision.slots,
+        now=now,
+    )
+
+
+def note_waits(session: Session, waits: Sequence[Wait], *, now: dt.datetime) -> None:
+    """Store what trials wait for, until when, and since when slots are promised to them, of the
+    first MAX_REASONS_PER_PASS given."""
+    num = 0
+    for wait in waits[:MAX_REASONS_PER_PASS]:
+        reason, parts = to_columns(wait.reason)
+        num += changed(
+            session,
+            update(TrialRow)
+            .where(TrialRow.id == wait.trial_id, TrialRow.state == TrialState.QUEUED)
+            .values(
+                pending_reason=reason,
+                pending_parts=parts,
+                estimated_start_at=wait.estimated_start_at,
+                promised_since=func.coalesce(TrialRow.promised_since, now)
+                if wait.is_promised
+                else None,
+            ),
+        )
+        touch(session, f"trial:{wait.trial_id}")
+    if num:
+        touch(session, "cluster")
+
+
+def _attempt_id(session: Session, trial_id: int, attempt_no: int) -> int:
+    """The fence: of this very attempt, wherever its trial is by now."""
+    found = session.scalar(
+        select(AttemptRow.id).where(AttemptRow.trial_id == trial_id, AttemptRow.no == attempt_no)
+    )
+    if found is None:
+        raise Outdated(f"trial {trial_id} has no attempt {attempt_no} any more")
+    return found
+
+
+def _take(session: Session, shares: Mapping[str, NodeShare]) -> None:
+    """Reserve the slots of every allocation, and let its node's agent hear of it."""
+    nodes = sorted({share.node_id for share in shares.values()})
+    connection = session.connection()
+    # Rows of nodes are always locked in the order of their ids.
+    found = connection.scalars(_OPEN_NODES, {"ids": nodes}).all()
+    if len(found) != len(nodes):
+        names = [s.node_name for s in shares.values() if s.node_id not in found]
+        raise Outdated(f"not open any more: {', '.join(names)}")
+    bump_assignments(session, nodes)
+    connection.execute(
+        _TAKE,
+        [
+            {"slot_node_id": share.node_id, "slot_idx": slot, "new_allocation_id": allocation_id}
+            for allocation_id, share in shares.items()
+            for slot in share.slots
+        ],
+    )
+    # Counted and not believed: drivers say different things of many updates at once.
+    held = connection.execute(_HELD, {"ids": list(shares)})
+    num: dict[str, int] = dict(held.all())
+    for allocation_id, share in shares.items():
+        if num.get(allocation_id) != len(share.slots):
+            raise Outdated(f"a slot of {share.node_name} is taken already")
+
+
+def _sentence(
+    trial: Any,
+    decision: Placement,
+    start: StartCheckpoint | None,
+    shares: Sequence[NodeShare],
+) -> str:
+    words = f"Attempt {trial.attempt_no} got {decision.reason.english}"
+    if start is None:
+        return f"{words}."
+    checkpoint = start.checkpoint
+    verb = "starts with the weights of" if start.weights_only else "continues from"
+    words += f"; {verb} the checkpoint of step {checkpoint.step:,}"
+    if not start.is_own:
+        words += f" of trial {checkpoint.trial_id}"
+    if checkpoint.storage_id != OBJECT_STORE and checkpoint.node_name not in {
+        share.node_name for share in shares
+    }:
+        words += f", which {checkpoint.node_name} wrote: both must share their storage"
+    return f"{words}."

@@ -1,0 +1,194 @@
+"""What the scheduler sees of a row: nodes, trials that wait, trials that run."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+
+from muster.document.experiment import ExperimentConfig
+from muster_server.db.models import NodeRow
+from muster_server.domain.lifecycle.avoidance import avoiding, from_plain
+from muster_server.domain.runtime.progress import (
+    STALE_S,
+    Progress,
+    expected_end,
+    planned_length,
+    rate,
+    remaining_steps,
+)
+from muster_server.domain.scheduling import QueuedTrial, RunningTrial
+from muster_server.domain.scheduling.resources import (
+    NodeView,
+    Request,
+    SlotView,
+    request_of,
+)
+from muster_server.domain.states import TERMINAL_ATTEMPT, AttemptState, TrialState
+
+KILL_MARGIN_S = 10.0
+"""Past its grace a trial that must leave is gone after about this long."""
+FOREVER = dt.datetime.max.replace(tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a document says that scheduling needs: read once per experiment."""
+
+    request: Request
+    preemptible: bool
+    num_steps: int | None
+    num_epochs: float | None
+    stop_grace_s: float
+
+    @classmethod
+    def of(cls, config: ExperimentConfig) -> Wish:
+        num_steps, num_epochs = planned_length(config)
+        return cls(
+            request=request_of(config.resources),
+            preemptible=config.resources.preemptible,
+            num_steps=num_steps,
+            num_epochs=num_epochs,
+            stop_grace_s=config.stop_grace_s,
+        )
+
+
+NODES = select(
+    NodeRow.id,
+    NodeRow.name,
+    NodeRow.pool,
+    NodeRow.state,
+    NodeRow.scheduling,
+    NodeRow.health,
+    NodeRow.problems,
+    NodeRow.hostname,
+    NodeRow.strikes,
+    NodeRow.labels,
+).order_by(NodeRow.name)
+"""What `node_view` is made from, of every node."""
+
+
+def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
+    """From a row of `NODES` and those of `scheduling.SLOTS` of that node."""
+    return NodeView(
+        id=node.id,
+        name=node.name,
+        pool=node.pool,
+        state=node.state,
+        scheduling=node.scheduling,
+        health=node.health,
+        problem=next((str(p["message"]) for p in node.problems if p["blocks"]), ""),
+        host=node.hostname or node.name,
+        strikes=node.strikes,
+        labels={str(key): str(value) for key, value in node.labels.items()},
+        slots=tuple(
+            SlotView(
+                idx=slot.idx,
+                slot_type=slot.slot_type,
+                allocation_id=slot.allocation_id,
+                free_since=slot.free_since,
+            )
+            for slot in slots
+        ),
+    )
+
+
+def queued_trial(
+    trial: Any, experiment: Any, past: Any | None, wish: Wish, now: dt.datetime
+) -> tuple[QueuedTrial, dt.datetime]:
+    """From rows of `scheduling.QUEUED`, `scheduling.OPEN` and `scheduling.PAST`, and until when that
+    is what it would be; past: None for a trial that has not run and starts from nothing."""
+    request, until = avoiding(wish.request, from_plain(trial.avoided), now=now)
+    found = QueuedTrial(
+        trial_id=trial.id,
+        trial_no=trial.no,
+        experiment_id=trial.experiment_id,
+        project_id=experiment.project_id,
+        priority=experiment.priority,
+        queued_at=trial.queued_at,
+        request=request,
+        preemptible=wish.preemptible,
+        waiting_since=trial.waiting_since,
+        queue_no=trial.queue_no,
+        expected_s=None if past is None else _expected_s(past, wish),
+        preferred_host=None if past is None else past.hostname,
+        promised_since=trial.promised_since,
+        resize_slots=past.yield_slots
+        if past is not None and past.attempt_state == AttemptState.RESIZED
+        else None,
+    )
+    return found, until or FOREVER
+
+
+def _expected_s(past: Any, wish: Wish) -> float | None:
+    """How long it would still run, at the rate of its last attempt; None for one that has not run
+    yet, or that may come back with another number of slots."""
+    if wish.request.elastic or past.started_at is None:
+        return None
+    last = _progress(past, wish)
+    steps_per_s, left = rate(last), remaining_steps(last)
+    if steps_per_s is None or left is None:
+        return None
+    lost = max(0, int(past.step) - int(past.checkpoint_step or 0))
+    return (left + lost) / steps_per_s
+
+
+def running_trial(
+    row: Any, wish: Wish, shares: Mapping[str, int], now: dt.datetime
+) -> tuple[RunningTrial, dt.datetime]:
+    """From a row of `scheduling.RUNNING`; and until when that is what it would be."""
+    is_leaving = (
+        row.state in TERMINAL_ATTEMPT
+        or row.yield_at is not None
+        or row.trial_state == TrialState.STOPPING
+    )
+    end: dt.datetime | None = None
+    until = FOREVER
+    if is_leaving:
+        asked_at = row.yield_at or row.ended_at
+        grace = dt.timedelta(seconds=wish.stop_grace_s + KILL_MARGIN_S)
+        # What is still there after that is on a node that is not heard: nobody knows how long.
+        if asked_at is not None and asked_at + grace > now:
+            end = until = asked_at + grace
+    elif row.started_at is not None:
+        progress = _progress(row, wish)
+        end = expected_end(progress, now=now)
+        if end is not None and progress.reported_at is not None:
+            # From then on it is overdue, or may have been silent for too long.
+            until = min(end, progress.reported_at + dt.timedelta(seconds=STALE_S))
+    trial = RunningTrial(
+        trial_id=row.trial_id,
+        trial_no=row.trial_no,
+        attempt_no=row.no,
+        experiment_id=row.experiment_id,
+        project_id=row.project_id,
+        priority=row.priority,
+        request=wish.request,
+        shares=shares,
+        started_at=row.started_at or row.created_at,
+        # Nearly done: it is let finish.
+        preemptible=wish.preemptible and row.state != AttemptState.WINDING_DOWN,
+        queue_no=row.queue_no,
+        expected_end_at=end,
+        last_checkpoint_at=row.checkpoint_at,
+        yielding=is_leaving,
+    )
+    return trial, until
+
+
+def _progress(row: Any, wish: Wish) -> Progress:
+    reported_at = row.progress_at
+    if reported_at is not None and reported_at < row.started_at:
+        reported_at = None  # of an earlier attempt
+    return Progress(
+        started_at=row.started_at,
+        reported_at=reported_at,
+        step=row.step,
+        first_step=row.resume_step,
+        num_steps_planned=row.num_steps_planned or wish.num_steps,
+        epoch=row.epoch,
+        num_epochs_planned=wish.num_epochs,
+    )

@@ -1,0 +1,358 @@
+"""What the scheduler looks at, out of the tables: nodes, trials that run, trials that wait."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from sqlalchemy import and_, case, func, or_, select
+from sqlalchemy.orm import Session, aliased
+
+from muster_server.db.models import (
+    AllocationRow,
+    AttemptRow,
+    CheckpointRow,
+    ExperimentRow,
+    NodeRow,
+    NodeSlotRow,
+    ProjectRow,
+    TrialRow,
+)
+from muster_server.db.raw import RawQuery, RawRow
+from muster_server.domain.scheduling import (
+    QueuedTrial,
+    RunningTrial,
+    SchedulerPolicy,
+    SchedulerSnapshot,
+)
+from muster_server.domain.scheduling.resources import NodeView
+from muster_server.domain.states import (
+    TERMINAL_ATTEMPT,
+    AllocationState,
+    AttemptState,
+    ExperimentState,
+    TrialState,
+)
+from muster_server.settings import Settings
+
+from ..quota.projects import load_projects
+from .rows import NODES, Wish, node_view, queued_trial, running_trial
+
+OPEN_ATTEMPT = tuple(s.value for s in AttemptState if s.value not in TERMINAL_ATTEMPT)
+IDS_PER_QUERY = 500
+"""A list of thousands of ids is more than some databases take in a statement."""
+
+
+def scheduler_policy(settings: Settings) -> SchedulerPolicy:
+    """The rules by which the controller places trials, and by which others foresee it."""
+    return SchedulerPolicy(
+        preempt=settings.scheduler_preempt, grow_after_s=settings.scheduler_grow_after_s
+    )
+
+
+def load_scheduler_snapshot(session: Session, *, now: dt.datetime) -> SchedulerSnapshot:
+    """Nodes with their slots, the trials that hold them, every trial that may be placed now, and
+    whose they are."""
+    return SnapshotLoader().load(session, now=now)
+
+
+# ---------------------------------------------------------------- what is read
+
+_SLOTS = (
+    select(
+        NodeSlotRow.node_id,
+        NodeSlotRow.idx,
+        NodeSlotRow.slot_type,
+        NodeSlotRow.allocation_id,
+        NodeSlotRow.free_since,
+    )
+    .where(NodeSlotRow.is_gone.is_(False))  # nobody gets them again, whoever holds them now
+    .order_by(NodeSlotRow.node_id, NodeSlotRow.idx)
+)  # fmt: skip
+
+
+def load_nodes(session: Session) -> list[NodeView]:
+    """Every node with its slots, by name."""
+    slots: dict[str, list[Any]] = defaultdict(list)
+    for slot in session.connection().execute(_SLOTS):
+        slots[slot.node_id].append(slot)
+    return [node_view(node, slots[node.id]) for node in session.connection().execute(NODES)]
+
+
+_MAY_RUN = and_(
+    ExperimentRow.desired == "run",
+    ExperimentRow.exhausted_reason == "",
+    ExperimentRow.state.in_((ExperimentState.QUEUED, ExperimentState.RUNNING)),
+)
+_OPEN = (
+    select(
+        ExperimentRow.id,
+        ExperimentRow.created_at,
+        ExperimentRow.num_continued,
+        ExperimentRow.project_id,
+        ExperimentRow.priority,
+    )
+    .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
+    .where(_MAY_RUN, ProjectRow.exhausted_reason == "")
+)
+"""Experiments whose trials may be placed: not those of a project whose budget is used up."""
+
+_IS_QUEUED = and_(
+    TrialRow.state == TrialState.QUEUED, TrialRow.desired == "run", TrialRow.is_external.is_(False)
+)
+_HAS_PAST = or_(
+    TrialRow.attempt_no > 0,
+    TrialRow.latest_checkpoint_id.is_not(None),
+    TrialRow.source_checkpoint_id.is_not(None),
+)
+_QUEUED = select(
+    TrialRow.id,
+    TrialRow.experiment_id,
+    case((_HAS_PAST, 1), else_=0).label("has_past"),
+    TrialRow.no,
+    TrialRow.queued_at,
+    TrialRow.queue_no,
+    TrialRow.waiting_since,
+    TrialRow.promised_since,
+    TrialRow.avoided,
+).where(_IS_QUEUED)
+
+_lies = aliased(CheckpointRow)  # where its next attempt starts from, of its own or its source
+_PAST = (
+    select(
+        TrialRow.id,
+        TrialRow.num_steps_planned,
+        TrialRow.epoch,
+        TrialRow.step,
+        TrialRow.progress_at,
+        NodeRow.hostname,
+        CheckpointRow.step.label("checkpoint_step"),
+        AttemptRow.state.label("attempt_state"),
+        AttemptRow.yield_slots,
+        AttemptRow.started_at,
+        AttemptRow.resume_step,
+    )
+    .select_from(TrialRow)
+    .outerjoin(
+        AttemptRow, and_(AttemptRow.trial_id == TrialRow.id, AttemptRow.no == TrialRow.attempt_no)
+    )
+    .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
+    .outerjoin(
+        _lies,
+        _lies.id == func.coalesce(TrialRow.latest_checkpoint_id, TrialRow.source_checkpoint_id),
+    )
+    .outerjoin(NodeRow, NodeRow.name == _lies.node_name)
+    .where(_IS_QUEUED, _HAS_PAST)
+)
+
+_RUNNING = (
+    select(
+        AttemptRow.id,
+        ExperimentRow.id.label("experiment_id"),
+        ExperimentRow.created_at.label("experiment_created_at"),
+        ExperimentRow.num_continued,
+        ExperimentRow.project_id,
+        ExperimentRow.priority,
+        AttemptRow.no,
+        AttemptRow.state,
+        AttemptRow.created_at,
+        AttemptRow.started_at,
+        AttemptRow.ended_at,
+        AttemptRow.resume_step,
+        AttemptRow.yield_at,
+        TrialRow.id.label("trial_id"),
+        TrialRow.no.label("trial_no"),
+        TrialRow.state.label("trial_state"),
+        TrialRow.queue_no,
+        TrialRow.step,
+        TrialRow.epoch,
+        TrialRow.num_steps_planned,
+        TrialRow.progress_at,
+        CheckpointRow.created_at.label("checkpoint_at"),
+    )
+    .select_from(AttemptRow)
+    .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+    .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+    .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
+    .where(
+        or_(
+            AttemptRow.state.in_(OPEN_ATTEMPT),
+            AttemptRow.id.in_(
+                select(AllocationRow.attempt_id).where(
+                    AllocationRow.observed != AllocationState.CLEANED
+                )
+            ),
+        )
+    )
+)
+"""Attempts that may hold slots."""
+_HOLDERS = select(AllocationRow.id, AllocationRow.attempt_id).where(
+    AllocationRow.id.in_(select(NodeSlotRow.allocation_id))
+)
+
+
+class _Node(NamedTuple):
+    row: RawRow
+    slots: list[RawRow]
+    held: Mapping[str, int]
+    """Allocation → slots."""
+    view: NodeView
+
+
+class _Queued(NamedTuple):
+    row: RawRow
+    experiment: RawRow
+    past: RawRow | None
+    until: dt.datetime
+    trial: QueuedTrial
+
+
+class _Running(NamedTuple):
+    row: RawRow
+    until: dt.datetime
+    trial: RunningTrial
+
+
+class _KnownRows(NamedTuple):
+    """A document, by what tells it from an earlier one of the experiment, or of another."""
+
+    version: RawRow
+    wish: Wish
+
+
+class SnapshotLoader:
+    """`load_scheduler_snapshot` with a memory: what is as it was is the same object as last time.
+
+    All rows are read each time and compared with those of the last time, which needs nothing of
+    those who write them. Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._slots_query, self._nodes_query = RawQuery(_SLOTS), RawQuery(NODES)
+        self._open_query, self._queued_query = RawQuery(_OPEN), RawQuery(_QUEUED)
+        self._past_query, self._running_query = RawQuery(_PAST), RawQuery(_RUNNING)
+        self._holders_query = RawQuery(_HOLDERS)
+        self._nodes: dict[str, _Node] = {}
+        self._queued: dict[int, _Queued] = {}
+        self._running: dict[int, _Running] = {}
+        self._wishes: dict[int, _KnownRows] = {}
+        self._loaded_at: dt.datetime | None = None
+
+    def load(self, session: Session, *, now: dt.datetime) -> SchedulerSnapshot:
+        """What is true now. A load that fails half-way leaves a memory that is still right."""
+        # Experiments first: where a statement sees what was committed meanwhile, a trial without
+        # its experiment is left to the next pass.
+        opened = {row[0]: row for row in self._open_query.fetch(session)}
+        queued = [row for row in self._queued_query.fetch(session) if row[1] in opened]
+        running = self._running_query.fetch(session)
+        versions = {row[1]: row[1:4] for row in running}
+        versions |= {row[1]: opened[row[1]][:3] for row in queued}
+        self._load_wishes(session, versions)
+        self._load_nodes(session)
+        self._load_queued(session, queued, opened, now)
+        self._load_running(session, running, now)
+        self._loaded_at = now
+        return SchedulerSnapshot(
+            nodes=tuple(node.view for node in self._nodes.values()),
+            queue=tuple(known.trial for known in self._queued.values()),
+            running=tuple(known.trial for known in self._running.values()),
+            projects=load_projects(session),
+        )
+
+    def _load_wishes(self, session: Session, versions: Mapping[int, RawRow]) -> None:
+        known = {
+            experiment_id: self._wishes[experiment_id]
+            for experiment_id, version in versions.items()
+            if experiment_id in self._wishes and self._wishes[experiment_id].version == version
+        }
+        missing = [experiment_id for experiment_id in versions if experiment_id not in known]
+        for first in range(0, len(missing), IDS_PER_QUERY):
+            ids = missing[first : first + IDS_PER_QUERY]
+            for experiment_id, config in session.execute(
+                select(ExperimentRow.id, ExperimentRow.config).where(ExperimentRow.id.in_(ids))
+            ):
+                known[experiment_id] = _KnownRows(versions[experiment_id], Wish.of(config))
+        self._wishes = known
+
+    def _load_nodes(self, session: Session) -> None:
+        slots: dict[str, list[RawRow]] = defaultdict(list)
+        for slot in self._slots_query.fetch(session):
+            slots[slot[0]].append(slot)
+        known, self._nodes = self._nodes, {}
+        for row in self._nodes_query.fetch(session):
+            node_id = row[0]
+            node = known.get(node_id)
+            if node is None or node.row != row or node.slots != slots[node_id]:
+                view = node_view(
+                    self._nodes_query.convert(row),
+                    [self._slots_query.convert(slot) for slot in slots[node_id]],
+                )
+                held = Counter(slot[3] for slot in slots[node_id] if slot[3] is not None)
+                node = _Node(row, slots[node_id], held, view)
+            self._nodes[node_id] = node
+
+    def _load_queued(
+        self,
+        session: Session,
+        rows: Iterable[RawRow],
+        opened: Mapping[int, RawRow],
+        now: dt.datetime,
+    ) -> None:
+        pasts = {row[0]: row for row in self._past_query.fetch(session)}
+        experiments: dict[int, Any] = {}
+        old, self._queued = self._queued, {}
+        for row in rows:
+            trial_id, experiment_id, has_past = row[:3]
+            experiment, past = opened[experiment_id], pasts.get(trial_id)
+            if (has_past and past is None) or experiment_id not in self._wishes:
+                continue  # it has just left the queue, or was deleted
+            known = old.get(trial_id)
+            if (
+                known is None
+                or known.row != row
+                or known.experiment != experiment
+                or known.past != past
+                or now >= known.until
+            ):
+                if experiment_id not in experiments:
+                    experiments[experiment_id] = self._open_query.convert(experiment)
+                trial, until = queued_trial(
+                    self._queued_query.convert(row),
+                    experiments[experiment_id],
+                    None if past is None else self._past_query.convert(past),
+                    self._wishes[experiment_id].wish,
+                    now,
+                )
+                known = _Queued(row, experiment, past, until, trial)
+            self._queued[trial_id] = known
+
+    def _load_running(self, session: Session, rows: Iterable[RawRow], now: dt.datetime) -> None:
+        attempt_of: dict[str, int] = dict(self._holders_query.fetch(session))
+        shares: dict[int, dict[str, int]] = defaultdict(dict)
+        for node_id, node in self._nodes.items():
+            for allocation_id, num in node.held.items():
+                if (attempt_id := attempt_of.get(allocation_id)) is not None:
+                    on_node = shares[attempt_id]
+                    on_node[node_id] = on_node.get(node_id, 0) + num
+        is_later = self._loaded_at is not None and now >= self._loaded_at
+        old, self._running = self._running, {}
+        for row in rows:
+            attempt_id, experiment_id = row[:2]
+            if attempt_id not in shares or experiment_id not in self._wishes:
+                continue
+            known = old.get(attempt_id)
+            if known is not None and (known.row != row or known.trial.shares != shares[attempt_id]):
+                known = None
+            if known is None or not (is_later and now < known.until):
+                trial, until = running_trial(
+                    self._running_query.convert(row),
+                    self._wishes[experiment_id].wish,
+                    shares[attempt_id],
+                    now,
+                )
+                if known is not None and known.trial.expected_end_at == trial.expected_end_at:
+                    trial = known.trial
+                known = _Running(row, until, trial)
+            self._running[attempt_id] = known

@@ -1,0 +1,164 @@
+"""How many trials of a search there is room for, and telling searchers when that has changed.
+
+A search whose document does not say how many trials may be alive at once goes by it. What it was told
+is an event like all it hears, so that its decisions can be repeated.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from muster.document.experiment import ExperimentConfig
+from muster_server.db.models import (
+    AllocationRow,
+    AttemptRow,
+    ExperimentRow,
+    NodeSlotRow,
+    SearchEventRow,
+    TrialRow,
+)
+from muster_server.domain.scheduling.resources import NodeView, request_of
+from muster_server.domain.scheduling.room import num_fitting
+from muster_server.domain.search import FOLLOWED_MAX, Roomed
+from muster_server.domain.states import TERMINAL_EXPERIMENT
+
+from ..scheduling.rows import NODES, node_view
+from .events import append
+
+EVENTS_MAX, WINDOW_S = 6, 120.0
+"""So often at most a search is told of its room within so many seconds."""
+
+Slots = Mapping[tuple[str, str], int]
+"""(node, slot type) → slots."""
+
+
+class Cluster:
+    """The slots of all nodes as they are now: which are free, and which some searches hold."""
+
+    def __init__(self, session: Session, experiment_ids: Collection[int] = ()) -> None:
+        """experiment_ids: of the searches that will be asked about, those that may hold slots."""
+        self._nodes: Sequence[NodeView] = [node_view(row, ()) for row in session.execute(NODES)]
+        self._free: Slots = {(r.node_id, r.slot_type): r.num for r in session.execute(_FREE)}
+        self._held: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
+        if experiment_ids:
+            held = _HELD.where(TrialRow.experiment_id.in_(experiment_ids))
+            for row in session.execute(held):
+                self._held[row.experiment_id][row.node_id, row.slot_type] = row.num
+
+    def room(self, config: ExperimentConfig, experiment_id: int | None = None) -> int:
+        """How many trials of a configuration fit, 0 .. FOLLOWED_MAX.
+
+        experiment_id: the search whose own trials make room; None: it has none yet.
+        """
+        request = request_of(config.resources)
+        slots: Counter[str] = Counter()
+        own = self._held.get(experiment_id, {}) if experiment_id is not None else {}
+        for known in (self._free, own):
+            for (node_id, slot_type), num in known.items():
+                if slot_type == request.slot_type:
+                    slots[node_id] += num
+        return num_fitting(request, self._nodes, slots, at_most=FOLLOWED_MAX)
+
+
+_FREE = (
+    select(NodeSlotRow.node_id, NodeSlotRow.slot_type, func.count().label("num"))
+    .where(NodeSlotRow.allocation_id.is_(None))
+    .group_by(NodeSlotRow.node_id, NodeSlotRow.slot_type)
+)
+_HELD = (
+    select(
+        TrialRow.experiment_id,
+        NodeSlotRow.node_id,
+        NodeSlotRow.slot_type,
+        func.count().label("num"),
+    )
+    .join(AllocationRow, AllocationRow.id == NodeSlotRow.allocation_id)
+    .join(AttemptRow, AttemptRow.id == AllocationRow.attempt_id)
+    .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+    .where(NodeSlotRow.is_gone.is_(False))
+    .group_by(TrialRow.experiment_id, NodeSlotRow.node_id, NodeSlotRow.slot_type)
+)
+
+
+def follows(config: ExperimentConfig) -> bool:
+    """Whether the search of a resolved configuration goes by the room there is."""
+    return config.search.concurrent is None
+
+
+def room_now(
+    session: Session, config: ExperimentConfig, experiment_id: int | None = None
+) -> int | None:
+    """How many trials fit now; None for a search that does not go by it."""
+    if not follows(config):
+        return None
+    ids = () if experiment_id is None else (experiment_id,)
+    return Cluster(session, ids).room(config, experiment_id)
+
+
+def find_changes(
+    session: Session, *, after: int, limit: int, now: dt.datetime
+) -> tuple[dict[int, int], int]:
+    """(experiment → room that its searcher does not know of, experiment to go on after).
+
+    Of `limit` open searches with a greater id than `after`; 0 comes back behind the last. A search that
+    was told EVENTS_MAX times within WINDOW_S is left out: where nodes come and go all the time, it
+    hears of the room a little later, and its history stays short.
+    """
+    searches = session.execute(
+        select(ExperimentRow.id, ExperimentRow.config, ExperimentRow.search_room)
+        .where(
+            ExperimentRow.search_room.is_not(None),
+            ExperimentRow.state.not_in(TERMINAL_EXPERIMENT),
+            ExperimentRow.desired == "run",
+            ExperimentRow.id > after,
+        )
+        .order_by(ExperimentRow.id)
+        .limit(limit)
+    ).all()
+    if not searches:
+        return {}, 0
+    cluster = Cluster(session, [row.id for row in searches])
+    rooms = {row.id: cluster.room(row.config, row.id) for row in searches}
+    changed = {row.id: rooms[row.id] for row in searches if rooms[row.id] != row.search_room}
+    for experiment_id in _often_told(session, changed, now):
+        del changed[experiment_id]
+    return changed, searches[-1].id if len(searches) == limit else 0
+
+
+def _often_told(session: Session, ids: Collection[int], now: dt.datetime) -> list[int]:
+    if not ids:
+        return []
+    query = (
+        select(SearchEventRow.experiment_id)
+        .where(
+            SearchEventRow.experiment_id.in_(ids),
+            SearchEventRow.at > now - dt.timedelta(seconds=WINDOW_S),
+            SearchEventRow.key.startswith("room:"),
+        )
+        .group_by(SearchEventRow.experiment_id)
+        .having(func.count() >= EVENTS_MAX)
+    )
+    return list(session.scalars(query))
+
+
+def tell(session: Session, experiment_id: int, room: int, now: dt.datetime) -> bool:
+    """Let a searcher hear how many trials fit. False: it knows, or does not go by it any more."""
+    told = session.execute(
+        update(ExperimentRow)
+        .where(
+            ExperimentRow.id == experiment_id,
+            ExperimentRow.search_room.is_not(None),
+            ExperimentRow.search_room != room,
+        )
+        .values(search_room=room)
+        .execution_options(synchronize_session=False)
+    )
+    if getattr(told, "rowcount", 0) != 1:
+        return False
+    append(session, experiment_id, f"room:{now.isoformat()}", Roomed(room=room), now)
+    return True

@@ -1,0 +1,296 @@
+"""Letting searchers decide on what they have heard, and carrying it out.
+
+`run_search` consumes the events of `search_events` in order, in one transaction with its effects.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ScalarResult, select, update
+from sqlalchemy.orm import Session, undefer
+
+from muster_server.db.engine import touch
+from muster_server.db.models import ExperimentRow, SearchEventRow, TrialRow
+from muster_server.domain.messages import Message, to_columns
+from muster_server.domain.search import (
+    Action,
+    ContinueTrial,
+    CreateTrial,
+    Finish,
+    PauseTrial,
+    ResumeTrial,
+    Searcher,
+    StopTrial,
+    action_to_json,
+    event_from_json,
+)
+from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL, TrialState
+
+from ..core.events import add_event
+from .events import on_trial_paused
+
+EVENTS_PER_RUN = 1_000
+
+
+class Raced(Exception):
+    """Somebody else changed the search meanwhile: roll back, the next pass starts afresh."""
+
+
+def waiting_experiments(session: Session, limit: int) -> list[int]:
+    """Experiments with events their searcher has not consumed."""
+    query = (
+        select(ExperimentRow.id)
+        .where(
+            ExperimentRow.state.not_in(TERMINAL_EXPERIMENT),
+            select(SearchEventRow.seq)
+            .where(
+                SearchEventRow.experiment_id == ExperimentRow.id,
+                SearchEventRow.seq > ExperimentRow.search_seq,
+            )
+            .exists(),
+        )
+        .order_by(ExperimentRow.id)
+        .limit(limit)
+    )
+    return list(session.scalars(query))
+
+
+def run_search(session: Session, experiment_id: int, now: dt.datetime) -> list[str]:
+    """Let one searcher consume its events; the reasons of what it decided, for the log.
+
+    Raises Raced when the experiment changed while deciding; the transaction must be rolled back.
+    """
+    experiment = session.get(
+        ExperimentRow,
+        experiment_id,
+        populate_existing=True,
+        options=[undefer(ExperimentRow.search_state)],
+    )
+    if experiment is None or experiment.search_state is None:
+        return []
+    rows = session.scalars(
+        select(SearchEventRow)
+        .where(
+            SearchEventRow.experiment_id == experiment_id,
+            SearchEventRow.seq > experiment.search_seq,
+        )
+        .order_by(SearchEventRow.seq)
+        .limit(EVENTS_PER_RUN)
+    ).all()
+    if not rows:
+        return []
+    searcher = Searcher.from_state(experiment.search_state)
+    decided: list[Action] = []
+    if experiment.desired in ("stop", "kill"):
+        decided += searcher.close("stopped by a user")
+    elif experiment.exhausted_reason:
+        decided += searcher.close(experiment.exhausted_reason)
+    for row in rows:
+        actions = searcher.apply(event_from_json(row.event))
+        row.actions = [action_to_json(action) for action in actions]
+        decided += actions
+    carry_out(session, experiment, decided, now)
+    save_search(session, experiment, searcher, rows[-1].seq)
+    return [f"experiment {experiment_id}: {describe(action)}" for action in decided]
+
+
+def carry_out(
+    session: Session, experiment: ExperimentRow, actions: Sequence[Action], now: dt.datetime
+) -> None:
+    """Make trials and stop requests of a searcher's decisions. Trials are locked first."""
+    stops = {a.no: a.reason for a in actions if isinstance(a, StopTrial)}
+    if stops:
+        _stop_early(session, experiment, stops, now)
+    pauses = {a.no: a.reason for a in actions if isinstance(a, PauseTrial)}
+    resumes = {a.no: a.reason for a in actions if isinstance(a, ResumeTrial)}
+    if pauses or resumes:
+        _pause_and_resume(session, experiment, pauses, resumes, now)
+    again = {a.no: a.reason for a in actions if isinstance(a, ContinueTrial)}
+    if again:
+        _continue(session, experiment, again, now)
+    new = [_trial_row(experiment, a, now) for a in actions if isinstance(a, CreateTrial)]
+    session.add_all(new)
+    session.flush()
+    for trial in new:
+        add_event(
+            session,
+            "trial.created",
+            f"Trial {trial.no} is queued."
+            if trial.parent_no is None
+            else f"Trial {trial.no} is queued: a clone of trial {trial.parent_no}.",
+            now=now,
+            experiment_id=experiment.id,
+            trial_id=trial.id,
+        )
+    for action in actions:
+        if isinstance(action, Finish):
+            add_event(
+                session,
+                "search.finished",
+                f"The search is finished: {action.reason}.",
+                now=now,
+                experiment_id=experiment.id,
+            )
+    if actions:
+        touch(session, "experiments", f"experiment:{experiment.id}", "cluster", "loops")
+
+
+def save_search(
+    session: Session, experiment: ExperimentRow, searcher: Searcher, search_seq: int
+) -> None:
+    """Store what a searcher knows now. Raises Raced when the stored search is not the one read."""
+    session.flush()
+    result = session.execute(
+        update(ExperimentRow)
+        .where(
+            ExperimentRow.id == experiment.id,
+            ExperimentRow.search_seq == experiment.search_seq,
+            ExperimentRow.desired == experiment.desired,
+            ExperimentRow.exhausted_reason == experiment.exhausted_reason,
+        )
+        .values(search_state=searcher.state(), search_seq=search_seq)
+        .execution_options(synchronize_session=False)
+    )
+    if getattr(result, "rowcount", 0) != 1:
+        raise Raced
+
+
+def describe(action: Action) -> str:
+    if isinstance(action, CreateTrial):
+        return f"create {action.reason}"
+    if isinstance(action, StopTrial):
+        return f"stop trial {action.no}: {action.reason}"
+    if isinstance(action, PauseTrial):
+        return f"pause trial {action.no}: {action.reason}"
+    if isinstance(action, ResumeTrial):
+        return f"send trial {action.no} on: {action.reason}"
+    if isinstance(action, ContinueTrial):
+        return f"continue trial {action.no}: {action.reason}"
+    return f"finish: {action.reason}"
+
+
+def _locked(
+    session: Session, experiment: ExperimentRow, numbers: Iterable[int]
+) -> ScalarResult[TrialRow]:
+    """These trials as they are now, kept so until the transaction ends."""
+    return session.scalars(
+        select(TrialRow)
+        .where(TrialRow.experiment_id == experiment.id, TrialRow.no.in_(numbers))
+        .order_by(TrialRow.id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+
+
+def _stop_early(
+    session: Session, experiment: ExperimentRow, stops: dict[int, str], now: dt.datetime
+) -> None:
+    for trial in _locked(session, experiment, stops):
+        if trial.state in TERMINAL_TRIAL or trial.desired not in ("run", "pause"):
+            continue
+        trial.desired = "early"
+        trial.reason = f"Stopped early: {stops[trial.no]}."
+        add_event(
+            session,
+            "trial.stopped_early",
+            trial.reason,
+            now=now,
+            experiment_id=experiment.id,
+            trial_id=trial.id,
+            attempt_no=trial.attempt_no or None,
+        )
+        touch(session, f"trial:{trial.id}")
+
+
+def _pause_and_resume(
+    session: Session,
+    experiment: ExperimentRow,
+    pauses: dict[int, str],
+    resumes: dict[int, str],
+    now: dt.datetime,
+) -> None:
+    """Let trials wait at their rung without slots, or go on from it."""
+    ended: dict[int, str] = {}
+    for trial in _locked(session, experiment, {*pauses, *resumes}):
+        is_resumed = trial.no in resumes
+        if trial.state in TERMINAL_TRIAL:
+            # Stopped together with the search, which goes on.
+            if is_resumed and trial.state == TrialState.CANCELED:
+                ended[trial.no] = resumes[trial.no]
+            continue
+        if trial.desired != ("pause" if is_resumed else "run"):
+            continue
+        trial.desired = "run" if is_resumed else "pause"
+        if not is_resumed and trial.state == TrialState.PAUSED:
+            # By a user, before its last reports arrived: there is nothing left to wait for.
+            on_trial_paused(session, trial, now, again=":already")
+        if is_resumed:
+            trial.reason = f"Sent on: {resumes[trial.no]}."
+        else:
+            trial.reason = f"Paused: {pauses[trial.no]}."
+        add_event(
+            session,
+            "trial.sent_on" if is_resumed else "trial.paused_at_rung",
+            trial.reason,
+            now=now,
+            experiment_id=experiment.id,
+            trial_id=trial.id,
+            attempt_no=trial.attempt_no or None,
+        )
+        touch(session, f"trial:{trial.id}")
+    if ended:
+        _continue(session, experiment, ended, now)
+
+
+def _continue(
+    session: Session, experiment: ExperimentRow, again: dict[int, str], now: dt.datetime
+) -> None:
+    """Put ended trials back into the queue, behind those that wait already, with fresh restarts."""
+    for trial in _locked(session, experiment, again):
+        if trial.state not in TERMINAL_TRIAL:
+            continue
+        before = trial.state
+        trial.state, trial.desired = TrialState.QUEUED, "run"
+        trial.waiting_since, trial.queue_no = now, now.timestamp()
+        trial.num_continued += 1
+        trial.failures_user = trial.failures_infra = trial.no_progress = 0
+        trial.not_before = trial.ended_at = trial.termination = None
+        trial.pending_reason, trial.logs_complete, trial.flags = "", False, []
+        trial.reason = f"continued after it was {before}"
+        add_event(
+            session,
+            "trial.state",
+            f"Trial {trial.no} is QUEUED: {trial.reason}.",
+            now=now,
+            experiment_id=experiment.id,
+            trial_id=trial.id,
+            attempt_no=trial.attempt_no or None,
+            data={"before": before, "after": TrialState.QUEUED},
+        )
+        touch(session, f"trial:{trial.id}")
+
+
+def _trial_row(experiment: ExperimentRow, action: CreateTrial, now: dt.datetime) -> TrialRow:
+    values: dict[str, Any] = {
+        "experiment_id": experiment.id,
+        "source_checkpoint_id": action.checkpoint_id
+        or (experiment.source or {}).get("checkpoint_id"),
+        "parent_no": action.parent_no,
+        "point": action.point,
+        "generation": action.generation,
+        "no": action.no,
+        "hparams": action.hparams,
+        "seed": action.seed,
+        "state": TrialState.QUEUED,
+        "queued_at": now,
+        "created_at": now,
+    }
+    if experiment.config.search.runner == "external":
+        values["is_external"] = True
+        waits, advice = Message("pending.external"), Message("help.ask")
+        reason = Message("all.advised", reason=waits, advice=advice)
+        values["pending_reason"], values["pending_parts"] = to_columns(reason)
+    return TrialRow(**values)

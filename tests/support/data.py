@@ -1,0 +1,170 @@
+"""Rows that tests and benchmarks of the data path need: a trial with attempts and allocations."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from functools import cache
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from muster.document.experiment import ExperimentConfig
+from muster.wire import MetricsRecord, SeriesPoints, encode_number
+from muster_server.db.models import (
+    AllocationRow,
+    AttemptRow,
+    ExperimentRow,
+    ProjectRow,
+    TrialRow,
+    WorkerRow,
+)
+from muster_server.services.documents import resolve
+
+NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+DOCUMENT = "name: data\nentrypoint: -m data\nresources: {slots: 2}\n"
+
+
+@cache
+def _config() -> ExperimentConfig:
+    resolved = resolve(DOCUMENT)
+    assert resolved.config is not None, resolved.problems
+    return resolved.config
+
+
+def add_experiment(session: Session, *, metric_name: str | None = None) -> ExperimentRow:
+    """One that runs, with the configuration that its document resolves to."""
+    project = session.scalars(select(ProjectRow).where(ProjectRow.name == "default")).first()
+    if project is None:
+        project = ProjectRow(name="default", created_at=NOW)
+        session.add(project)
+        session.flush()
+    experiment = ExperimentRow(
+        project_id=project.id,
+        name="data",
+        state="RUNNING",
+        document=DOCUMENT,
+        config=_config(),
+        priority=50,
+        slots_per_trial=2,
+        metric_name=metric_name,
+        metric_goal="min" if metric_name else None,
+        created_at=NOW,
+    )
+    session.add(experiment)
+    session.flush()
+    return experiment
+
+
+def add_trial(session: Session, experiment: ExperimentRow, *, no: int = 1) -> TrialRow:
+    trial = TrialRow(
+        experiment_id=experiment.id,
+        no=no,
+        hparams={},
+        seed=no,
+        state="RUNNING",
+        queued_at=NOW,
+        created_at=NOW,
+    )
+    session.add(trial)
+    session.flush()
+    return trial
+
+
+def add_attempt(
+    session: Session,
+    trial: TrialRow,
+    *,
+    no: int = 1,
+    resume_step: int = 0,
+    num_nodes: int = 1,
+    slots: int = 2,
+    log_limit_bytes: int = 1 << 30,
+) -> list[AllocationRow]:
+    """An attempt that is now the trial's current one; one allocation per node."""
+    attempt = AttemptRow(
+        trial_id=trial.id,
+        no=no,
+        state="RUNNING",
+        world_size=num_nodes * slots,
+        num_nodes=num_nodes,
+        resume_step=resume_step,
+        controller_epoch=1,
+        created_at=NOW,
+    )
+    session.add(attempt)
+    session.flush()
+    trial.attempt_no = no
+    allocations = []
+    for node_rank in range(num_nodes):
+        allocation = AllocationRow(
+            id=f"t{trial.id}a{no}n{node_rank}",
+            attempt_id=attempt.id,
+            trial_id=trial.id,
+            attempt_no=no,
+            node_id=f"n{node_rank}",
+            node_name=f"node-{node_rank + 1}",
+            node_rank=node_rank,
+            slots=list(range(slots)),
+            rank_offset=node_rank * slots,
+            desired="start",
+            observed="RUNNING",
+            spec={"log_limit_bytes": log_limit_bytes},
+            created_at=NOW,
+            state_since=NOW,
+        )
+        session.add(allocation)
+        allocations.append(allocation)
+    session.flush()
+    return allocations
+
+
+def add_worker(
+    session: Session, allocation: AllocationRow, local_rank: int, *, rank: int | None = None
+) -> WorkerRow:
+    worker = WorkerRow(
+        allocation_id=allocation.id,
+        trial_id=allocation.trial_id,
+        attempt_no=allocation.attempt_no,
+        rank=allocation.rank_offset + local_rank if rank is None else rank,
+        local_rank=local_rank,
+        node_rank=allocation.node_rank,
+        world_size=2,
+        node_name=allocation.node_name,
+        slot=local_rank,
+        pid=100 + local_rank,
+        host="localhost",
+        master_addr="127.0.0.1",
+        master_port=29500,
+        started_at=NOW,
+    )
+    session.add(worker)
+    session.flush()
+    return worker
+
+
+def metrics_record(
+    points: dict[str, Sequence[tuple[int, float]]],
+    *,
+    rank: int = 0,
+    local_rank: int | None = None,
+    epoch: float | None = None,
+    num_steps_planned: int | None = None,
+) -> MetricsRecord:
+    """A record of (step, value) pairs per name; step s is reported at 1,000,000 + 1,000 s ms."""
+    return MetricsRecord(
+        local_rank=rank if local_rank is None else local_rank,
+        rank=rank,
+        series=[
+            SeriesPoints(
+                name=name,
+                steps=[s for s, _ in pairs],
+                times_ms=[1_000_000 + 1_000 * s for s, _ in pairs],
+                values=[encode_number(v) for _, v in pairs],
+            )
+            for name, pairs in points.items()
+        ],
+        step=max((s for pairs in points.values() for s, _ in pairs), default=0),
+        epoch=epoch,
+        num_steps_planned=num_steps_planned,
+    )

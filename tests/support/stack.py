@@ -1,0 +1,218 @@
+"""A real `muster up` on a free port in a home of its own, for tests and measurements.
+
+    python -m support.stack '{"home": "/tmp/h", "agents": 2, "slots": 2, "port": 8471,
+                                     "environment": {"agent-local-1": {"MUSTER_…": "…"}}}'
+
+is one whose parts have settings that `muster up` does not give them. Needs the `local` extra.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from muster.client import Client, Target
+from muster_server.local.parts import LocalOptions
+from muster_server.local.processes import MARK
+from muster_server.local.supervisor import supervise
+
+T = TypeVar("T")
+START_TIMEOUT_S = 90.0
+
+
+def wait_for(
+    what: str, check: Callable[[], T | None], timeout_s: float = 60.0, *, every_s: float = 0.05
+) -> T:
+    """The first value that is neither None nor False; fails naming what did not happen.
+
+    every_s: between two looks. A look at the server takes it some ms: who measures asks seldom.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = check()
+        if value is not None and value is not False:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
+        time.sleep(every_s)
+
+
+def processes_of(home: Path) -> list[psutil.Process]:
+    """Everything alive that carries this home's mark."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            environment = process.environ()
+            if environment.get(MARK) == str(home) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+class Stack:
+    """One `muster up` as a process of its own."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        agents: int = 2,
+        slots: int = 2,
+        port: int = 0,
+        environment: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        """environment: of single parts, by name; what a user cannot do with `muster up`."""
+        self.home = home
+        options = ["up", f"--agents={agents}", f"--slots={slots}", f"--port={port}"]
+        self.command = ["-m", "muster.cli", *options]
+        if environment is not None:
+            given = {"home": str(home), "agents": agents, "slots": slots, "port": port}
+            text = json.dumps({**given, "environment": environment})
+            self.command = ["-m", "support.stack", text]
+        self.num_agents = agents
+        self.output = home.with_name(home.name + ".out")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @staticmethod
+    def environment(home: Path) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
+        return {**kept, "MUSTER_HOME": str(home), "OMP_NUM_THREADS": "1"}
+
+    def start(self) -> None:
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, *self.command],
+                env=self.environment(self.home),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        process = self.process
+        before = len(self.text())
+
+        def is_ready() -> bool:
+            if process.poll() is not None:
+                raise AssertionError(f"muster up ended with {process.returncode}:\n{self.text()}")
+            return "Muster is ready" in self.text()[max(0, before - 1000) :] and bool(self.state())
+
+        wait_for("muster up is ready", is_ready, START_TIMEOUT_S)
+        self.access: dict[str, Any] = json.loads((self.home / "cli.json").read_text())
+        with self.client() as client:
+            wait_for(
+                "all nodes online",
+                lambda: client.get("/cluster")["num_nodes_online"] >= self.num_agents,
+            )
+
+    def text(self) -> str:
+        return self.output.read_text(errors="replace") if self.output.exists() else ""
+
+    def state(self) -> dict[str, Any]:
+        try:
+            value: dict[str, Any] = json.loads((self.home / "up.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return value if self.process is not None and value["pid"] == self.process.pid else {}
+
+    @property
+    def url(self) -> str:
+        return str(self.access["url"])
+
+    @property
+    def sign_in_url(self) -> str:
+        """The one-time link that the last start printed."""
+        links: list[str] = re.findall(r"Sign in +(http\S+)", self.text())
+        return links[-1]
+
+    def client(self) -> Client:
+        return Client(Target(self.url, self.access["token"], "the test"))
+
+    def part_pid(self, name: str) -> int:
+        """Of a part: "server", "controller", "worker", "valkey", "agent-local-1"."""
+        (pid,) = (p["pid"] for p in self.state()["parts"] if p["name"] == name)
+        return int(pid)
+
+    def kill_part(self, name: str) -> None:
+        """SIGKILL, and wait until another one has taken its place."""
+        old = self.part_pid(name)
+        os.kill(old, signal.SIGKILL)
+        wait_for(f"{name} is started again", lambda: self.part_pid(name) != old)
+
+    def cli(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "muster.cli", *arguments],
+            env=self.environment(self.home),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    def interrupt(self) -> int:
+        """Ctrl-C, and the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for process in processes_of(self.home):
+            process.kill()
+
+
+def scripted(name: str, script: list[dict[str, Any]], *, slots: int = 1, **more: Any) -> str:
+    """A document whose workers do what `script` says (muster.testing.scripted)."""
+    document = {
+        "name": name,
+        "entrypoint": ["-m", "muster.testing.scripted", json.dumps(script)],
+        "launcher": "direct",
+        "resources": {"slots": slots},
+        **more,
+    }
+    return json.dumps(document)
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    options = LocalOptions(
+        root=Path(given["home"]),
+        port=given["port"],
+        num_agents=given["agents"],
+        slots_per_agent=given["slots"],
+        environment=given["environment"],
+    )
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    with supervise(options, say) as supervisor:
+        access = supervisor.start()
+        say(f"Muster is ready.\n  Sign in {access.sign_in_url}")
+        supervisor.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""The verdict on a training's step: every bottleneck, under every strategy."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from muster.document.strategy import Kind as Strategy
+from muster_server.domain.insight.bottleneck import BottleneckKind, bottleneck
+from muster_server.domain.insight.step_rows import Rows
+from muster_server.domain.insight.step_traffic import ProcessGroup
+from muster_server.domain.insight.steps import PARTS, StepAnalysis, analyse
+
+STEPS = range(1, 61)
+USUAL = {
+    "time/data_wait_ms": 1.0,
+    "time/host_to_device_ms": 0.5,
+    "time/forward_ms": 30.0,
+    "time/backward_ms": 55.0,
+    "time/optimizer_ms": 6.0,
+    "time/checkpoint_ms": 0.0,
+    "time/other_ms": 3.0,
+}
+COLLECTIVES: dict[str, tuple[tuple[str, str], ...]] = {
+    "single": (),
+    "ddp": (("world", "all_reduce"),),
+    "zero1": (("world", "all_reduce"), ("world", "broadcast")),
+    "fsdp": (("world", "all_gather"), ("world", "reduce_scatter")),
+    "hsdp": (("mesh_shard", "all_gather"), ("mesh_replicate", "all_reduce")),
+    "tp": (("mesh_tp", "all_reduce"), ("mesh_tp", "all_gather")),
+    "pp": (("world", "send"), ("world", "recv")),
+    "mesh": (("mesh_pp", "send"), ("mesh_dp", "all_reduce"), ("mesh_tp", "all_gather")),
+    "local_sgd": (("world", "all_reduce"),),
+    "diloco": (("world", "all_reduce"),),
+    "ps": (("world", "ps_push"), ("world", "ps_pull")),
+}
+"""Strategy → the groups and kinds that its workers communicate by."""
+PIPELINES = {"pp", "mesh"}
+RARE = {"local_sgd", "diloco"}
+NEVER_WAIT = {"single", "pp", "ps"}
+"""Messages between two ranks have no last member: nobody can be named as a straggler."""
+PART = {
+    "communication": "comm/exposed_ms",
+    "bubble": "pipeline/bubble_ms",
+    "data": "time/data_wait_ms",
+    "optimizer": "time/optimizer_ms",
+    "checkpoint": "time/checkpoint_ms",
+    "other": "time/other_ms",
+}
+COST = 80.0
+
+
+def training(strategy: str, kind: str, *, ranks: int = 4) -> StepAnalysis:
+    """What the ranks of such a training measure when it is bound by `kind`."""
+    size = 1 if strategy == "single" else ranks
+    groups: dict[str, ProcessGroup] = {}
+    rows: dict[int, Rows] = {}
+    for rank in range(size):
+        parts = dict(USUAL)
+        if strategy != "single":
+            parts["comm/exposed_ms"] = 4.0
+        if strategy in PIPELINES:
+            parts["pipeline/bubble_ms"] = 5.0
+        if kind in PART:
+            parts[PART[kind]] = parts.get(PART[kind], 0.0) + COST
+        if kind == "straggler":
+            late = "time/forward_ms" if rank == 1 else "comm/exposed_ms"
+            parts[late] += COST
+        rows[rank] = _rows(strategy, rank, parts)
+    for group, _ in COLLECTIVES[strategy]:
+        groups[group] = ProcessGroup(name=group, ranks=tuple(range(size)), backend="gloo")
+    return analyse(rows, list(groups.values()))
+
+
+def _rows(strategy: str, rank: int, parts: dict[str, float]) -> Rows:
+    """Of one rank, every step a row. Where communication is rare, one step in four has it all."""
+    with_comm = [s for s in STEPS if strategy not in RARE or s % 4 == 0]
+    often = len(STEPS) / len(with_comm)
+    exposed = parts.get("comm/exposed_ms")
+    found = {name: dict.fromkeys(STEPS, value) for name, value in parts.items()}
+    if exposed is not None:
+        found["comm/exposed_ms"] = dict.fromkeys(STEPS, 0.0) | dict.fromkeys(
+            with_comm, exposed * often
+        )
+    found["time/step_ms"] = {
+        s: sum(series[s] for name, series in found.items() if name in PARTS) for s in STEPS
+    }
+    if strategy in PIPELINES:
+        found["pipeline/stage"] = dict.fromkeys(STEPS, float(rank % 2))
+    for group, collective in COLLECTIVES[strategy]:
+        values = {
+            f"comm/{group}/{collective}/count": 1.0,
+            f"comm/{group}/{collective}/bytes": 1e6,
+            f"comm/{group}/{collective}/time_ms": (exposed or 0.0) * often,
+        }
+        if collective not in ("send", "recv", "ps_push", "ps_pull"):
+            values[f"comm/{group}/exposed_ms"] = (exposed or 0.0) * often
+        found |= {name: dict.fromkeys(with_comm, value) for name, value in values.items()}
+    return found
+
+
+def cases() -> list[tuple[str, str]]:
+    """Every strategy with every bottleneck that it can have."""
+    return [
+        (strategy, kind)
+        for strategy in get_args(Strategy)
+        for kind in get_args(BottleneckKind)
+        if not (kind == "bubble" and strategy not in PIPELINES)
+        and not (kind == "communication" and strategy == "single")
+        and not (kind == "straggler" and strategy in NEVER_WAIT)
+    ]
+
+
+@pytest.mark.parametrize(("strategy", "kind"), cases())
+def test_the_verdict_names_what_the_step_is_bound_by(strategy: str, kind: str) -> None:
+    found = bottleneck(training(strategy, kind))
+    assert found is not None
+    assert found.kind == kind
+    assert found.num_rows == len(STEPS)
+    if kind == "computation":
+        assert found.ms == pytest.approx(85)
+    elif kind == "straggler":
+        assert found.ms == pytest.approx(COST)
+    else:
+        assert COST <= found.ms <= COST + 9
+    assert found.share == pytest.approx(found.ms / found.step_ms)
+    assert f"({found.share:.0%})" in found.reason.english
+
+
+def test_every_strategy_is_among_them() -> None:
+    assert set(COLLECTIVES) == set(get_args(Strategy))
+
+
+def test_a_pipeline_that_waits_is_not_called_computing() -> None:
+    """Its bubble is most of the step, and computing more than half of what is left."""
+    ranks: dict[int, Rows] = {
+        rank: {
+            name: dict.fromkeys(STEPS, value)
+            for name, value in {
+                "time/step_ms": 407.0,
+                "time/forward_ms": 60.0,
+                "time/backward_ms": 100.0,
+                "pipeline/bubble_ms": bubble,
+                "comm/exposed_ms": 12.0,
+                "pipeline/stage": float(rank),
+            }.items()
+        }
+        for rank, bubble in ((0, 226.0), (1, 126.0))
+    }
+    found = bottleneck(analyse(ranks, []))
+    assert found is not None
+    assert (found.kind, found.ms) == ("bubble", pytest.approx(176))
+    assert "takes 176 ms of each 407 ms step (43%)" in found.reason.english
+
+
+def test_uneven_stages_are_said_to_be_a_cause_of_the_bubble() -> None:
+    def stage(no: int, forward: float, bubble: float) -> Rows:
+        values = {"time/step_ms": 100.0, "time/forward_ms": forward, "pipeline/bubble_ms": bubble}
+        return {
+            name: dict.fromkeys(STEPS, value)
+            for name, value in (values | {"pipeline/stage": float(no)}).items()
+        }
+
+    found = bottleneck(analyse({0: stage(0, 90.0, 10.0), 1: stage(1, 30.0, 70.0)}, []))
+    assert found is not None
+    assert "The slowest stage computes 50% longer than the mean" in found.reason.english
+
+
+def test_what_communication_is_brought_to_is_said_with_a_number() -> None:
+    found = bottleneck(training("ddp", "communication", ranks=2))
+    assert found is not None
+    # 84 of 179.5 ms: over 8 micro-batches 84 of 84 + 8 × 95.5.
+    assert "over 8 micro-batches (`strategy.accumulate`) to bring it to 10%" in found.reason.english
+
+
+def test_what_nobody_measured_is_not_said_to_be_absent() -> None:
+    """Over NCCL the phases are known, and communication is not."""
+    rows: Rows = {name: dict.fromkeys(STEPS, value) for name, value in USUAL.items()}
+    rows = {**rows, "time/step_ms": dict.fromkeys(STEPS, sum(USUAL.values()))}
+    found = bottleneck(analyse({0: rows, 1: rows}, []))
+    assert found is not None
+    assert found.kind == "computation"
+    assert "Communication of these ranks is not measured" in found.reason.english
+    alone = bottleneck(analyse({0: rows}, []))
+    assert alone is not None
+    assert "not measured" not in alone.reason.english
+
+
+def test_nothing_measured_has_no_verdict() -> None:
+    assert bottleneck(analyse({}, [])) is None

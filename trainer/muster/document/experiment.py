@@ -1,0 +1,89 @@
+"""The experiment document: what a user writes, with every default.
+
+Field docs below are the reference (docs/reference/experiment-document.md is made from them).
+Checks across fields are in services/documents/checks.py, so that each can name its path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from .common import NAME, Bounds, Mark, Text
+from .running import (
+    BudgetSection,
+    CheckpointsSection,
+    CodeSection,
+    EnvironmentSection,
+    MeasureSection,
+    PreflightSection,
+    ResourcesSection,
+    RestartsSection,
+)
+from .searching import FromSection, SearchSection
+from .strategy import StrategySection
+from .training import TrainerSection
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentConfig:
+    """One experiment."""
+
+    name: Annotated[str, NAME, Mark.ONE_LINE]
+    """What it is called; need not be unique."""
+    project: Annotated[str, Bounds(max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$")] = (
+        "default"
+    )
+    """Project it belongs to; made when it does not exist."""
+    labels: Annotated[
+        dict[
+            Annotated[str, Bounds(min_length=1, max_length=64)],
+            Annotated[str, Bounds(max_length=256)],
+        ],
+        Bounds(max_length=64),
+    ] = field(default_factory=dict)
+    """Labels to find it by (`{team: vision}`)."""
+    notes: Annotated[str, Bounds(max_length=100_000)] = ""
+    """Free text, Markdown."""
+    entrypoint: tuple[Text, ...] | None = None
+    """What to run: `train.py --epochs 3` or `-m package.module`, as text or as a list of
+    arguments. Split like a shell would, but no shell runs: no pipes, no variables. This or
+    `trainer`."""
+    trainer: TrainerSection | None = None
+    """Train with the built-in trainer. This or `entrypoint`."""
+    code: CodeSection | None = None
+    """Where the code comes from."""
+    resources: ResourcesSection = field(default_factory=ResourcesSection)
+    """What one trial needs."""
+    strategy: StrategySection = field(default_factory=StrategySection)
+    """How workers share the work."""
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    """Constants and spaces: `{log: [lo, hi]}`, `{uniform: [lo, hi]}`, `{int: [lo, hi], step: 1}`,
+    `{choice: [...]}`, `{const: value}`, nested as you like. `count` beside log, uniform and int
+    is the number of values a grid takes of it."""
+    search: SearchSection = field(default_factory=SearchSection)
+    """How trials are chosen."""
+    budget: BudgetSection | None = None
+    """What it may cost. Default: as much as its project."""
+    from_: FromSection | None = None
+    """Start from a checkpoint of another experiment (warm start, fine-tuning)."""
+    restarts: RestartsSection = field(default_factory=RestartsSection)
+    """How failures are retried."""
+    checkpoints: CheckpointsSection = field(default_factory=CheckpointsSection)
+    """When and where checkpoints are saved."""
+    environment: EnvironmentSection = field(default_factory=EnvironmentSection)
+    """Interpreter and variables."""
+    launcher: Literal["torchrun", "direct"] = "torchrun"
+    """`torchrun`, or `direct`: the agent starts one process per slot itself, with the same
+    environment variables."""
+    on_disconnect: Literal["continue", "stop"] = "continue"
+    """What a node does with its workers when it cannot reach the server for longer than its
+    lease: `continue` training, or `stop` so that the trial may be placed elsewhere."""
+    stop_grace_s: Annotated[float, Bounds(ge=0, le=3600)] = 30.0
+    """Seconds between asking workers to stop and killing them."""
+    preflight: PreflightSection = field(default_factory=PreflightSection)
+    """What is made sure of before the start."""
+    measure: MeasureSection = field(default_factory=MeasureSection)
+    """What is measured."""
+    log_limit_mb: Annotated[int, Bounds(ge=1, le=10_240)] = 100
+    """Log kept per worker and stream, in MB; past it the log is cut, with a marker."""

@@ -1,0 +1,194 @@
+"""Where trials run, what they may cost, how often they are started again, what is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from .common import (
+    IDENTIFIER,
+    MAX_NAMED_NODES,
+    MAX_NODE_LABELS,
+    MAX_SLOTS,
+    Bounds,
+    LabelKey,
+    LabelValue,
+    Length,
+    NodeName,
+    Text,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeSection:
+    """Where the code of an `entrypoint` comes from: `path` or `installed`."""
+
+    path: Text | None = None
+    """Folder to bundle and upload, relative to the document. Read by the command line; the server
+    sees the uploaded bundle. The default for an `entrypoint` is `.`."""
+    installed: Annotated[str, Bounds(max_length=4096, pattern=r"^/")] | None = None
+    """Absolute path of a folder that exists on every node (shared storage, an image)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """Nodes that are close to each other, by a label of theirs."""
+
+    key: LabelKey
+    """Node label (`rack`, `zone`) of which all nodes of a trial should have the same value."""
+    mode: Literal["prefer", "require"] = "prefer"
+    """`prefer`: several values only when the slots of one are not enough. `require`: wait rather
+    than spread over several."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourcesSection:
+    """What one trial needs. All its slots are granted together (gang scheduling)."""
+
+    slots: Annotated[int, Bounds(ge=1, le=MAX_SLOTS)] = 1
+    """Slots of one trial; one worker runs on each."""
+    min_slots: Annotated[int, Bounds(ge=1, le=MAX_SLOTS)] | None = None
+    """Makes the trial elastic: it may run on any number of slots from here to `slots`. It shrinks
+    rather than be preempted and grows when slots stay idle; each time it saves a checkpoint and
+    goes on from it with another world size."""
+    slot_type: Literal["cpu", "cuda"] = "cpu"
+    """Kind of slot."""
+    pool: Annotated[str, IDENTIFIER] = "default"
+    """Pool of nodes to run in."""
+    nodes: Annotated[int, Bounds(ge=1, le=MAX_SLOTS)] | None = None
+    """Spread the slots evenly over exactly this many nodes. Default: as few as possible."""
+    max_nodes: Annotated[int, Bounds(ge=1, le=MAX_SLOTS)] | None = None
+    """Wait rather than spread over more nodes than this."""
+    uneven: bool = False
+    """Allow nodes to carry different numbers of workers: 12 slots on two nodes of 8."""
+    priority: Annotated[int, Bounds(ge=0, le=100)] = 50
+    """Place in the queue, higher is more urgent."""
+    preemptible: bool = True
+    """Whether it may be asked to save a checkpoint and give up its slots to a trial of higher
+    priority. It goes on later, and no restart is charged."""
+    labels: Annotated[dict[LabelKey, LabelValue], Bounds(max_length=MAX_NODE_LABELS)] = field(
+        default_factory=dict
+    )
+    """Labels, with their values, that a node must have (`{gpu: h100}`)."""
+    allow_nodes: Annotated[tuple[NodeName, ...], Bounds(max_length=MAX_NAMED_NODES)] = ()
+    """Names of the only nodes it may run on. Empty: any."""
+    deny_nodes: Annotated[tuple[NodeName, ...], Bounds(max_length=MAX_NAMED_NODES)] = ()
+    """Names of nodes it must not run on."""
+    topology: Topology | None = None
+    """Whether its nodes must be close to each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetSection:
+    """What an experiment may cost. When one of the limits is reached, its trials save a checkpoint
+    and end, and the experiment is CANCELED with the reason; more can be given with `muster
+    continue`. Slots cost from their reservation until they are free again."""
+
+    slot_hours: Annotated[float, Bounds(gt=0, le=1e9)] | None = None
+    """Slots × hours of all its trials together."""
+    cost: Annotated[float, Bounds(gt=0, le=1e12)] | None = None
+    """Money: slot-hours times the price of the pool (`muster pool list`)."""
+    deadline: Text | None = None
+    """A length of time since the submission (`6h`, `90min`, `1d12h`) or a moment with its time
+    zone (`2026-03-01T18:00Z`)."""
+    alert_at: Annotated[tuple[Annotated[float, Bounds(gt=0, lt=1)], ...], Bounds(max_length=10)] = (
+        0.5,
+        0.9,
+    )
+    """Shares of each limit at which an event tells of it, once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartsSection:
+    """How often a trial is started again from its latest checkpoint, by kind of failure. Whatever
+    is left here, a trial ends when three attempts in a row have trained and ended without a newer
+    checkpoint."""
+
+    user: Annotated[int, Bounds(ge=0, le=100)] = 0
+    """After failures of its own code: an exit code, an exception, out of memory, a crash. Ends early
+    after three attempts in a row without a newer checkpoint."""
+    infra: Annotated[int, Bounds(ge=0, le=1000)] = 3
+    """After failures of machines, network or launcher, and when a worker is killed (SIGKILL) other
+    than for want of memory. Ends early after three attempts in a row without a newer checkpoint."""
+    stuck_after_s: Annotated[float, Bounds(ge=60, le=86_400)] | None = None
+    """End an attempt of which nothing has moved for so long, and start it again from its newest
+    checkpoint; charged to `restarts.infra`. Longer than anything the training does without a step
+    (a validation, a checkpoint). Default: never; that it is stuck is said all the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepSection:
+    """Which checkpoints are kept; what any of the numbers keeps is kept. Of a trial that has not ended
+    the two newest stay in any case, and so does what a fork starts from."""
+
+    last: Annotated[int, Bounds(ge=0, le=10_000)] = 1
+    """Number of newest checkpoints to keep of each trial."""
+    best: Annotated[int, Bounds(ge=0, le=10_000)] = 1
+    """Number of best checkpoints to keep of each trial, by `search.metric`."""
+    experiment_best: Annotated[int, Bounds(ge=0, le=10_000)] = 0
+    """Number of best checkpoints to keep of all trials together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointsSection:
+    """When the built-in trainer saves, and where checkpoints live."""
+
+    every: Length | None = field(default_factory=lambda: Length(epochs=1))
+    """How often to save. null: only at the end."""
+    async_: bool = True
+    """Train on while the files are written; training waits for the copy in memory alone. false: it
+    waits until the checkpoint is on the disk."""
+    keep: KeepSection | None = None
+    """Delete the others while training goes on. Default: everything is kept."""
+    storage: Annotated[str, Bounds(min_length=1, max_length=1024)] = "local"
+    """`local`: the storage folder of the agents, which all nodes of a trial must share when it is
+    to continue on another node. Or a folder of an object store, `s3://bucket/folder` or
+    `gs://bucket/folder`, which every node reaches: the workers' Python and the agent's need
+    `muster-train[s3]` or `muster-train[gcs]`, and the credentials are those of the nodes'
+    environment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentSection:
+    """The processes' environment."""
+
+    python: Text | None = None
+    """Interpreter on the node. Default: the agent's."""
+    variables: dict[
+        Annotated[str, Bounds(max_length=128)], Annotated[str, Bounds(max_length=32_768)]
+    ] = field(default_factory=dict)
+    """Environment variables. Values are text: `"1"`, not `1`."""
+    warm: bool = True
+    """Let the workers of `torchrun` on one node be forked from a process that has imported torch
+    already, where the agent has one; `false` starts each as an interpreter of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureSection:
+    """What is measured while training."""
+
+    steps: bool = True
+    """Measure steps: their parts, communication, memory, throughput (cost: below 1 % of
+    throughput). `false` turns all of it off; what a script logs by itself is kept."""
+    comm: bool = True
+    """Time communication per collective, as a part of that."""
+    scripts: bool = True
+    """Measure the steps of a script of your own that does not do so itself, too, as far as that can
+    be done from outside."""
+    peak_tflops: Annotated[float, Bounds(gt=0, le=1e9)] | None = None
+    """What one device can do, in 10¹² operations per second: MFU is reported as a share of it. By
+    default what the maker says of the GPU in use; CPUs have none, and no MFU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightSection:
+    """What is made sure of before a trial that spans nodes starts. With one node there is nothing
+    to be compared."""
+
+    versions: Literal["warn", "require"] = "warn"
+    """When its nodes have different versions of Python (3.11 and 3.12), torch, CUDA, the driver or
+    Muster, or other files in the folder of `code.installed`: `warn` in the trial's events, which
+    names nodes and versions, or `require` them to be the same and do not start."""
+    network: bool = False
+    """Let every node connect to every other one, and each pair add up a vector over gloo, before
+    the start. When something fails the trial does not start, and the reason names the pair."""

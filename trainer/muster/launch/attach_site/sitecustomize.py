@@ -1,0 +1,43 @@
+"""Python imports this at its start where the agent has put this folder on PYTHONPATH: in the
+workers of a script that says nothing of Muster, so that its steps are measured; see `muster.launch.attach`.
+
+A folder of its own, because everything beside this file could be imported by the script.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+# Not pathlib: importing it takes longer than all the rest of this.
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+
+
+def _without_us(entries: list[str]) -> list[str]:
+    return [entry for entry in entries if os.path.abspath(entry or ".") != _HERE]  # noqa: PTH100
+
+
+def _run_the_next_one() -> None:
+    """Run the sitecustomize of this Python that this file hides."""
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+sys.path[:] = _without_us(sys.path)
+if "LOCAL_RANK" in os.environ:  # a worker, and not the launcher, whose workers need the path
+    _rest = os.pathsep.join(_without_us(os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    if _rest:
+        os.environ["PYTHONPATH"] = _rest
+    else:
+        os.environ.pop("PYTHONPATH", None)
+    try:
+        from muster.launch import attach
+
+        attach.install()
+    except Exception as error:
+        # The script's interpreter may be one in which nothing of ours works.
+        sys.stderr.write(f"muster: steps are not measured: {type(error).__name__}: {error}\n")
+_run_the_next_one()

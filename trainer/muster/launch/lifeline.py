@@ -1,0 +1,43 @@
+"""End with the process that started us, however it ends.
+
+`muster up` gives every process it starts the read end of a pipe whose write end only it holds.
+The kernel closes that pipe when `muster up` dies, also by SIGKILL, and reading it then returns
+end-of-file. No polling, no process ids to confuse, and alike on Linux and macOS.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+VARIABLE = "MUSTER_LIFELINE_FD"
+
+
+def watch(on_lost: Callable[[], None]) -> bool:
+    """Call `on_lost` from a daemon thread when the lifeline is cut.
+
+    Returns False, and does nothing, when this process was not given one.
+    """
+    fd = lifeline_fd()
+    if fd is None:
+        return False
+
+    def wait() -> None:
+        # A closed or invalid descriptor counts as cut: better to stop than to be left behind.
+        try:
+            while os.read(fd, 1):
+                pass
+        except OSError:
+            pass
+        on_lost()
+
+    threading.Thread(target=wait, name="lifeline", daemon=True).start()
+    return True
+
+
+def lifeline_fd() -> int | None:
+    """Return the inherited descriptor, to be passed on (`pass_fds`) to children that must end with
+    this process."""
+    value = os.environ.get(VARIABLE, "")
+    return int(value) if value.isdigit() else None

@@ -1,0 +1,409 @@
+"""Start workers from a Python that has imported torch already. Linux only; run by the agent.
+
+    python warm.py '{"listen_fd": 5, "lifeline_fd": 6, "idle_s": 600, "marks": {…}}'
+
+Three kinds of process:
+
+* the *parent* imports torch and waits for connections on a socket. It has one thread, never runs
+  a line of anybody's job, and ends when its agent does or nobody came for `idle_s` seconds;
+* the *keeper*, forked from it, is to the workers of one allocation what torchrun is otherwise: it
+  hosts their store, forks them, and tells the shim over the connection how each of them ended;
+* a *worker*, forked from the keeper, becomes what `python script.py` is: see `_become`.
+
+Requests and answers are lines of JSON (`_Request` and `_keep`). This file is run by its path, so
+that the interpreter of the training need not have anything of ours, and imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
+    del sys.path[0]  # our folder: its modules must not shadow anybody's
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+IMPORTS = (
+    "torch",
+    "torch.distributed",
+    "torch._dynamo",
+    "torch.distributed.fsdp",
+    "torch.distributed.tensor.parallel",
+    "torch.distributed.checkpoint.state_dict",
+    "torch.distributed.optim",
+    "torch.distributed.pipelining",
+    "muster.training.loop",
+)
+"""Modules that a training with torch imports sooner or later: the first optimizer brings
+torch._dynamo. An interpreter without the built-in trainer's requirements starts without them."""
+ROOM_VARIABLE = "MUSTER_WARM_ROOM"
+"""Variable that is first in the parent's environment and long: room for the marks of forked
+processes."""
+ALIAS = "__mp_main__"
+"""Second name of `__main__`, which multiprocessing gives it."""
+_PR_SET_CHILD_SUBREAPER = 36
+_LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+_HERE = str(Path(__file__).absolute())
+
+
+class Unfit(Exception):
+    """This process cannot be a parent, or not of this worker; the message is one sentence."""
+
+
+# ---------------------------------------------------------------- what the machine shows of us
+
+
+class Label:
+    """Command line and environment of this process as other processes see them in procfs.
+
+    A forked process keeps those of its parent. The kernel reads both from the process's own
+    memory, where they lie since its start: what is written there is seen, and inherited by
+    whatever forks from it. So a forked worker carries the marks by which it is found.
+    """
+
+    def __init__(self) -> None:
+        """Find the room. Raises Unfit if it was not left, or procfs does not say where it is."""
+        room = os.environ.pop(ROOM_VARIABLE, "")
+        try:
+            stat = Path("/proc/self/stat").read_bytes()
+        except OSError as error:
+            raise Unfit(f"/proc/self/stat cannot be read: {error}") from error
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        self._argv, self._argv_end, self._room = (int(fields[i]) for i in (45, 46, 47))
+        self._size = len(ROOM_VARIABLE) + 1 + len(room)
+        begin = ctypes.string_at(self._room, len(ROOM_VARIABLE)) if self._room else b""
+        if not room or begin != ROOM_VARIABLE.encode():
+            raise Unfit("the environment does not begin with the room for marks")
+
+    def write(self, title: str, variables: dict[str, str]) -> None:
+        """Show this command line, and these variables before those of the parent's start.
+
+        Raises Unfit when they do not fit.
+        """
+        block = b"".join(os.fsencode(f"{k}={v}") + b"\0" for k, v in variables.items())
+        filler = os.fsencode(ROOM_VARIABLE) + b"="
+        rest = self._size - len(block) - len(filler)
+        if rest < 0:
+            raise Unfit(
+                f"its own environment variables are {len(block)} bytes, and there is room for "
+                f"{self._size - len(filler)}"
+            )
+        # The NUL that ends the first variable stays where it is, behind this.
+        ctypes.memmove(self._room, block + filler + b" " * rest, self._size)
+        # Without a NUL at its end the kernel takes the command line for one text up to a NUL.
+        size = self._argv_end - self._argv
+        text = os.fsencode(title)[: size - 2]
+        ctypes.memmove(self._argv, text + b"\0" * (size - 1 - len(text)) + b" ", size)
+
+
+def _check_is_alone() -> None:
+    """Raise Unfit if there are threads: only the one that forks lives on in the child, with the
+    locks that the others held."""
+    # Forking ends the threads of OpenBLAS, which starts them again when they are needed.
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    threads = len(list(Path("/proc/self/task").iterdir()))
+    if threads > 1:
+        raise Unfit(f"importing left {threads - 1} threads running")
+
+
+def _check_has_no_device() -> None:
+    """Raise Unfit if CUDA's driver is loaded: it does not survive a fork."""
+    if "/libcuda.so" in Path("/proc/self/maps").read_text():
+        raise Unfit("importing initialised CUDA")
+
+
+# ---------------------------------------------------------------- the parent
+
+
+def main() -> tuple[dict[str, Any], int] | None:
+    """Run the parent. Returns in a worker alone: what it is to become."""
+    given = json.loads(sys.argv[1])
+    shared = dict(os.environ)  # importing torch changes it
+    label = Label()
+    shared.pop(ROOM_VARIABLE)
+    label.write("muster-warm (parent)", given["marks"])
+    os.chdir("/")
+    for name in IMPORTS:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            if name == "torch":
+                raise
+    for name in given["imports"]:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # whatever a library raises that does not work here
+            sys.stderr.write(f"not imported: {name}: {type(error).__name__}: {error}\n")
+    _check_is_alone()
+    _check_has_no_device()
+    gc.collect()
+    gc.freeze()  # collecting would write to, and so copy, every page that has an object
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are nobody's to wait for
+    sys.stderr.write(f"ready after {time.process_time():.1f} s of the processor\n")
+    sys.stderr.flush()
+    listener = socket.socket(fileno=given["listen_fd"])
+    while True:
+        ready, _, _ = select.select([listener, given["lifeline_fd"]], [], [], given["idle_s"])
+        if listener not in ready:
+            os._exit(0)  # idle, or the agent has ended
+        connection, _ = listener.accept()
+        try:
+            is_keeper = os.fork() == 0
+        except OSError as error:  # the shim sees the connection closed
+            sys.stderr.write(f"no keeper: {error}\n")
+            is_keeper = False
+        if is_keeper:
+            listener.detach()
+            return _keep(connection, label, shared)
+        connection.close()
+
+
+# ---------------------------------------------------------------- the keeper
+
+
+def _keep(
+    connection: socket.socket, label: Label, shared: dict[str, str]
+) -> tuple[dict[str, Any], int] | None:
+    """Serve one allocation. Returns in its workers alone.
+
+    A request holds `shared` (the environment that the parent must have been started with), `own`
+    (variables of all workers), `workers` (each: `variables`, `stdout`, `stderr`), `folder`,
+    `entrypoint` (a script or -m and a module, and its arguments) and `cgroup` ("" for none).
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    reader = connection.makefile("rb")
+
+    def tell(**message: Any) -> None:
+        # A shim that is gone does not hear it: its workers go on, as they do without a keeper.
+        with contextlib.suppress(OSError):
+            connection.sendall(json.dumps(message).encode() + b"\n")
+
+    store: Any = None
+    pids: list[int] = []
+    try:
+        request = json.loads(reader.readline() or b"null")
+        if request is None:
+            os._exit(0)
+        _check_environment(shared, request["shared"])
+        _check_shadows(request["entrypoint"], request["folder"])
+        label.write("muster-warm (keeper)", request["own"])
+        os.chdir(request["folder"])
+        if request["cgroup"]:
+            (Path(request["cgroup"]) / "cgroup.procs").write_text("0")
+        tell(keeper=os.getpid())
+        if not reader.readline():
+            os._exit(0)  # nobody waits any more
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        port_holder = socket.create_server(("127.0.0.1", 0), backlog=2048)
+        port = str(port_holder.getsockname()[1])
+        title = " ".join([sys.executable, *request["entrypoint"]])
+        for number, worker in enumerate(request["workers"]):
+            worker["variables"] = {**request["own"], **worker["variables"], "MASTER_PORT": port}
+            label.write(title, worker["variables"])  # inherited: it carries its marks at once
+            worker["output"] = [os.open(worker[k], _LOG_FLAGS, 0o666) for k in ("stdout", "stderr")]
+            pid = os.fork()
+            if pid == 0:
+                for held in (connection, port_holder):
+                    held.detach()  # closed by number, see _become
+                reader.detach()
+                return request, number
+            pids.append(pid)
+            for fd in worker["output"]:
+                os.close(fd)
+        label.write("muster-warm (keeper)", request["own"])
+        store = _host_store(port_holder)
+        tell(started=pids, port=int(port))
+    except (Unfit, OSError, RuntimeError, KeyError, ValueError) as error:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        tell(refused=str(error) or type(error).__name__)
+        os._exit(1)
+    _wait_for(pids, tell)
+    del store
+    reader.readline()  # what else came from the workers is ended before us
+    os._exit(0)
+
+
+def _check_environment(shared: dict[str, str], wanted: dict[str, str]) -> None:
+    differing = sorted(k for k in shared.keys() | wanted.keys() if shared.get(k) != wanted.get(k))
+    if set(differing) - {"LC_CTYPE"}:  # which Python sets itself in the C locale
+        raise Unfit(f"it was started with another environment ({', '.join(differing)})")
+
+
+def _check_shadows(entrypoint: list[str], folder: str) -> None:
+    """Raise Unfit if the job has a module of its own for one that is imported already."""
+    path = folder if entrypoint[0] == "-m" else _script_folder(Path(folder, entrypoint[0]))
+    imported = {name.partition(".")[0] for name in sys.modules}
+    for entry in os.scandir(path):
+        name, _, kind = entry.name.partition(".")
+        is_module = kind == "py" or kind.endswith("so")
+        is_package = not kind and Path(entry.path, "__init__.py").exists()
+        if name in imported and (is_module or is_package):
+            raise Unfit(f"the code folder has a module {name} of its own")
+
+
+def _script_folder(script: Path) -> str:
+    return str(script.resolve().parent)
+
+
+def _host_store(listener: socket.socket) -> Any:
+    """Host the store that torchrun hosts otherwise, so that no worker must bind a port."""
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    host, port = listener.getsockname()
+    return TCPStore(
+        host,
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        multi_tenant=True,
+        master_listen_fd=listener.detach(),
+    )
+
+
+def _wait_for(pids: list[int], tell: Any) -> None:
+    """Report how each worker ends. Their orphans, which become our children, are collected too."""
+    left = set(pids)
+    while left:
+        pid, status = os.waitpid(-1, 0)
+        if pid in left:
+            left.discard(pid)
+            tell(ended=pids.index(pid), status=os.waitstatus_to_exitcode(status))
+    tell(done=True)
+
+
+# ---------------------------------------------------------------- the worker
+
+
+def _become(request: dict[str, Any], number: int) -> None:
+    """Turn this process into what `python script.py` is at its first line, except for what is
+    imported."""
+    worker = request["workers"][number]
+    os.setsid()
+    for target, source in enumerate((os.open(os.devnull, os.O_RDONLY), *worker["output"])):
+        os.dup2(source, target)
+    os.closerange(3, _highest_fd() + 1)
+    _reset_signals()
+    os.environ.clear()
+    os.environ.update({**request["shared"], **worker["variables"]})
+    _reset_modules()
+    if os.environ.pop("MUSTER_ATTACH", ""):
+        _attach()
+
+
+def _attach() -> None:
+    """Have the script measured, as a new interpreter does that finds our sitecustomize."""
+    try:
+        importlib.import_module("muster.launch.attach").install()
+    except Exception as error:  # an interpreter in which nothing of ours works
+        sys.stderr.write(f"muster: steps are not measured: {type(error).__name__}: {error}\n")
+
+
+def _highest_fd() -> int:
+    return max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+
+
+def _reset_signals() -> None:
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):
+            continue  # one of the C library's own
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)  # as Python does at its start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _reset_modules() -> None:
+    """Reset what modules took from the process in which they were imported."""
+    import multiprocessing.process
+    import threading
+
+    # `random` seeds itself after a fork.
+    sys.modules["torch"].default_generator.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+    multiprocessing.process.ORIGINAL_DIR = str(Path.cwd())  # type: ignore[attr-defined]
+    multiprocessing.process.current_process().authkey = os.urandom(32)
+    threading.main_thread()._native_id = threading.get_native_id()  # type: ignore[attr-defined]
+    cache = getattr(sys.modules.get("torch._dynamo.package"), "DynamoCache", None)
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if folder and hasattr(cache, "path_prefix"):
+        cache.path_prefix = f"{folder}/dynamo"  # type: ignore[union-attr]
+
+
+def _run(entrypoint: list[str]) -> None:
+    """Run the script or module as `__main__`. Its exceptions pass through."""
+    module = types.ModuleType("__main__")
+    module.__dict__["__builtins__"] = sys.modules["builtins"]
+    vars(module)["__annotations__"] = {}
+    sys.modules["__main__"] = sys.modules[ALIAS] = module
+    is_safe = getattr(sys.flags, "safe_path", False)
+    if entrypoint[0] == "-m":
+        import runpy
+
+        sys.orig_argv = [sys.executable, *entrypoint]
+        sys.argv = ["-m", *entrypoint[2:]]
+        if not is_safe:
+            sys.path.insert(0, str(Path.cwd()))
+        runpy._run_module_as_main(entrypoint[1])  # type: ignore[attr-defined]  # what -m calls
+        return
+    sys.orig_argv = [sys.executable, *entrypoint]
+    sys.argv = list(entrypoint)
+    if not is_safe:
+        sys.path.insert(0, _script_folder(Path(entrypoint[0])))
+    path = str(Path(entrypoint[0]).absolute())
+    from importlib.machinery import SourceFileLoader
+
+    module.__file__ = path
+    module.__dict__["__cached__"] = None
+    module.__loader__ = loader = SourceFileLoader("__main__", path)
+    code = compile(loader.get_data(path), path, "exec", dont_inherit=True)
+    exec(code, module.__dict__)  # noqa: S102
+
+
+def _leave_out_our_frames(error: BaseException) -> None:
+    """Let the traceback begin where that of a plain Python does."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, _HERE):
+        trace = trace.tb_next
+    hook = sys.excepthook
+
+    def show(kind: Any, value: Any, _: Any) -> None:
+        hook(kind, value.with_traceback(trace), trace)
+
+    sys.excepthook = show
+
+
+if __name__ == "__main__":
+    _us = sys.modules["__main__"]  # our globals must outlive our name
+    try:
+        _job = main()
+    except Unfit as error:
+        sys.stderr.write(f"unfit: {error}\n")
+        os._exit(3)
+    assert _job is not None
+    _become(*_job)
+    try:
+        _run(_job[0]["entrypoint"])
+    except SystemExit:
+        raise
+    except BaseException as error:
+        _leave_out_our_frames(error)
+        raise

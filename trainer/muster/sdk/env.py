@@ -1,0 +1,145 @@
+"""The environment of this process: torchrun's variables and Muster's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankInfo:
+    """Rank of this worker among the others. A lone process is rank 0 of 1."""
+
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    local_world_size: int = 1
+    node_rank: int = 0
+    master_addr: str = ""
+    master_port: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """Everything Muster tells a worker. All empty when the script runs on its own."""
+
+    info: RankInfo
+    report_socket: str = ""
+    report_file: str = ""
+    allocation_id: str = ""
+    experiment_id: int | None = None
+    trial_id: int | None = None
+    trial_no: int | None = None
+    attempt_no: int | None = None
+    config_file: str = ""
+    checkpoint_dir: str = ""
+    """Empty when Muster gave none; checkpoints then go to ./checkpoints."""
+    checkpoint_url: str = ""
+    """The trial's folder in an object store; empty when checkpoints stay in checkpoint_dir."""
+    resume_from: str = ""
+    """Path or URL of a checkpoint."""
+    resume_step: int = 0
+    weights_from: str = ""
+
+
+def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
+    """Return this worker's rank, local rank, world size and node rank, as torchrun set them.
+
+    A variable that is missing or not a number counts as not set.
+    """
+    env = os.environ if environ is None else environ
+    return RankInfo(
+        rank=_int(env, "RANK", 0),
+        local_rank=_int(env, "LOCAL_RANK", 0),
+        world_size=_int(env, "WORLD_SIZE", 1),
+        local_world_size=_int(env, "LOCAL_WORLD_SIZE", 1),
+        node_rank=_int(env, "GROUP_RANK", _int(env, "MUSTER_NODE_RANK", 0)),
+        master_addr=env.get("MASTER_ADDR", ""),
+        master_port=_int(env, "MASTER_PORT", 0),
+    )
+
+
+def surroundings(environ: Mapping[str, str] | None = None) -> Surroundings:
+    """Read every variable Muster sets, once."""
+    env = os.environ if environ is None else environ
+    return Surroundings(
+        info=rank_info(env),
+        report_socket=env.get("MUSTER_REPORT_SOCKET", ""),
+        report_file=env.get("MUSTER_REPORT_FILE", ""),
+        allocation_id=env.get("MUSTER_ALLOCATION_ID", ""),
+        experiment_id=_int_or_none(env, "MUSTER_EXPERIMENT_ID"),
+        trial_id=_int_or_none(env, "MUSTER_TRIAL_ID"),
+        trial_no=_int_or_none(env, "MUSTER_TRIAL_NO"),
+        attempt_no=_int_or_none(env, "MUSTER_ATTEMPT_NO"),
+        config_file=env.get("MUSTER_CONFIG_FILE", ""),
+        checkpoint_dir=env.get("MUSTER_CHECKPOINT_DIR", ""),
+        checkpoint_url=env.get("MUSTER_CHECKPOINT_URL", ""),
+        resume_from=env.get("MUSTER_RESUME_FROM", ""),
+        resume_step=_int(env, "MUSTER_RESUME_STEP", 0),
+        weights_from=env.get("MUSTER_WEIGHTS_FROM", ""),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialConfig:
+    """Content of MUSTER_CONFIG_FILE."""
+
+    hparams: dict[str, Any]
+    """This trial's point of the search space."""
+    config: dict[str, Any]
+    """The resolved experiment document."""
+    seed: int
+
+
+def read_config(path: str) -> TrialConfig:
+    """Return the trial's configuration; empty, with seed 0, if there is no file.
+
+    Raises ValueError when the file exists but is not what Muster writes: training with silently
+    wrong hyperparameters would be worse than not starting.
+    """
+    if not path:
+        return TrialConfig(hparams={}, config={}, seed=0)
+    value = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: expected an object with hparams, config and seed")
+    return TrialConfig(
+        hparams=dict(value.get("hparams") or {}),
+        config=dict(value.get("config") or {}),
+        seed=int(value.get("seed") or 0),
+    )
+
+
+def _int(env: Mapping[str, str], name: str, default: int) -> int:
+    try:
+        return int(env[name])
+    except (KeyError, ValueError):
+        return default
+
+
+def _int_or_none(env: Mapping[str, str], name: str) -> int | None:
+    try:
+        return int(env[name])
+    except (KeyError, ValueError):
+        return None
+
+
+def torch_facts() -> tuple[str, str, str]:
+    """Return (torch version, device, backend) without importing torch: empty as long as unknown."""
+    torch: Any = sys.modules.get("torch")
+    version = getattr(getattr(torch, "version", None), "__version__", "")
+    if not version:
+        return "", "", ""  # not imported, or half way through
+    device, backend = "cpu", ""
+    if torch.cuda.is_initialized():
+        device = f"cuda:{torch.cuda.current_device()}"
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        backend = str(distributed.get_backend()).removeprefix("muster_")
+        if backend == "undefined":  # left to torch, which then takes one
+            backend = str(distributed.get_backend_config()).partition(",")[0].partition(":")[2]
+    return str(version), device, backend

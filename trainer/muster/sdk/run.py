@@ -1,0 +1,512 @@
+"""The Run handle, and the one instance of the process."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+
+from muster import wire
+from muster.measure import stacks
+from muster.measure.profiling import window
+from muster.measure.progress import watch
+from muster.sdk import checkpoints, stops
+from muster.sdk.env import (
+    RankInfo,
+    Surroundings,
+    TrialConfig,
+    read_config,
+    surroundings,
+    torch_facts,
+)
+from muster.sdk.metrics import Row, clean_values
+from muster.sdk.sinks import AgentSink, FileSink, NullSink, Sink, warn
+from muster.sdk.stops import StopNotice
+
+if TYPE_CHECKING:
+    from muster.sdk.object_store import ObjectStore
+
+EXIT_FLUSH_S = 5.0
+"""Seconds that an ending process waits until its last reports are accepted."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _never_raises(method: Callable[P, None]) -> Callable[P, None]:
+    """Decorate a method so that its errors are reported once and then ignored: training must
+    survive reporting."""
+
+    @functools.wraps(method)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(*args, **kwargs)
+        except Exception as error:
+            warn_once(f"{method.__name__} failed: {type(error).__name__}: {error}")
+
+    return wrapper
+
+
+class Run:
+    """This worker's connection to Muster. Methods may be called from any thread."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        sink: Sink,
+        trial: TrialConfig,
+        *,
+        defaults: Mapping[str, Any],
+        is_attached: bool = False,
+    ) -> None:
+        """Create the run; `is_attached` means that the script has not asked for it (see
+        `muster.launch.attach`), until `called`."""
+        self._around = around
+        self._sink = sink
+        self._trial = trial
+        self._defaults = dict(defaults)
+        self._pid = os.getpid()
+        self._next_step = 0
+        self._described: tuple[str, str, str] | None = None
+        self._own_stop: StopNotice | None = None
+        self._is_stopping = False
+        self._is_attached = is_attached
+        self.before_checkpoint: list[Callable[[], None]] = []
+        """Function called before a checkpoint is registered, so that averaged rows are sent first.
+        """
+        self._describe()
+
+    # ------------------------------------------------ what this worker is
+
+    @property
+    def info(self) -> RankInfo:
+        return self._around.info
+
+    @property
+    def hparams(self) -> dict[str, Any]:
+        """Hyperparameters of this trial, over the defaults given to `init`."""
+        return {**self._defaults, **self._trial.hparams}
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Resolved experiment document; empty without Muster."""
+        return dict(self._trial.config)
+
+    @property
+    def seed(self) -> int:
+        return self._trial.seed
+
+    @property
+    def resume_step(self) -> int:
+        """Step of the checkpoint to continue from; 0 for a fresh start."""
+        return self._around.resume_step
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether somebody listens to the reports."""
+        return not isinstance(self._sink, NullSink)
+
+    @property
+    def measures_steps(self) -> bool:
+        """Value of `measure.steps` in the document: whether steps are measured at all."""
+        return self._measure("steps") is not False
+
+    @property
+    def measures_comm(self) -> bool:
+        """Value of `measure.comm` in the document: whether collectives are measured."""
+        return self._measure("comm") is not False
+
+    @property
+    def peak_tflops(self) -> float | None:
+        """Value of `measure.peak_tflops` in the document: the peak of one device."""
+        value = self._measure("peak_tflops")
+        return float(value) if isinstance(value, int | float) and value > 0 else None
+
+    def _measure(self, name: str) -> Any:
+        options = self._trial.config.get("measure")
+        return options.get(name) if isinstance(options, dict) else None
+
+    @property
+    def checkpoint_dir(self) -> Path:
+        return Path(self._around.checkpoint_dir or "checkpoints")
+
+    @functools.cached_property
+    def store(self) -> checkpoints.FolderStore | ObjectStore:
+        """Store of the trial's checkpoints."""
+        if not self._around.checkpoint_url:
+            return checkpoints.FolderStore(self.checkpoint_dir)
+        from muster.sdk.object_store import ObjectStore
+
+        return ObjectStore(self._around.checkpoint_url, self.checkpoint_dir)
+
+    @property
+    def resume_from(self) -> Path | None:
+        """Return the checkpoint to continue from, or None for a fresh start. One in an object store
+        is fetched and verified first, which raises OSError or checkpoints.CheckpointDamaged."""
+        return self._here(self.resumes_at)
+
+    @property
+    def weights_from(self) -> Path | None:
+        """Return a checkpoint of another trial whose weights to begin with, at step 0; or None. It
+        is fetched like that of `resume_from`."""
+        return self._here(self.weights_at)
+
+    @property
+    def resumes_at(self) -> str:
+        """Path or URL of the checkpoint to continue from; "" for a fresh start."""
+        return self._around.resume_from
+
+    @property
+    def weights_at(self) -> str:
+        """Path or URL of the checkpoint whose weights to begin with; "" for none."""
+        return self._around.weights_from
+
+    def _here(self, place: str) -> Path | None:
+        if not place:
+            return None
+        from muster.sdk import object_store
+
+        if object_store.is_url(place):
+            return object_store.fetch(place, self.checkpoint_dir)[0]
+        return Path(place)
+
+    # ------------------------------------------------ reporting
+
+    @_never_raises
+    def log(
+        self,
+        metrics: Mapping[str, Any],
+        *,
+        step: int | None = None,
+        epoch: float | None = None,
+        num_steps_planned: int | None = None,
+        is_late: bool = False,
+    ) -> None:
+        """Report values at a step. Numbers, numpy scalars and one-element tensors are accepted;
+        NaN and infinities are kept.
+
+        step: optimizer step; without it, one more than that of the last call.
+        is_late: the step is over: it has no say in which one comes next.
+        """
+        if os.getpid() != self._pid:
+            warn_once("log() in a forked process is ignored: only the worker itself reports")
+            return
+        if step is None:
+            step = self._next_step
+        step = int(step)
+        if not is_late:
+            self._next_step = step + 1
+        values, problems = clean_values(metrics)
+        for problem in problems:
+            warn_once(problem)
+        self._describe()
+        watch.step, watch.num_reports = step, watch.num_reports + 1
+        if values:
+            self._sink.row(Row(step, _now_ms(), values, epoch, num_steps_planned))
+        if not is_late:
+            window.logged(step)
+
+    @_never_raises
+    def report_group(
+        self,
+        name: str,
+        ranks: Sequence[int],
+        kind: str = "custom",
+        *,
+        backend: str = "",
+    ) -> None:
+        """Tell Muster about a process group. Every member may call it; the first one reports."""
+        members = [int(r) for r in ranks]
+        if members and self.info.rank == members[0]:
+            self._sink.record(
+                wire.GroupRecord(name=name, kind=kind, backend=backend, ranks=members)
+            )
+
+    @_never_raises
+    def report_evaluation(
+        self,
+        name: str,
+        *,
+        step: int,
+        metrics: Mapping[str, Any] | None = None,
+        classes: Sequence[str] = (),
+        confusion: Sequence[Sequence[int]] = (),
+    ) -> None:
+        """Report how good the model of `step` is, to be shown on the trial's page. Call it on one
+        rank; a later call with the same name replaces an earlier one.
+
+        name: of the samples it was judged by, such as "test".
+        classes: names, in the order of `confusion`, at most 128.
+        confusion: [true class][predicted class] → number of samples. Precision, recall and F1 of
+            each class follow from it.
+        """
+        values, problems = clean_values(metrics or {})
+        for problem in problems:
+            warn_once(problem)
+        self._sink.record(
+            wire.EvaluationRecord(
+                name=name,
+                step=int(step),
+                metrics={k: wire.encode_number(v) for k, v in values.items()},
+                classes=[str(c) for c in classes],
+                confusion=[[int(n) for n in row] for row in confusion],
+            )
+        )
+
+    @_never_raises
+    def message(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
+        """Add a message to the trial's events."""
+        self._sink.record(wire.MessageRecord(level=level, text=text[:2000]))
+
+    @contextlib.contextmanager
+    def checkpoint(
+        self,
+        *,
+        step: int,
+        epoch: float | None = None,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> Iterator[Path]:
+        """Write a checkpoint: put files into the folder this gives; it becomes visible, and is
+        registered, only when the block ends without an error.
+
+        Call it on one rank. Errors of the disk do raise: a checkpoint that silently does not
+        exist is worse than a failed trial.
+        """
+        folder = self.store.begin(step)
+        yield folder
+        values, problems = clean_values(metrics or {})
+        for problem in problems:
+            warn_once(problem)
+        final, manifest = self.store.commit(folder, step=step, epoch=epoch, metrics=values)
+        for callback in self.before_checkpoint:
+            callback()
+        self.register_checkpoint(final, manifest)
+
+    @_never_raises
+    def answer(self, message: dict[str, Any] | wire.ScheduleRecord) -> None:
+        """Report the result of a request of Muster, or the steps of a pipeline; for the SDK's own
+        use."""
+        self._sink.record(message)
+
+    def register_checkpoint(self, folder: Path, manifest: checkpoints.Manifest) -> None:
+        """Register a complete checkpoint with Muster. Everything logged up to its step, averaged
+        rows included, has to be sent first; `checkpoint` sees to it."""
+        self._sink.record(
+            wire.CheckpointRecord(
+                step=manifest.step,
+                epoch=manifest.epoch,
+                path=folder.name,
+                size_bytes=manifest.size_bytes,
+                files=manifest.files,
+                metrics=manifest.metrics,
+            )
+        )
+
+    def should_stop(self, *, agree: bool = False) -> StopNotice | None:
+        """Return a notice when Muster wants this worker to finish its step, save a checkpoint and
+        exit 0: its `kind`, `reason` and `seconds_left`. None otherwise.
+
+        agree: ask all ranks together and give all of them the same answer (a small blocking
+            all-reduce: every rank must call it). Without it ranks may see the request one step
+            apart, and the one that goes on waits for the others until the timeout.
+        """
+        notice = self.stop_notice
+        if agree and self.info.world_size > 1:
+            from muster.measure.agreement import agree_max
+
+            notice = stops.from_vote(agree_max(stops.as_vote(notice)), notice)
+        if notice is not None:
+            self.acknowledge_stop()
+        return notice
+
+    @_never_raises
+    def acknowledge_stop(self) -> None:
+        """Tell the agent that this worker is winding down, so that it is given the time it needs.
+        `should_stop` does it by itself."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._sink.record({"type": "stopping"})
+
+    @property
+    def stop_notice(self) -> StopNotice | None:
+        """Return the notice that this worker alone has received, without acknowledging it; None if
+        there is none."""
+        return stops.from_control(self._sink.control) or self._own_stop
+
+    @property
+    def stop_reason(self) -> str:
+        """Reason to stop; empty while there is no request."""
+        notice = self.stop_notice
+        return notice.reason if notice is not None else ""
+
+    def request_stop(self, reason: str, *, kind: str = "signal") -> None:
+        """Make `should_stop` answer from inside, for example from a signal handler."""
+        self._own_stop = StopNotice(kind=kind, reason=reason or "asked to stop")
+
+    def flush(self, timeout_s: float = EXIT_FLUSH_S) -> bool:
+        """Wait until the agent has everything reported so far. Return False on a timeout."""
+        with contextlib.suppress(Exception):
+            for callback in self.before_checkpoint:
+                callback()
+            return self._sink.flush(timeout_s)
+        return False
+
+    def deliver(self, timeout_s: float) -> bool:
+        """Wait until everything handed over has been delivered; rows that are still being averaged
+        stay. For threads other than the training thread."""
+        return self._sink.flush(timeout_s)
+
+    def close(self, timeout_s: float = EXIT_FLUSH_S) -> bool:
+        """Send what is left and stop reporting. Called automatically at exit."""
+        if os.getpid() != self._pid:
+            return True
+        window.close()
+        delivered = self.flush(timeout_s)
+        sink, self._sink = self._sink, NullSink()
+        with contextlib.suppress(Exception):
+            sink.close(timeout_s if delivered else 0.0)
+        if not delivered:
+            warn(f"some reports were not taken within {timeout_s:g} s and are lost")
+        return delivered
+
+    def called(self, defaults: Mapping[str, Any]) -> None:
+        """Note that the script has called `init`, with these defaults."""
+        self._defaults.update(defaults)
+        if self._is_attached:
+            self._is_attached = False
+            self._described = None
+            self._describe()
+            _report_uncaught(self)
+
+    @_never_raises
+    def _describe(self) -> None:
+        """Send hello, and again when torch and its process group are known."""
+        if self._described is not None and self._described[2]:
+            return  # nothing more to learn
+        torch_version, device, backend = torch_facts()
+        if (torch_version, device, backend) == self._described:
+            return
+        first = self._described is None
+        self._described = (torch_version, device, backend)
+        info = self.info
+        self._sink.hello(
+            wire.WorkerRecord(
+                local_rank=info.local_rank,
+                rank=info.rank,
+                world_size=info.world_size,
+                node_rank=info.node_rank,
+                pid=self._pid,
+                host=socket.gethostname(),
+                master_addr=info.master_addr,
+                master_port=info.master_port,
+                device=device,
+                backend=backend,
+                reports=True,
+                attached=self._is_attached,
+                torch_version=torch_version,
+            )
+        )
+        if first or backend:
+            self.report_group("world", range(info.world_size), "world", backend=backend)
+
+
+# ---------------------------------------------------------------- the process's one Run
+
+_run: Run | None = None
+_run_lock = threading.Lock()
+_warned: set[str] = set()
+_MAX_WARNINGS = 50
+
+
+def init(*, hparams: Mapping[str, Any] | None = None) -> Run:
+    """Return the process's Run, created on the first call.
+
+    hparams: defaults, used where the trial does not set the name; so that a script has sensible
+        values when it runs without Muster.
+    Raises ValueError when MUSTER_CONFIG_FILE is set but unreadable; nothing else.
+    """
+    run = _make_run(is_attached=False)
+    run.called(hparams or {})
+    return run
+
+
+def current() -> Run:
+    """Return the process's Run as `init` does, without counting as a call of the script, which may
+    not know about Muster."""
+    return _make_run(is_attached=True)
+
+
+def _make_run(*, is_attached: bool) -> Run:
+    global _run
+    with _run_lock:
+        if _run is None:
+            around = surroundings()
+            trial = read_config(around.config_file)
+            sink = _make_sink(around)
+            _run = Run(around, sink, trial, defaults={}, is_attached=is_attached)
+            if not is_attached:
+                _report_uncaught(_run)
+            window.answer = _run.answer
+            atexit.register(_run.close)
+            stacks.install()
+            os.register_at_fork(after_in_child=_forget_sink)
+        return _run
+
+
+def _make_sink(around: Surroundings) -> Sink:
+    info = around.info
+    window.rank = info.rank
+    if around.report_socket:
+        return AgentSink(
+            around.report_socket,
+            rank=info.rank,
+            local_rank=info.local_rank,
+            progress=_look,
+            on_control=window.take,
+        )
+    if around.report_file:
+        return FileSink(around.report_file, rank=info.rank, local_rank=info.local_rank)
+    return NullSink()
+
+
+def _look() -> dict[str, Any]:
+    """Look for changes once a second, on the reporting thread."""
+    window.look()
+    if watch.timer is not None:
+        watch.timer.flush_stale()
+    return watch.look()
+
+
+def _forget_sink() -> None:
+    # A forked child (a DataLoader worker) has no reporting thread and must not share the socket.
+    if _run is not None:
+        _run._sink = NullSink()
+
+
+def _report_uncaught(run: Run) -> None:
+    previous = sys.excepthook
+
+    def hook(kind: type[BaseException], value: BaseException, trace: Any) -> None:
+        if issubclass(kind, Exception):
+            run.message(f"rank {run.info.rank}: {kind.__name__}: {value}", "error")
+        previous(kind, value, trace)
+
+    sys.excepthook = hook
+
+
+def warn_once(text: str) -> None:
+    if text not in _warned and len(_warned) < _MAX_WARNINGS:
+        _warned.add(text)
+        warn(text)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
