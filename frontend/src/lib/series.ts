@@ -167,7 +167,8 @@ export function logTicks(min: number, max: number): number[] {
   const out: number[] = [];
   for (let power = low; power <= high; power += every) {
     for (const factor of factors) {
-      const tick = factor * 10 ** power;
+      // Parsed, not computed: V8's `10 ** -4` depends on whether the function has been optimized.
+      const tick = Number(`${factor}e${power}`);
       if (tick >= min && tick <= max) out.push(tick);
     }
   }
