@@ -93,7 +93,7 @@ export interface paths {
         put?: never;
         /**
          * Agent Deletions
-         * @description How the deletions of files went that the node was asked for.
+         * @description Record the outcome of the file deletions that the node was asked for.
          */
         post: operations["agent_deletions"];
         delete?: never;
@@ -193,7 +193,7 @@ export interface paths {
         put?: never;
         /**
          * Agent Preflights
-         * @description How a stage of a preflight went on this node.
+         * @description Record the progress of a stage of a preflight on this node.
          */
         post: operations["agent_preflights"];
         delete?: never;
@@ -2859,7 +2859,7 @@ export interface components {
         };
         /**
          * AppliedOut
-         * @description An experiment that was launched with an advice.
+         * @description An experiment that was launched from a recommendation.
          */
         AppliedOut: {
             /** Achieved */
@@ -2902,7 +2902,7 @@ export interface components {
         };
         /**
          * AskedTrial
-         * @description A trial to be run outside.
+         * @description A trial to run outside Muster.
          */
         AskedTrial: {
             /** Hparams */
@@ -3063,7 +3063,7 @@ export interface components {
         };
         /**
          * BottleneckOut
-         * @description What a step is bound by.
+         * @description Bottleneck of a step.
          */
         BottleneckOut: {
             /**
@@ -3157,7 +3157,7 @@ export interface components {
         };
         /**
          * BulkIn
-         * @description An operation on several experiments: those a filter selects, or those listed.
+         * @description An operation on several experiments, selected by a filter or listed by ID.
          */
         BulkIn: {
             /**
@@ -3226,7 +3226,7 @@ export interface components {
         };
         /**
          * BulkPreviewOut
-         * @description Exactly the experiments that the operation will touch.
+         * @description Exactly the experiments that the operation will affect.
          */
         BulkPreviewOut: {
             /**
@@ -3414,7 +3414,7 @@ export interface components {
         };
         /**
          * ClassScoreOut
-         * @description Of one class; shares are 0..1, and null without a sample to judge by.
+         * @description Scores of one class. Shares are 0 to 1, and null without a sample to judge by.
          */
         ClassScoreOut: {
             /** F1 */
@@ -3532,7 +3532,7 @@ export interface components {
         };
         /**
          * ContinueIn
-         * @description How an experiment that has ended goes on. Empty: as it was.
+         * @description How to continue an experiment that has ended. Without any field it continues unchanged.
          */
         ContinueIn: {
             length?: components["schemas"]["LengthIn"] | null;
@@ -3644,7 +3644,7 @@ export interface components {
         };
         /**
          * DeletionPlanOut
-         * @description What deleting an experiment would take away, and whether it is possible now.
+         * @description What deleting an experiment would remove, and whether it can be deleted now.
          */
         DeletionPlanOut: {
             /** Code */
@@ -3748,7 +3748,7 @@ export interface components {
         };
         /**
          * DiagnoseIn
-         * @description How thoroughly. Empty: as the server's settings say.
+         * @description How thorough the diagnosis is. Fields left out take the server's settings.
          */
         DiagnoseIn: {
             /** Repeats */
@@ -3817,7 +3817,7 @@ export interface components {
         };
         /**
          * EnqueueIn
-         * @description One more point for a search, tried before those it draws.
+         * @description A point for a search to try before those it draws itself.
          */
         EnqueueIn: {
             /** Hparams */
@@ -4216,7 +4216,7 @@ export interface components {
         };
         /**
          * ExportOut
-         * @description The model of a checkpoint as one safetensors file, as far as it is made.
+         * @description The model of a checkpoint as one safetensors file, and the progress of the export.
          */
         ExportOut: {
             /** Checkpoint Id */
@@ -4319,7 +4319,7 @@ export interface components {
         };
         /**
          * FileDeletionOut
-         * @description Files of a checkpoint, or of a deleted experiment, as far as they are gone.
+         * @description Deletion of the files of a checkpoint or of a deleted experiment, and its progress.
          */
         FileDeletionOut: {
             /** Checkpoint Id */
@@ -4363,7 +4363,8 @@ export interface components {
         };
         /**
          * FilterIn
-         * @description Which experiments: all conditions together. The same names as in the list's address.
+         * @description Selection of experiments that meet all conditions. The names are the query parameters of the
+         *     list of experiments.
          */
         FilterIn: {
             /**
@@ -4396,7 +4397,8 @@ export interface components {
         };
         /**
          * ForkFromIn
-         * @description The checkpoint to start from. Without checkpoint, trial and experiment: of what is forked.
+         * @description Checkpoint to start from. Without `checkpoint`, `trial` and `experiment`, it is one of the
+         *     forked experiment.
          */
         ForkFromIn: {
             /** Checkpoint */
@@ -4420,7 +4422,7 @@ export interface components {
         };
         /**
          * ForkIn
-         * @description A new experiment made from one that exists. Empty: the same document once more.
+         * @description A new experiment made from an existing one. Without any field, it has the same document.
          */
         ForkIn: {
             /** Blob Sha256 */
@@ -4436,7 +4438,7 @@ export interface components {
         };
         /**
          * FreedOut
-         * @description What deleting takes away.
+         * @description What a deletion removes.
          */
         FreedOut: {
             /** Bundle Bytes */
@@ -4694,7 +4696,7 @@ export interface components {
         };
         /**
          * KeepIn
-         * @description How many checkpoints are kept; what any of the numbers keeps is kept.
+         * @description Number of checkpoints to keep. A checkpoint is kept if any of these numbers keeps it.
          */
         KeepIn: {
             /**
@@ -4838,8 +4840,8 @@ export interface components {
         };
         /**
          * LengthIn
-         * @description A training length in all, from step 0 on: steps or epochs, one of the two; of a search whose
-         *     max_length is in samples or seconds, those.
+         * @description Total training length, counted from step 0, in exactly one unit: steps or epochs. For a
+         *     search whose `max_length` is in samples or seconds, use that unit.
          */
         LengthIn: {
             /** Epochs */
@@ -4870,7 +4872,8 @@ export interface components {
         };
         /**
          * LogHistogram
-         * @description How many finished lines were received when: one entry per bucket of time, oldest first.
+         * @description Number of finished lines by the time they were received: one entry per bucket, oldest
+         *     first.
          */
         LogHistogram: {
             /** Edges Ms */
@@ -4886,7 +4889,8 @@ export interface components {
         };
         /**
          * LogLeft
-         * @description Streams of an experiment that a page leaves out, as it has more than one request reads.
+         * @description Streams of an experiment that a page leaves out, because one request reads only a limited
+         *     number.
          */
         LogLeft: {
             /** Num Streams */
@@ -4980,8 +4984,8 @@ export interface components {
         };
         /**
          * LogSearched
-         * @description How much of the log a page with a filter on lines has looked at, from where it began towards
-         *     where it was going; the rest is for the next page.
+         * @description Progress of one page of a filtered search through the log, in the direction of reading; the
+         *     next page continues there.
          */
         LogSearched: {
             /** Left Bytes */
@@ -5060,8 +5064,8 @@ export interface components {
         };
         /**
          * MemoryOut
-         * @description Bytes of the slot that needs most, at the moment when it does. Tensors only: interpreter,
-         *     libraries and the allocator's waste are not in it.
+         * @description Memory in bytes of the slot that needs most, at its peak. Covers tensors only, not the
+         *     interpreter, libraries or allocator overhead.
          */
         MemoryOut: {
             /** Activations */
@@ -5113,7 +5117,7 @@ export interface components {
         };
         /**
          * MetricSummary
-         * @description Of one metric of one rank (the lowest that reports it) over the visible curve.
+         * @description Summary of a metric over the visible curve of one rank, the lowest that reports it.
          */
         MetricSummary: {
             /** Count */
@@ -5400,7 +5404,7 @@ export interface components {
         };
         /**
          * NoticeOut
-         * @description What has to be known of a search before its results are read.
+         * @description What you should know about a search before you read its results.
          */
         NoticeOut: {
             /** Parts */
@@ -5615,7 +5619,7 @@ export interface components {
         };
         /**
          * ParentOut
-         * @description Where an experiment comes from.
+         * @description Experiment and checkpoint that an experiment was forked from.
          */
         ParentOut: {
             /** Checkpoint Experiment Id */
@@ -5688,7 +5692,7 @@ export interface components {
         };
         /**
          * PipelineLaneOut
-         * @description What one worker did, in order of time.
+         * @description Operations of one worker, in order of time.
          */
         PipelineLaneOut: {
             /** Error Ms */
@@ -5786,7 +5790,7 @@ export interface components {
         };
         /**
          * PlanRemarkOut
-         * @description Where expected and measured are far apart.
+         * @description A large difference between expected and measured values.
          */
         PlanRemarkOut: {
             /**
@@ -5832,7 +5836,7 @@ export interface components {
         };
         /**
          * PlannedTrafficOut
-         * @description Per step of the worker that sends most.
+         * @description Traffic per step of the worker that sends most.
          */
         PlannedTrafficOut: {
             /** Count */
@@ -5855,7 +5859,7 @@ export interface components {
         };
         /**
          * PointOut
-         * @description A point that somebody enqueued, and the trial that tries it.
+         * @description A point that was enqueued, and the trial that tries it.
          */
         PointOut: {
             /** Metric */
@@ -6091,7 +6095,7 @@ export interface components {
         };
         /**
          * PreviewOut
-         * @description The same checks as a submission, nothing stored.
+         * @description Result of the checks of a submission; nothing is stored.
          */
         PreviewOut: {
             /** Concurrent */
@@ -6146,7 +6150,7 @@ export interface components {
         };
         /**
          * ProbeOut
-         * @description A trial that was a probe, or is to be.
+         * @description A trial that runs as a probe, or a planned one.
          */
         ProbeOut: {
             /** Probe */
@@ -6394,7 +6398,7 @@ export interface components {
         };
         /**
          * ProjectPatch
-         * @description What is left out stays as it is.
+         * @description Changes to a project. A field that is left out stays as it is.
          */
         ProjectPatch: {
             budget?: components["schemas"]["Budget"] | null;
@@ -6459,7 +6463,7 @@ export interface components {
         };
         /**
          * QueueMove
-         * @description What to move, and where: `to`, `before` or `after`.
+         * @description Which entry to move, and where: one of `to`, `before` or `after`.
          */
         QueueMove: {
             after?: components["schemas"]["QueueRef"] | null;
@@ -6554,7 +6558,7 @@ export interface components {
         };
         /**
          * RankStepsOut
-         * @description Means over the rows of one rank.
+         * @description Means over the measured rows of one rank.
          */
         RankStepsOut: {
             /** Held Up Ms */
@@ -6580,7 +6584,8 @@ export interface components {
         };
         /**
          * Ready
-         * @description Of an API server. Only the database is required: without it nothing can be answered.
+         * @description Readiness of an API server. Only the database is required: without it, no request can be
+         *     answered.
          */
         Ready: {
             /**
@@ -6696,7 +6701,7 @@ export interface components {
         };
         /**
          * RetentionOut
-         * @description What is deleted by age, and what that would free now.
+         * @description What is deleted by age, and how much that would free now.
          */
         RetentionOut: {
             /** Is Set */
@@ -6814,7 +6819,7 @@ export interface components {
         };
         /**
          * ScalingEstimateOut
-         * @description A figure with its 95 % interval; null bounds: too few measurements to have any.
+         * @description A figure with its 95% interval; the bounds are null if there are too few measurements.
          */
         ScalingEstimateOut: {
             /** High */
@@ -6853,7 +6858,7 @@ export interface components {
         };
         /**
          * ScalingPointOut
-         * @description One run.
+         * @description A run at one size.
          */
         ScalingPointOut: {
             /** Experiment Id */
@@ -7012,7 +7017,7 @@ export interface components {
         };
         /**
          * SearchCostOut
-         * @description What a whole search is expected to take: its deciding code, played with random results.
+         * @description Expected cost of a whole search, from a simulation of its decisions with random results.
          */
         SearchCostOut: {
             /** Cost */
@@ -7040,7 +7045,7 @@ export interface components {
         };
         /**
          * SearchLimitsIn
-         * @description What changes of a search that goes on. null: stays as it is.
+         * @description Changes to a running search. A null field stays as it is.
          */
         SearchLimitsIn: {
             /** Concurrent */
@@ -7077,7 +7082,7 @@ export interface components {
         };
         /**
          * SearchResultsOut
-         * @description Columns over all trials, in order of trial number.
+         * @description Results as columns over all trials, in order of trial number.
          */
         SearchResultsOut: {
             /** Ended At */
@@ -7273,7 +7278,8 @@ export interface components {
         };
         /**
          * SpendingOut
-         * @description Slots cost from their reservation until they are free again, or until their node is lost.
+         * @description Slot-hours spent. A slot counts from its reservation until it is free again or its node is
+         *     lost.
          */
         SpendingOut: {
             /** Cost */
@@ -7407,7 +7413,8 @@ export interface components {
         };
         /**
          * SystemMetricsOut
-         * @description How busy a node was. `series` holds one value for each of `times`; null where nothing was told.
+         * @description Usage of a node over time. Each of `series` holds one value for each of `times`; null where
+         *     nothing was reported.
          */
         SystemMetricsOut: {
             /** Gpu Problem */
@@ -7427,7 +7434,7 @@ export interface components {
         };
         /**
          * TellIn
-         * @description What a trial that runs outside has come to.
+         * @description State of a trial that runs outside Muster.
          */
         TellIn: {
             /**
@@ -7455,7 +7462,7 @@ export interface components {
         };
         /**
          * TellOut
-         * @description What to do now.
+         * @description What to do with the trial now.
          */
         TellOut: {
             /**
@@ -7690,7 +7697,7 @@ export interface components {
         };
         /**
          * TrialPlanOut
-         * @description What was to be expected of a trial, beside what it has measured.
+         * @description Expectations for a trial, beside its measurements.
          */
         TrialPlanOut: {
             /** Bytes Per Step */

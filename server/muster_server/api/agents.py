@@ -283,7 +283,7 @@ async def agent_logs(
 
 @router.post("/preflights", operation_id="agent_preflights")
 def agent_preflights(database: Db, agent: Agent, request: PreflightRequest) -> PreflightReply:
-    """How a stage of a preflight went on this node."""
+    """Record the progress of a stage of a preflight on this node."""
     require_self(agent, request.node_id)
     with database.transaction() as session:
         return chores.take_preflight(session, request, now=clock.now())
@@ -291,7 +291,7 @@ def agent_preflights(database: Db, agent: Agent, request: PreflightRequest) -> P
 
 @router.post("/deletions", operation_id="agent_deletions")
 def agent_deletions(database: Db, agent: Agent, request: DeletionsRequest) -> DeletionsReply:
-    """How the deletions of files went that the node was asked for."""
+    """Record the outcome of the file deletions that the node was asked for."""
     require_self(agent, request.node_id)
     with database.transaction() as session:
         return chores.take_deletions(session, request, now=clock.now())

@@ -84,5 +84,5 @@ def _serving(endpoint: Endpoint, reader: Reader, *, judge: ASGIApp) -> ASGIApp:
 
 
 def is_json(http: Request) -> bool:
-    """Whether the body is JSON, as an agent of this version says it."""
+    """Return whether the request is JSON, as this version's agents declare it."""
     return http.headers.get("content-type") == "application/json"

@@ -1,4 +1,4 @@
-"""A search that is driven from outside: points in, trials out, results back."""
+"""Searches driven from outside: ask for trials, tell their results."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Decision = Literal["continue", "pause", "stop", "over"]
 
 
 class PointOut(Output):
-    """A point that somebody enqueued, and the trial that tries it."""
+    """A point that was enqueued, and the trial that tries it."""
 
     point: str
     trial_id: int | None
-    """Null: it waits for room."""
+    """ID of the trial; null while the point waits for room."""
     trial_no: int | None
     state: str | None
     metric: WireFloat | None
@@ -26,37 +26,37 @@ class PointOut(Output):
 
 class AskIn(Input):
     count: Annotated[int, Field(ge=1, le=100)] = 1
-    """Trials to hand out at most."""
+    """Maximum number of trials to return."""
     by: Annotated[SafeStr, Field(max_length=200)] = ""
-    """Who will run them, for people to read."""
+    """Name of whoever runs the trials, for people to read."""
 
 
 class AskedTrial(Output):
-    """A trial to be run outside."""
+    """A trial to run outside Muster."""
 
     trial_id: int
     no: int
     hparams: dict[str, Any]
     seed: int
     units: float
-    """Told of so far: above 0 for one that goes on from where it was paused."""
+    """Length told so far; above 0 for a trial that continues after a pause."""
     max_units: int | None
-    """Full training length; null: whatever you think is enough."""
+    """Full training length; null if the search has none and you decide."""
     unit: str | None
     marks: list[int]
-    """Lengths at which it may be stopped or paused: tell the metric there at least."""
+    """Lengths at which the trial may be stopped or paused: tell the metric at least there."""
 
 
 class AskOut(Output):
     trials: list[AskedTrial]
     is_over: bool
-    """No further trial will come, however often you ask."""
+    """Whether no further trial will come, however often you ask."""
     reason: str
-    """Why there are none, where there are none."""
+    """Why there are no trials; empty if there are some."""
 
 
 class TellIn(Input):
-    """What a trial that runs outside has come to."""
+    """State of a trial that runs outside Muster."""
 
     no: Annotated[int, Field(ge=1, lt=2**31)]
     """The trial's number in its experiment."""
@@ -69,15 +69,16 @@ class TellIn(Input):
     ] = {}
     """Values now, by name."""
     units: Annotated[float, Field(ge=0, le=2**53)] | None = None
-    """Trained so far, in the unit of `search.max_length`. Needed with values where there is one."""
+    """Length trained so far, in the unit of `search.max_length`. Required with `values` if the
+    search has that setting."""
     state: Literal["running", "completed", "failed", "invalid"] = "running"
-    """invalid: its hyperparameters cannot work."""
+    """State of the trial; `invalid` means that its hyperparameters cannot work."""
     reason: Annotated[SafeStr, Field(max_length=2_000)] = ""
-    """Of a failure, in a sentence."""
+    """Reason for a failure, in a sentence."""
 
 
 class TellOut(Output):
-    """What to do now."""
+    """What to do with the trial now."""
 
     decision: Decision
     """continue; pause: keep a checkpoint, it may be handed out again; stop: it is behind, or was
@@ -85,5 +86,5 @@ class TellOut(Output):
     reason: str
     state: str
     hint: str = ""
-    """Where the trial has not been told a value of what the search compares by: its name, and the
-    nearest one that was told. "" otherwise."""
+    """Hint if the trial was never told the search metric: the metric's name and the most similar
+    name that was told. Empty otherwise."""

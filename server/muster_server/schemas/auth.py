@@ -11,7 +11,7 @@ from .base import Identifier, Input, Output, SafeStr
 
 Role = Literal["admin", "member", "viewer"]
 TokenRole = Literal["admin", "member", "viewer", "metrics"]
-"""metrics: for a monitoring system, which reads /metrics and nothing else."""
+"""Role of a token. `metrics` is for a monitoring system, which reads /metrics and nothing else."""
 Username = Annotated[
     SafeStr, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 ]
@@ -49,8 +49,8 @@ class PasswordIn(Input):
     """May be left out by a user that has no password yet."""
     new_password: Password
     revoke_tokens: bool = True
-    """Whether to revoke every API token of yours, with all that they made. Whoever knew the old
-    password may have made some."""
+    """Whether to revoke all your API tokens, with everything that they created. Anyone who knew the
+    old password may have created some."""
 
 
 class MeOut(Output):
@@ -84,7 +84,7 @@ class UserOut(Output):
 class TokenIn(Input):
     name: Annotated[SafeStr, Field(min_length=1, max_length=128)]
     role: TokenRole | None = None
-    """Not above your own; yours when left out."""
+    """Role of the token, not above your own; your own if left out."""
     expires_in_days: Annotated[int, Field(ge=1, le=3650)] | None = None
     """90 when left out. A token made with a token ends with that one at the latest: with less left
     than 90 days, that is the default, and more is refused."""
@@ -99,7 +99,7 @@ class TokenOut(Output):
     expires_at: dt.datetime | None
     last_used_at: dt.datetime | None
     parent_id: int | None
-    """The token that made this one, and with which it ends; null when you did."""
+    """The token that created this one and limits its lifetime; null if you created it yourself."""
 
 
 class TokenCreated(TokenOut):

@@ -18,16 +18,17 @@ ProjectName = Annotated[
 
 
 class SpendingOut(Output):
-    """Slots cost from their reservation until they are free again, or until their node is lost."""
+    """Slot-hours spent. A slot counts from its reservation until it is free again or its node is
+    lost."""
 
     slot_hours: float
     cost: float
     """Slot-hours times the price their pool had when they were reserved."""
     currency: str
     slots_held: int
-    """At this moment."""
+    """Number of slots held now."""
     cost_per_hour: float
-    """Of those."""
+    """Cost per hour of the slots held now."""
 
 
 class BudgetLimitOut(Output):
@@ -38,16 +39,16 @@ class BudgetLimitOut(Output):
     """"slot-hours", the currency, or "h" for the time until a deadline."""
     limit: float
     limit_at: dt.datetime | None
-    """Of a deadline."""
+    """Time of a deadline; null for other limits."""
     spent: float
     share: WireFloat
     """spent / limit."""
     alerts_given: list[float]
-    """Thresholds, as shares, at which an event told of it; 1 is the limit itself."""
+    """Thresholds, as shares, for which an event was recorded; 1 is the limit itself."""
     exhausted: bool
     exhausted_at: dt.datetime | None
-    """When it would be used up if exactly the slots held now stayed held. null: nothing is held,
-    or it is used up."""
+    """Time at which the limit is reached if exactly the slots held now stay held. Null if none are
+    held or the limit has been reached."""
 
 
 class BudgetOut(Output):
@@ -56,14 +57,14 @@ class BudgetOut(Output):
     exhausted_reason: str
     """The sentence that names the limit that was reached; "" while there is some left."""
     exhausted_parts: list[PartOut]
-    """The same for other languages."""
+    """`exhausted_reason` as message parts, for translation."""
 
 
 class QuotaIn(Input):
     pool: Identifier
     slot_type: Literal["cpu", "cuda"]
     slots: Annotated[int, Field(ge=0, le=1_000_000)]
-    """Most slots the project's trials may hold there at once."""
+    """Maximum number of slots that the project's trials may hold there at once."""
 
 
 class QuotaOut(Output):
@@ -78,18 +79,19 @@ class ProjectIn(Input):
     weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
     quotas: Annotated[list[QuotaIn], Field(max_length=MAX_QUOTAS)] = []
     budget: BudgetIn | None = None
-    """As in the experiment document; a deadline is a moment here, not a length of time."""
+    """Budget as in the experiment document, except that a deadline is a point in time instead of a
+    duration."""
 
 
 class ProjectPatch(Input):
-    """What is left out stays as it is."""
+    """Changes to a project. A field that is left out stays as it is."""
 
     weight: Annotated[float, Field(gt=0, le=1000)] | None = None
     """Its share of a busy cluster, against the weights of the other projects."""
     quotas: Annotated[list[QuotaIn], Field(max_length=MAX_QUOTAS)] | None = None
-    """All of them; [] for none."""
+    """All quotas, replacing the existing ones; [] removes every quota."""
     budget: BudgetIn | None = None
-    """All limits together; null takes the budget away."""
+    """All limits together; null removes the budget."""
     restart_count: bool = False
     """Count spending from now on, as at the beginning of a month."""
 
@@ -101,15 +103,15 @@ class ProjectOut(Output):
     quotas: list[QuotaOut]
     budget: BudgetOut | None
     spending: SpendingOut
-    """Since `counted_since`, of deleted experiments too."""
+    """Spending since `counted_since`, deleted experiments included."""
     counted_since: dt.datetime
     num_experiments: int
     num_experiments_active: int
-    """Not ended."""
+    """Number of experiments that have not ended."""
     exhausted_reason: str
-    """Why nothing more of it is placed; "" while it may go on."""
+    """Why no further trials of the project are placed; empty while the budget lasts."""
     exhausted_parts: list[PartOut]
-    """The same for other languages."""
+    """`exhausted_reason` as message parts, for translation."""
     created_at: dt.datetime
 
 

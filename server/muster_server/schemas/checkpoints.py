@@ -46,4 +46,5 @@ class CheckpointListOut(Output):
     next: str | None
     """Cursor of the following page; null means this was the last one."""
     totals: list[CheckpointTotal]
-    """By state, of all that the experiment and project have, not of this page alone."""
+    """Totals by state over all checkpoints of the experiment and project, not over this page
+    alone."""

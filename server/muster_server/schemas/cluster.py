@@ -30,7 +30,7 @@ class NodeProblemOut(Output):
     """disk, memory, clock or device."""
     message: str
     blocks: bool
-    """Nothing new is placed on the node while it lasts."""
+    """Whether nothing new is placed on the node while the problem lasts."""
 
 
 class NodeOut(Output):
@@ -43,19 +43,19 @@ class NodeOut(Output):
     state_reason: str
     """Why it is SUSPECT or LOST, and what follows; "" in any other state."""
     state_parts: list[PartOut]
-    """The same for other languages."""
+    """`state_reason` as message parts, for translation."""
     scheduling: Literal["open", "cordoned", "draining"]
     health: str
     """ok, degraded or quarantined."""
     health_reason: str
     problems: list[NodeProblemOut]
-    """What the checks of its agent find now."""
+    """Problems that the agent's checks find now."""
     quarantine_reason: str
     """Why nothing is placed here until it is released; "" when it is not quarantined."""
     strikes: int
-    """Failures in a row to prepare that were the node's fault."""
+    """Number of consecutive preparation failures that were the node's fault."""
     strike_reason: str
-    """The last of them."""
+    """Message of the last such failure."""
     clock_skew_s: float | None
     """Its wall clock minus the server's; null: not compared yet."""
     hostname: str
@@ -90,11 +90,11 @@ class NodeAllocationOut(Output):
     state: str
     """domain.states.AllocationState."""
     message: str
-    """How it ended, in a sentence; "" while it runs, and when it ended well without a word."""
+    """How it ended, in a sentence; empty while it runs, and if it ended well without a message."""
     created_at: dt.datetime
-    """When its slots were reserved."""
+    """Time when its slots were reserved."""
     ended_at: dt.datetime | None
-    """When they were free again; null: it holds them."""
+    """Time when its slots became free; null while it holds them."""
 
 
 class NodePatch(Input):
@@ -111,14 +111,14 @@ class ImpossibleOut(Output):
     waiting_since: dt.datetime
     pending_reason: str
     pending_parts: list[PartOut]
-    """The same for other languages."""
+    """`pending_reason` as message parts, for translation."""
 
 
 class ClusterOut(Output):
     num_nodes: int
     num_nodes_online: int
     num_slots: int
-    """Of nodes that are ONLINE."""
+    """Number of slots on ONLINE nodes."""
     num_slots_used: int
     num_experiments_running: int
     num_trials_running: int
@@ -127,27 +127,27 @@ class ClusterOut(Output):
     samples_per_s: float | None
     """Sum over running trials of their last throughput/samples_per_s; null when none reports."""
     num_trials_throughput: int
-    """How many trials that sum is over."""
+    """Number of trials in that sum."""
     comm_overhead_ratio: float | None
     """Mean over running trials of their recent comm/overhead_ratio (MetricSummary.recent_mean),
     0..1."""
     num_trials_comm: int
-    """How many trials that mean is over."""
+    """Number of trials in that mean."""
     num_values_comm: int
-    """How many values of theirs it is over, all trials together."""
+    """Number of values of these trials that the mean covers."""
     impossible: list[ImpossibleOut]
     """Waiting trials that the present nodes can never hold, the first of each experiment; of more
     than 20 experiments the newest."""
     num_impossible: int
-    """Experiments that have such trials."""
+    """Number of experiments that have such trials."""
     server_version: str
     now: dt.datetime
 
 
 class QueueItem(Output):
     position: int | None
-    """Among those who wait for slots of the same type in the same pool, 1 is next; null for one
-    that is about to start, or waits to restart."""
+    """Position among the trials that wait for slots of the same type in the same pool; 1 is next.
+    Null for a trial that is about to start or waits to restart."""
     trial_id: int
     trial_no: int
     experiment_id: int
@@ -164,16 +164,17 @@ class QueueItem(Output):
     pool: str
     state: str
     queued_at: dt.datetime
-    """When it was first queued."""
+    """Time when the trial was first queued."""
     waiting_since: dt.datetime
-    """Since when it has been waiting this time."""
+    """Time when the current wait began."""
     estimated_start_at: dt.datetime | None
-    """When it should start if nothing else is submitted; null: no honest estimate."""
+    """Expected start if nothing else is submitted; null if there is no reliable estimate."""
     pending_reason: str
     pending_parts: list[PartOut]
-    """The same for other languages; [] where it is text of no known kind."""
+    """`pending_reason` as message parts, for translation; [] for text that cannot be translated."""
     is_impossible: bool
-    """The present nodes can never satisfy it: waiting alone does not help."""
+    """Whether the present nodes can never satisfy the request, so that waiting alone does not
+    help."""
 
 
 class QueueRef(Input):
@@ -190,7 +191,7 @@ class QueueRef(Input):
 
 
 class QueueMove(Input):
-    """What to move, and where: `to`, `before` or `after`."""
+    """Which entry to move, and where: one of `to`, `before` or `after`."""
 
     trial_id: RowId | None = None
     experiment_id: RowId | None = None
@@ -210,7 +211,7 @@ class QueueMove(Input):
 class QueueMoved(Output):
     num_trials: int
     first: QueueItem | None
-    """The first of them at its new place; null when it has started meanwhile."""
+    """First of the moved entries at its new place; null if it has started meanwhile."""
 
 
 class EventOut(Output):
@@ -236,7 +237,8 @@ class NodeRankOut(Output):
 
 
 class SystemMetricsOut(Output):
-    """How busy a node was. `series` holds one value for each of `times`; null where nothing was told."""
+    """Usage of a node over time. Each of `series` holds one value for each of `times`; null where
+    nothing was reported."""
 
     node_id: str
     node_name: str
@@ -247,6 +249,6 @@ class SystemMetricsOut(Output):
     gpu/INDEX/use_pct (0..100), …/memory_used_bytes, …/memory_total_bytes, …/power_w and
     …/temperature_c."""
     gpu_problem: str
-    """Why nothing is known of GPUs; empty when they are."""
+    """Why no GPU data is available; empty if it is."""
     ranks: list[NodeRankOut]
-    """Those that live there now."""
+    """Ranks that run on the node now."""

@@ -46,10 +46,12 @@ class Series(Output):
     num_points: int
     """Points in the window behind these entries."""
     num_steps: int | None = None
-    """Of what Muster measures, raw: steps from the first point to the last. Where steps are fast a point
-    is the mean of several, and there are more of them than points. Null for what a script reports."""
+    """Number of steps from the first point to the last, for raw series that Muster itself measures.
+    When steps are fast, a point is the mean of several, so there are more steps than points. Null
+    for what a script reports."""
     downsampled: bool = False
-    """Retention dropped points that this window would show; the buckets are as wide as it left them."""
+    """Whether retention dropped points of this window; the buckets are then as wide as retention
+    left them."""
     step: list[int]
     """Step of the point, or of the last point of the bucket."""
     time_ms: list[int]
@@ -65,7 +67,7 @@ class SeriesReply(Output):
     attempt_no: int
     series: list[Series]
     truncated: bool
-    """More series matched than the limit; `num_matching` says how many."""
+    """Whether more series matched than the limit allows; `num_matching` is their number."""
     num_matching: int
     restarts: list[int]
     """Steps at which an attempt resumed."""
@@ -98,19 +100,21 @@ class Curve(Output):
     since then. None before that."""
     series: Series
     x: list[WireFloat | None] | None
-    """For `x=epoch` and `x=metric`, one per entry of the series; None where it is not known, and
-    for the trial where nothing is. Steps and times are in the series anyway: then it is None."""
+    """Values along the x axis for `x=epoch` and `x=metric`, one per entry of the series, null where
+    unknown; null for the whole trial if none is known. Null for other axes, whose values are in the
+    series."""
 
 
 class CurvesReply(Output):
     items: list[Curve]
-    """In the order of the trials asked for, then of names, then of ranks."""
+    """Series by the trials in the order requested, then by name, then by rank."""
     max_points: int
-    """Entries per curve: fewer than asked for when many curves would make the answer too long."""
+    """Number of entries per curve; smaller than requested if many curves would make the answer too
+    long."""
     num_matching: int
-    """Curves that matched; more than len(items) when their number was cut."""
+    """Number of matching curves; more than len(items) if the answer was cut."""
     missing: list[int]
-    """Trials asked for that do not exist, or have none of the names."""
+    """Requested trials that do not exist or have none of the metrics."""
 
 
 class LogLine(Output):
@@ -118,7 +122,7 @@ class LogLine(Output):
     trial_id: int
     trial_no: int
     rank: int
-    """-1: the launcher."""
+    """Rank of the worker; -1 for the launcher."""
     local_rank: int
     node_name: str
     attempt_no: int
@@ -126,21 +130,21 @@ class LogLine(Output):
     no: int
     """Line number from 0 within its stream."""
     time_ms: int
-    """When the server received it."""
+    """Time when the server received the line."""
     text: str
-    """Without line end; at most 16,384 characters, then cut with `cut` true. What carriage returns
-    wrote over is left out; a download has it."""
+    """Text without its line end. A line of more than 16,384 characters is cut, with `cut` true.
+    Text overwritten by carriage returns is left out; a download includes it."""
     level: Literal["debug", "info", "warning", "error", "critical"] | None
-    """As its text says; null when that names none."""
+    """Level named in the line; null if the line names none."""
     cut: bool
     partial: bool = False
-    """Its end has not arrived yet: the same (stream_id, no) comes again when one follows, with
-    more text; replace it then."""
+    """Whether the end of the line has not arrived yet. A line with the same (stream_id, no) follows
+    once there is more text; it replaces this one."""
 
 
 class LogSearched(Output):
-    """How much of the log a page with a filter on lines has looked at, from where it began towards
-    where it was going; the rest is for the next page."""
+    """Progress of one page of a filtered search through the log, in the direction of reading; the
+    next page continues there."""
 
     num_lines: int
     num_bytes: int
@@ -149,12 +153,13 @@ class LogSearched(Output):
 
 
 class LogLeft(Output):
-    """Streams of an experiment that a page leaves out, as it has more than one request reads."""
+    """Streams of an experiment that a page leaves out, because one request reads only a limited
+    number."""
 
     num_streams: int
     until: dt.datetime
-    """All their lines are older than this, and of the others only newer ones are shown. Ask again
-    with it as `until` to go on."""
+    """All lines of these streams are older than this time, and only newer lines of the others are
+    shown. To continue, send it as `until`."""
 
 
 class LogPage(Output):
@@ -162,22 +167,22 @@ class LogPage(Output):
     older: str | None
     """Cursor for lines before these; null at the very beginning."""
     newer: str | None
-    """Cursor for lines after these; always given, so that following is asking again."""
+    """Cursor for lines after these; always given, so that you can follow a log by asking again."""
     at_end: bool
-    """Nothing comes after these by now."""
+    """Whether no later lines have arrived yet."""
     complete: bool
     """No more lines will come (the trial is terminal and its tail arrived)."""
     num_lines: int
-    """Lines in the matching streams, all in all."""
+    """Total number of lines in the matching streams."""
     truncated_streams: list[str]
-    """Streams cut at the log limit ("rank 0 stdout")."""
+    """Streams cut at the log limit, such as "rank 0 stdout"."""
     search_stopped: bool = False
-    """The search ran out of time: these are the matches so far, and the cursor (`older` when
-    reading from the tail, else `newer`) goes on from there."""
+    """Whether the search ran out of time. The matches so far are returned; continue from the cursor
+    (`older` if you read from the end, `newer` otherwise)."""
     searched: LogSearched | None = None
-    """Null without a filter on lines."""
+    """Progress of a filtered search; null without a filter on lines."""
     left: LogLeft | None = None
-    """Null when every stream was read; always for one trial."""
+    """Streams left out; null if every stream was read, and always for one trial."""
 
 
 class LogStreamOut(Output):
@@ -194,45 +199,46 @@ class LogStreamOut(Output):
 
 class MetricRetentionOut(Output):
     days: int | None
-    """Trials that ended longer ago; null: never."""
+    """Days after the end of a trial until its series are downsampled; null for never."""
     num_trials: int
-    """Trials of that age with series that would be downsampled; they have not been yet."""
+    """Number of trials of that age with series still to be downsampled."""
     num_points: int
-    """Of these series."""
+    """Number of points in these series."""
     size_bytes: int
-    """What the points take now."""
+    """Stored size of the points in bytes."""
     freed_bytes: int
-    """Of that, as estimated from `num_sampled` blocks."""
+    """Number of these bytes that downsampling would free, estimated from `num_sampled` blocks."""
     num_sampled: int
 
 
 class LogRetentionOut(Output):
     days: int | None
-    """Trials that ended longer ago; null: never."""
+    """Days after the end of a trial until its logs are deleted; null for never."""
     num_trials: int
-    """Trials of that age with logs."""
+    """Number of trials of that age with logs."""
     size_bytes: int
-    """Of log text."""
+    """Size of the log text in bytes, uncompressed."""
     freed_bytes: int
-    """What it takes, compressed."""
+    """Number of bytes that deletion would free, which is the compressed size of the text."""
 
 
 class RetentionOut(Output):
-    """What is deleted by age, and what that would free now."""
+    """What is deleted by age, and how much that would free now."""
 
     is_set: bool
-    """These ages are the server's settings; false: they were asked about."""
+    """Whether these ages are the server's settings; false if the request named them."""
     metrics: MetricRetentionOut
     logs: LogRetentionOut
 
 
 class LogHistogram(Output):
-    """How many finished lines were received when: one entry per bucket of time, oldest first."""
+    """Number of finished lines by the time they were received: one entry per bucket, oldest
+    first."""
 
     edges_ms: list[int]
-    """Borders of the buckets, one more than there are; empty when there is no line."""
+    """Bucket boundaries, one more than there are buckets; empty if there are no lines."""
     num_lines: list[int]
     levels: dict[Level, list[int]]
-    """Level → lines that name it; the rest names none."""
+    """Number of lines in each bucket, by level; lines that name no level are not counted."""
     num_left: int
-    """Streams that were left out because there are too many."""
+    """Number of streams left out because there are too many."""

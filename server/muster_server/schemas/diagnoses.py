@@ -11,12 +11,12 @@ from .base import Input, Output, SafeStr
 
 
 class DiagnoseIn(Input):
-    """How thoroughly. Empty: as the server's settings say."""
+    """How thorough the diagnosis is. Fields left out take the server's settings."""
 
     repeats: Annotated[int, Field(ge=2, le=10)] | None = None
-    """Of each kind of probe."""
+    """Number of repeats of each kind of probe."""
     steps: Annotated[int, Field(ge=15, le=1000)] | None = None
-    """Of one probe, at most."""
+    """Maximum number of steps of one probe."""
 
 
 class ApplyIn(Input):
@@ -31,41 +31,41 @@ class EstimateOut(Output):
     low: float
     high: float
     num: int
-    """Repeats behind it."""
+    """Number of repeats behind the value."""
 
 
 class MeasuredOut(Output):
     """Step time of one kind of probe."""
 
     probe: str
-    """"as_is", "no_sync", "synthetic", "alone", "bucket:4"."""
+    """Kind of probe: "as_is", "no_sync", "synthetic", "alone" or "bucket:4"."""
     step_ms: EstimateOut | None
-    """Of the slowest rank; null with fewer than two repeats."""
+    """Step time of the slowest rank; null with fewer than two repeats."""
     repeats_ms: list[float]
 
 
 class AppliedOut(Output):
-    """An experiment that was launched with an advice."""
+    """An experiment that was launched from a recommendation."""
 
     experiment_id: int
     trial_id: int | None
     state: str
-    """"deleted" when it is gone."""
+    """State of the experiment; "deleted" once it has been deleted."""
     achieved: float | None
-    """Gain of throughput over that of the probes as it is; null until enough steps are measured."""
+    """Gain in throughput over the `as_is` probes; null until enough steps are measured."""
     num_steps: int
-    """Steps that `achieved` is the mean of."""
+    """Number of steps that `achieved` is the mean of."""
 
 
 class AdviceOut(Output):
     kind: str
     text: str
     overrides: list[str]
-    """Changes of the document; empty: nothing that can be launched."""
+    """Changes of the document; empty if there is nothing to launch."""
     gain: EstimateOut | None
-    """Of samples per second: 0.22 is 22 % more; null: not predicted."""
+    """Predicted relative gain in samples per second (0.22 is 22%); null if not predicted."""
     is_bound: bool
-    """The gain is what could be had at most, not a prediction."""
+    """Whether the gain is an upper bound instead of a prediction."""
     values: dict[str, str | int | float]
     applied: list[AppliedOut]
 
@@ -76,15 +76,15 @@ class LeftOutOut(Output):
 
 
 class ProbeOut(Output):
-    """A trial that was a probe, or is to be."""
+    """A trial that runs as a probe, or a planned one."""
 
     probe: str
     repeat: int
     trial_id: int | None
-    """null: not made yet."""
+    """ID of the probe's trial; null if it has not been created yet."""
     state: str | None
     reason: str
-    """Why it waits or failed."""
+    """Why the probe waits, or why it failed."""
 
 
 class DiagnosisOut(Output):
@@ -93,32 +93,33 @@ class DiagnosisOut(Output):
     experiment_id: int
     state: Literal["running", "complete", "canceled"]
     method: Literal["probes", "observed"]
-    """observed: what the trial itself has measured, since nothing can be left out of it to see."""
+    """How the diagnosis is made. `observed` uses what the trial itself has measured, because
+    nothing can be left out of it for a probe."""
     probes_id: int | None
-    """The experiment of its probes."""
+    """ID of the experiment of the probes."""
     probes: list[ProbeOut]
     steps: int | None
-    """Of each probe."""
+    """Number of steps of each probe."""
     left_out: list[LeftOutOut]
     verdict: Literal["compute", "communication", "data", "straggler", "inconclusive"] | None
-    """null while it runs."""
+    """Verdict; null while the diagnosis runs."""
     reason: str
     shares: dict[str, EstimateOut]
-    """communication, data, straggler, compute: of the step."""
+    """Shares of the step: communication, data, straggler and compute."""
     measured: list[MeasuredOut]
-    """While it runs: what has been measured so far."""
+    """Results measured so far, while the diagnosis runs."""
     culprit_rank: int | None
     culprit_part: str | None
-    """Metric of the part of its step that is longer than the others'."""
+    """Metric of the part of its step that takes longer than on the other ranks."""
     efficiency: EstimateOut | None
-    """The step of one worker alone over that of all."""
+    """Step time of one worker alone divided by that of all."""
     spread: float | None
-    """How much a repeat differs from the mean of its kind, pooled over kinds, as a share."""
+    """Deviation of a repeat from the mean of its kind, pooled over kinds, as a share."""
     advice: list[AdviceOut]
-    """The largest gain first."""
+    """Recommendations, largest gain first."""
     notes: list[str]
     baseline_samples_per_s: float | None
-    """Of all workers, in the probes as it is."""
+    """Throughput of all workers in the `as_is` probes."""
     created_by: str
     created_at: dt.datetime
     ended_at: dt.datetime | None

@@ -36,74 +36,80 @@ class PlannedNode(Output):
 
 
 class SearchCostOut(Output):
-    """What a whole search is expected to take: its deciding code, played with random results."""
+    """Expected cost of a whole search, from a simulation of its decisions with random results."""
 
     total_units: int
-    """Trained by all trials together, in the unit of `max_length`."""
+    """Training length of all trials together, in `unit`."""
     full_units: int
-    """If every trial trained in full."""
+    """Total training length if every trial trained to its full length, in `unit`."""
     unit: str
     unit_s: float | None
-    """Seconds one trial takes for a unit; null: neither stated nor measured, and then nothing
-    below is known."""
+    """Seconds a trial needs for one unit. Null if it is neither stated nor measured; the fields
+    below are then null too."""
     unit_s_from: str
-    """Where it is from: `search.unit_s`, or `experiment 12`; empty where it is null."""
+    """Source of `unit_s`: `search.unit_s`, or an experiment such as `experiment 12`; empty if
+    `unit_s` is null."""
     slot_hours: float | None
     full_slot_hours: float | None
     cost: float | None
-    """At the pool's price; null also where it has none."""
+    """Cost at the pool's price; null also if the pool has no price."""
     currency: str
     duration_s: float | None
-    """If as many trials as `concurrent` of the preview always run."""
+    """Duration in seconds if `concurrent` trials of the preview are always running."""
     within_budget: bool | None
-    """Null: there is no budget of slot-hours or cost, or it is not known."""
+    """Whether the expected cost stays within the budget. Null without a budget of slot-hours or
+    cost, or if the expected cost is unknown."""
 
 
 class PreviewOut(Output):
-    """The same checks as a submission, nothing stored."""
+    """Result of the checks of a submission; nothing is stored."""
 
     valid: bool
     errors: list[FieldError]
     warnings: list[FieldError]
-    """What may be regretted although it is valid; [] when it is not."""
+    """Problems of a valid document that you may regret later; [] if the document is invalid."""
     config: dict[str, Any] | None
-    """Resolved document; null when invalid."""
+    """Resolved document; null if the document is invalid."""
     origins: dict[str, str]
     """Dotted path → "document" | "override" | "default"."""
     num_trials: int | None
-    """Trials the search will create (exactly, or at most: see `num_trials_is_upper_bound`)."""
+    """Number of trials the search will create; an upper bound if `num_trials_is_upper_bound`."""
     num_trials_is_upper_bound: bool
     concurrent: int | None
-    """Trials at once it was counted with; null when invalid."""
+    """Number of parallel trials assumed for these figures; null if the document is invalid."""
     concurrent_from: str
-    """Where that is from: `search.concurrent`, or `room for 3 trials of 1 cpu slot in pool default now`."""
+    """Source of `concurrent`: `search.concurrent`, or for example `room for 3 trials of 1 cpu slot
+    in pool default now`."""
     sampled_trials: list[PlannedTrial]
-    """The first up to ten, exactly as they will be created."""
+    """First trials, at most ten, exactly as they will be created."""
     rungs: list[dict[str, Any]]
-    """[{"bracket": 0, "units": 1, "max_trials": 8, "expected_trials": 8}, ...]; empty for methods that
-    judge no trial before its end."""
+    """Rungs, such as [{"bracket": 0, "units": 1, "max_trials": 8, "expected_trials": 8}, ...];
+    empty for methods that judge trials only at their end."""
     perturbed: list[str]
-    """Method pbt: the hyperparameters that clones change; empty for other methods."""
+    """Hyperparameters that clones change (method `pbt`); empty for other methods."""
     copied: list[str]
-    """Method pbt: those that clones have from their parent, whose checkpoint they go on from."""
+    """Hyperparameters that clones take over from their parent, whose checkpoint they resume from
+    (method `pbt`); empty for other methods."""
     search_cost: SearchCostOut | None
-    """Null where `search.max_length` is not given, or the search is too large to be played."""
+    """Expected cost; null without a `search.max_length`, for a search that is too large to
+    simulate, or one that runs outside."""
     plan: list[PlannedNode]
-    """Where one trial would run now; empty when it would wait."""
+    """Placement of one trial if it started now; empty if it would be queued."""
     fits_now: bool
     fit_reason: str
-    """Where it would run, or what it would wait for."""
+    """Where the trial would run, or what it would wait for."""
     fit_parts: list[PartOut]
-    """The same for other languages."""
+    """`fit_reason` as message parts, for translation."""
     is_impossible: bool
-    """The present nodes can never hold one trial: it would wait for ever."""
+    """Whether the present nodes can never hold one trial, so that it would wait forever."""
     position: int | None
-    """Its place among those who wait for slots of the same type in the same pool; null when it
-    would start at once."""
+    """Position in the queue for slots of the same type in the same pool; null if the trial would
+    start at once."""
     estimated_start_at: dt.datetime | None
-    """When it should start if nothing else is submitted; null: no honest estimate, or at once."""
+    """Expected start if nothing else is submitted; null if there is no reliable estimate or the
+    trial would start at once."""
     preempts: list[int]
-    """Running trials that would be asked to make room for it."""
+    """IDs of running trials that would be preempted to make room."""
 
 
 class ExperimentOut(Output):
@@ -112,15 +118,16 @@ class ExperimentOut(Output):
     project: str
     owner: str | None
     purpose: Purpose | None
-    """Made to find out something about its parent; null: a training of its own."""
+    """Purpose of an experiment that Muster made to measure its parent; null for any other
+    experiment."""
     labels: dict[str, str]
     notes: str
     state: str
     desired: Literal["run", "pause", "stop", "kill"]
-    """What its users want; the state follows."""
+    """State that its users want; `state` follows."""
     reason: str
     termination: str | None
-    """Where it ended for one reason as a whole: "budget_exhausted"."""
+    """Reason why the experiment as a whole ended, such as "budget_exhausted"; null without one."""
     searcher: str
     """"single", "grid", "random", "asha", "hyperband", "median"."""
     metric_name: str | None
@@ -128,44 +135,45 @@ class ExperimentOut(Output):
     best_metric: WireFloat | None
     best_trial_id: int | None
     non_finite_metric: str | None
-    """Of a single running trial: a metric whose last value is NaN or infinite, a loss first. Null
-    for searches, in which such trials are ordinary."""
+    """Metric of a single running trial whose last value is NaN or infinite, a loss first. Null for
+    searches, in which such trials are ordinary."""
     num_trials: int
     num_trials_by_state: dict[str, int]
     num_trials_planned: int | None
     slots_per_trial: int
-    """Asked for; an elastic trial may run on fewer."""
+    """Number of slots requested per trial; an elastic trial may run on fewer."""
     num_slots_held: int
-    """By all of its trials, now."""
+    """Number of slots that all trials of the experiment hold now."""
     slot_type: str
     pool: str
     priority: int
     progress: float | None
-    """0..1 over all planned trials; null when unknown."""
+    """Progress over all planned trials, 0 to 1; null if unknown."""
     only_trial_id: int | None
-    """The trial, when there can be only one (its page is the experiment's page)."""
+    """ID of the trial if there can be only one (its page is the experiment's page); null
+    otherwise."""
     created_at: dt.datetime
     started_at: dt.datetime | None
     ended_at: dt.datetime | None
     archived_at: dt.datetime | None
     values: dict[str, float | int | str | bool | None] = {}
-    """Of a list that was asked for columns: by column what stands there. Objects and lists as JSON
-    text; "NaN", "Infinity" and "-Infinity" for numbers that are none."""
+    """Values of the requested columns, by column; empty if the request names no columns. Objects
+    and lists are JSON text; numbers that are not finite are "NaN", "Infinity" and "-Infinity"."""
 
 
 class ExperimentColumnOut(Output):
     column: str
-    """ "config.resources.slots", "hparam.lr", "metric.last.train/loss"; a metric has min, max and
-    best as well."""
+    """Column name, such as "config.resources.slots", "hparam.lr" or "metric.last.train/loss";
+    metrics also have min, max and best."""
     num_experiments: int
-    """Of those that were looked at: how many have a value."""
+    """Number of searched experiments that have a value in this column."""
 
 
 class ExperimentColumnsOut(Output):
     items: list[ExperimentColumnOut]
-    """By name."""
+    """Columns, sorted by name."""
     num_searched: int
-    """Experiments that were looked at: the newest ones."""
+    """Number of experiments searched, the newest ones."""
 
 
 class ExperimentCountOut(Output):
@@ -173,38 +181,39 @@ class ExperimentCountOut(Output):
 
 
 class NoticeOut(Output):
-    """What has to be known of a search before its results are read."""
+    """What you should know about a search before you read its results."""
 
     text: str
     parts: list[PartOut]
-    """The same for other languages."""
+    """`text` as message parts, for translation."""
 
 
 class ExperimentDetail(ExperimentOut):
     notices: list[NoticeOut]
-    """Of a search: trials that failed, with their common cause, and a metric that trials ended
+    """Notices about a search: failed trials with their common cause, and a metric that trials ended
     without. Most serious first; empty for a single training."""
     document: str
     overrides: list[str]
-    """Applied to the document, those it was continued with at the end."""
+    """Overrides applied to the document; those of continuations come last."""
     config: dict[str, Any]
     blob_sha256: str | None
     spending: SpendingOut
     budget: BudgetOut | None
-    """Its own; its project may have one as well."""
+    """Budget of the experiment itself; its project may have another one."""
     parent: ParentOut | None
-    """What it was forked from, and the checkpoint it started with."""
+    """Experiment that this one was forked from, and the checkpoint it started from; null if it is
+    not a fork."""
     num_children: int
-    """Experiments forked from it."""
+    """Number of experiments forked from this one."""
     num_continued: int
-    """How often it went on after it had ended."""
+    """Number of times the experiment was continued after it had ended."""
 
 
 class ExperimentPatch(Input):
     name: Name | None = None
     notes: Annotated[SafeStr, Field(max_length=100_000)] | None = None
     labels: dict[LabelName, LabelValue] | None = None
-    """All of them; {} for none."""
+    """All labels, replacing the existing ones; {} removes every label."""
     priority: Annotated[int, Field(ge=0, le=100)] | None = None
 
 
@@ -227,18 +236,19 @@ class AttemptOut(Output):
 
 
 class MetricSummary(Output):
-    """Of one metric of one rank (the lowest that reports it) over the visible curve."""
+    """Summary of a metric over the visible curve of one rank, the lowest that reports it."""
 
     last: WireFloat
     min: float | None
     max: float | None
     count: int
     step: int
-    """Of `last`."""
+    """Step of `last`."""
     recent_mean: float | None = None
-    """Of the newest finite values (time/, comm/ and throughput/ only): one step says little."""
+    """Mean of the newest finite values, since one step says little; only for time/, comm/ and
+    throughput/ metrics."""
     recent_count: int = 0
-    """How many values that mean is over, at most 100; beyond that older ones fade."""
+    """Number of values behind `recent_mean`, at most 100; beyond that, older values fade."""
 
 
 class TrialOut(Output):
@@ -253,25 +263,28 @@ class TrialOut(Output):
     termination: str | None
     pending_reason: str
     pending_parts: list[PartOut]
-    """The same for other languages."""
+    """`pending_reason` as message parts, for translation."""
     is_impossible: bool
-    """It waits, and the present nodes can never satisfy what it asks for."""
+    """Whether the trial waits for something that the present nodes can never provide."""
     num_slots: int
-    """Asked for."""
+    """Number of slots requested."""
     num_slots_held: int
-    """Now; fewer than asked for while an elastic trial runs on fewer, 0 while it waits."""
+    """Number of slots held now: fewer than requested while an elastic trial runs on fewer, 0 while
+    the trial is queued."""
     parent_no: int | None = None
-    """The trial of the same experiment it is a clone of, by number (method pbt)."""
+    """Number of the trial in the same experiment that this one is a clone of (method `pbt`); null
+    if it is not a clone."""
     generation: int = 0
-    """How many rungs its ancestors had passed when it was cloned; 0: it is no clone."""
+    """Number of rungs its ancestors had passed when it was cloned; 0 if it is not a clone."""
     attempt_no: int
     num_restarts: int
-    """Attempts that followed a failure; those after a preemption, a pause or a drain are none."""
+    """Number of attempts that followed a failure; attempts after a preemption, a pause or a drain
+    do not count."""
     step: int
     epoch: float | None
     num_steps_planned: int | None
     metric: WireFloat | None
-    """The search metric's best value."""
+    """Best value of the search metric."""
     summary: dict[str, MetricSummary]
     queued_at: dt.datetime
     started_at: dt.datetime | None
@@ -282,14 +295,14 @@ class TrialOut(Output):
 
 class TrialDetail(TrialOut):
     desired: str
-    """What it is meant to do: run, pause, stop or kill. A PAUSED trial of an experiment that is to run waits for its search
-    while this is `pause`, and for slots once it is `run`."""
+    """What the trial is meant to do: run, pause, stop or kill. If the experiment is to run, a
+    PAUSED trial waits for its search while this is `pause`, and for slots once it is `run`."""
     seed: int
     searcher: str
     metric_name: str | None
     metric_goal: str | None
     attempts: list[AttemptOut]
-    """The latest ones, newest first."""
+    """Latest attempts, newest first."""
     config: dict[str, Any]
 
 
@@ -323,7 +336,7 @@ class ProcessGroupOut(Output):
     backend: str
     size: int
     ranks: list[int]
-    """Global ranks in group-rank order: position is the group-relative rank."""
+    """Global ranks in group-rank order: the position is the rank within the group."""
 
 
 class CheckpointOut(Output):
@@ -341,22 +354,22 @@ class CheckpointOut(Output):
     is_best: bool
     created_at: dt.datetime
     pinned_at: dt.datetime | None
-    """Since when no policy may delete it; null: it is not pinned."""
+    """Time from which no policy may delete the checkpoint; null if it is not pinned."""
     pinned_by: str
 
 
 class ClassScoreOut(Output):
-    """Of one class; shares are 0..1, and null without a sample to judge by."""
+    """Scores of one class. Shares are 0 to 1, and null without a sample to judge by."""
 
     name: str
     num_samples: int
-    """That are of this class."""
+    """Number of samples of this class."""
     num_predicted: int
-    """That were taken for it."""
+    """Number of samples predicted as this class."""
     precision: float | None
-    """Of those that were taken for it, the share that is."""
+    """Share of the samples predicted as this class that belong to it."""
     recall: float | None
-    """Of those that are of it, the share that was recognised."""
+    """Share of the samples of this class that were predicted as it."""
     f1: float | None
     """Harmonic mean of precision and recall."""
 
@@ -368,7 +381,7 @@ class EvaluationOut(Output):
     at: dt.datetime
     metrics: dict[str, WireFloat]
     classes: list[ClassScoreOut]
-    """Empty where there are no classes."""
+    """Scores by class; empty if there are no classes."""
     confusion: list[list[int]]
     """[true class][predicted class] → number of samples, in the order of `classes`."""
 
@@ -378,39 +391,42 @@ class RungTrial(Output):
     trial_no: int
     metric: WireFloat | None
     promoted: bool
-    """Went on past this rung."""
+    """Whether the trial continued past this rung."""
     stopped: bool
-    """Behind at this rung, and ended for it."""
+    """Whether the trial was behind at this rung and was stopped for it."""
     outran: bool
-    """Behind at this rung, and at its end before the stop reached it: it is COMPLETED."""
+    """Whether the trial was behind at this rung but reached its end before the stop did: it is
+    COMPLETED."""
 
 
 class RungOut(Output):
     bracket: int
-    """From 0; trials compete within one."""
+    """Index of the bracket, from 0; trials compete only within their bracket."""
     index: int
-    """From 0 within the bracket, the shortest training first."""
+    """Index within the bracket, from 0, the shortest training first."""
     units: float
     """Training length at which the rung is judged."""
     cutoff: float | None
-    """Metric a trial must reach now to go on; null while too few have reported. promotion and
-    synchronous: that of the last who may go on; median: the median."""
+    """Metric a trial must reach now to continue; null while too few trials have reported. For
+    `promotion` and `synchronous` it is the metric of the last trial that may continue, for `median`
+    the median."""
     num_trials: int
-    """All that have come to it, failed ones included."""
+    """Number of trials that have reached the rung, failed ones included."""
     num_promoted: int
     num_outran: int
-    """Behind here, and COMPLETED all the same."""
+    """Number of trials that were behind at this rung and are COMPLETED all the same."""
     trials: list[RungTrial]
-    """Best first; of more than 300 the best 150, and others evenly by rank to the last."""
+    """Trials, best first. Of more than 300, the best 150 and others evenly spaced by rank down to
+    the last."""
 
 
 class SearchOut(Output):
     method: str
     rule: str
-    """What follows at a rung: "none", "stopping", "promotion", "synchronous", "median"."""
+    """Rule applied at a rung: "none", "stopping", "promotion", "synchronous" or "median"."""
     sampler: str
     finish_reason: str
-    """Why the search creates no more trials; "" while it does."""
+    """Why the search creates no more trials; empty while it does."""
     metric_name: str | None
     metric_goal: str | None
     unit: str | None
@@ -418,7 +434,7 @@ class SearchOut(Output):
     num_trials_planned: int | None
     num_trials_created: int
     concurrent: int | None
-    """Trials at once at most; null: as many as there is room for."""
+    """Maximum number of parallel trials; null for as many as fit."""
     finished: bool
     rungs: list[RungOut]
 

@@ -9,7 +9,7 @@ from .base import Output
 
 
 class ExportOut(Output):
-    """The model of a checkpoint as one safetensors file, as far as it is made."""
+    """The model of a checkpoint as one safetensors file, and the progress of the export."""
 
     id: int
     checkpoint_id: int
@@ -20,15 +20,15 @@ class ExportOut(Output):
     file_name: str
     state: Literal["pending", "done", "failed"]
     message: str
-    """Why it failed."""
+    """Why the export failed."""
     waits_for: str
-    """Of a pending one: the node that makes it, or why none can."""
+    """Node that makes a pending export, or why no node can; empty otherwise."""
     size_bytes: int | None
-    """Of the file; null until it is done."""
+    """Size of the file in bytes; null until the export is done."""
     sha256: str
-    """Of the file; "" until it is done."""
+    """Digest of the file; empty until the export is done."""
     requested_by: str
     requested_at: dt.datetime
     ended_at: dt.datetime | None
     expires_at: dt.datetime
-    """It is deleted then."""
+    """Time when the file is deleted."""

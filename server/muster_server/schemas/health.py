@@ -7,13 +7,16 @@ from typing import Literal
 from .base import Output
 
 DatabaseState = Literal["ok", "unreachable", "not_migrated", "schema_mismatch", "disk_full"]
-"""not_migrated: an older version's tables, until `muster-server migrate` has run. schema_mismatch: a
-newer version's, or changed by something else. disk_full: of SQLite; hardly anything can be written."""
+"""State of the database. `not_migrated`: the tables are an older version's until you run
+`muster-server migrate`. `schema_mismatch`: they are a newer version's, or something else has
+changed them. `disk_full` (SQLite only): almost nothing can be written."""
 RedisState = Literal["ok", "unreachable", "not_configured"]
 PartState = Literal["ok", "absent", "unknown"]
-"""absent: not heard of lately. unknown: the database, which would know, does not answer."""
+"""State of a process. `absent`: it has not been heard of lately. `unknown`: the database, which
+records it, does not respond."""
 ControllerState = Literal["ok", "failing", "absent", "unknown"]
-"""failing: one leads, and has not worked through all of its loops for half a minute."""
+"""State of the controller. `failing`: one leads, but has not completed a round of all its loops for
+half a minute."""
 
 
 class Healthy(Output):
@@ -21,26 +24,29 @@ class Healthy(Output):
 
 
 class Ready(Output):
-    """Of an API server. Only the database is required: without it nothing can be answered."""
+    """Readiness of an API server. Only the database is required: without it, no request can be
+    answered."""
 
     status: Literal["ready", "not_ready"]
     database: DatabaseState
     redis: RedisState
-    """Without Redis live pages fall back to polling."""
+    """State of Redis, without which live pages fall back to polling."""
     controller: ControllerState
-    """Whether one leads and does its work; without it nothing is scheduled, and what runs goes on."""
+    """Whether a controller leads and does its work. Without one nothing is scheduled, but running
+    trials go on."""
     failing_loop: str | None
-    """In which loop the latest round of a failing controller broke off, if in one."""
+    """Loop in which the latest round of a failing controller broke off; null if not in a loop."""
     worker: PartState
     """Whether a Celery worker sweeps; without it metrics are read from uncompacted rows."""
 
 
 class ProcessReady(Output):
-    """Of a controller or a Celery worker: ready while it does its work, leading or standing by."""
+    """Readiness of a controller or a Celery worker, which is ready while it does its work, leading
+    or standing by."""
 
     status: Literal["ready", "not_ready"]
     process: Literal["controller", "worker"]
     database: DatabaseState
     redis: RedisState
     working: bool
-    """It has finished a round lately (the controller), or takes jobs (the worker)."""
+    """Whether the controller has finished a round lately, or the worker accepts jobs."""

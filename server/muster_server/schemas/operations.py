@@ -1,4 +1,4 @@
-"""What can be done with experiments after their submission."""
+"""Operations on submitted experiments."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ LabelValue = Annotated[SafeStr, Field(max_length=256)]
 
 
 class FileDeletionOut(Output):
-    """Files of a checkpoint, or of a deleted experiment, as far as they are gone."""
+    """Deletion of the files of a checkpoint or of a deleted experiment, and its progress."""
 
     id: int
     experiment_id: int
     experiment_name: str
     checkpoint_id: int | None
-    """The one it is about; null: all of a deleted experiment."""
+    """ID of the checkpoint; null if the files of a whole deleted experiment are deleted."""
     path: str
-    """Relative to the storage folder of its nodes, or to this server's folder in an object store."""
+    """Path relative to the storage folder of its nodes, or to this server's folder in an object
+    store."""
     storage_id: str
     storage_url: str
-    """The object store; "" for a storage folder."""
+    """URL of the object store; empty for a storage folder."""
     node_name: str
     """A node that had the storage when the deletion was requested."""
     size_bytes: int
-    """Of the checkpoints that were registered there."""
+    """Size of the checkpoints registered there, in bytes."""
     state: Literal["pending", "done", "refused", "dismissed"]
     message: str
-    """What the agent said last."""
+    """Latest message from the agent."""
     waits_for: str
-    """Of a pending one: the node that is asked, or why none can be."""
+    """Node asked to delete the files of a pending deletion, or why no node can; empty otherwise."""
     freed_bytes: int | None
     requested_by: str
     requested_at: dt.datetime
@@ -47,14 +48,14 @@ class FileDeletionOut(Output):
 
 
 class KeepIn(Input):
-    """How many checkpoints are kept; what any of the numbers keeps is kept."""
+    """Number of checkpoints to keep. A checkpoint is kept if any of these numbers keeps it."""
 
     last: Annotated[int, Field(ge=0, le=10_000)] = 1
-    """Of each trial, the newest."""
+    """Number of newest checkpoints to keep of each trial."""
     best: Annotated[int, Field(ge=0, le=10_000)] = 1
-    """Of each trial, the best by the search metric."""
+    """Number of best checkpoints to keep of each trial, by the search metric."""
     experiment_best: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """Of all trials together, the best."""
+    """Number of best checkpoints to keep of all trials together, by the search metric."""
 
 
 class CheckpointVerdict(Output):
@@ -64,7 +65,7 @@ class CheckpointVerdict(Output):
     step: int
     size_bytes: int
     value: WireFloat | None
-    """Of the search metric."""
+    """Value of the search metric; null if the checkpoint has none."""
     is_kept: bool
     reason: str
 
@@ -79,18 +80,18 @@ class CleaningPlanOut(Output):
     num_dropped: int
     freed_bytes: int
     checkpoints: list[CheckpointVerdict]
-    """By trial and step, at most 1,000 of them."""
+    """Verdicts by trial and step, at most 1,000."""
 
 
 class CleaningOut(Output):
     experiment_id: int
     num_deleted: int
-    """Checkpoints that nobody can choose any more; agents delete their files."""
+    """Number of checkpoints that can no longer be chosen; agents delete their files."""
 
 
 class LengthIn(Input):
-    """A training length in all, from step 0 on: steps or epochs, one of the two; of a search whose
-    max_length is in samples or seconds, those."""
+    """Total training length, counted from step 0, in exactly one unit: steps or epochs. For a
+    search whose `max_length` is in samples or seconds, use that unit."""
 
     steps: Annotated[int, Field(ge=1, le=2**53)] | None = None
     epochs: Annotated[int, Field(ge=1, le=2**53)] | None = None
@@ -99,41 +100,47 @@ class LengthIn(Input):
 
 
 class ContinueIn(Input):
-    """How an experiment that has ended goes on. Empty: as it was."""
+    """How to continue an experiment that has ended. Without any field it continues unchanged."""
 
     length: LengthIn | None = None
-    """The new full length, for the built-in trainer and for searches with a max_length."""
+    """New full length, for the built-in trainer and for searches with a `max_length`."""
     overrides: Overrides = []
-    """["resources.slots=4", ...]: what may change are length, resources, restarts, checkpoints,
-    environment, budget, measure, on_disconnect, stop_grace_s, log_limit_mb and the entry point."""
+    """Changes of the document, such as ["resources.slots=4", ...]. You can change length,
+    resources, restarts, checkpoints, environment, budget, measure, on_disconnect, stop_grace_s,
+    log_limit_mb and the entry point."""
     trials: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=10_000)] | (
         None
     ) = None
-    """Numbers of the trials that go on. null: those that did not end well; all that ran their
-    length when they get more of it; of an asha search those that were stopped together with it."""
+    """Numbers of the trials to continue. If null: those that did not end well; if the length grows,
+    all that trained to their full length; for an asha search, those that were stopped together with
+    it."""
 
 
 class SearchLimitsIn(Input):
-    """What changes of a search that goes on. null: stays as it is."""
+    """Changes to a running search. A null field stays as it is."""
 
     trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] | None = None
-    """In all; not fewer than there are. For `random`, `median` and `asha` with one bracket."""
+    """Total number of trials, not fewer than the search already has. For `random`, `median`, and
+    `asha` with one bracket."""
     concurrent: Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"] | None = None
-    """At once. "auto": as many as fit into the slots that are free or its own, and one more, up to
-    256."""
+    """Maximum number of parallel trials. "auto" means as many as fit into the slots that are free
+    or held by the search, plus one, up to 256."""
 
 
 class EnqueueIn(Input):
-    """One more point for a search, tried before those it draws."""
+    """A point for a search to try before those it draws itself."""
 
     hparams: Annotated[dict[str, Any], Field(max_length=1_000)]
-    """Nested as in `hyperparameters`. What is left out of a space is an error; constants may be."""
+    """Hyperparameters, nested as in `hyperparameters`. Every searched parameter needs a value;
+    constants may be left out."""
     point: Identifier | None = None
-    """What you call it: asked for again under the same name, it is tried once. Default: a new name."""
+    """Name of the point. A point enqueued again under the same name is tried only once. Default: a
+    new name."""
 
 
 class ForkFromIn(Input):
-    """The checkpoint to start from. Without checkpoint, trial and experiment: of what is forked."""
+    """Checkpoint to start from. Without `checkpoint`, `trial` and `experiment`, it is one of the
+    forked experiment."""
 
     checkpoint: Annotated[int, Field(ge=1, lt=2**31)] | None = None
     trial: Annotated[int, Field(ge=1, lt=2**31)] | None = None
@@ -143,16 +150,17 @@ class ForkFromIn(Input):
 
 
 class ForkIn(Input):
-    """A new experiment made from one that exists. Empty: the same document once more."""
+    """A new experiment made from an existing one. Without any field, it has the same document."""
 
     document: Annotated[SafeStr, Field(min_length=1, max_length=262_144)] | None = None
-    """null: that of the source, with the overrides it was submitted with."""
+    """Document of the fork; null for the source's document with the overrides it was submitted
+    with."""
     overrides: Overrides = []
-    """["hyperparameters.lr=0.01", ...], applied after those."""
+    """Overrides such as ["hyperparameters.lr=0.01", ...], applied after those of the source."""
     blob_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """null: the code bundle of the source, where the document needs one."""
+    """Code bundle of the fork; null for the source's bundle, if the document needs one."""
     from_: Annotated[ForkFromIn | None, Field(alias="from")] = None
-    """Start from a checkpoint. null: what the document says, else from nothing."""
+    """Checkpoint to start from; null for what the document says, or else none."""
 
 
 Action = Literal[
@@ -162,7 +170,8 @@ ArchivedFilter = Literal["exclude", "include", "only"]
 
 
 class FilterIn(Input):
-    """Which experiments: all conditions together. The same names as in the list's address."""
+    """Selection of experiments that meet all conditions. The names are the query parameters of the
+    list of experiments."""
 
     # Not strict: JSON has no enumerations, only their names.
     state: Annotated[
@@ -170,61 +179,61 @@ class FilterIn(Input):
     ] = []
     project: Annotated[SafeStr, Field(max_length=128)] | None = None
     label: Annotated[list[Annotated[SafeStr, Field(max_length=321)]], Field(max_length=20)] = []
-    """["team=vision", "urgent"]: with this value, or with any."""
+    """Labels such as ["team=vision", "urgent"]: with the given value, or with any value."""
     owner: Annotated[SafeStr, Field(max_length=64)] | None = None
     q: Annotated[SafeStr, Field(max_length=200)] | None = None
-    """Part of the name, whatever its case."""
+    """Part of the name; case does not matter."""
     archived: ArchivedFilter = "exclude"
     where: Annotated[list[Annotated[SafeStr, Field(max_length=520)]], Field(max_length=10)] = []
-    """Conditions on columns, as the list of experiments takes them."""
+    """Conditions on columns, in the syntax of the list of experiments."""
 
 
 class BulkIn(Input):
-    """An operation on several experiments: those a filter selects, or those listed."""
+    """An operation on several experiments, selected by a filter or listed by ID."""
 
     action: Action
     filter: FilterIn | None = None
     ids: Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(min_length=1)] | None = None
-    """This or filter."""
+    """IDs of the experiments; give either this or `filter`."""
     set_labels: Annotated[dict[LabelName, LabelValue], Field(max_length=64)] = {}
-    """With label."""
+    """Labels to set, for the action `label`."""
     remove_labels: Annotated[list[LabelName], Field(max_length=64)] = []
-    """With label."""
+    """Labels to remove, for the action `label`."""
     keep_files: bool = False
-    """With delete: leave checkpoint files where they are."""
+    """Whether to leave checkpoint files in place, for the action `delete`."""
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """From the preview; without it nothing is done."""
+    """Digest from the preview; without it, nothing is changed."""
 
 
 class StorageShare(Output):
     """Checkpoint files in one storage folder."""
 
     storage_id: str
-    """`object-store` for the one that the document names; "" when no node said which storage it is:
-    then they cannot be deleted by an agent."""
+    """`object-store` for the store that the document names. Empty if no node reported which storage
+    it is; agents cannot delete these files."""
     nodes: list[str]
-    """Nodes that have this storage, or had it."""
+    """Nodes that have, or had, this storage."""
     is_reachable: bool
-    """One of them is ONLINE, so that it will be done at once."""
+    """Whether one of the nodes is ONLINE, so that the files are deleted at once."""
     num_checkpoints: int
     size_bytes: int
 
 
 class FreedOut(Output):
-    """What deleting takes away."""
+    """What a deletion removes."""
 
     num_trials: int
     num_series: int
     metric_bytes: int
-    """As stored, compressed."""
+    """Stored size of metrics in bytes, compressed."""
     num_log_streams: int
     log_bytes: int
-    """As stored, compressed."""
+    """Stored size of logs in bytes, compressed."""
     num_checkpoints: int
     checkpoint_bytes: int
     storages: list[StorageShare]
     bundle_bytes: int
-    """Of code bundles that no other experiment uses."""
+    """Size in bytes of code bundles that no other experiment uses."""
 
 
 class BulkItem(Output):
@@ -232,25 +241,26 @@ class BulkItem(Output):
     name: str
     state: str
     outcome: Literal["changes", "unchanged", "refused"]
-    """In a preview what would happen, else what has."""
+    """Outcome: in a preview the expected one, otherwise the actual one."""
     code: str | None
-    """Of a refused one: the error's code."""
+    """Error code if the outcome is `refused`; null otherwise."""
     message: str
 
 
 class BulkPreviewOut(Output):
-    """Exactly the experiments that the operation will touch."""
+    """Exactly the experiments that the operation will affect."""
 
     action: Action
     digest: str
-    """Send it back to do it. It names this action on these experiments, and nothing else."""
+    """Digest to send back to run the operation. It stands for this action on these experiments and
+    nothing else."""
     num: int
     num_changes: int
     num_refused: int
     items: list[BulkItem]
-    """By id."""
+    """Experiments, sorted by ID."""
     freed: FreedOut | None
-    """With delete: what all of them together hold."""
+    """Total that all experiments hold, for the action `delete`; null otherwise."""
 
 
 class BulkOut(Output):
@@ -263,31 +273,32 @@ class BulkOut(Output):
 
 
 class DeletionPlanOut(Output):
-    """What deleting an experiment would take away, and whether it is possible now."""
+    """What deleting an experiment would remove, and whether it can be deleted now."""
 
     experiment_id: int
     possible: bool
     code: str | None
     reason: str
-    """Why not; "" when it is possible."""
+    """Why the experiment cannot be deleted; empty if it can."""
     freed: FreedOut
 
 
 class DeletionOut(Output):
     experiment_id: int
     complete: bool
-    """Nothing of it is left in the database. false: the rest goes in the background."""
+    """Whether nothing of the experiment is left in the database. If false, the rest is deleted in
+    the background."""
     file_deletions: list[int]
-    """Ids under which GET /deletions tells what becomes of its files."""
+    """IDs under which GET /deletions reports the progress of its files."""
 
 
 class ParentOut(Output):
-    """Where an experiment comes from."""
+    """Experiment and checkpoint that an experiment was forked from."""
 
     experiment_id: int
     experiment_name: str
     exists: bool
-    """false: it was deleted since."""
+    """False if the experiment has been deleted since."""
     checkpoint_id: int | None
     checkpoint_experiment_id: int | None
     trial_id: int | None
@@ -304,5 +315,5 @@ class ChildOut(Output):
     state: str
     owner: str | None
     step: int | None
-    """Of the checkpoint it started from, if any."""
+    """Step of the checkpoint it started from; null without one."""
     created_at: dt.datetime

@@ -8,23 +8,23 @@ from .base import Output, PartOut
 
 
 class RankStepsOut(Output):
-    """Means over the rows of one rank."""
+    """Means over the measured rows of one rank."""
 
     rank: int
     num_rows: int
-    """Rows behind these figures."""
+    """Number of rows behind these figures."""
     step_ms: float
     parts: dict[str, float]
     """Metric → time; they sum to `step_ms` within 2 %."""
     overlapped_ms: float | None
     interference_ms: float | None
     wait_ms: float | None
-    """Waited for late members of its groups: part of comm/exposed_ms. Null where nothing can be
-    compared: one rank, or messages between two ranks only."""
+    """Time spent waiting for late members of its groups, which is part of comm/exposed_ms. Null if
+    nothing can be compared: one rank, or messages between two ranks only."""
     held_up_ms: float | None
-    """How long the others waited for this rank: mean over them."""
+    """Mean time that the other ranks waited for this one."""
     stage: int | None
-    """Of a pipeline."""
+    """Stage of a pipeline that the rank holds; null without a pipeline."""
 
 
 class KindTrafficOut(Output):
@@ -38,23 +38,25 @@ class KindTrafficOut(Output):
     num_bytes: float
     """Payload: the tensor reduced, the output of a gather, the input of a scatter."""
     time_ms: float
-    """At least one in flight."""
+    """Time during which at least one was in flight."""
     num_rows: int
     """Measured rows behind these figures; each is a step where `bucket_steps` is 1."""
     num_rows_with: int
-    """Rows with at least one: less than `num_rows` where it does not happen in every step."""
+    """Number of rows with at least one; less than `num_rows` if it does not happen in every
+    step."""
     time_ms_with: float
     """`time_ms` of these rows alone."""
     transfer_ms: float | None
-    """The same of the member that joined last: nobody was waited for. Null for messages between
-    two ranks, and when only one member has measured."""
+    """Time of the member that joined last, which waited for nobody. Null for messages between two
+    ranks, and if only one member has measured."""
     wait_ms: float | None
-    """`time_ms` less `transfer_ms`: waiting for that member."""
+    """Time spent waiting for that member: `time_ms` less `transfer_ms`."""
     algorithm_bytes_per_s: float | None
-    """`num_bytes` over `transfer_ms`, or over `time_ms` where that is null."""
+    """Algorithm bandwidth: `num_bytes` over `transfer_ms`, or over `time_ms` if that is null."""
     bus_bytes_per_s: float | None
-    """That times 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and all_to_all, 1
-    for broadcast, reduce and messages between two ranks (nccl-tests' PERFORMANCE.md); n: members."""
+    """Bus bandwidth: the algorithm bandwidth times 2(n-1)/n for all_reduce, (n-1)/n for all_gather,
+    reduce_scatter and all_to_all, and 1 for broadcast, reduce and messages between two ranks, for n
+    members (nccl-tests' PERFORMANCE.md)."""
 
 
 class CulpritOut(Output):
@@ -64,31 +66,32 @@ class CulpritOut(Output):
     group: str
     held_up_ms: float
     share: float
-    """Of the others' step, 0 to 1."""
+    """Share of the other ranks' step, 0 to 1."""
     part: str | None
-    """Which part of its step is longer than the others'; null when none explains half of it."""
+    """Part of its step that takes longer than on the other ranks; null if none explains half of the
+    difference."""
     excess_ms: float
-    """By how much that part is longer."""
+    """Time by which that part is longer."""
     num_buckets: int
-    """Groups of steps that were compared; the figures are medians over them."""
+    """Number of groups of steps compared; the figures are medians over them."""
     reason: str
 
 
 class BottleneckOut(Output):
-    """What a step is bound by."""
+    """Bottleneck of a step."""
 
     kind: BottleneckKind
-    """computation: nothing that a step could do without takes a tenth of it."""
+    """Kind of bottleneck; `computation` means that nothing avoidable takes a tenth of the step."""
     ms: float
-    """Per step; of computation, forward and backward."""
+    """Time per step; forward and backward if `kind` is `computation`."""
     share: float
-    """Of the step, 0 to 1."""
+    """Share of the step, 0 to 1."""
     step_ms: float
-    """Mean over the ranks, without the one that the others wait for."""
+    """Mean step time over the ranks, without the one that the others wait for."""
     num_rows: int
-    """Rows of the rank with the fewest."""
+    """Number of rows of the rank with the fewest."""
     reason: str
-    """What it is and what helps."""
+    """Explanation of the bottleneck, and what helps."""
     reason_parts: list[PartOut]
 
 
@@ -98,7 +101,7 @@ class StageOut(Output):
     stage: int
     ranks: list[int]
     compute_ms: float
-    """Forward and backward."""
+    """Time of forward and backward."""
     bubble_ms: float
     step_ms: float
 
@@ -107,18 +110,19 @@ class PerformanceOut(Output):
     trial_id: int
     attempt_no: int
     first_step: int | None
-    """Of the window; null when nothing was measured."""
+    """First step of the window; null if nothing was measured."""
     last_step: int | None
     bucket_steps: int
     """Rows of different ranks are compared within buckets of so many steps."""
     num_ranks: int
-    """Ranks that have measured steps."""
+    """Number of ranks that have measured steps."""
     ranks: list[RankStepsOut]
-    """In order of rank; at most 256, the first ones."""
+    """Ranks in ascending order, the first 256 at most."""
     traffic: list[KindTrafficOut]
     culprit: CulpritOut | None
     bottleneck: BottleneckOut | None
-    """null when nothing was measured."""
+    """Bottleneck; null if nothing was measured."""
     stages: list[StageOut]
     imbalance: float | None
-    """The slowest stage's computing over the mean of all, less 1; null without a pipeline."""
+    """Imbalance of a pipeline: the slowest stage's compute time over the mean of all stages, less
+    1; null without a pipeline."""

@@ -1,4 +1,4 @@
-"""One step of a pipeline as its workers noted it."""
+"""One step of a pipeline as its workers recorded it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from .base import Output
 
 class PipelineOperationOut(Output):
     kind: str
-    """forward, backward, backward_input, backward_weight; send_forward, send_backward, of which only
-    the beginning is known; recv_forward, recv_backward."""
+    """Kind of operation: forward, backward, backward_input or backward_weight; send_forward or
+    send_backward, of which only the start is known; recv_forward or recv_backward."""
     stage: int
     micro_batch: int
-    """From 0."""
+    """Index of the micro-batch, from 0."""
     start_ms: float
-    """From the beginning of the first worker's step."""
+    """Start, from the beginning of the first worker's step."""
     end_ms: float
 
 
 class PipelineLaneOut(Output):
-    """What one worker did, in order of time."""
+    """Operations of one worker, in order of time."""
 
     rank: int
     operations: list[PipelineOperationOut]
     num_left_out: int
-    """Operations that were not kept."""
+    """Number of operations that were not kept."""
     error_ms: float | None
-    """Its times are right to within this, beside the first worker's. Null: clocks could not be
+    """Maximum error of its times relative to the first worker's. Null if the clocks could not be
     compared."""
 
 
@@ -35,14 +35,14 @@ class PipelineStepOut(Output):
     trial_id: int
     attempt_no: int
     num_pipelines: int
-    """With a noted step; each is asked for by its number."""
+    """Number of pipelines with a recorded step; request each by its index."""
     pipeline: int
     step: int | None
-    """Null: nothing was noted yet."""
+    """Recorded step; null if none was recorded yet."""
     at: dt.datetime | None
     total_ms: float | None
-    """From the first computing to the last."""
+    """Time from the first computation to the last."""
     idle_share: float | None
-    """Of the workers' time between them, in which they compute nothing: 0 to 1."""
+    """Share of the workers' time between these two in which they compute nothing, 0 to 1."""
     lanes: list[PipelineLaneOut]
-    """From the first worker of the pipeline to the last."""
+    """Lanes, from the first worker of the pipeline to the last."""

@@ -1,4 +1,4 @@
-"""What a document's training will take, before it is launched."""
+"""What a document's training will need, before it is launched."""
 
 from __future__ import annotations
 
@@ -16,116 +16,121 @@ class PlanIn(Input):
         list[Annotated[SafeStr, Field(max_length=1000)]], Field(max_length=100)
     ] = []
     slot_memory_bytes: Annotated[int, Field(ge=1, le=2**60)] | None = None
-    """null: the least of the pool's nodes, as they said when they joined."""
+    """Memory of a slot in bytes; null for the smallest in the pool, as reported when its nodes
+    joined."""
 
     blob_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """Code bundle uploaded before with PUT /api/v1/blobs/{sha256}, for a model of your own."""
 
 
 class MemoryOut(Output):
-    """Bytes of the slot that needs most, at the moment when it does. Tensors only: interpreter,
-    libraries and the allocator's waste are not in it."""
+    """Memory in bytes of the slot that needs most, at its peak. Covers tensors only, not the
+    interpreter, libraries or allocator overhead."""
 
     parameters: float
     gradients: float
     optimizer: float
     activations: float
     buffers: float
-    """Of communication."""
+    """Communication buffers."""
     total: float
 
 
 class PlannedTrafficOut(Output):
-    """Per step of the worker that sends most."""
+    """Traffic per step of the worker that sends most."""
 
     group: str
-    """world, or the axis of the mesh."""
+    """Group of the traffic: `world`, or the axis of the mesh."""
     kind: str
     size: int
-    """Members."""
+    """Number of members of the group."""
     count: float
     num_bytes: float
-    """Payload, as the performance page counts it."""
+    """Payload in bytes, as on the performance page."""
 
 
 class PlannedStrategyOut(Output):
     kind: str
     is_chosen: bool
-    """It is the document's."""
+    """Whether it is the document's strategy."""
     problem: str
-    """Why it cannot be used; then the rest is empty."""
+    """Why the strategy cannot be used; the other fields are then empty."""
     memory: MemoryOut | None
     fits: bool | None
-    """null: not known how much memory a slot has."""
+    """Whether it fits into the memory of a slot; null if that memory is unknown."""
     traffic: list[PlannedTrafficOut]
     link_bytes: float
-    """On the busiest link, per step."""
+    """Number of bytes on the busiest link per step."""
     step_ms: ScalingEstimateOut | None
-    """null: nothing was measured that it could be said from; see `time_source`."""
+    """Expected time of a step; null if there are no measurements to estimate it from (see
+    `time_source`)."""
 
 
 class PlanRemarkOut(Output):
-    """Where expected and measured are far apart."""
+    """A large difference between expected and measured values."""
 
     about: Literal["memory", "bytes", "step"]
     ratio: float
-    """Expected over measured; outside 0.7 to 1.4."""
+    """Expected value over measured value; outside 0.7 to 1.4."""
     text: str
-    """What explains it, or that nothing known does."""
+    """What explains the difference, or that nothing known does."""
     parts: list[PartOut] = []
 
 
 class TrialPlanOut(Output):
-    """What was to be expected of a trial, beside what it has measured."""
+    """Expectations for a trial, beside its measurements."""
 
     trial_id: int
     known: bool
-    """false: `reason` says why nothing can be said beforehand; what was measured is there."""
+    """Whether an estimate exists. If false, `reason` says why not; measurements are given all the
+    same."""
     is_pending: bool
-    """A node is listing the layers of the model: ask again in a second."""
+    """Whether a node is still listing the layers of the model; ask again in a second."""
     reason: str
     reason_parts: list[PartOut] = []
     strategy: str
-    """Of the document; "" without one."""
+    """Strategy of the document; empty without one."""
     memory: MemoryOut | None
-    """Expected of the slot that needs most."""
+    """Expected memory of the slot that needs most."""
     measured_memory_bytes: float | None
-    """The most that tensors took on a device, of the rank that took most; null without devices."""
+    """Peak tensor memory on a device, of the rank with the highest peak; null without devices."""
     measured_rss_bytes: float | None
-    """The most that a process took, of the rank that took most: interpreter and libraries too."""
+    """Peak memory of a process, interpreter and libraries included, of the rank with the highest
+    peak."""
     bytes_per_step: float | None
-    """Payload expected of the worker that sends most."""
+    """Expected payload in bytes of the worker that sends most."""
     measured_bytes_per_step: float | None
     step_ms: ScalingEstimateOut | None
-    """Expected; null: see `time_source`."""
+    """Expected time of a step; null if unknown (see `time_source`)."""
     measured_step_ms: float | None
-    """Mean over the newest rows, of the slowest rank."""
+    """Mean step time over the newest rows, of the slowest rank."""
     num_rows: int
-    """Behind the measured figures, of the rank with fewest."""
+    """Number of rows behind the measurements, of the rank with the fewest."""
     time_source: str
     remarks: list[PlanRemarkOut]
 
 
 class PlanOut(Output):
     known: bool
-    """false: `reason` says why, and what can be done."""
+    """Whether a plan exists. If false, `reason` says why not and what you can do."""
     is_pending: bool
-    """A node is listing the layers of the model: ask again in a second."""
+    """Whether a node is still listing the layers of the model; ask again in a second."""
     reason: str
     reason_parts: list[PartOut] = []
     num_params: int | None
     flops_per_sample: float | None
-    """Floating-point operations of a forward of one sample: matrix products and convolutions."""
+    """Floating-point operations of the forward pass of one sample: matrix products and
+    convolutions."""
     slots: int
     global_batch: int | None
     slot_memory_bytes: int | None
     slot_memory_source: str
     strategies: list[PlannedStrategyOut]
-    """The document's first."""
+    """Strategies, the document's first."""
     recommended: str | None
     recommended_batch_size: int | None
-    """The largest power of two that fits; null: not known."""
+    """Largest power of two that fits; null if unknown."""
     recommendation: str
-    """Why."""
+    """Reason for the recommendation."""
     time_source: str
-    """The scaling report that step times come from, or why there are none."""
+    """Scaling report that the step times come from, or why there are none."""

@@ -1,4 +1,4 @@
-"""Preflights: what nodes tried together, and what came of it."""
+"""Preflights: checks that nodes run together, and their results."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ NodeRef = Annotated[SafeStr, Field(min_length=1, max_length=128)]
 
 class PreflightIn(Input):
     nodes: Annotated[list[NodeRef], Field(min_length=1, max_length=MAX_NODES)]
-    """Names of the nodes. With one, only its disk and devices are tried."""
+    """Names of the nodes. With only one, only its disk and devices are checked."""
 
 
 class PreflightNode(Output):
     node_id: str
     node_name: str
     rank: int
-    """Its number among them; 0 hosts the store of the all-reduce."""
+    """Index of the node in the preflight; node 0 hosts the store of the all-reduce."""
     address: str
-    """`host:port` at which the others try it; "" while it does not listen."""
+    """`host:port` at which the other nodes reach it; empty while it does not listen."""
     torch_version: str
-    """"" when it is not known yet, or torch is not installed."""
+    """Version of torch; empty if it is not known yet, or if torch is not installed."""
     problems: list[str]
-    """What is wrong with the node itself."""
+    """Problems of the node itself."""
 
 
 class PreflightLink(Output):
@@ -38,9 +38,11 @@ class PreflightLink(Output):
     message: str
     """What went wrong; "" when nothing did."""
     round_trip_ms: float | None
-    """Of the smallest of three pings over the connection; null: it was not made."""
+    """Round-trip time of the fastest of three pings over the connection; null if it was not
+    made."""
     allreduce_ms: float | None
-    """1 MiB between these two over gloo; null: not tried, or failed."""
+    """Time of an all-reduce of 1 MiB between the two nodes over gloo; null if not tried or
+    failed."""
 
 
 class PreflightOut(Output):
@@ -48,15 +50,16 @@ class PreflightOut(Output):
     state: Literal["running", "passed", "failed"]
     stage: Literal["listen", "connect", "reduce"]
     message: str
-    """The verdict; of a failure it names the nodes, or the pairs of nodes."""
+    """Verdict; after a failure it names the nodes, or the pairs of nodes."""
     nodes: list[PreflightNode]
     links: list[PreflightLink]
-    """One per direction, as far as they are tried."""
+    """Connections, one per direction, as far as they have been tried."""
     allreduce_ms: float | None
-    """1 MiB among all of them over gloo, as the slowest node saw it; null: not tried, or failed."""
+    """Time of an all-reduce of 1 MiB among all nodes over gloo, as the slowest node measured it;
+    null if not tried or failed."""
     requested_by: str
     trial_id: int | None
-    """Of one made before the start of a gang."""
+    """ID of the trial before whose start the preflight was made; null if somebody requested it."""
     attempt_no: int | None
     created_at: dt.datetime
     ended_at: dt.datetime | None

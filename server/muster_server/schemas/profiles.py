@@ -34,7 +34,7 @@ class ProfiledRankOut(Output):
     first_step: int | None
     last_step: int | None
     size_bytes: int
-    """Of the gzip."""
+    """Size of the gzip file in bytes."""
     ended_at: dt.datetime | None
 
 

@@ -1,4 +1,4 @@
-"""How far the ranks of a trial are, and where."""
+"""Progress of the ranks of a trial, and where they are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class GroupCountOut(Output):
 
     group: str
     kind: str
-    """Of the last one enqueued."""
+    """Kind of the collective enqueued last."""
     num_enqueued: int
     num_completed: int
 
@@ -22,17 +22,18 @@ class RankProgressOut(Output):
     rank: int
     node_name: str
     reports: bool
-    """It uses the SDK; otherwise only `process` is known."""
+    """Whether the rank uses the SDK; otherwise only `process` is known."""
     process: Literal["", "runs", "sleeps", "blocked", "stopped"]
-    """By the operating system; blocked: in a system call that nothing can interrupt."""
+    """State of the process according to the operating system; `blocked` means inside a system call
+    that nothing can interrupt."""
     moved_at: dt.datetime | None
-    """When its step, phase or counts were last seen to have changed."""
+    """Last time its step, phase or counts were seen to change."""
     step: int | None
     phase: str
-    """Of the step; empty without a StepTimer."""
+    """Phase of the step; empty without a StepTimer."""
     groups: list[GroupCountOut]
     waits_for: int | None
-    """The rank at the other end of a message that it waits for."""
+    """Rank at the other end of a message that this rank waits for; null if there is none."""
 
 
 class BlameOut(Output):
@@ -41,7 +42,7 @@ class BlameOut(Output):
     rank: int
     kind: Literal["stopped", "unheard", "absent", "mismatch", "cycle", "data", "busy"]
     group: str
-    """In which the others wait for it; empty when in none."""
+    """Group in which the other ranks wait for it; empty if in none."""
     reason: str
 
 
@@ -49,25 +50,25 @@ class ProgressOut(Output):
     trial_id: int
     attempt_no: int
     state: Literal["moving", "still", "unknown", "over"]
-    """still: nothing has moved for 30 s. over: no rank lives."""
+    """State of the trial. `still`: nothing has moved for 30 s. `over`: no rank is alive."""
     still_s: float | None
-    """Since any rank moved."""
+    """Time in seconds since any rank moved."""
     blamed: list[BlameOut]
-    """At most 16. Empty when all is well, and when nobody can be named."""
+    """Ranks that hold up the others, at most 16. Empty if all is well or no rank can be blamed."""
     reason: str
     ranks: list[RankProgressOut]
-    """Those that live, in order."""
+    """Ranks that are alive, in ascending order."""
 
 
 class RankStacksOut(Output):
     rank: int
     node_name: str
     text: str
-    """Of all its threads, as Python's faulthandler or py-spy writes them; at most 64 KiB."""
+    """Stacks of all threads, as written by Python's faulthandler or py-spy; at most 64 KiB."""
     problem: str
     """Why there is no text."""
     is_cut: bool
-    """The beginning is missing."""
+    """Whether the beginning was cut off."""
     at: dt.datetime
 
 
@@ -75,9 +76,9 @@ class StacksOut(Output):
     trial_id: int
     attempt_no: int
     no: int
-    """Which time it was asked for; 0 when never."""
+    """Number of the request for stacks; 0 if there was none."""
     kept: list[int]
-    """The times of which something is kept: the last five."""
+    """Numbers of the requests with stored stacks, at most the last five."""
     num_expected: int
-    """Ranks that live now, and will answer if `no` is the last."""
+    """Number of ranks that are alive now and will answer if `no` is the last request."""
     ranks: list[RankStacksOut]

@@ -31,7 +31,7 @@ class SavedViewPatch(Input):
     name: Name | None = None
     query: Query | None = None
     project: Annotated[SafeStr, Field(max_length=128)] | None = None
-    """null: no longer shared."""
+    """Project to share the view with; null to stop sharing it."""
     is_default: bool | None = None
 
 
@@ -44,5 +44,5 @@ class SavedViewOut(Output):
     owner: str
     is_mine: bool
     is_default: bool
-    """Of its owner."""
+    """Whether it is its owner's default view."""
     changed_at: dt.datetime

@@ -1,4 +1,5 @@
-"""Scaling reports: how an experiment trains on more slots and fewer. Times are milliseconds."""
+"""Scaling reports: how an experiment trains on different numbers of slots. Times are
+milliseconds."""
 
 from __future__ import annotations
 
@@ -22,14 +23,15 @@ class ScalingIn(Input):
     ]
     """World sizes to run at; a size that is named twice runs once."""
     mode: Mode = "weak"
-    """weak: the same samples per slot. strong: the same samples per step of all (built-in trainer)."""
+    """`weak` keeps the number of samples per slot; `strong` keeps the number of samples per step of
+    all slots (built-in trainer)."""
     repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = 3
-    """Of each size. One repeat has no intervals and predicts nothing; from two on, runs are added where
-    they differ too much, up to 6 of a size."""
+    """Number of runs at each size. A single run has no intervals and predicts nothing; with two or
+    more, runs are added if they differ too much, up to 6 at a size."""
     steps: Annotated[int, Field(ge=10, le=MAX_STEPS)] = 60
-    """Measured in each run, after a few that warm up."""
+    """Number of steps measured in each run, after a few that warm up."""
     slot_hours: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    """Budget of all runs together, shared out by their slots. null: the project's alone."""
+    """Budget of all runs together, divided by their slots. Null for the project's budget alone."""
 
 
 def _is_determined(figure: dict[str, Any]) -> bool:
@@ -38,33 +40,33 @@ def _is_determined(figure: dict[str, Any]) -> bool:
 
 
 class ScalingEstimateOut(Output):
-    """A figure with its 95 % interval; null bounds: too few measurements to have any."""
+    """A figure with its 95% interval; the bounds are null if there are too few measurements."""
 
     value: float
     low: float | None
     high: float | None
     n: int
-    """Measurements behind it."""
+    """Number of measurements behind the figure."""
 
     is_determined: bool = Field(default_factory=_is_determined)
-    """Whether it has an interval, and one no wider than the figure itself."""
+    """Whether it has an interval that is no wider than the figure itself."""
 
 
 class ScalingPointOut(Output):
-    """One run."""
+    """A run at one size."""
 
     slots: int
     repeat: int
     experiment_id: int | None
-    """null: not launched yet."""
+    """ID of the experiment; null if the run has not been launched yet."""
     state: str | None
-    """Of that experiment; null before the launch and after it was deleted."""
+    """State of that experiment; null before the launch and after its deletion."""
     step_ms: float | None
     samples_per_s: float | None
     num_steps: int
-    """Rows behind the figures, of the worker with the fewest."""
+    """Number of rows behind the figures, of the worker with the fewest."""
     problem: str
-    """Why there is no measurement; ""."""
+    """Why there is no measurement; empty if there is one."""
 
 
 class ScalingSizeOut(Output):
@@ -72,45 +74,46 @@ class ScalingSizeOut(Output):
     num_runs: int
     num_steps: int
     samples_per_slot: float
-    """Per step."""
+    """Number of samples per slot in a step."""
     step_ms: ScalingEstimateOut
     samples_per_s: ScalingEstimateOut
     speedup: ScalingEstimateOut
-    """Throughput over that of the smallest size, times that size."""
+    """Speed-up: throughput over that of the smallest size, times that size."""
     efficiency: ScalingEstimateOut
-    """Speed-up over slots, 0 to 1 and, by chance or by caches, more."""
+    """Efficiency: speed-up over slots, 0 to 1, or more by chance or through caches."""
     parts_ms: dict[str, float]
-    """compute, optimizer, data, transfer (communication in the open), wait (for late workers),
-    other: they sum to the step within 2 %."""
+    """Parts of the step: compute, optimizer, data, transfer (communication not hidden by compute),
+    wait (for late workers) and other. They sum to the step within 2%."""
     hidden_ms: float
-    """Communication while computing."""
+    """Time of communication that is hidden by compute."""
 
 
 class CostModelOut(Output):
     compute_fixed_ms: ScalingEstimateOut
-    """Per step, whatever the batch."""
+    """Time per step, whatever the batch."""
     compute_per_sample_ms: ScalingEstimateOut
     contention: ScalingEstimateOut
-    """How many times longer computing takes beside other workers."""
+    """Factor by which compute takes longer beside other workers."""
     other_ms: ScalingEstimateOut
     latency_us: ScalingEstimateOut | None
-    """Per message; null: the measurements do not determine it."""
+    """Latency per message; null if the measurements do not determine it."""
     bandwidth_bytes_per_s: ScalingEstimateOut | None
     hidden_share: float
-    """Of communication, at most."""
+    """Maximum share of communication that compute hides."""
     num_transfers: int
     transfer_error: float | None
     """Median of |fitted - measured| / measured over the transfers."""
     step_error: float | None
-    """Mean of the same over the steps of all runs."""
+    """Mean of the same error over the steps of all runs."""
     reasons: list[str]
-    """What the measurements do not determine."""
+    """Quantities that the measurements do not determine."""
 
 
 class NetworkIn(Input):
     bandwidth_mbit_per_s: Annotated[float, Field(gt=0, le=1e9)]
     latency_us: Annotated[float, Field(ge=0, le=1e9)] | None = None
-    """null: the measured one, or none where it is in the measured bandwidth."""
+    """Latency per message; null for the measured one, or for none if the measured bandwidth
+    includes it."""
 
 
 class PredictionOut(Output):
@@ -121,14 +124,14 @@ class PredictionOut(Output):
     step_ms: ScalingEstimateOut
     compute_ms: float
     communication_ms: float
-    """All of it, hidden or not."""
+    """Time of all communication, hidden or not."""
     exposed_ms: float
     other_ms: float
     samples_per_s: ScalingEstimateOut
     efficiency: float | None
-    """Of throughput per slot against the smallest measured size."""
+    """Efficiency: throughput per slot over that of the smallest measured size."""
     doubt: str
-    """Why these figures are not to be relied on, and what helps; "": they may be."""
+    """Why these figures are not reliable, and what helps; empty if they are."""
     doubt_parts: list[PartOut]
 
 
@@ -146,13 +149,13 @@ class ScalingReportOut(Output):
     ended_at: dt.datetime | None
     num_runs: int
     num_over: int
-    """Runs that have ended, measured or not."""
+    """Number of runs that have ended, measured or not."""
 
 
 class ScalingReportDetail(ScalingReportOut):
     points: list[ScalingPointOut]
     sizes: list[ScalingSizeOut]
-    """Smallest first; empty while nothing is measured."""
+    """Sizes, smallest first; empty while nothing is measured."""
     model: CostModelOut | None
-    """null while nothing is measured."""
+    """Fitted model; null while nothing is measured."""
     predictions: list[PredictionOut]

@@ -10,28 +10,28 @@ from .base import Output, WireFloat
 
 class ParameterOut(Output):
     name: str
-    """Dotted path."""
+    """Dotted path of the parameter."""
     kind: Literal["number", "choice"]
     log: bool
-    """Drawn evenly in the logarithm."""
+    """Whether values are drawn evenly in the logarithm."""
     choices: list[str]
-    """As text, in the document's order; empty for numbers."""
+    """Choices as text, in the document's order; empty for numbers."""
 
 
 class ObjectiveOut(Output):
     metric: str
     goal: str
     values: list[WireFloat | None]
-    """Last value in each trial; null: not reported."""
+    """Last value in each trial; null if the trial has not reported it."""
 
 
 class SearchResultsOut(Output):
-    """Columns over all trials, in order of trial number."""
+    """Results as columns over all trials, in order of trial number."""
 
     metric_name: str | None
     metric_goal: str | None
     parameters: list[ParameterOut]
-    """The searched ones; constants are left out."""
+    """Searched parameters; constants are left out."""
     id: list[int]
     no: list[int]
     state: list[str]
@@ -39,25 +39,26 @@ class SearchResultsOut(Output):
     """Best value so far."""
     step: list[int]
     epoch: list[float | None]
-    """Trained so far; null where no epoch was reported."""
+    """Length trained so far; null if no epoch was reported."""
     started_at: list[dt.datetime | None]
     ended_at: list[dt.datetime | None]
     parent_no: list[int | None]
-    """The trial it is a clone of, by number."""
+    """Number of the trial that it is a clone of."""
     generation: list[int]
-    """How many rungs its ancestors had passed when it was cloned; 0: it is no clone."""
+    """Number of rungs its ancestors had passed when it was cloned; 0 if it is not a clone."""
     objectives: list[ObjectiveOut]
-    """Empty where there is one metric."""
+    """Objectives; empty if there is only one metric."""
     front: list[int]
-    """Indices of the trials that no other one beats in all objectives, ascending. Trials that have
-    ended well take part."""
+    """Indices, ascending, of the trials that no other trial beats in all objectives. Only trials
+    that ended well take part."""
     values: list[list[float | str | None]]
-    """Per parameter, its value in each trial; null where it is not there."""
+    """Value of each parameter in each trial; null if the trial does not have the parameter."""
 
 
 class ImportanceOut(Output):
     num_trials: int
-    """Trials with a value it was computed from."""
+    """Number of trials behind the result."""
     min_trials: int
     shares: dict[str, float] | None
-    """Most important first, summing to 1; null: too few trials, or nothing differs."""
+    """Importances, largest first, summing to 1; null if there are too few trials or nothing
+    varies."""

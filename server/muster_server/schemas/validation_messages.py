@@ -38,12 +38,12 @@ _UNION_MEMBER = re.compile(r"^(constrained-\w+|literal\[.*\]|\[\w+\])$")
 
 
 def place(loc: Sequence[int | str]) -> list[int | str]:
-    """Where a complaint is, in the names of fields alone."""
+    """Return the location of an error, as field names and indices only."""
     return [part for part in loc if not (isinstance(part, str) and _UNION_MEMBER.match(part))]
 
 
 def type_name(value: Any) -> str:
-    """What `value` is, in the words of whoever wrote it."""
+    """Return the kind of `value` in the words of its author, such as "a whole number"."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -60,7 +60,7 @@ def type_name(value: Any) -> str:
 
 
 def sentence(error: Mapping[str, Any]) -> tuple[AnyMessage | str, str | None]:
-    """What is wrong, and a hint, of one of pydantic's errors."""
+    """Return the message and an optional hint for one of pydantic's errors."""
     kind = error["type"]
     given = error.get("input")
     context = error.get("ctx", {})
