@@ -67,6 +67,8 @@ def client(stack: Stack) -> Iterator[Client]:
 
 
 LONG_FILES = (
+    "test_control_plane_outage",
+    "test_faults",
     "test_guide_managing",
     "test_yield",
     "test_several_servers",
