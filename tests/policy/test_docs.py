@@ -312,9 +312,19 @@ def test_every_python_block_is_python_that_uses_what_exists(block: Block) -> Non
 
 
 def test_the_dashboard_recommends_functions_that_exist() -> None:
-    for path in (ROOT / "frontend" / "src" / "i18n").glob("*.ts"):
+    for path in (ROOT / "frontend" / "src" / "i18n").rglob("*.ts"):
         for name in re.findall(r"\bmuster\.(\w+)\(", path.read_text()):
             assert name in muster.__all__, f"{path.name}: muster.{name}"
+
+
+def test_the_tour_of_the_dashboard_names_labels_that_exist() -> None:
+    """Italics are labels and terms of the dashboard, in the words of its English texts."""
+    texts = "".join(p.read_text() for p in (ROOT / "frontend/src/i18n/en").glob("*.ts"))
+    labels = {text.lower().rstrip("…") for text in re.findall(r'"([^"\n]+)"', texts)}
+    tour = prose(ROOT / "docs" / "guides" / "dashboard.md")
+    named = {" ".join(m.split()) for m in re.findall(r"(?<![*\w`])\*([^\s*][^*`]*)\*(?!\*)", tour)}
+    assert len(named) > 50
+    assert sorted(n for n in named if n.lower().rstrip("…") not in labels) == []
 
 
 # ---------------------------------------------------------------- names and codes

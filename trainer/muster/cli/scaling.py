@@ -203,7 +203,7 @@ def _figure(figure: dict[str, Any]) -> str:
     if figure["low"] is None or figure["high"] is None or figure["low"] == figure["high"]:
         return number(figure["value"])
     if not figure["is_determined"]:
-        return "not determined: repeat more"
+        return "inconclusive; add repeats"
     return f"{number(figure['value'])} [{number(figure['low'])}, {number(figure['high'])}]"
 
 

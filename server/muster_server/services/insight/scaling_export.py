@@ -145,11 +145,11 @@ def _problems(report: ScalingReportDetail) -> list[str]:
 
 def _figure(figure: ScalingEstimateOut) -> str:
     """ "12.3 (11.9 to 12.7)"; without bounds "12.3 (no interval)", with bounds that are further apart
-    than the figure is large "not determined: repeat more"."""
+    than the figure is large "inconclusive; add repeats"."""
     if figure.low is None or figure.high is None:
         return f"{figure.value:.4g} (no interval)"
     if not figure.is_determined:
-        return f"not determined: repeat more (n={figure.n})"
+        return f"inconclusive; add repeats (n={figure.n})"
     if figure.low == figure.high:
         return f"{figure.value:.4g}"
     return f"{figure.value:.4g} ({figure.low:.4g} to {figure.high:.4g})"
