@@ -49,14 +49,8 @@ def get_cluster(database: Db) -> ClusterOut:
 @router.get("/nodes", operation_id="list_nodes")
 def list_nodes(database: Db, cursor: Cursor = None, limit: Limit = 100) -> Page[NodeOut]:
     """List all nodes with their slots, by name."""
-    key = decode_cursor(cursor, str)
     with database.read() as session:
-        items = management.list_nodes(
-            session, after=str(key[0]) if key else None, limit=limit + 1, now=clock.now()
-        )
-    more = len(items) > limit
-    items = items[:limit]
-    return Page(items=items, next=encode_cursor(items[-1].name) if more else None)
+        return management.list_nodes(session, cursor=cursor, limit=limit, now=clock.now())
 
 
 @router.get("/nodes/{node_id}", operation_id="get_node")
@@ -95,13 +89,8 @@ def list_node_events(
     database: Db, node_id: str, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[EventOut]:
     """List the events of a node, newest first."""
-    key = decode_cursor(cursor, int)
-    before = int(key[0]) if key and key[0] is not None else None
     with database.read() as session:
-        items = management.list_node_events(session, node_id, before=before, limit=limit + 1)
-    more = len(items) > limit
-    items = items[:limit]
-    return Page(items=items, next=encode_cursor(items[-1].id) if more else None)
+        return management.list_node_events(session, node_id, cursor=cursor, limit=limit)
 
 
 @router.get("/nodes/{node_id}/system-metrics", operation_id="get_node_system_metrics")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, status
 
 from muster_server import clock
-from muster_server.db.models import AuditRow, UserRow
+from muster_server.db.models import UserRow
 from muster_server.schemas.auth import AuditOut, UserIn, UserOut, UserPatch
 from muster_server.schemas.base import Page
 from muster_server.security import passwords
@@ -73,7 +73,10 @@ def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) 
 def list_audit(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[AuditOut]:
     with db.read() as session:
         rows, following = audit.list_entries(session, cursor=cursor, limit=limit)
-        return Page(items=[_audit_out(row) for row in rows], next=following)
+        return Page(
+            items=[AuditOut.model_validate(row, from_attributes=True) for row in rows],
+            next=following,
+        )
 
 
 def _user_out(row: UserRow) -> UserOut:
@@ -84,16 +87,4 @@ def _user_out(row: UserRow) -> UserOut:
         is_active=row.is_active,
         created_at=row.created_at,
         last_login_at=row.last_login_at,
-    )
-
-
-def _audit_out(row: AuditRow) -> AuditOut:
-    return AuditOut(
-        id=row.id,
-        at=row.at,
-        actor=row.actor,
-        action=row.action,
-        subject=row.subject,
-        remote_addr=row.remote_addr,
-        detail=row.detail,
     )

@@ -36,7 +36,7 @@ from ..core.callers import Caller, note
 from ..core.events import add_event
 from ..core.lookup import get_trial
 from ..core.ownership import is_by, require_charge
-from ..core.paging import decode_cursor, encode_cursor
+from ..core.paging import read_page
 from .file_deletions import wake_nodes
 from .lookup import OBJECT_STORE, store_of, trial_folder
 
@@ -275,18 +275,12 @@ def list_exports(
 ) -> Page[ExportOut]:
     """Of a trial, newest first. Raises NotFound."""
     get_trial(session, trial_id)
-    query = (
-        select(ExportRow)
-        .where(ExportRow.trial_id == trial_id)
-        .order_by(ExportRow.id.desc())
-        .limit(limit + 1)
+    query = select(ExportRow).where(ExportRow.trial_id == trial_id)
+    rows, following = read_page(
+        session, query, ExportRow.id, cursor=cursor, limit=limit, newest_first=True
     )
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(ExportRow.id < key[0])
-    rows = list(session.scalars(query))
-    items = [_out(session, row) for row in rows[:limit]]
-    return Page(items=items, next=encode_cursor(items[-1].id) if rows[limit:] else None)
+    items = [_out(session, row) for row in rows]
+    return Page(items=items, next=following)
 
 
 def require_done(session: Session, export_id: int) -> ExportOut:

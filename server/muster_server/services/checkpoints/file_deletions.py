@@ -28,7 +28,7 @@ from muster_server.schemas.operations import FileDeletionOut
 
 from ..core.assignments import bump_assignments
 from ..core.events import add_event
-from ..core.paging import decode_cursor, encode_cursor
+from ..core.paging import read_page
 from .lookup import OBJECT_STORE
 
 WANTED_AT_ONCE = 100
@@ -171,15 +171,14 @@ def list_deletions(
     session: Session, *, open_only: bool, cursor: str | None, limit: int
 ) -> Page[FileDeletionOut]:
     """Newest first."""
-    query = select(FileDeletionRow).order_by(FileDeletionRow.id.desc()).limit(limit + 1)
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(FileDeletionRow.id < key[0])
+    query = select(FileDeletionRow)
     if open_only:
         query = query.where(FileDeletionRow.state.in_(("pending", "refused")))
-    rows = list(session.scalars(query))
-    items = [_out(session, row) for row in rows[:limit]]
-    return Page(items=items, next=encode_cursor(items[-1].id) if rows[limit:] else None)
+    rows, following = read_page(
+        session, query, FileDeletionRow.id, cursor=cursor, limit=limit, newest_first=True
+    )
+    items = [_out(session, row) for row in rows]
+    return Page(items=items, next=following)
 
 
 def dismiss(session: Session, deletion_id: int, now: dt.datetime) -> FileDeletionOut:

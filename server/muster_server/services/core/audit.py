@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.models import AuditRow
 
-from .paging import decode_cursor, encode_cursor
+from .paging import read_page
 
 
 def record(
@@ -41,11 +41,5 @@ def list_entries(
     session: Session, *, cursor: str | None, limit: int
 ) -> tuple[list[AuditRow], str | None]:
     """The newest first, and the cursor of the next page."""
-    query = select(AuditRow).order_by(AuditRow.id.desc()).limit(limit + 1)
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(AuditRow.id < key[0])
-    rows = list(session.scalars(query))
-    more = len(rows) > limit
-    rows = rows[:limit]
-    return rows, encode_cursor(rows[-1].id) if more else None
+    query = select(AuditRow)
+    return read_page(session, query, AuditRow.id, cursor=cursor, limit=limit, newest_first=True)

@@ -9,21 +9,16 @@ from muster_server.db.models import EventRow
 from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import EventOut
 
-from .paging import decode_cursor, encode_cursor
+from .paging import read_page
 
 
 def list_events(
     session: Session, about: ColumnElement[bool], *, cursor: str | None, limit: int
 ) -> Page[EventOut]:
     """Events that `about` selects, newest first."""
-    query = select(EventRow).where(about).order_by(EventRow.id.desc()).limit(limit + 1)
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(EventRow.id < key[0])
-    rows = list(session.scalars(query))
-    more = len(rows) > limit
-    items = [
-        EventOut.model_validate({name: getattr(row, name) for name in EventOut.model_fields})
-        for row in rows[:limit]
-    ]
-    return Page(items=items, next=encode_cursor(items[-1].id) if more else None)
+    query = select(EventRow).where(about)
+    rows, following = read_page(
+        session, query, EventRow.id, cursor=cursor, limit=limit, newest_first=True
+    )
+    items = [EventOut.model_validate(row, from_attributes=True) for row in rows]
+    return Page(items=items, next=following)

@@ -6,7 +6,11 @@ import base64
 import binascii
 import datetime as dt
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar, TypeVarTuple
+
+from sqlalchemy import Row, Select
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from muster_server.errors import InvalidRequest
 
@@ -14,6 +18,9 @@ MAX_LIMIT = 200
 MAX_CURSOR_CHARS = 512
 
 CursorKey = list[str | int | float | None]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 def encode_cursor(*key: str | int | float | None) -> str:
@@ -49,6 +56,44 @@ def decode_cursor(
             hint="Start again without a cursor.",
         ) from None
     return key
+
+
+def read_page(
+    session: Session,
+    query: Select[T],
+    key: InstrumentedAttribute[Any],
+    *,
+    cursor: str | None,
+    limit: int,
+    newest_first: bool = False,
+) -> tuple[list[T], str | None]:
+    """Return the rows of one page in the order of `key`, and the cursor of the next page.
+
+    key: a unique column of the rows, an integer or text. Raises InvalidRequest for a bad cursor.
+    """
+    rows, following = read_page_of_tuples(
+        session, query, key, cursor=cursor, limit=limit, newest_first=newest_first
+    )
+    return [row for (row,) in rows], following
+
+
+def read_page_of_tuples(
+    session: Session,
+    query: Select[T, *Ts],
+    key: InstrumentedAttribute[Any],
+    *,
+    cursor: str | None,
+    limit: int,
+    newest_first: bool = False,
+) -> tuple[Sequence[Row[T, *Ts]], str | None]:
+    """Do the same for a query of several entities, the first of which has the key."""
+    after = decode_cursor(cursor, key.type.python_type)
+    if after is not None:
+        query = query.where(key < after[0] if newest_first else key > after[0])
+    query = query.order_by(key.desc() if newest_first else key).limit(limit + 1)
+    rows = session.execute(query).all()
+    following = encode_cursor(getattr(rows[limit - 1][0], key.key)) if rows[limit:] else None
+    return rows[:limit], following
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -14,7 +14,7 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.saved_views import SavedViewIn, SavedViewOut, SavedViewPatch, ViewPage
 from muster_server.security.principal import Principal
 
-from .paging import decode_cursor, encode_cursor
+from .paging import read_page_of_tuples
 
 MAX_VIEWS = 200
 """Of one user."""
@@ -29,12 +29,11 @@ def list_views(
     )
     if page is not None:
         query = query.where(SavedViewRow.page == page)
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(SavedViewRow.id > key[0])
-    rows = session.execute(query.order_by(SavedViewRow.id).limit(limit + 1)).all()
-    items = [_out(row, owner, project, principal) for row, owner, project in rows[:limit]]
-    return Page(items=items, next=encode_cursor(items[-1].id) if len(rows) > limit else None)
+    rows, following = read_page_of_tuples(
+        session, query, SavedViewRow.id, cursor=cursor, limit=limit
+    )
+    items = [_out(row, owner, project, principal) for row, owner, project in rows]
+    return Page(items=items, next=following)
 
 
 def create_view(

@@ -24,7 +24,7 @@ from muster_server.security.tokens import hash_secret, mint, visible_prefix
 
 from . import audit
 from .identity import lower_role
-from .paging import decode_cursor, encode_cursor
+from .paging import read_page
 
 DEFAULT_LIFETIME = dt.timedelta(days=90)
 JOIN_LIFETIME = dt.timedelta(minutes=10)
@@ -34,19 +34,10 @@ def list_api_tokens(
     session: Session, *, user_id: int, cursor: str | None, limit: int
 ) -> tuple[list[ApiTokenRow], str | None]:
     """A user's tokens that were not revoked, the newest first."""
-    query = (
-        select(ApiTokenRow)
-        .where(ApiTokenRow.user_id == user_id, ApiTokenRow.revoked_at.is_(None))
-        .order_by(ApiTokenRow.id.desc())
-        .limit(limit + 1)
+    query = select(ApiTokenRow).where(
+        ApiTokenRow.user_id == user_id, ApiTokenRow.revoked_at.is_(None)
     )
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(ApiTokenRow.id < key[0])
-    rows = list(session.scalars(query))
-    more = len(rows) > limit
-    rows = rows[:limit]
-    return rows, encode_cursor(rows[-1].id) if more else None
+    return read_page(session, query, ApiTokenRow.id, cursor=cursor, limit=limit, newest_first=True)
 
 
 def create_api_token(
@@ -209,23 +200,10 @@ def list_join_tokens(
     session: Session, *, cursor: str | None, limit: int, now: dt.datetime
 ) -> tuple[list[JoinTokenRow], str | None]:
     """The join tokens that still work, the newest first."""
-    query = (
-        select(JoinTokenRow)
-        .where(
-            JoinTokenRow.revoked_at.is_(None),
-            JoinTokenRow.expires_at > now,
-            JoinTokenRow.uses_left > 0,
-        )
-        .order_by(JoinTokenRow.id.desc())
-        .limit(limit + 1)
+    query = select(JoinTokenRow).where(
+        JoinTokenRow.revoked_at.is_(None), JoinTokenRow.expires_at > now, JoinTokenRow.uses_left > 0
     )
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(JoinTokenRow.id < key[0])
-    rows = list(session.scalars(query))
-    more = len(rows) > limit
-    rows = rows[:limit]
-    return rows, encode_cursor(rows[-1].id) if more else None
+    return read_page(session, query, JoinTokenRow.id, cursor=cursor, limit=limit, newest_first=True)
 
 
 def create_join_token(

@@ -12,20 +12,13 @@ from muster_server.errors import Conflict, NotFound
 from muster_server.schemas.auth import Role
 
 from . import audit, auth, tokens
-from .paging import decode_cursor, encode_cursor
+from .paging import read_page
 
 
 def list_users(
     session: Session, *, cursor: str | None, limit: int
 ) -> tuple[list[UserRow], str | None]:
-    query = select(UserRow).order_by(UserRow.id).limit(limit + 1)
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(UserRow.id > key[0])
-    rows = list(session.scalars(query))
-    more = len(rows) > limit
-    rows = rows[:limit]
-    return rows, encode_cursor(rows[-1].id) if more else None
+    return read_page(session, select(UserRow), UserRow.id, cursor=cursor, limit=limit)
 
 
 def create_user(

@@ -14,7 +14,7 @@ from muster_server.schemas.experiments import ExperimentIn
 from muster_server.schemas.operations import ChildOut, ForkIn, ParentOut
 
 from ..core.lookup import get_experiment
-from ..core.paging import decode_cursor, encode_cursor
+from ..core.paging import read_page_of_tuples
 from ..documents import resolve
 from .submission import Submission, create_experiment
 
@@ -95,13 +95,10 @@ def list_children(
         select(ExperimentRow, UserRow.username)
         .outerjoin(UserRow, UserRow.id == ExperimentRow.owner_id)
         .where(ExperimentRow.parent_id == experiment_id, ExperimentRow.deleting_at.is_(None))
-        .order_by(ExperimentRow.id.desc())
-        .limit(limit + 1)
     )
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(ExperimentRow.id < key[0])
-    rows = session.execute(query).all()
+    rows, following = read_page_of_tuples(
+        session, query, ExperimentRow.id, cursor=cursor, limit=limit, newest_first=True
+    )
     items = [
         ChildOut(
             id=row.id,
@@ -111,6 +108,6 @@ def list_children(
             step=(row.source or {}).get("step"),
             created_at=row.created_at,
         )
-        for row, owner in rows[:limit]
+        for row, owner in rows
     ]
-    return Page(items=items, next=encode_cursor(items[-1].id) if rows[limit:] else None)
+    return Page(items=items, next=following)

@@ -43,7 +43,7 @@ from ..checkpoints import lookup
 from ..core.events import add_event
 from ..core.lookup import get_experiment
 from ..core.ownership import require_charge
-from ..core.paging import decode_cursor, encode_cursor
+from ..core.paging import decode_cursor, encode_cursor, read_page, read_page_of_tuples
 from ..scheduling import held_slots
 
 TrialSort = Literal["no", "-no", "metric", "-metric"]
@@ -64,25 +64,19 @@ def list_trials(
 ) -> Page[TrialOut]:
     """Trials of an experiment; those without a metric come last in either direction."""
     get_experiment(session, experiment_id)
-    query = _query().where(TrialRow.experiment_id == experiment_id).limit(limit + 1)
+    query = _query().where(TrialRow.experiment_id == experiment_id)
     if states:
         query = query.where(TrialRow.state.in_(states))
     by_metric, descending = sort.endswith("metric"), sort.startswith("-")
-    if by_metric:
-        query = _page_by_metric(query, cursor, descending)
-    else:
-        query = query.order_by(TrialRow.no.desc() if descending else TrialRow.no)
-        key = decode_cursor(cursor, int)
-        if key is not None:
-            query = query.where(TrialRow.no < key[0] if descending else TrialRow.no > key[0])
-    rows = session.execute(query).all()
-    more = len(rows) > limit
-    items = _trials(session, rows[:limit])
-    following = None
-    if more:
-        last = rows[limit - 1][0]
-        following = encode_cursor(last.metric, last.no) if by_metric else encode_cursor(last.no)
-    return Page(items=items, next=following)
+    if not by_metric:
+        rows, following = read_page_of_tuples(
+            session, query, TrialRow.no, cursor=cursor, limit=limit, newest_first=descending
+        )
+        return Page(items=_trials(session, rows), next=following)
+    rows = session.execute(_page_by_metric(query, cursor, descending).limit(limit + 1)).all()
+    last = rows[limit - 1][0] if rows[limit:] else None
+    following = encode_cursor(last.metric, last.no) if last else None
+    return Page(items=_trials(session, rows[:limit]), next=following)
 
 
 def trial_out(session: Session, trial_id: int) -> TrialOut:
@@ -169,19 +163,11 @@ def list_groups(
 ) -> Page[ProcessGroupOut]:
     """Process groups of an attempt (the current one when None), oldest first."""
     trial = get_trial(session, trial_id)
-    query = (
-        select(ProcessGroupRow)
-        .where(
-            ProcessGroupRow.trial_id == trial_id,
-            ProcessGroupRow.attempt_no == (trial.attempt_no if attempt_no is None else attempt_no),
-        )
-        .order_by(ProcessGroupRow.id)
-        .limit(limit + 1)
+    query = select(ProcessGroupRow).where(
+        ProcessGroupRow.trial_id == trial_id,
+        ProcessGroupRow.attempt_no == (trial.attempt_no if attempt_no is None else attempt_no),
     )
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(ProcessGroupRow.id > key[0])
-    rows = list(session.scalars(query))
+    rows, following = read_page(session, query, ProcessGroupRow.id, cursor=cursor, limit=limit)
     items = [
         ProcessGroupOut(
             name=row.name,
@@ -190,9 +176,9 @@ def list_groups(
             size=len(row.ranks),
             ranks=row.ranks,
         )
-        for row in rows[:limit]
+        for row in rows
     ]
-    return Page(items=items, next=encode_cursor(rows[limit - 1].id) if rows[limit:] else None)
+    return Page(items=items, next=following)
 
 
 def list_checkpoints(
@@ -200,16 +186,10 @@ def list_checkpoints(
 ) -> Page[CheckpointOut]:
     """Newest first."""
     trial = get_trial(session, trial_id)
-    query = (
-        select(CheckpointRow)
-        .where(CheckpointRow.trial_id == trial_id)
-        .order_by(CheckpointRow.id.desc())
-        .limit(limit + 1)
+    query = select(CheckpointRow).where(CheckpointRow.trial_id == trial_id)
+    rows, following = read_page(
+        session, query, CheckpointRow.id, cursor=cursor, limit=limit, newest_first=True
     )
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(CheckpointRow.id < key[0])
-    rows = list(session.scalars(query))
     best = lookup.best_id(session, trial)
     items = [
         CheckpointOut(
@@ -229,9 +209,9 @@ def list_checkpoints(
             pinned_at=row.pinned_at,
             pinned_by=row.pinned_by,
         )
-        for row in rows[:limit]
+        for row in rows
     ]
-    return Page(items=items, next=encode_cursor(rows[limit - 1].id) if rows[limit:] else None)
+    return Page(items=items, next=following)
 
 
 def _query() -> Select[TrialRow, ExperimentRow]:

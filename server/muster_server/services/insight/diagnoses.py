@@ -36,7 +36,7 @@ from muster_server.settings import Settings
 from ..core.callers import Caller, note
 from ..core.events import add_event
 from ..core.lookup import get_experiment, get_trial
-from ..core.paging import decode_cursor, encode_cursor
+from ..core.paging import read_page
 from ..core.writes import Outdated
 from ..experiments import operations
 from ..experiments.forks import as_submission
@@ -291,20 +291,11 @@ def list_of(
 ) -> Page[DiagnosisOut]:
     """Of one trial, the newest first. Raises NotFound."""
     get_trial(session, trial_id)
-    query = (
-        select(DiagnosisRow)
-        .where(DiagnosisRow.trial_id == trial_id)
-        .order_by(DiagnosisRow.id.desc())
-        .limit(limit + 1)
+    query = select(DiagnosisRow).where(DiagnosisRow.trial_id == trial_id)
+    rows, following = read_page(
+        session, query, DiagnosisRow.id, cursor=cursor, limit=limit, newest_first=True
     )
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(DiagnosisRow.id < key[0])
-    rows = list(session.scalars(query))
-    return Page(
-        items=[_shown(session, row) for row in rows[:limit]],
-        next=encode_cursor(rows[limit - 1].id) if rows[limit:] else None,
-    )
+    return Page(items=[_shown(session, row) for row in rows], next=following)
 
 
 def _shown(session: Session, row: DiagnosisRow) -> DiagnosisOut:

@@ -26,7 +26,7 @@ from muster_server.schemas.scaling import (
 )
 
 from ..core.lookup import get_experiment
-from ..core.paging import decode_cursor, encode_cursor
+from ..core.paging import read_page
 from .scaling import get_report, stored_points
 
 PREDICTED_DOUBLINGS = 3
@@ -39,18 +39,12 @@ def list_reports(
 ) -> Page[ScalingReportOut]:
     """Of one experiment, newest first. Raises NotFound."""
     experiment = get_experiment(session, experiment_id)
-    query = (
-        select(ScalingReportRow)
-        .where(ScalingReportRow.experiment_id == experiment_id)
-        .order_by(ScalingReportRow.id.desc())
-        .limit(limit + 1)
+    query = select(ScalingReportRow).where(ScalingReportRow.experiment_id == experiment_id)
+    rows, following = read_page(
+        session, query, ScalingReportRow.id, cursor=cursor, limit=limit, newest_first=True
     )
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(ScalingReportRow.id < key[0])
-    rows = session.scalars(query).all()
-    items = [ScalingReportOut(**_fields(row, experiment)) for row in rows[:limit]]
-    return Page(items=items, next=encode_cursor(items[-1].id) if rows[limit:] else None)
+    items = [ScalingReportOut(**_fields(row, experiment)) for row in rows]
+    return Page(items=items, next=following)
 
 
 def report_detail(

@@ -33,7 +33,7 @@ from muster_server.domain.states import (
     is_legal,
 )
 from muster_server.errors import Conflict, NotFound
-from muster_server.schemas.base import parts_out
+from muster_server.schemas.base import Page, parts_out
 from muster_server.schemas.cluster import (
     ClusterOut,
     EventOut,
@@ -43,7 +43,9 @@ from muster_server.schemas.cluster import (
 )
 
 from ..core import audit, liveness
+from ..core.event_views import list_events
 from ..core.events import add_event
+from ..core.paging import read_page
 from ..scheduling.unsatisfiable import find_impossible
 from . import health
 
@@ -120,16 +122,14 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
 
 
 def list_nodes(
-    session: Session, *, after: str | None, limit: int, now: dt.datetime
-) -> list[NodeOut]:
-    """Nodes by name, those after the name `after`. `now`: see `get_node`."""
-    query = select(NodeRow).order_by(NodeRow.name).limit(limit)
-    if after is not None:
-        query = query.where(NodeRow.name > after)
-    rows = session.scalars(query).all()
+    session: Session, *, cursor: str | None, limit: int, now: dt.datetime
+) -> Page[NodeOut]:
+    """Nodes by name. `now`: see `get_node`."""
+    rows, following = read_page(session, select(NodeRow), NodeRow.name, cursor=cursor, limit=limit)
     slots = _load_slots(session, [row.id for row in rows])
     is_led = liveness.is_led(session, now=now)
-    return [_node_out(row, slots[row.id], now=None if is_led else now) for row in rows]
+    items = [_node_out(row, slots[row.id], now=None if is_led else now) for row in rows]
+    return Page(items=items, next=following)
 
 
 def get_node(session: Session, node_id: str, *, now: dt.datetime) -> NodeOut:
@@ -218,25 +218,14 @@ def remove_node(session: Session, node_id: str, *, actor: str, now: dt.datetime)
 
 
 def list_node_events(
-    session: Session, node_id: str, *, before: int | None, limit: int
-) -> list[EventOut]:
-    """Newest first, those with an id below `before`. A removed node keeps its events, under its id."""
+    session: Session, node_id: str, *, cursor: str | None, limit: int
+) -> Page[EventOut]:
+    """Newest first. A removed node keeps its events, under its id."""
     node_id = _id_of(session, node_id)
-    query = (
-        select(EventRow)
-        .where(EventRow.node_id == node_id)
-        .order_by(EventRow.id.desc())
-        .limit(limit)
-    )
-    if before is not None:
-        query = query.where(EventRow.id < before)
-    rows = session.scalars(query).all()
-    if not rows and before is None:
+    page = list_events(session, EventRow.node_id == node_id, cursor=cursor, limit=limit)
+    if not page.items and cursor is None:
         get_row(session, node_id)
-    return [
-        EventOut.model_validate({name: getattr(row, name) for name in EventOut.model_fields})
-        for row in rows
-    ]
+    return page
 
 
 def list_node_allocations(

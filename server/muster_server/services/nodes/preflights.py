@@ -43,7 +43,7 @@ from muster_server.schemas.preflights import PreflightLink, PreflightNode, Prefl
 from ..core import audit
 from ..core.assignments import bump_assignments
 from ..core.events import add_event
-from ..core.paging import decode_cursor, encode_cursor
+from ..core.paging import read_page
 from ..core.writes import Outdated
 
 State = Literal["running", "passed", "failed"]
@@ -349,13 +349,12 @@ def get_preflight(session: Session, preflight_id: int) -> PreflightOut:
 
 def list_preflights(session: Session, *, cursor: str | None, limit: int) -> Page[PreflightOut]:
     """Newest first."""
-    query = select(PreflightRow).order_by(PreflightRow.id.desc()).limit(limit + 1)
-    key = decode_cursor(cursor, int)
-    if key is not None:
-        query = query.where(PreflightRow.id < key[0])
-    rows = list(session.scalars(query))
-    items = [_out(row) for row in rows[:limit]]
-    return Page(items=items, next=encode_cursor(items[-1].id) if rows[limit:] else None)
+    query = select(PreflightRow)
+    rows, following = read_page(
+        session, query, PreflightRow.id, cursor=cursor, limit=limit, newest_first=True
+    )
+    items = [_out(row) for row in rows]
+    return Page(items=items, next=following)
 
 
 def _out(row: PreflightRow) -> PreflightOut:

@@ -29,7 +29,7 @@ from muster_server.schemas.base import Page, parts_out
 from muster_server.schemas.budgets import ProjectIn, ProjectOut, ProjectPatch, QuotaIn, QuotaOut
 
 from ..core.events import add_event
-from ..core.paging import decode_cursor, encode_cursor
+from ..core.paging import read_page
 from . import budgets, spending
 
 
@@ -83,13 +83,10 @@ def list_projects(
     session: Session, *, cursor: str | None, limit: int, now: dt.datetime
 ) -> Page[ProjectOut]:
     """By name."""
-    query = select(ProjectRow).order_by(ProjectRow.name).limit(limit + 1)
-    key = decode_cursor(cursor, str)
-    if key is not None:
-        query = query.where(ProjectRow.name > key[0])
-    rows = list(session.scalars(query))
-    items = _show(session, rows[:limit], now)
-    return Page(items=items, next=encode_cursor(items[-1].name) if rows[limit:] else None)
+    rows, following = read_page(
+        session, select(ProjectRow), ProjectRow.name, cursor=cursor, limit=limit
+    )
+    return Page(items=_show(session, rows, now), next=following)
 
 
 def create_project(session: Session, body: ProjectIn, *, actor: str, now: dt.datetime) -> None:
