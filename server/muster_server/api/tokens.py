@@ -7,7 +7,7 @@ import datetime as dt
 from fastapi import APIRouter, status
 
 from muster_server import clock
-from muster_server.db.models import ApiTokenRow, JoinTokenRow, UserRow
+from muster_server.db.models import ApiTokenRow, UserRow
 from muster_server.errors import NotFound
 from muster_server.schemas.auth import (
     JoinTokenCreated,
@@ -94,7 +94,7 @@ def list_join_tokens(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[J
         rows, following = tokens.list_join_tokens(
             session, cursor=cursor, limit=limit, now=clock.now()
         )
-        return Page(items=[_join_token_out(row) for row in rows], next=following)
+        return Page(items=[JoinTokenOut.from_row(row) for row in rows], next=following)
 
 
 @router.post(
@@ -121,7 +121,7 @@ def create_join_token(
             now=clock.now(),
         )
         return JoinTokenCreated(
-            **_join_token_out(row).model_dump(),
+            **JoinTokenOut.from_row(row).model_dump(),
             secret=secret,
             command=_command(config, secret),
             this_machine_only=config.is_for_this_machine_alone(),
@@ -155,24 +155,4 @@ def _command(config: Settings, secret: str) -> str:
 
 
 def _token_out(row: ApiTokenRow) -> TokenOut:
-    return TokenOut(
-        id=row.id,
-        name=row.name,
-        prefix=row.prefix,
-        role=lower_role(row.role, row.role),
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        last_used_at=row.last_used_at,
-        parent_id=row.parent_id,
-    )
-
-
-def _join_token_out(row: JoinTokenRow) -> JoinTokenOut:
-    return JoinTokenOut(
-        id=row.id,
-        prefix=row.prefix,
-        pool=row.pool,
-        uses_left=row.uses_left,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-    )
+    return TokenOut.from_row(row, role=lower_role(row.role, row.role))

@@ -74,17 +74,10 @@ def list_audit(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[AuditOu
     with db.read() as session:
         rows, following = audit.list_entries(session, cursor=cursor, limit=limit)
         return Page(
-            items=[AuditOut.model_validate(row, from_attributes=True) for row in rows],
+            items=[AuditOut.from_row(row) for row in rows],
             next=following,
         )
 
 
 def _user_out(row: UserRow) -> UserOut:
-    return UserOut(
-        id=row.id,
-        username=row.username,
-        role=lower_user_role(row.role, row.role),
-        is_active=row.is_active,
-        created_at=row.created_at,
-        last_login_at=row.last_login_at,
-    )
+    return UserOut.from_row(row, role=lower_user_role(row.role, row.role))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -79,6 +79,15 @@ class Input(BaseModel):
 
 class Output(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def from_row(cls, row: object, **given: Any) -> Self:
+        """Build one from the attributes of `row` that bear the names of its fields.
+
+        given: fields that `row` does not have, or that are something else here.
+        """
+        names = [name for name in cls.model_fields if name not in given]
+        return cls(**given, **{name: getattr(row, name) for name in names})
 
 
 T = TypeVar("T")

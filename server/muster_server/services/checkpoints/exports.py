@@ -359,6 +359,5 @@ def _out(session: Session, row: ExportRow) -> ExportOut:
             waits_for = f"a node that has this storage, and none is heard: {names}"
         elif not nodes:
             waits_for = f"{row.node_name}, whose storage no node has any more"
-    fields = {name: getattr(row, name) for name in ExportOut.model_fields if hasattr(row, name)}
     name = f"experiment-{row.experiment_id}-trial-{row.trial_no}-step-{row.step}.safetensors"
-    return ExportOut.model_validate({**fields, "waits_for": waits_for, "file_name": name})
+    return ExportOut.from_row(row, waits_for=waits_for, file_name=name)

@@ -214,7 +214,4 @@ def _out(session: Session, row: FileDeletionRow) -> FileDeletionOut:
             waits_for = f"the nodes that have this storage are not heard: {names}"
         else:
             waits_for = next(name for name, state in nodes if state == NodeState.ONLINE)
-    fields = {
-        name: getattr(row, name) for name in FileDeletionOut.model_fields if hasattr(row, name)
-    }
-    return FileDeletionOut.model_validate({**fields, "waits_for": waits_for})
+    return FileDeletionOut.from_row(row, waits_for=waits_for)

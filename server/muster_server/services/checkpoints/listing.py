@@ -102,23 +102,15 @@ def item(
     row: CheckpointRow, trial: TrialRow, experiment: ExperimentRow, project: str
 ) -> CheckpointListItem:
     name = experiment.metric_name
-    return CheckpointListItem(
-        id=row.id,
+    return CheckpointListItem.from_row(
+        row,
         experiment_id=experiment.id,
         experiment_name=experiment.name,
         project=project,
         trial_id=trial.id,
         trial_no=trial.no,
-        attempt_no=row.attempt_no,
-        step=row.step,
         metric_name=name,
         metric=decode_number(row.metrics[name]) if name in row.metrics else None,
-        size_bytes=row.size_bytes,
         num_files=len(row.files),
-        node_name=row.node_name,
-        state=row.state,
         is_latest=row.id == trial.latest_checkpoint_id,
-        created_at=row.created_at,
-        pinned_at=row.pinned_at,
-        pinned_by=row.pinned_by,
     )

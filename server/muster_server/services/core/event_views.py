@@ -20,5 +20,5 @@ def list_events(
     rows, following = read_page(
         session, query, EventRow.id, cursor=cursor, limit=limit, newest_first=True
     )
-    items = [EventOut.model_validate(row, from_attributes=True) for row in rows]
+    items = [EventOut.from_row(row) for row in rows]
     return Page(items=items, next=following)

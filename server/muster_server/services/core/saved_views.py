@@ -110,18 +110,11 @@ def _one(session: Session, view_id: int, principal: Principal) -> SavedViewOut:
 
 
 def _out(row: SavedViewRow, owner: str, project: str | None, principal: Principal) -> SavedViewOut:
-    return SavedViewOut.model_validate(
-        {
-            "id": row.id,
-            "page": row.page,
-            "name": row.name,
-            "query": row.query,
-            "project": project,
-            "owner": owner,
-            "is_mine": row.owner_id == principal.user_id,
-            "is_default": row.is_default,
-            "changed_at": row.changed_at,
-        }
+    return SavedViewOut.from_row(
+        row,
+        project=project,
+        owner=owner,
+        is_mine=row.owner_id == principal.user_id,
     )
 
 

@@ -100,14 +100,7 @@ def list_children(
         session, query, ExperimentRow.id, cursor=cursor, limit=limit, newest_first=True
     )
     items = [
-        ChildOut(
-            id=row.id,
-            name=row.name,
-            state=row.state,
-            owner=owner,
-            step=(row.source or {}).get("step"),
-            created_at=row.created_at,
-        )
+        ChildOut.from_row(row, owner=owner, step=(row.source or {}).get("step"))
         for row, owner in rows
     ]
     return Page(items=items, next=following)

@@ -90,8 +90,8 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
     found = _one(session, trial_id)
     trial, experiment = found[0], found[1]
     (out,) = _trials(session, [found], headline=headline)
-    return TrialDetail(
-        **{name: getattr(out, name) for name in TrialOut.model_fields},
+    return TrialDetail.from_row(
+        out,
         desired=trial.desired,
         seed=trial.seed,
         searcher=experiment.config.search.method,
@@ -154,7 +154,7 @@ def list_workers(
         )
     rows = list(session.scalars(query))
     following = encode_cursor(rows[limit - 1].rank, rows[limit - 1].id) if rows[limit:] else None
-    items = [WorkerOut.model_validate(_worker(row)) for row in rows[:limit]]
+    items = [WorkerOut.from_row(row, latest=_numbers(row.latest)) for row in rows[:limit]]
     return Page(items=items, next=following)
 
 
@@ -168,16 +168,7 @@ def list_groups(
         ProcessGroupRow.attempt_no == (trial.attempt_no if attempt_no is None else attempt_no),
     )
     rows, following = read_page(session, query, ProcessGroupRow.id, cursor=cursor, limit=limit)
-    items = [
-        ProcessGroupOut(
-            name=row.name,
-            kind=row.kind,
-            backend=row.backend,
-            size=len(row.ranks),
-            ranks=row.ranks,
-        )
-        for row in rows
-    ]
+    items = [ProcessGroupOut.from_row(row, size=len(row.ranks)) for row in rows]
     return Page(items=items, next=following)
 
 
@@ -192,22 +183,12 @@ def list_checkpoints(
     )
     best = lookup.best_id(session, trial)
     items = [
-        CheckpointOut(
-            id=row.id,
-            attempt_no=row.attempt_no,
-            step=row.step,
-            epoch=row.epoch,
-            path=row.path,
-            node_name=row.node_name,
-            size_bytes=row.size_bytes,
+        CheckpointOut.from_row(
+            row,
             num_files=len(row.files),
             metrics=_numbers(row.metrics),
-            state=row.state,
             is_latest=row.id == trial.latest_checkpoint_id,
             is_best=row.id == best,
-            created_at=row.created_at,
-            pinned_at=row.pinned_at,
-            pinned_by=row.pinned_by,
         )
         for row in rows
     ]
@@ -306,39 +287,21 @@ def _trial(
     num_slots_held: int,
     headline: bool,
 ) -> TrialOut:
-    return TrialOut(
-        id=trial.id,
-        no=trial.no,
+    return TrialOut.from_row(
+        trial,
         experiment_id=experiment.id,
         experiment_name=experiment.name,
-        hparams=trial.hparams,
-        state=trial.state,
-        flags=trial.flags,
-        reason=trial.reason,
-        termination=trial.termination,
-        pending_reason=trial.pending_reason,
         pending_parts=parts_out(from_columns(trial.pending_reason, trial.pending_parts)),
         is_impossible=trial.state == TrialState.QUEUED and is_impossible(trial.pending_parts),
         num_slots=experiment.slots_per_trial,
         num_slots_held=num_slots_held,
-        parent_no=trial.parent_no,
-        generation=trial.generation,
-        attempt_no=trial.attempt_no,
         num_restarts=num_restarts,
-        step=trial.step,
-        epoch=trial.epoch,
-        num_steps_planned=trial.num_steps_planned,
-        metric=trial.metric,
         summary={
             name: _summary(value)
             for name, value in trial.summary.items()
             if not headline or is_headline(name) or name == experiment.metric_name
         },
-        queued_at=trial.queued_at,
-        started_at=trial.started_at,
-        ended_at=trial.ended_at,
         last_report_at=reported,
-        logs_complete=trial.logs_complete,
     )
 
 
@@ -358,11 +321,6 @@ def _numbers(values: dict[str, Number]) -> dict[str, float]:
     return {name: decode_number(value) for name, value in values.items()}
 
 
-def _worker(row: WorkerRow) -> dict[str, Any]:
-    fields = {name: getattr(row, name) for name in WorkerOut.model_fields}
-    return {**fields, "latest": _numbers(row.latest)}
-
-
 def _attempts(session: Session, trial_id: int) -> list[AttemptOut]:
     """Newest first."""
     rows = list(
@@ -380,10 +338,4 @@ def _attempts(session: Session, trial_id: int) -> list[AttemptOut]:
         .order_by(AllocationRow.node_rank)
     ):
         nodes.setdefault(attempt_id, []).append(name)
-    own = [name for name in AttemptOut.model_fields if name != "nodes"]
-    return [
-        AttemptOut.model_validate(
-            {**{name: getattr(row, name) for name in own}, "nodes": nodes.get(row.id, [])}
-        )
-        for row in rows
-    ]
+    return [AttemptOut.from_row(row, nodes=nodes.get(row.id, [])) for row in rows]

@@ -143,17 +143,13 @@ def search_out(session: Session, experiment_id: int) -> SearchOut:
     def outran(entry: RungEntry) -> bool:
         return entry.goes_on is False and entry.trial_no in completed
 
-    return SearchOut(
-        method=spec.method,
-        rule=spec.rule,
-        sampler=spec.sampler,
+    return SearchOut.from_row(
+        spec,
         finish_reason=searcher.finish_reason,
         metric_name=spec.metric,
         metric_goal=spec.goal if spec.metric else None,
-        unit=spec.unit,
         num_trials_planned=spec.trials,
         num_trials_created=searcher.num_created,
-        concurrent=spec.concurrent,
         finished=searcher.is_finished,
         rungs=[
             RungOut(

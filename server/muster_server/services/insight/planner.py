@@ -396,19 +396,11 @@ def _strategy_out(
     found: StrategyOption, step: ScalingEstimateOut | None, *, is_chosen: bool
 ) -> PlannedStrategyOut:
     memory = found.memory
-    return PlannedStrategyOut(
-        kind=found.kind,
+    return PlannedStrategyOut.from_row(
+        found,
         is_chosen=is_chosen,
-        problem=found.problem,
         memory=None if memory is None else MemoryOut(**asdict(memory), total=memory.total),
-        fits=found.fits,
-        traffic=[
-            PlannedTrafficOut(
-                group=t.group, kind=t.kind, size=t.size, count=t.count, num_bytes=t.num_bytes
-            )
-            for t in found.traffic
-        ],
-        link_bytes=found.link_bytes,
+        traffic=[PlannedTrafficOut.from_row(t) for t in found.traffic],
         step_ms=step,
     )
 

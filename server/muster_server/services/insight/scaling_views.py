@@ -98,15 +98,12 @@ def _fields(row: ScalingReportRow, experiment: ExperimentRow) -> dict[str, Any]:
 
 def _point_out(point: domain.Point, state: str | None) -> ScalingPointOut:
     run = point.run
-    return ScalingPointOut(
-        slots=point.slots,
-        repeat=point.repeat,
-        experiment_id=point.experiment_id,
+    return ScalingPointOut.from_row(
+        point,
         state=state,
         step_ms=None if run is None else run.step_s * 1e3,
         samples_per_s=None if run is None else run.samples * run.size / run.step_s,
         num_steps=0 if run is None else run.num_steps,
-        problem=point.problem,
     )
 
 

@@ -288,20 +288,7 @@ def list_streams(session: Session, trial_id: int) -> list[LogStreamOut]:
     trial = get_trial(session, trial_id)
     streams = find_streams(session, LogStreamRow.trial_id == trial_id, LogFilter())
     complete = complete_streams(session, trial, streams)
-    return [
-        LogStreamOut(
-            stream_id=s.id,
-            attempt_no=s.attempt_no,
-            rank=s.rank,
-            local_rank=s.local_rank,
-            node_name=s.node_name,
-            stream=s.stream,
-            size_bytes=s.size_bytes,
-            num_lines=s.num_lines,
-            is_complete=s.id in complete,
-        )
-        for s in streams
-    ]
+    return [LogStreamOut.from_row(s, stream_id=s.id, is_complete=s.id in complete) for s in streams]
 
 
 @dataclass(frozen=True)

@@ -43,17 +43,7 @@ def list_series(session: Session, trial_id: int, *, non_finite: bool = False) ->
     summaries = summaries_of(session, groups)
     return SeriesList(
         items=[
-            SeriesInfo(
-                name=group.name,
-                rank=group.rank,
-                count=s.count,
-                num_non_finite=s.num_non_finite,
-                first_step=s.first_step,
-                last_step=s.last_step,
-                last=s.last,
-                min=s.min,
-                max=s.max,
-            )
+            SeriesInfo.from_row(s, name=group.name, rank=group.rank)
             for group, s in summaries
             if s.num_non_finite or not non_finite
         ],

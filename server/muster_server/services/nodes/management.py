@@ -248,17 +248,14 @@ def list_node_allocations(
     if not rows and before is None:
         get_row(session, node_id)
     return [
-        NodeAllocationOut(
-            id=row.id,
+        NodeAllocationOut.from_row(
+            row,
             experiment_id=experiment_id,
             experiment_name=experiment_name,
-            trial_id=row.trial_id,
             trial_no=trial_no,
-            attempt_no=row.attempt_no,
             num_slots=len(row.slots),
             state=row.observed,
             message=row.message or str((row.exit or {}).get("message", "")),
-            created_at=row.created_at,
             ended_at=row.ended_at if row.observed == AllocationState.CLEANED else None,
         )
         for row, trial_no, experiment_id, experiment_name in rows
@@ -331,39 +328,20 @@ def _state_of(row: NodeRow, now: dt.datetime | None) -> tuple[str, AnyMessage | 
 def _node_out(row: NodeRow, slots: list[SlotOut], *, now: dt.datetime | None) -> NodeOut:
     inventory = row.inventory
     state, reason = _state_of(row, now)
-    return NodeOut.model_validate(
-        {
-            "id": row.id,
-            "name": row.name,
-            "pool": row.pool,
-            "labels": row.labels,
-            "state": state,
-            "state_reason": reason.english if reason is not None else "",
-            "state_parts": parts_out(reason),
-            "scheduling": row.scheduling,
-            "health": row.health,
-            "health_reason": row.health_reason,
-            "problems": row.problems,
-            "quarantine_reason": row.quarantine_reason,
-            "strikes": row.strikes,
-            "strike_reason": row.strike_reason,
-            "clock_skew_s": row.clock_skew_s,
-            "hostname": row.hostname,
-            "address": row.address,
-            "agent_version": row.agent_version,
-            "python_version": inventory.get("python_version", ""),
-            "torch_version": inventory.get("torch_version", ""),
-            "cuda_version": inventory.get("cuda_version", ""),
-            "driver_version": inventory.get("driver_version", ""),
-            "num_cpus": inventory.get("num_cpus", 0),
-            "memory_bytes": inventory.get("memory_bytes", 0),
-            "num_slots": len(slots),
-            "num_slots_used": sum(slot.allocation_id is not None for slot in slots),
-            "slots": slots,
-            "usage": row.usage,
-            "registered_at": row.registered_at,
-            "last_seen_at": row.last_seen_at,
-        }
+    return NodeOut.from_row(
+        row,
+        state=state,
+        state_reason=reason.english if reason is not None else "",
+        state_parts=parts_out(reason),
+        python_version=inventory.get("python_version", ""),
+        torch_version=inventory.get("torch_version", ""),
+        cuda_version=inventory.get("cuda_version", ""),
+        driver_version=inventory.get("driver_version", ""),
+        num_cpus=inventory.get("num_cpus", 0),
+        memory_bytes=inventory.get("memory_bytes", 0),
+        num_slots=len(slots),
+        num_slots_used=sum(slot.allocation_id is not None for slot in slots),
+        slots=slots,
     )
 
 

@@ -361,19 +361,11 @@ def _out(row: PreflightRow) -> PreflightOut:
     view = _view(row)
     reduces = [m.reports["reduce"].reduce_ms for m in view.members if "reduce" in m.reports]
     passed = [ms for ms in reduces if ms is not None]
-    return PreflightOut(
-        id=row.id,
-        state=cast(State, row.state),
-        stage=cast(Stage, row.stage),
-        message=row.message,
+    return PreflightOut.from_row(
+        row,
         nodes=[_node_out(member) for member in view.members],
         links=[link for member in view.members for link in _links_out(view, member)],
         allreduce_ms=max(passed) if row.state == "passed" and passed else None,
-        requested_by=row.requested_by,
-        trial_id=row.trial_id,
-        attempt_no=row.attempt_no,
-        created_at=row.created_at,
-        ended_at=row.ended_at,
     )
 
 

@@ -134,18 +134,12 @@ def budget_out(
     given = _alerts_given(session, [subject])[subject]
     return BudgetOut(
         limits=[
-            BudgetLimitOut(
-                measure=usage.measure,
-                unit=usage.unit,
-                limit=usage.limit,
-                limit_at=usage.limit_at,
-                spent=usage.spent,
-                share=usage.share,
+            BudgetLimitOut.from_row(
+                usage,
                 alerts_given=sorted(
                     t for m, limit, t in given if (m, limit) == (usage.measure, usage.limit_text)
                 ),
                 exhausted=usage.is_exhausted,
-                exhausted_at=usage.exhausted_at,
             )
             for usage in _assess(budget, spent, since, now)
         ],

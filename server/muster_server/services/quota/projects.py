@@ -223,10 +223,8 @@ def _show(session: Session, rows: Sequence[ProjectRow], now: dt.datetime) -> lis
     spent = _spent(session, rows, now)
     held = _held(session, about)
     return [
-        ProjectOut(
-            id=row.id,
-            name=row.name,
-            weight=row.weight,
+        ProjectOut.from_row(
+            row,
             quotas=[
                 QuotaOut(**q, slots_held=held.get((row.id, q["pool"], q["slot_type"]), 0))
                 for q in row.quotas
@@ -244,9 +242,7 @@ def _show(session: Session, rows: Sequence[ProjectRow], now: dt.datetime) -> lis
             counted_since=row.budget_since or row.created_at,
             num_experiments=counts.get(row.id, 0),
             num_experiments_active=active.get(row.id, 0),
-            exhausted_reason=row.exhausted_reason,
             exhausted_parts=parts_out(from_columns(row.exhausted_reason, row.exhausted_parts)),
-            created_at=row.created_at,
         )
         for row in rows
     ]

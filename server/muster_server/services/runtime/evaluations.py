@@ -83,15 +83,10 @@ def _rows(session: Session, trial_id: int) -> list[EvaluationRow]:
 
 
 def _out(row: EvaluationRow) -> EvaluationOut:
-    return EvaluationOut(
-        name=row.name,
-        attempt_no=row.attempt_no,
-        step=row.step,
-        at=row.at,
-        metrics=row.metrics,
+    return EvaluationOut.from_row(
+        row,
         classes=[
             ClassScoreOut(**dataclasses.asdict(score))
             for score in class_scores(row.classes, row.confusion)
         ],
-        confusion=row.confusion,
     )

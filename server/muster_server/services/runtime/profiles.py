@@ -244,13 +244,8 @@ def _living(session: Session, trial: TrialRow) -> set[int]:
 def _out(rows: list[ProfileRow], trial: TrialRow, living: set[int], now: dt.datetime) -> ProfileOut:
     ranks = [_rank_out(row, trial, living, now) for row in rows]
     first = rows[0]
-    return ProfileOut(
-        trial_id=first.trial_id,
-        no=first.no,
-        attempt_no=first.attempt_no,
-        num_steps=first.num_steps,
-        requested_by=first.requested_by,
-        asked_at=first.asked_at,
+    return ProfileOut.from_row(
+        first,
         is_complete=all(rank.state != "waiting" for rank in ranks),
         ranks=ranks,
     )
@@ -265,15 +260,10 @@ def _rank_out(
             problem = _ENDED
         elif now > row.asked_at + GIVEN_UP_AFTER:
             problem = _SILENT
-    return ProfiledRankOut(
-        rank=row.rank,
-        node_name=row.node_name,
+    return ProfiledRankOut.from_row(
+        row,
         state="failed" if problem else "waiting" if row.ended_at is None else "ready",
         problem=problem,
-        first_step=row.first_step,
-        last_step=row.last_step,
-        size_bytes=row.size_bytes,
-        ended_at=row.ended_at,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
@@ -178,10 +178,7 @@ def trial_stacks(
         no=chosen,
         kept=kept,
         num_expected=len(_living(session, trial)) if attempt == trial.attempt_no else 0,
-        ranks=[
-            RankStacksOut.model_validate(row, from_attributes=True)
-            for row in sorted(rows, key=lambda r: r.rank)
-        ],
+        ranks=[RankStacksOut.from_row(row) for row in sorted(rows, key=lambda r: r.rank)],
     )
 
 
@@ -254,19 +251,12 @@ def _judge(
 
 
 def _rank_out(view: RankView) -> RankProgressOut:
-    return RankProgressOut(
-        rank=view.rank,
-        node_name=view.node_name,
-        reports=view.reports,
-        process=cast(Any, view.process),
-        moved_at=view.moved_at,
-        step=view.step,
-        phase=view.phase,
+    return RankProgressOut.from_row(
+        view,
         groups=[
             GroupCountOut(group=name, **dataclasses.asdict(count))
             for name, count in view.counts.items()
         ],
-        waits_for=view.waits_for,
     )
 
 
