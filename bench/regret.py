@@ -38,6 +38,7 @@ from regret_problems import Config, Problem, Trace, play, problems, rungs
 
 from muster_server.domain.search import SearchSpec
 from muster_server.domain.search.simulate import simulate
+from support import search_specs
 
 WORKERS = 4
 DIVISOR = 3
@@ -155,7 +156,7 @@ def spec_of(problem: Problem, trials: int, how: dict[str, Any], seed: int) -> Se
             method="random", space=problem.space, trials=trials, metric="value", unit="epochs",
             max_units=1, sampler=how["sampler"], **common,
         )  # fmt: skip
-    return SearchSpec.asha(
+    return search_specs.asha(
         space=problem.space,
         trials=trials,
         max_units=problem.length,

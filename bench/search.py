@@ -42,6 +42,7 @@ from muster_server.domain.search import (
 )
 from muster_server.domain.search.proposals import Proposer
 from muster_server.domain.search.simulate import simulate
+from support import search_specs
 
 T = TypeVar("T")
 SPACE = {"lr": {"log": [1e-4, 1e-1]}, "width": {"int": [1, 8]}}
@@ -153,7 +154,7 @@ def ask_and_tell(sampler: SamplerName, finished: int) -> tuple[float, float]:
 
 
 def asha(rule: str, trials: int) -> SearchSpec:
-    return SearchSpec.asha(
+    return search_specs.asha(
         space=SPACE,
         trials=trials,
         max_units=TOP,

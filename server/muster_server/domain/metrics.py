@@ -7,7 +7,7 @@ points is in db/queries/metrics_codec.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -189,11 +189,6 @@ def epoch_at(step: int, *, record_step: int, record_epoch: float | None) -> floa
     if record_epoch is None or step == record_step or record_step <= 0:
         return record_epoch
     return round(record_epoch * step / record_step, 6)
-
-
-def lowest_reporters(ranks_by_name: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Name → the rank whose values stand for the trial."""
-    return {name: min(ranks) for name, ranks in ranks_by_name.items() if ranks}
 
 
 def _last_index(steps: Sequence[int], step: int) -> int:

@@ -31,6 +31,7 @@ from muster_server.domain.search import (
     on_event,
 )
 from muster_server.domain.search.population import Explore
+from support import search_specs
 
 SPACE = {"lr": {"log": [1e-4, 1e-1]}}
 
@@ -42,7 +43,7 @@ def random_search(**changes: Any) -> SearchSpec:
 
 def asha(**changes: Any) -> SearchSpec:
     given: dict[str, Any] = {"space": SPACE, "trials": 9, "max_units": 9, "divisor": 3}
-    return SearchSpec.asha(**{**given, "concurrent": None, **changes})
+    return search_specs.asha(**{**given, "concurrent": None, **changes})
 
 
 def created(actions: list[Action]) -> list[int]:
@@ -139,8 +140,8 @@ SPECS = {
     "tpe": random_search(sampler="tpe", trials=12, metric="val/loss"),
     "stopping": asha(),
     "promotion": asha(rule="promotion"),
-    "hyperband": SearchSpec.hyperband(space=SPACE, max_units=9, concurrent=None),
-    "pbt": SearchSpec.pbt(space=SPACE, explore=EXPLORE, max_units=6, interval=2, concurrent=None),
+    "hyperband": search_specs.hyperband(space=SPACE, max_units=9, concurrent=None),
+    "pbt": search_specs.pbt(space=SPACE, explore=EXPLORE, max_units=6, interval=2, concurrent=None),
 }
 
 

@@ -26,6 +26,7 @@ from muster_server.domain.search.model_based import propose
 from muster_server.domain.search.proposals import Observations, SearchHistory, observations
 from muster_server.domain.search.sampling import grid_indices, grid_point, parse_space, sample
 from muster_server.domain.search.simulate import simulate
+from support import search_specs
 
 SPACE = {"x": {"uniform": [-5, 5]}, "y": {"uniform": [-5, 5]}}
 
@@ -171,7 +172,7 @@ def test_what_was_found_first_counts_as_well() -> None:
 
 
 def test_a_model_is_fitted_to_one_rung_and_failures_are_its_worst() -> None:
-    spec = SearchSpec.asha(space=SPACE, trials=27, max_units=9, divisor=3, sampler="tpe")
+    spec = search_specs.asha(space=SPACE, trials=27, max_units=9, divisor=3, sampler="tpe")
     history = SearchHistory()
     for no in range(1, 8):
         history.add(no, {"x": no, "y": 0})
@@ -196,7 +197,7 @@ def test_a_model_is_fitted_to_one_rung_and_failures_are_its_worst() -> None:
 
 
 def test_a_model_feeds_the_rungs_of_asha() -> None:
-    spec = SearchSpec.asha(
+    spec = search_specs.asha(
         space=SPACE,
         trials=40,
         max_units=9,

@@ -28,13 +28,14 @@ from muster_server.domain.search import (
 from muster_server.domain.search.constraints import Constraint
 from muster_server.domain.search.population import Explore, copied, perturb
 from muster_server.domain.search.simulate import simulate
+from support import search_specs
 
 SPACE = {"lr": {"log": [1e-4, 1e-1]}}
 
 
 def pbt(size: int = 4, **changes: Any) -> SearchSpec:
     given: dict[str, Any] = {"space": SPACE, "max_units": 4, "interval": 2, "seed": 7}
-    return SearchSpec.pbt(**{**given, "explore": Explore(size=size), **changes})
+    return search_specs.pbt(**{**given, "explore": Explore(size=size), **changes})
 
 
 def played_to_rung(spec: SearchSpec, values: list[float]) -> Searcher:

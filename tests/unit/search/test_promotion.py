@@ -28,13 +28,14 @@ from muster_server.domain.search import (
 )
 from muster_server.domain.search.rungs import asha_brackets, bracket_trials, hyperband_brackets
 from muster_server.domain.search.simulate import simulate
+from support import search_specs
 
 SPACE = {"lr": {"log": [1e-4, 1e-1]}}
 
 
 def promotion(**changes: Any) -> SearchSpec:
     given: dict[str, Any] = {"space": SPACE, "trials": 9, "max_units": 9, "divisor": 3, "seed": 7}
-    return SearchSpec.asha(**{**given, "rule": "promotion", **changes})
+    return search_specs.asha(**{**given, "rule": "promotion", **changes})
 
 
 def said(actions: list[Action]) -> list[tuple[str, int | None]]:
@@ -98,7 +99,7 @@ def test_hyperband_runs_the_trials_of_its_pseudo_code(
 ) -> None:
     rng = random.Random(top)
     quality = [rng.random() for _ in range(num + 1)]
-    spec = SearchSpec.hyperband(space=SPACE, max_units=top, divisor=divisor, concurrent=7)
+    spec = search_specs.hyperband(space=SPACE, max_units=top, divisor=divisor, concurrent=7)
     assert spec.trials == num
     played = simulate(spec, lambda no, _h, _u: quality[no])
     assert played.total_units == resumed
@@ -243,7 +244,7 @@ def test_whom_a_user_sends_on_goes_as_soon_as_there_is_room_and_before_all_other
 
 
 def test_whom_a_user_sends_on_goes_on_beside_the_best_of_a_synchronous_rung() -> None:
-    searcher = Searcher(SearchSpec.hyperband(space=SPACE, max_units=9, divisor=3, concurrent=100))
+    searcher = Searcher(search_specs.hyperband(space=SPACE, max_units=9, divisor=3, concurrent=100))
     searcher.apply(Started())
     members = [no for no, live in searcher.live.items() if live.end == 3]
     last = members[-1]
@@ -277,7 +278,7 @@ def test_a_value_that_is_not_finite_is_stopped_and_never_promoted(value: float) 
 
 
 def test_hyperband_waits_for_everybody_then_stops_the_rest() -> None:
-    spec = SearchSpec.hyperband(space=SPACE, max_units=3, divisor=3, concurrent=5)
+    spec = search_specs.hyperband(space=SPACE, max_units=3, divisor=3, concurrent=5)
     assert [(b.trials, b.rungs) for b in spec.brackets] == [(3, (1, 3)), (2, (3,))]
     searcher = Searcher(spec)
     searcher.apply(Started())
@@ -296,7 +297,7 @@ def test_hyperband_waits_for_everybody_then_stops_the_rest() -> None:
 
 
 def test_hyperband_is_not_held_up_by_one_that_fails_or_is_canceled() -> None:
-    spec = SearchSpec.hyperband(space=SPACE, max_units=3, divisor=3, concurrent=5)
+    spec = search_specs.hyperband(space=SPACE, max_units=3, divisor=3, concurrent=5)
     searcher = Searcher(spec)
     searcher.apply(Started())
     members = [no for no, live in searcher.live.items() if live.end == 2]
@@ -320,7 +321,7 @@ specs = st.one_of(
         goal=st.sampled_from(["min", "max"]),
     ),
     st.builds(
-        SearchSpec.hyperband,
+        search_specs.hyperband,
         space=st.just(SPACE),
         max_units=st.integers(1, 9),
         divisor=st.integers(2, 3),
@@ -419,7 +420,7 @@ def test_any_history_ends_with_every_trial_settled_and_nobody_promoted_twice(
 def test_hyperband_decides_the_same_in_whatever_order_reports_arrive(
     order: list[int], values: list[float]
 ) -> None:
-    spec = SearchSpec.hyperband(space=SPACE, max_units=9, divisor=3, concurrent=100)
+    spec = search_specs.hyperband(space=SPACE, max_units=9, divisor=3, concurrent=100)
 
     def outcome(numbers: list[int]) -> set[int]:
         searcher = Searcher(spec)

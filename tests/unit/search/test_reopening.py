@@ -17,6 +17,7 @@ from muster_server.domain.search import (
     TrialEnded,
     Validated,
 )
+from support import search_specs
 
 SPACE = {"lr": {"log": [1e-4, 1e-1]}}
 RANDOM = SearchSpec(method="random", space=SPACE, seed=0, trials=4, concurrent=2)
@@ -65,7 +66,7 @@ def test_no_more_go_on_at_once_than_may_run_and_the_rest_survives_a_restart():
 
 
 def test_a_trial_goes_on_at_the_rung_after_the_last_it_reached():
-    spec = SearchSpec.asha(space=SPACE, trials=3, max_units=9, divisor=3, concurrent=3)
+    spec = search_specs.asha(space=SPACE, trials=3, max_units=9, divisor=3, concurrent=3)
     assert spec.rungs == (3, 9)
     searcher = Searcher(spec)
     searcher.apply(Started())

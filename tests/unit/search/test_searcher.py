@@ -30,13 +30,14 @@ from muster_server.domain.search import (
 )
 from muster_server.domain.search.proposals import observations
 from muster_server.domain.search.simulate import simulate
+from support import search_specs
 
 SPACE = {"lr": {"log": [1e-4, 1e-1]}, "width": {"int": [1, 8]}}
 
 
 def asha(**changes: Any) -> SearchSpec:
     given: dict[str, Any] = {"space": SPACE, "trials": 9, "max_units": 9, "divisor": 3, "seed": 7}
-    return SearchSpec.asha(**{**given, **changes})
+    return search_specs.asha(**{**given, **changes})
 
 
 def random_search(**changes: Any) -> SearchSpec:

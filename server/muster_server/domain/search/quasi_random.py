@@ -12,7 +12,6 @@ from scipy.stats import qmc
 
 from .sampling import uniform
 
-MAX_DIMENSIONS = 1_000
 _AHEAD = 256
 
 

@@ -37,7 +37,6 @@ class Simulation:
     """Clone → the trial it was made of."""
     per_rung: list[int] = field(default_factory=list)
     """How many trials reached each rung, bracket after bracket."""
-    num_pauses: int = 0
     most_paused: int = 0
     most_live: int = 0
     finish_reason: str = ""
@@ -136,7 +135,6 @@ class _Playback:
                 case PauseTrial():
                     paused.add(action.no)
         result, searcher = self.result, self.searcher
-        result.num_pauses += len(paused)
         result.most_live = max(result.most_live, searcher.num_live)
         result.most_paused = max(result.most_paused, searcher.num_waiting)
         if self.pauses_at_rungs:
