@@ -95,8 +95,25 @@ def best_id(session: Session, trial: TrialRow) -> int | None:
     return -best[1] if best else None
 
 
+@dataclass(frozen=True)
+class StartingTrial:
+    """The columns of a trial that `start_of` reads."""
+
+    id: int
+    no: int
+    source_checkpoint_id: int | None
+
+
+@dataclass(frozen=True)
+class StartingExperiment:
+    """The columns of an experiment that `start_of` reads."""
+
+    id: int
+    config: ExperimentConfig
+
+
 def start_of(
-    session: Session, experiment: ExperimentRow, trial: TrialRow
+    session: Session, experiment: StartingExperiment, trial: StartingTrial
 ) -> StartCheckpoint | None:
     """What the next attempt of a trial starts from; None: from nothing.
 

@@ -22,6 +22,7 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
+from muster_server.db.raw import columns_of
 from muster_server.domain.lifecycle import (
     Action,
     AdvancePreflight,
@@ -58,6 +59,7 @@ from muster_server.services.nodes.health import quarantine
 from muster_server.services.scheduling.allocations import clean
 from muster_server.services.scheduling.preemption import ask_to_yield
 from muster_server.services.search import events
+from muster_server.services.search.notices import NotedTrial
 
 # Statements are written down once: putting them together takes longer than carrying them out.
 
@@ -78,18 +80,7 @@ _ATTEMPT = (
 _FIRST_WORKER = select(func.min(WorkerRow.started_at)).where(
     WorkerRow.trial_id == bindparam("trial_id"), WorkerRow.attempt_no == bindparam("attempt_no")
 )
-_TRIAL = select(
-    _trials.c.id,
-    _trials.c.no,
-    _trials.c.experiment_id,
-    _trials.c.attempt_no,
-    _trials.c.state,
-    _trials.c.reason,
-    _trials.c.termination,
-    _trials.c.metric,
-    _trials.c.num_continued,
-    _trials.c.latest_checkpoint_id,
-).where(_trials.c.id == bindparam("trial_id"))
+_TRIAL = select(*columns_of(_trials, NotedTrial)).where(_trials.c.id == bindparam("trial_id"))
 
 
 @functools.cache
@@ -349,8 +340,8 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
         values["waiting_since"] = now
     is_over = action.after in TERMINAL_TRIAL
     if is_over or action.after == TrialState.RUNNING:
-        current: Any = session.connection().execute(_TRIAL, {"trial_id": action.trial_id}).one()
-        started_at = _first_worker_at(session, action.trial_id, current.attempt_no, now)
+        attempt_no = _noted(session, action.trial_id).attempt_no
+        started_at = _first_worker_at(session, action.trial_id, attempt_no, now)
         if started_at is not None or action.after in (TrialState.RUNNING, TrialState.COMPLETED):
             values["first_started_at"] = started_at or now
     if is_over:
@@ -368,7 +359,7 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
         values,
         f"trial {action.trial_id} is not {action.before} any more",
     )
-    trial: Any = session.connection().execute(_TRIAL, {"trial_id": action.trial_id}).one()
+    trial = _noted(session, action.trial_id)
     levels: dict[str, Level] = {TrialState.FAILED: "error", TrialState.RETRY_WAIT: "warning"}
     add_event(
         session,
@@ -393,6 +384,11 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
         f"experiment:{trial.experiment_id}",
         f"trial:{trial.id}",
     )
+
+
+def _noted(session: Session, trial_id: int) -> NotedTrial:
+    """Return a trial as its search takes note of it."""
+    return NotedTrial(*session.connection().execute(_TRIAL, {"trial_id": trial_id}).one())
 
 
 def _first_worker_at(

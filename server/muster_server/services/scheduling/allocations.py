@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlalchemy import (
@@ -23,9 +24,7 @@ from muster.wire import AllocationSpec, CodeSpec
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
-    ExperimentRow,
     NodeSlotRow,
-    TrialRow,
     WorkerRow,
 )
 from muster_server.domain.quota.budgets import slot_seconds
@@ -33,11 +32,35 @@ from muster_server.domain.scheduling import NodeShare
 from muster_server.domain.states import AllocationState
 from muster_server.services.core.writes import Outdated
 
-from ..checkpoints.lookup import StartCheckpoint, trial_folder, url_of
+from ..checkpoints.lookup import (
+    StartCheckpoint,
+    StartingExperiment,
+    StartingTrial,
+    trial_folder,
+    url_of,
+)
 from ..documents import STOPPING, search_spec
 from ..quota.spending import Used, lock_accounts, settle
 
 BUILT_IN_TRAINER = ("-m", "muster.training")
+
+
+@dataclass(frozen=True)
+class PlacedTrial(StartingTrial):
+    """The columns of a trial that its allocations are made from."""
+
+    experiment_id: int
+    attempt_no: int
+    hparams: dict[str, Any]
+    seed: int
+
+
+@dataclass(frozen=True)
+class PlacedExperiment(StartingExperiment):
+    """The columns of an experiment that the allocations of its trials are made from."""
+
+    name: str
+    blob_sha256: str | None
 
 
 # Written down once, like those of agents' calls: they are carried out for every member of every gang.
@@ -91,8 +114,8 @@ _END_WORKERS = (
 
 
 def build_spec(
-    experiment: ExperimentRow,
-    trial: TrialRow,
+    experiment: PlacedExperiment,
+    trial: PlacedTrial,
     *,
     attempt_id: int,
     attempt_no: int,
@@ -215,7 +238,7 @@ def _entrypoint(config: ExperimentConfig) -> list[str]:
     return list(config.entrypoint or ())
 
 
-def _code(experiment: ExperimentRow, config: ExperimentConfig) -> CodeSpec:
+def _code(experiment: PlacedExperiment, config: ExperimentConfig) -> CodeSpec:
     if experiment.blob_sha256:
         return CodeSpec(kind="bundle", sha256=experiment.blob_sha256)
     installed = config.code.installed if config.code is not None else None

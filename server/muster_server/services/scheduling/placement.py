@@ -22,6 +22,7 @@ from muster_server.db.models import (
     NodeSlotRow,
     TrialRow,
 )
+from muster_server.db.raw import columns_of
 from muster_server.domain.messages import to_columns
 from muster_server.domain.scheduling import NodeShare, Placement, Preempt, Resize, Wait
 from muster_server.domain.states import (
@@ -37,7 +38,7 @@ from ..core.assignments import bump_assignments
 from ..core.events import add_event
 from ..core.writes import Outdated, changed
 from ..quota.spending import price_of
-from .allocations import build_spec
+from .allocations import PlacedExperiment, PlacedTrial, build_spec
 from .preemption import ask_to_yield
 
 MAX_REASONS_PER_PASS = 1000
@@ -74,18 +75,10 @@ _START = (
         reason=bindparam("new_reason"),
     )
 )
-_TRIAL = select(
-    _trials.c.id,
-    _trials.c.no,
-    _trials.c.experiment_id,
-    _trials.c.attempt_no,
-    _trials.c.hparams,
-    _trials.c.seed,
-    _trials.c.source_checkpoint_id,
-).where(_trials.c.id == bindparam("trial_id"))
-_EXPERIMENT = select(
-    _experiments.c.id, _experiments.c.name, _experiments.c.config, _experiments.c.blob_sha256
-).where(_experiments.c.id == bindparam("experiment_id"))
+_TRIAL = select(*columns_of(_trials, PlacedTrial)).where(_trials.c.id == bindparam("trial_id"))
+_EXPERIMENT = select(*columns_of(_experiments, PlacedExperiment)).where(
+    _experiments.c.id == bindparam("experiment_id")
+)
 _ADD_ATTEMPT = insert(cast(Table, AttemptRow.__table__)).returning(AttemptRow.__table__.c.id)
 _ADD_ALLOCATIONS = insert(cast(Table, AllocationRow.__table__))
 _CLUSTER = select(ClusterIdentityRow.__table__.c.id)
@@ -127,8 +120,10 @@ def place(
     )
     if placed.rowcount != 1:
         raise Outdated(f"trial {decision.trial_id} is not queued any more")
-    trial: Any = connection.execute(_TRIAL, {"trial_id": decision.trial_id}).one()
-    experiment: Any = connection.execute(_EXPERIMENT, {"experiment_id": trial.experiment_id}).one()
+    trial = PlacedTrial(*connection.execute(_TRIAL, {"trial_id": decision.trial_id}).one())
+    experiment = PlacedExperiment(
+        *connection.execute(_EXPERIMENT, {"experiment_id": trial.experiment_id}).one()
+    )
     start = start_of(session, experiment, trial)
     world_size = sum(len(share.slots) for share in decision.shares)
     attempt_id = connection.execute(
@@ -189,7 +184,7 @@ def place(
 
 
 def _attempt(
-    trial: Any, decision: Placement, start: StartCheckpoint | None, now: dt.datetime
+    trial: PlacedTrial, decision: Placement, start: StartCheckpoint | None, now: dt.datetime
 ) -> dict[str, Any]:
     """Return the columns of a new attempt that follow from its trial and its placement."""
     return {
@@ -319,7 +314,7 @@ def _take(session: Session, shares: Mapping[str, NodeShare]) -> None:
 
 
 def _sentence(
-    trial: Any,
+    trial: PlacedTrial,
     decision: Placement,
     start: StartCheckpoint | None,
     shares: Sequence[NodeShare],

@@ -34,6 +34,7 @@ from muster_server.domain.states import TERMINAL_TRIAL, Termination, TrialState
 from ..core.events import add_event
 from ..documents import search_spec
 from . import notices
+from .notices import NotedTrial
 
 _EPSILON = 1e-6
 _APPEND_TRIES = 20
@@ -117,7 +118,7 @@ def _units(metric: ObservedMetric, unit: Unit) -> float | None:
     return metric.epoch if unit == "epochs" else metric.progress.get(unit)
 
 
-def on_trial_terminal(session: Session, trial: TrialRow, now: dt.datetime) -> None:
+def on_trial_terminal(session: Session, trial: NotedTrial, now: dt.datetime) -> None:
     """Take note that a trial has ended for good. Called again, it changes nothing."""
     # One that was continued ends once more.
     key = f"ended:{trial.no}" + (f":{trial.num_continued}" if trial.num_continued else "")
@@ -135,12 +136,12 @@ def on_trial_terminal(session: Session, trial: TrialRow, now: dt.datetime) -> No
         notices.warn_without_metric(session, trial, now)
 
 
-def _outcome(trial: TrialRow) -> Outcome:
+def _outcome(trial: NotedTrial) -> Outcome:
     is_invalid = trial.termination == Termination.INVALID_HPARAMS
     return "invalid" if is_invalid else _OUTCOMES[trial.state]
 
 
-def _objectives(session: Session, trial: TrialRow) -> tuple[float, ...] | None:
+def _objectives(session: Session, trial: NotedTrial) -> tuple[float, ...] | None:
     """The last value of each objective, where there are several and all were reported."""
     config = session.scalar(
         select(ExperimentRow.config).where(ExperimentRow.id == trial.experiment_id)
@@ -155,7 +156,7 @@ def _objectives(session: Session, trial: TrialRow) -> tuple[float, ...] | None:
 
 
 def on_trial_paused(
-    session: Session, trial: TrialRow, now: dt.datetime, *, again: str = ""
+    session: Session, trial: NotedTrial | TrialRow, now: dt.datetime, *, again: str = ""
 ) -> None:
     """Take note that a trial has given up its slots, where a population waits for that.
 

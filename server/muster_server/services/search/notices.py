@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select
@@ -30,6 +31,22 @@ READ_MAX = 1_000
 _WELL = (TrialState.COMPLETED, TrialState.STOPPED_EARLY)
 
 
+@dataclass(frozen=True)
+class NotedTrial:
+    """The columns of a trial that its search takes note of when the trial pauses or ends."""
+
+    id: int
+    no: int
+    experiment_id: int
+    attempt_no: int
+    state: TrialState
+    reason: str
+    termination: str | None
+    metric: float | None
+    num_continued: int
+    latest_checkpoint_id: int | None
+
+
 def metrics_compared(config: ExperimentConfig) -> list[str]:
     """Names of the metrics that a search compares its trials by; [] of a single training."""
     search = config.search
@@ -40,7 +57,7 @@ def metrics_compared(config: ExperimentConfig) -> list[str]:
     return [search.metric] if search.metric else []
 
 
-def early_cause(session: Session, trial: TrialRow) -> str:
+def early_cause(session: Session, trial: NotedTrial) -> str:
     """Why a trial failed, while no trial of its experiment has reported anything; else ""."""
     config = session.scalar(
         select(ExperimentRow.config).where(ExperimentRow.id == trial.experiment_id)
@@ -59,7 +76,7 @@ def has_report(session: Session, experiment_id: int) -> bool:
     return session.scalar(anybody) is not None
 
 
-def warn_without_metric(session: Session, trial: TrialRow, now: dt.datetime) -> None:
+def warn_without_metric(session: Session, trial: NotedTrial, now: dt.datetime) -> None:
     """Say once per search that a trial ended without a metric that trials are compared by.
 
     One that failed or was stopped before it reported anything says nothing of the metric's name.
