@@ -23,7 +23,7 @@ from muster_server.db.queries import metrics as queries
 from muster_server.domain.metrics import BLOCK_POINTS, SPAN_BLOCKS
 from muster_server.schemas.data import Series
 from muster_server.services.experiments import deletion
-from muster_server.services.metrics import compaction, ingest
+from muster_server.services.metrics import compaction, export, ingest
 from muster_server.services.metrics import series as metrics_series
 from muster_server.services.metrics.curves import CurveSegment
 from muster_server.services.metrics.loading import load
@@ -110,6 +110,15 @@ def test_a_coarse_picture_is_read_from_spans_and_is_the_same(long_trial: Trial) 
         segment = CurveSegment(record, 1, NUM_POINTS)
         assert [len(p.rollups) for p in load(session, [segment], [2048])] == [1 + 3]
         assert [len(p.rollups) for p in load(session, [segment], [512])] == [SPAN_BLOCKS + 3]
+
+
+def test_an_export_holds_every_point(long_trial: Trial) -> None:
+    steps, values = curve(NUM_POINTS)
+    pieces = list(export.visible_pieces(long_trial.database, long_trial.id))
+    assert len(pieces) > 1, "it is read piece by piece"
+    assert np.array_equal(np.concatenate([piece.points.steps for piece in pieces]), steps)
+    exported = np.concatenate([piece.points.values for piece in pieces])
+    assert np.array_equal(exported, values, equal_nan=True)
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,28 @@ def test_a_late_point_within_what_was_dropped_counts_and_shows(old: Trial) -> No
     assert (info.min, info.max) == (-99.0, 500.0)
 
 
+def test_what_a_restart_hides_takes_no_extreme_from_what_it_leaves(old: Trial) -> None:
+    """Steps 2,944 to 3,071 share a bucket, and the next attempt resumes within it."""
+    curve = np.zeros(NUM_POINTS)
+    curve[2_990], curve[3_040] = 50.0, 99.0
+    old.report("lr", 1, curve)
+    with old.database.transaction() as session:
+        trial = session.get_one(TrialRow, old.id)
+        (allocation,) = add_attempt(session, trial, no=2, resume_step=3_000)
+        old.allocation_id = allocation.id
+    old.report("lr", 3_001, np.zeros(10))
+    old.end()
+
+    def peak() -> float:
+        return max(v for v in old.read("lr").max if v is not None)
+
+    assert peak() == 50.0
+    old.age()
+    assert peak() == 50.0
+    exported = list(export.visible_pieces(old.database, old.id, names=["lr"]))
+    assert max(piece.points.values.max() for piece in exported) == 50.0
+
+
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 1_600), st.integers(0, 1_500))
 def test_the_extremes_of_the_whole_curve_are_never_lost(seed: int, width: int, start: int) -> None:
