@@ -36,18 +36,16 @@ export function ProjectPanel({ name }: { name: string }) {
 
 type Asked = "share" | "budget" | "anew" | "delete";
 
-function Panel({ project }: { project: Project }) {
-  const { t } = useTranslation();
-  const user = useQuery(me).data;
+/** What an administrator does to a project; `onChanged` follows each change. */
+function useProjectMutations(name: string, onChanged: () => void) {
   const queryClient = useQueryClient();
   const navigate = useNavigate();
-  const [asked, setAsked] = useState<Asked | null>(null);
-  const path = { params: { path: { name: project.name } } };
+  const path = { params: { path: { name } } };
   const change = useMutation({
     mutationFn: (body: Partial<Schemas["ProjectPatch"]>) =>
       unwrap(client.PATCH("/api/v1/projects/{name}", { ...path, body: { restart_count: false, ...body } })),
     onSuccess: async () => {
-      setAsked(null);
+      onChanged();
       await queryClient.invalidateQueries({ queryKey: ["projects"] });
     },
   });
@@ -58,12 +56,20 @@ function Panel({ project }: { project: Project }) {
       await queryClient.invalidateQueries({ queryKey: ["projects"] });
     },
   });
+  return { change, remove };
+}
+
+function Panel({ project }: { project: Project }) {
+  const { t } = useTranslation();
+  const user = useQuery(me).data;
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const close = (): void => setAsked(null);
+  const { change, remove } = useProjectMutations(project.name, close);
   const ask = (next: Asked): void => {
     change.reset();
     remove.reset();
     setAsked(next);
   };
-  const close = (): void => setAsked(null);
   const button = (what: Asked, label: string) => (
     <Button
       variant="default"
@@ -96,30 +102,7 @@ function Panel({ project }: { project: Project }) {
       ) : null}
       <div className={uiCss["cols"]}>
         <div>
-          <KeyValues
-            items={[
-              [
-                t("projects.weight"),
-                <span key="w">
-                  {format.num(project.weight)} <span className="dim">{t("projects.weightHint")}</span>
-                </span>,
-              ],
-              ...project.quotas.map((quota): [string, React.ReactNode] => [
-                t("projects.quotaOf", { type: quota.slot_type, pool: quota.pool }),
-                <Meter
-                  key={quota.pool + quota.slot_type}
-                  value={quota.slots > 0 ? quota.slots_held / quota.slots : 1}
-                  text={t("projects.held", { held: quota.slots_held, slots: quota.slots })}
-                  tone={quota.slots_held >= quota.slots ? "warn" : "run"}
-                  label={t("projects.quotaOf", { type: quota.slot_type, pool: quota.pool })}
-                />,
-              ]),
-              ...(project.quotas.length === 0
-                ? ([[t("projects.quotas"), t("projects.noQuota")]] as [string, string][])
-                : []),
-              [t("projects.countedSince"), <Stamp key="c" at={project.counted_since} />],
-            ]}
-          />
+          <Share project={project} />
         </div>
         <BudgetBars budget={project.budget} spending={project.spending} atLimit={atLimit} />
       </div>
@@ -169,5 +152,34 @@ function Panel({ project }: { project: Project }) {
         {t("projects.deleteText")}
       </Confirm>
     </Section>
+  );
+}
+
+/** Its weight and its quotas, and since when its spending is counted. */
+function Share({ project }: { project: Project }) {
+  const { t } = useTranslation();
+  return (
+    <KeyValues
+      items={[
+        [
+          t("projects.weight"),
+          <span key="w">
+            {format.num(project.weight)} <span className="dim">{t("projects.weightHint")}</span>
+          </span>,
+        ],
+        ...project.quotas.map((quota): [string, React.ReactNode] => [
+          t("projects.quotaOf", { type: quota.slot_type, pool: quota.pool }),
+          <Meter
+            key={quota.pool + quota.slot_type}
+            value={quota.slots > 0 ? quota.slots_held / quota.slots : 1}
+            text={t("projects.held", { held: quota.slots_held, slots: quota.slots })}
+            tone={quota.slots_held >= quota.slots ? "warn" : "run"}
+            label={t("projects.quotaOf", { type: quota.slot_type, pool: quota.pool })}
+          />,
+        ]),
+        ...(project.quotas.length === 0 ? ([[t("projects.quotas"), t("projects.noQuota")]] as [string, string][]) : []),
+        [t("projects.countedSince"), <Stamp key="c" at={project.counted_since} />],
+      ]}
+    />
   );
 }

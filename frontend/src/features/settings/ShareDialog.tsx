@@ -82,39 +82,12 @@ export function ShareDialog({
           <div className="dim">{t("projects.quotaLong")}</div>
         </div>
         {rows.map((row) => (
-          <div key={row.key} className={`${layout["fields"]} ${layout["fixed"]}`}>
-            <TextInput
-              label={t("nodes.pool")}
-              value={row.pool}
-              onChange={(e) => change(row.key, { pool: e.currentTarget.value })}
-              flex={1}
-            />
-            <Select
-              label={t("nodes.type")}
-              value={row.slot_type}
-              onChange={(value) => change(row.key, { slot_type: value as Row["slot_type"] })}
-              data={["cpu", "cuda"]}
-              allowDeselect={false}
-              w={90}
-            />
-            <NumberInput
-              label={t("projects.slots")}
-              value={row.slots}
-              onChange={(slots) => change(row.key, { slots })}
-              min={0}
-              allowDecimal={false}
-              w={110}
-            />
-            <ActionIcon
-              variant="subtle"
-              color="gray"
-              size={30}
-              onClick={() => setRows((before) => before.filter((other) => other.key !== row.key))}
-              aria-label={t("projects.removeQuota", { pool: row.pool, type: row.slot_type })}
-            >
-              <IconX size={14} aria-hidden />
-            </ActionIcon>
-          </div>
+          <QuotaFields
+            key={row.key}
+            row={row}
+            onChange={(patch) => change(row.key, patch)}
+            onRemove={() => setRows((before) => before.filter((other) => other.key !== row.key))}
+          />
         ))}
         <Button
           variant="default"
@@ -137,5 +110,52 @@ export function ShareDialog({
         </Group>
       </form>
     </Modal>
+  );
+}
+
+function QuotaFields({
+  row,
+  onChange,
+  onRemove,
+}: {
+  row: Row;
+  onChange: (patch: Partial<Row>) => void;
+  onRemove: () => void;
+}) {
+  const { t } = useTranslation();
+  return (
+    <div className={`${layout["fields"]} ${layout["fixed"]}`}>
+      <TextInput
+        label={t("nodes.pool")}
+        value={row.pool}
+        onChange={(e) => onChange({ pool: e.currentTarget.value })}
+        flex={1}
+      />
+      <Select
+        label={t("nodes.type")}
+        value={row.slot_type}
+        onChange={(value) => onChange({ slot_type: value as Row["slot_type"] })}
+        data={["cpu", "cuda"]}
+        allowDeselect={false}
+        w={90}
+      />
+      <NumberInput
+        label={t("projects.slots")}
+        value={row.slots}
+        onChange={(slots) => onChange({ slots })}
+        min={0}
+        allowDecimal={false}
+        w={110}
+      />
+      <ActionIcon
+        variant="subtle"
+        color="gray"
+        size={30}
+        onClick={onRemove}
+        aria-label={t("projects.removeQuota", { pool: row.pool, type: row.slot_type })}
+      >
+        <IconX size={14} aria-hidden />
+      </ActionIcon>
+    </div>
   );
 }

@@ -1,5 +1,5 @@
 import { Button, NumberInput, Select, TextInput } from "@mantine/core";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -16,15 +16,24 @@ import layout from "../../components/layout.module.css";
 type Token = Schemas["TokenOut"];
 
 export function Tokens() {
+  return (
+    <>
+      <TokenForm />
+      <TokenList />
+    </>
+  );
+}
+
+const refreshTokens = (queryClient: QueryClient) => queryClient.invalidateQueries({ queryKey: ["tokens"] });
+
+/** Creates a token, and shows its secret once. */
+function TokenForm() {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
   const user = useQuery(me).data;
-  const query = useQuery(tokens);
   const [name, setName] = useState("");
   const [days, setDays] = useState<number | string>(90);
   const [role, setRole] = useState<string | null>(null);
-  const [revoking, setRevoking] = useState<Token | null>(null);
-  const refresh = () => queryClient.invalidateQueries({ queryKey: ["tokens"] });
   const create = useMutation({
     mutationFn: () =>
       unwrap(
@@ -34,15 +43,7 @@ export function Tokens() {
       ),
     onSuccess: async () => {
       setName("");
-      await refresh();
-    },
-  });
-  const revoke = useMutation({
-    mutationFn: (id: number) =>
-      unwrap(client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } })),
-    onSuccess: async () => {
-      setRevoking(null);
-      await refresh();
+      await refreshTokens(queryClient);
     },
   });
   const submit = (event: FormEvent): void => {
@@ -50,40 +51,58 @@ export function Tokens() {
     create.mutate();
   };
   return (
+    <Section title={t("tokens.create")}>
+      <form onSubmit={submit} className={layout["fields"]} data-testid="token-form">
+        <TextInput
+          label={t("tokens.name")}
+          value={name}
+          onChange={(e) => setName(e.currentTarget.value)}
+          required
+          withAsterisk={false}
+          maxLength={128}
+          w={220}
+          placeholder="laptop"
+        />
+        <Select
+          label={t("settings.role")}
+          value={role ?? user?.role ?? "member"}
+          onChange={setRole}
+          allowDeselect={false}
+          data={rolesUpTo(user?.role).map((value) => ({ value, label: t(`role.${value}`) }))}
+          w={140}
+        />
+        <NumberInput label={t("tokens.days")} value={days} onChange={setDays} min={1} max={3650} w={120} />
+        <Button type="submit" loading={create.isPending} disabled={name.trim() === "" || days === ""}>
+          {t("tokens.createButton")}
+        </Button>
+      </form>
+      {create.error ? <ErrorNotice error={create.error} /> : null}
+      {create.data ? (
+        <div className={layout["aboveXl"]} data-testid="new-token">
+          <Notice tone="ok" title={t("tokens.once")} />
+          <Code text={create.data.secret} wrap />
+        </div>
+      ) : null}
+    </Section>
+  );
+}
+
+/** The user's tokens, each with a button that revokes it. */
+function TokenList() {
+  const { t } = useTranslation();
+  const queryClient = useQueryClient();
+  const query = useQuery(tokens);
+  const [revoking, setRevoking] = useState<Token | null>(null);
+  const revoke = useMutation({
+    mutationFn: (id: number) =>
+      unwrap(client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } })),
+    onSuccess: async () => {
+      setRevoking(null);
+      await refreshTokens(queryClient);
+    },
+  });
+  return (
     <>
-      <Section title={t("tokens.create")}>
-        <form onSubmit={submit} className={layout["fields"]} data-testid="token-form">
-          <TextInput
-            label={t("tokens.name")}
-            value={name}
-            onChange={(e) => setName(e.currentTarget.value)}
-            required
-            withAsterisk={false}
-            maxLength={128}
-            w={220}
-            placeholder="laptop"
-          />
-          <Select
-            label={t("settings.role")}
-            value={role ?? user?.role ?? "member"}
-            onChange={setRole}
-            allowDeselect={false}
-            data={rolesUpTo(user?.role).map((value) => ({ value, label: t(`role.${value}`) }))}
-            w={140}
-          />
-          <NumberInput label={t("tokens.days")} value={days} onChange={setDays} min={1} max={3650} w={120} />
-          <Button type="submit" loading={create.isPending} disabled={name.trim() === "" || days === ""}>
-            {t("tokens.createButton")}
-          </Button>
-        </form>
-        {create.error ? <ErrorNotice error={create.error} /> : null}
-        {create.data ? (
-          <div className={layout["aboveXl"]} data-testid="new-token">
-            <Notice tone="ok" title={t("tokens.once")} />
-            <Code text={create.data.secret} wrap />
-          </div>
-        ) : null}
-      </Section>
       <Section title={t("settings.tab.tokens")}>
         <QueryView query={query}>
           {(data) =>

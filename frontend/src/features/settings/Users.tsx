@@ -1,5 +1,5 @@
 import { Button, PasswordInput, Select, TextInput } from "@mantine/core";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -16,135 +16,158 @@ import layout from "../../components/layout.module.css";
 type User = Schemas["UserOut"];
 
 export function Users() {
+  return (
+    <>
+      <UserForm />
+      <UserList />
+    </>
+  );
+}
+
+const refreshUsers = (queryClient: QueryClient) => queryClient.invalidateQueries({ queryKey: ["users"] });
+
+function useRoleOptions(): { value: Role; label: string }[] {
+  const { t } = useTranslation();
+  return ROLES.map((value) => ({ value, label: t(`role.${value}`) }));
+}
+
+/** Creates a user with a first password. */
+function UserForm() {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
-  const self = useQuery(me).data;
-  const query = useQuery(users);
   const [username, setUsername] = useState("");
   const [password, setPassword] = useState("");
   const [role, setRole] = useState<Role>("member");
-  const refresh = () => queryClient.invalidateQueries({ queryKey: ["users"] });
+  const options = useRoleOptions();
   const create = useMutation({
     mutationFn: () => unwrap(client.POST("/api/v1/users", { body: { username, password, role } })),
     onSuccess: async () => {
       setUsername("");
       setPassword("");
-      await refresh();
+      await refreshUsers(queryClient);
     },
-  });
-  const patch = useMutation({
-    mutationFn: ({ id, ...body }: { id: number; role?: Role; is_active?: boolean }) =>
-      unwrap(client.PATCH("/api/v1/users/{user_id}", { params: { path: { user_id: id } }, body })),
-    onSuccess: refresh,
   });
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     create.mutate();
   };
-  const options = ROLES.map((value) => ({ value, label: t(`role.${value}`) }));
   return (
-    <>
-      <Section title={t("users.create")}>
-        <form onSubmit={submit} className={layout["fields"]} data-testid="user-form">
-          <TextInput
-            label={t("auth.username")}
-            value={username}
-            onChange={(e) => setUsername(e.currentTarget.value)}
-            required
-            withAsterisk={false}
-            w={180}
-            autoComplete="off"
+    <Section title={t("users.create")}>
+      <form onSubmit={submit} className={layout["fields"]} data-testid="user-form">
+        <TextInput
+          label={t("auth.username")}
+          value={username}
+          onChange={(e) => setUsername(e.currentTarget.value)}
+          required
+          withAsterisk={false}
+          w={180}
+          autoComplete="off"
+        />
+        <PasswordInput
+          size="xs"
+          label={t("users.firstPassword")}
+          value={password}
+          onChange={(e) => setPassword(e.currentTarget.value)}
+          required
+          withAsterisk={false}
+          error={
+            password !== "" && password.length < MIN_PASSWORD ? t("setup.tooShort", { n: MIN_PASSWORD }) : undefined
+          }
+          w={220}
+          autoComplete="new-password"
+          visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
+        />
+        <Select
+          label={t("settings.role")}
+          value={role}
+          onChange={(value) => setRole((value as Role | null) ?? "member")}
+          allowDeselect={false}
+          data={options}
+          w={140}
+        />
+        <Button type="submit" loading={create.isPending} disabled={username === "" || password.length < MIN_PASSWORD}>
+          {t("users.createButton")}
+        </Button>
+      </form>
+      {create.error ? <ErrorNotice error={create.error} /> : null}
+    </Section>
+  );
+}
+
+/** Every user; all but oneself can be given another role or be deactivated. */
+function UserList() {
+  const { t } = useTranslation();
+  const queryClient = useQueryClient();
+  const self = useQuery(me).data;
+  const query = useQuery(users);
+  const options = useRoleOptions();
+  const patch = useMutation({
+    mutationFn: ({ id, ...body }: { id: number; role?: Role; is_active?: boolean }) =>
+      unwrap(client.PATCH("/api/v1/users/{user_id}", { params: { path: { user_id: id } }, body })),
+    onSuccess: () => refreshUsers(queryClient),
+  });
+  return (
+    <Section title={t("settings.tab.users")}>
+      {patch.error ? <ErrorNotice error={patch.error} /> : null}
+      <QueryView query={query}>
+        {(data) => (
+          <DataTable
+            rows={data.items}
+            rowKey={(user: User) => user.id}
+            label={t("settings.tab.users")}
+            testId="users"
+            columns={[
+              { id: "name", header: t("auth.username"), lead: true, cell: (user) => <b>{user.username}</b> },
+              {
+                id: "role",
+                header: t("settings.role"),
+                cell: (user) =>
+                  user.id === self?.id ? (
+                    t(`role.${user.role}`)
+                  ) : (
+                    <Select
+                      aria-label={t("users.roleOf", { name: user.username })}
+                      value={user.role}
+                      onChange={(value) => value && patch.mutate({ id: user.id, role: value as Role })}
+                      allowDeselect={false}
+                      data={options}
+                      w={130}
+                    />
+                  ),
+              },
+              {
+                id: "active",
+                header: t("users.active"),
+                cell: (user) => t(user.is_active ? "users.isActive" : "users.isOff"),
+              },
+              {
+                id: "seen",
+                header: t("users.lastLogin"),
+                cell: (user) => (user.last_login_at ? <Ago at={user.last_login_at} /> : t("tokens.never")),
+              },
+              {
+                id: "toggle",
+                header: t("common.rowActions"),
+                quiet: true,
+                align: "right",
+                cell: (user) =>
+                  user.id === self?.id ? (
+                    ""
+                  ) : (
+                    <Button
+                      variant="subtle"
+                      size="compact-xs"
+                      color={user.is_active ? "red" : "blue"}
+                      onClick={() => patch.mutate({ id: user.id, is_active: !user.is_active })}
+                    >
+                      {t(user.is_active ? "users.deactivate" : "users.activate")}
+                    </Button>
+                  ),
+              },
+            ]}
           />
-          <PasswordInput
-            size="xs"
-            label={t("users.firstPassword")}
-            value={password}
-            onChange={(e) => setPassword(e.currentTarget.value)}
-            required
-            withAsterisk={false}
-            error={
-              password !== "" && password.length < MIN_PASSWORD ? t("setup.tooShort", { n: MIN_PASSWORD }) : undefined
-            }
-            w={220}
-            autoComplete="new-password"
-            visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
-          />
-          <Select
-            label={t("settings.role")}
-            value={role}
-            onChange={(value) => setRole((value as Role | null) ?? "member")}
-            allowDeselect={false}
-            data={options}
-            w={140}
-          />
-          <Button type="submit" loading={create.isPending} disabled={username === "" || password.length < MIN_PASSWORD}>
-            {t("users.createButton")}
-          </Button>
-        </form>
-        {create.error ? <ErrorNotice error={create.error} /> : null}
-      </Section>
-      <Section title={t("settings.tab.users")}>
-        {patch.error ? <ErrorNotice error={patch.error} /> : null}
-        <QueryView query={query}>
-          {(data) => (
-            <DataTable
-              rows={data.items}
-              rowKey={(user: User) => user.id}
-              label={t("settings.tab.users")}
-              testId="users"
-              columns={[
-                { id: "name", header: t("auth.username"), lead: true, cell: (user) => <b>{user.username}</b> },
-                {
-                  id: "role",
-                  header: t("settings.role"),
-                  cell: (user) =>
-                    user.id === self?.id ? (
-                      t(`role.${user.role}`)
-                    ) : (
-                      <Select
-                        aria-label={t("users.roleOf", { name: user.username })}
-                        value={user.role}
-                        onChange={(value) => value && patch.mutate({ id: user.id, role: value as Role })}
-                        allowDeselect={false}
-                        data={options}
-                        w={130}
-                      />
-                    ),
-                },
-                {
-                  id: "active",
-                  header: t("users.active"),
-                  cell: (user) => t(user.is_active ? "users.isActive" : "users.isOff"),
-                },
-                {
-                  id: "seen",
-                  header: t("users.lastLogin"),
-                  cell: (user) => (user.last_login_at ? <Ago at={user.last_login_at} /> : t("tokens.never")),
-                },
-                {
-                  id: "toggle",
-                  header: t("common.rowActions"),
-                  quiet: true,
-                  align: "right",
-                  cell: (user) =>
-                    user.id === self?.id ? (
-                      ""
-                    ) : (
-                      <Button
-                        variant="subtle"
-                        size="compact-xs"
-                        color={user.is_active ? "red" : "blue"}
-                        onClick={() => patch.mutate({ id: user.id, is_active: !user.is_active })}
-                      >
-                        {t(user.is_active ? "users.deactivate" : "users.activate")}
-                      </Button>
-                    ),
-                },
-              ]}
-            />
-          )}
-        </QueryView>
-      </Section>
-    </>
+        )}
+      </QueryView>
+    </Section>
   );
 }
