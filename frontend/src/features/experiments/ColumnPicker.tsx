@@ -1,6 +1,7 @@
 import { ActionIcon, Button, Popover, SegmentedControl, TextInput } from "@mantine/core";
 import { IconChevronDown, IconChevronUp, IconColumns3, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
+import type { TFunction } from "i18next";
 import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -11,6 +12,11 @@ import { added, BUILT_INS, moved, removed, type TableColumn } from "./tableColum
 
 const SHOWN = 60;
 const STATISTICS = ["last", "min", "max", "best"] as const;
+
+function named(t: TFunction, id: string): string {
+  const { name, of } = headText(t, id);
+  return of ? `${name} · ${of}` : name;
+}
 
 /** Which columns, in what order; any key of the document, hyperparameter or metric can be one. */
 export function ColumnPicker({
@@ -27,10 +33,6 @@ export function ColumnPicker({
   const [text, setText] = useState("");
   const [statistic, setStatistic] = useState<(typeof STATISTICS)[number]>("last");
   const found = useQuery({ ...experimentColumns(project), enabled: opened }).data;
-  const named = (id: string): string => {
-    const { name, of } = headText(t, id);
-    return of ? `${name} · ${of}` : name;
-  };
   // The button that was pressed may be gone with its entry: the focus stays in the list of columns.
   const input = useRef<HTMLInputElement>(null);
   const change = (next: TableColumn[]): void => {
@@ -44,7 +46,7 @@ export function ColumnPicker({
       id: item.column.replace(/^metric\.last\./, `metric.${statistic}.`),
       num: item.num_experiments,
     })),
-  ].filter(({ id }) => !chosen.has(id) && `${id} ${named(id)}`.toLowerCase().includes(text.trim().toLowerCase()));
+  ].filter(({ id }) => !chosen.has(id) && `${id} ${named(t, id)}`.toLowerCase().includes(text.trim().toLowerCase()));
   return (
     <Popover opened={opened} onChange={setOpened} position="bottom-end" withinPortal={false} shadow="md" trapFocus>
       <Popover.Target>
@@ -78,7 +80,7 @@ export function ColumnPicker({
                   onClick={() => change(added(columns, id))}
                   title={t("table.columns.add", { name: id })}
                 >
-                  <span>{named(id)}</span>
+                  <span>{named(t, id)}</span>
                   <span className="dim num">{num ?? ""}</span>
                 </button>
               </li>
@@ -98,48 +100,64 @@ export function ColumnPicker({
             aria-label={t("table.columns.statistic")}
           />
           <span className={css["pickerHead"]}>{t("table.columns.chosen")}</span>
-          <ul className={css["list"]} data-testid="columns-chosen">
-            {columns.map(({ id }, at) => (
-              <li key={id}>
-                <span title={id}>{named(id)}</span>
-                <ActionIcon
-                  size="sm"
-                  variant="subtle"
-                  color="gray"
-                  disabled={at === 0}
-                  aria-label={t("table.columns.up", { name: named(id) })}
-                  onClick={() => onChange(moved(columns, id, -1))}
-                >
-                  <IconChevronUp size={14} />
-                </ActionIcon>
-                <ActionIcon
-                  size="sm"
-                  variant="subtle"
-                  color="gray"
-                  disabled={at === columns.length - 1}
-                  aria-label={t("table.columns.down", { name: named(id) })}
-                  onClick={() => onChange(moved(columns, id, 1))}
-                >
-                  <IconChevronDown size={14} />
-                </ActionIcon>
-                <ActionIcon
-                  size="sm"
-                  variant="subtle"
-                  color="gray"
-                  disabled={id === "name"}
-                  aria-label={t("table.columns.remove", { name: named(id) })}
-                  onClick={() => change(removed(columns, id))}
-                >
-                  <IconX size={14} />
-                </ActionIcon>
-              </li>
-            ))}
-          </ul>
+          <ChosenColumns columns={columns} onMove={onChange} onRemove={change} />
           <Button variant="subtle" size="compact-xs" onClick={() => onChange(null)}>
             {t("table.columns.reset")}
           </Button>
         </div>
       </Popover.Dropdown>
     </Popover>
+  );
+}
+
+/** The columns of the table in their order, each with buttons that move or remove it. */
+function ChosenColumns({
+  columns,
+  onMove,
+  onRemove,
+}: {
+  columns: TableColumn[];
+  onMove: (columns: TableColumn[]) => void;
+  onRemove: (columns: TableColumn[]) => void;
+}) {
+  const { t } = useTranslation();
+  return (
+    <ul className={css["list"]} data-testid="columns-chosen">
+      {columns.map(({ id }, at) => (
+        <li key={id}>
+          <span title={id}>{named(t, id)}</span>
+          <ActionIcon
+            size="sm"
+            variant="subtle"
+            color="gray"
+            disabled={at === 0}
+            aria-label={t("table.columns.up", { name: named(t, id) })}
+            onClick={() => onMove(moved(columns, id, -1))}
+          >
+            <IconChevronUp size={14} />
+          </ActionIcon>
+          <ActionIcon
+            size="sm"
+            variant="subtle"
+            color="gray"
+            disabled={at === columns.length - 1}
+            aria-label={t("table.columns.down", { name: named(t, id) })}
+            onClick={() => onMove(moved(columns, id, 1))}
+          >
+            <IconChevronDown size={14} />
+          </ActionIcon>
+          <ActionIcon
+            size="sm"
+            variant="subtle"
+            color="gray"
+            disabled={id === "name"}
+            aria-label={t("table.columns.remove", { name: named(t, id) })}
+            onClick={() => onRemove(removed(columns, id))}
+          >
+            <IconX size={14} />
+          </ActionIcon>
+        </li>
+      ))}
+    </ul>
   );
 }

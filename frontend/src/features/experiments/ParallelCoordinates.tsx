@@ -17,6 +17,27 @@ const HEIGHT = 320;
 const AXIS_WIDTH = 92;
 const STEP = 0.02;
 
+/** The order and the direction of the axes, which the reader can change. */
+function useAxisOrder(given: Axis[]) {
+  const [order, setOrder] = useState<readonly string[]>([]);
+  const [flipped, setFlipped] = useState<ReadonlySet<string>>(new Set());
+  const axes = useMemo(() => {
+    const rank = (axis: Axis): number => (order.includes(axis.name) ? order.indexOf(axis.name) : given.indexOf(axis));
+    return given.toSorted((a, b) => rank(a) - rank(b));
+  }, [given, order]);
+  const flip = (name: string): void =>
+    setFlipped((before) => new Set(before.has(name) ? [...before].filter((one) => one !== name) : [...before, name]));
+  const swap = (at: number, by: 1 | -1): void => {
+    const names = axes.map((axis) => axis.name);
+    const [mine, other] = [names[at], names[at + by]];
+    if (mine === undefined || other === undefined) return;
+    names[at] = other;
+    names[at + by] = mine;
+    setOrder(names);
+  };
+  return { axes, flipped, swap, flip };
+}
+
 /** A line per trial through its values. A range brushed on an axis keeps those that pass there. */
 export function ParallelCoordinates({
   results,
@@ -34,16 +55,11 @@ export function ParallelCoordinates({
   onBrush: (brushes: ReadonlyMap<string, Range>) => void;
 }) {
   const { t } = useTranslation();
-  const [order, setOrder] = useState<readonly string[]>([]);
-  const [flipped, setFlipped] = useState<ReadonlySet<string>>(new Set());
+  const { axes, flipped, swap, flip } = useAxisOrder(given);
   const [chosen, setChosen] = useState<string | null>(null);
   const text = useTrialText(results, metric);
   const rows = useTrialRows(results, metric);
   const open = useOpenTrial(results);
-  const axes = useMemo(() => {
-    const rank = (axis: Axis): number => (order.includes(axis.name) ? order.indexOf(axis.name) : given.indexOf(axis));
-    return given.toSorted((a, b) => rank(a) - rank(b));
-  }, [given, order]);
   // Worst first: what is drawn last lies on top.
   const indices = useMemo(
     () =>
@@ -71,8 +87,6 @@ export function ParallelCoordinates({
     (theme: Theme) => parallelOption(theme, looks, lines, results.metric_goal),
     [looks, lines, results.metric_goal],
   );
-  const flip = (name: string): void =>
-    setFlipped((before) => new Set(before.has(name) ? [...before].filter((one) => one !== name) : [...before, name]));
   const brush = (name: string, range: Range | null): void => {
     const next = new Map(brushes);
     if (range) next.set(name, range);
@@ -80,15 +94,6 @@ export function ParallelCoordinates({
     onBrush(next);
   };
   const look = looks.find((one) => one.axis.name === chosen) ?? looks[0];
-  const at = look ? axes.indexOf(look.axis) : -1;
-  const swap = (by: 1 | -1): void => {
-    const names = axes.map((axis) => axis.name);
-    const [mine, other] = [names[at], names[at + by]];
-    if (mine === undefined || other === undefined) return;
-    names[at] = other;
-    names[at + by] = mine;
-    setOrder(names);
-  };
   const ranges = [...brushes].flatMap(([name, range]) => {
     const one = axes.find((axis) => axis.name === name);
     return one ? [`${name}: ${words(one, range.low)} – ${words(one, range.high)}`] : [];
@@ -96,13 +101,6 @@ export function ParallelCoordinates({
   const kept = new Set(inside);
   const indexOf = (index: number): number => indices[index] ?? 0;
   const range = (look && brushes.get(look.axis.name)) ?? { low: look?.absent ? ABSENT : 0, high: 1 };
-  const button = (label: string, icon: React.ReactNode, onClick: () => void, disabled = false) => (
-    <Tooltip label={label}>
-      <ActionIcon variant="subtle" color="gray" aria-label={label} onClick={onClick} disabled={disabled}>
-        {icon}
-      </ActionIcon>
-    </Tooltip>
-  );
   return (
     <>
       <EChart
@@ -129,42 +127,16 @@ export function ParallelCoordinates({
         testId="search-parallel"
       />
       {look ? (
-        <Group mt="xs" gap="sm" align="center" data-testid="axis-controls">
-          <Select
-            aria-label={t("plots.axis")}
-            w={180}
-            allowDeselect={false}
-            value={look.axis.name}
-            data={axes.map((axis) => axis.name)}
-            onChange={setChosen}
-          />
-          <RangeSlider
-            className={css["brush"]}
-            min={look.absent ? ABSENT : 0}
-            max={1}
-            step={look.axis.choices.length > 1 && !look.absent ? 1 / (look.axis.choices.length - 1) : STEP}
-            minRange={0}
-            value={[range.low, range.high]}
-            label={(value) => words(look.axis, value)}
-            thumbFromLabel={t("plots.from", { axis: look.axis.name })}
-            thumbToLabel={t("plots.to", { axis: look.axis.name })}
-            thumbValueText={(value) => words(look.axis, value)}
-            onChange={([low, high]) =>
-              brush(look.axis.name, low <= (look.absent ? ABSENT : 0) && high >= 1 ? null : { low, high })
-            }
-          />
-          <Group gap={2}>
-            {button(t("plots.left"), <IconArrowLeft size={15} />, () => swap(-1), at === 0)}
-            {button(t("plots.right"), <IconArrowRight size={15} />, () => swap(1), at === axes.length - 1)}
-            {button(t("plots.flip"), <IconArrowsUpDown size={15} />, () => flip(look.axis.name))}
-            {button(
-              t("plots.unbrush"),
-              <IconX size={15} />,
-              () => brush(look.axis.name, null),
-              !brushes.has(look.axis.name),
-            )}
-          </Group>
-        </Group>
+        <AxisControls
+          look={look}
+          axes={axes}
+          range={range}
+          isBrushed={brushes.has(look.axis.name)}
+          onChoose={setChosen}
+          onBrush={(next) => brush(look.axis.name, next)}
+          onMove={(by) => swap(axes.indexOf(look.axis), by)}
+          onFlip={() => flip(look.axis.name)}
+        />
       ) : null}
       {ranges.length > 0 ? (
         <p className={`mono ${layout["text"]} ${layout["aboveXs"]} ${layout["small"]}`} data-testid="brushes">
@@ -172,6 +144,68 @@ export function ParallelCoordinates({
         </p>
       ) : null}
     </>
+  );
+}
+
+/** Chooses an axis, brushes, moves and flips it: what a pointer does in the chart, for the keyboard. */
+function AxisControls({
+  look,
+  axes,
+  range,
+  isBrushed,
+  onChoose,
+  onBrush,
+  onMove,
+  onFlip,
+}: {
+  look: { axis: Axis; absent: boolean };
+  axes: Axis[];
+  range: Range;
+  isBrushed: boolean;
+  onChoose: (name: string | null) => void;
+  onBrush: (range: Range | null) => void;
+  onMove: (by: 1 | -1) => void;
+  onFlip: () => void;
+}) {
+  const { t } = useTranslation();
+  const at = axes.indexOf(look.axis);
+  const button = (label: string, icon: React.ReactNode, onClick: () => void, disabled = false) => (
+    <Tooltip label={label}>
+      <ActionIcon variant="subtle" color="gray" aria-label={label} onClick={onClick} disabled={disabled}>
+        {icon}
+      </ActionIcon>
+    </Tooltip>
+  );
+  return (
+    <Group mt="xs" gap="sm" align="center" data-testid="axis-controls">
+      <Select
+        aria-label={t("plots.axis")}
+        w={180}
+        allowDeselect={false}
+        value={look.axis.name}
+        data={axes.map((axis) => axis.name)}
+        onChange={onChoose}
+      />
+      <RangeSlider
+        className={css["brush"]}
+        min={look.absent ? ABSENT : 0}
+        max={1}
+        step={look.axis.choices.length > 1 && !look.absent ? 1 / (look.axis.choices.length - 1) : STEP}
+        minRange={0}
+        value={[range.low, range.high]}
+        label={(value) => words(look.axis, value)}
+        thumbFromLabel={t("plots.from", { axis: look.axis.name })}
+        thumbToLabel={t("plots.to", { axis: look.axis.name })}
+        thumbValueText={(value) => words(look.axis, value)}
+        onChange={([low, high]) => onBrush(low <= (look.absent ? ABSENT : 0) && high >= 1 ? null : { low, high })}
+      />
+      <Group gap={2}>
+        {button(t("plots.left"), <IconArrowLeft size={15} />, () => onMove(-1), at === 0)}
+        {button(t("plots.right"), <IconArrowRight size={15} />, () => onMove(1), at === axes.length - 1)}
+        {button(t("plots.flip"), <IconArrowsUpDown size={15} />, onFlip)}
+        {button(t("plots.unbrush"), <IconX size={15} />, () => onBrush(null), !isBrushed)}
+      </Group>
+    </Group>
   );
 }
 

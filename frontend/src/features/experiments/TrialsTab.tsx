@@ -94,17 +94,7 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
 
 type Sort = "no" | "-no" | "metric" | "-metric";
 
-function TrialTable({
-  items,
-  experiment,
-  sort,
-  onSort,
-}: {
-  items: Trial[];
-  experiment: ExperimentDetail;
-  sort: Sort;
-  onSort: (sort: Sort) => void;
-}) {
+function useTicks(items: Trial[]): { ticked: readonly number[]; ticks: Ticks<Trial>; clear: () => void } {
   const { t } = useTranslation();
   const [ticked, setTicked] = useState<readonly number[]>([]);
   const ticks: Ticks<Trial> = {
@@ -115,13 +105,21 @@ function TrialTable({
     label: (item) => t("trials.select", { no: item.no }),
     labelAll: t("trials.selectShown", { count: items.length }),
   };
-  const all = [...new Set(items.flatMap((item) => Object.keys(item.hparams)))];
-  const hparams = all.slice(0, MAX_HPARAMS);
+  return { ticked, ticks, clear: () => setTicked([]) };
+}
+
+function useColumns(
+  experiment: ExperimentDetail,
+  hparams: string[],
+  sort: Sort,
+  onSort: (sort: Sort) => void,
+): Column<Trial>[] {
+  const { t } = useTranslation();
   const sorter = (key: "no" | "metric") => ({
     direction: sort === key ? ("asc" as const) : sort === `-${key}` ? ("desc" as const) : null,
     toggle: () => onSort(sort === key ? `-${key}` : key),
   });
-  const columns: Column<Trial>[] = [
+  return [
     {
       id: "no",
       header: t("trials.trial"),
@@ -203,24 +201,48 @@ function TrialTable({
       cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} />,
     },
   ];
+}
+
+/** What can be done with the ticked trials. */
+function TickedBar({ ticked, onClear }: { ticked: readonly number[]; onClear: () => void }) {
+  const { t } = useTranslation();
+  return (
+    <div className={uiCss["filters"]} role="group" aria-label={t("bulk.label")}>
+      <b role="status" className="num">
+        {t("trials.selected", { count: ticked.length })}
+      </b>
+      <LinkButton to="/compare" search={{ trials: ticked.join(",") }} variant="default" data-testid="compare">
+        {t("nav.compare")}
+      </LinkButton>
+      <Button variant="subtle" size="compact-xs" onClick={onClear}>
+        {t("bulk.clear")}
+      </Button>
+    </div>
+  );
+}
+
+function TrialTable({
+  items,
+  experiment,
+  sort,
+  onSort,
+}: {
+  items: Trial[];
+  experiment: ExperimentDetail;
+  sort: Sort;
+  onSort: (sort: Sort) => void;
+}) {
+  const { t } = useTranslation();
+  const { ticked, ticks, clear } = useTicks(items);
+  const all = [...new Set(items.flatMap((item) => Object.keys(item.hparams)))];
+  const hparams = all.slice(0, MAX_HPARAMS);
+  const columns = useColumns(experiment, hparams, sort, onSort);
   return (
     <>
       {all.length > hparams.length ? (
         <p className="dim">{t("trials.someHparams", { shown: hparams.length, all: all.length })}</p>
       ) : null}
-      {ticked.length > 0 ? (
-        <div className={uiCss["filters"]} role="group" aria-label={t("bulk.label")}>
-          <b role="status" className="num">
-            {t("trials.selected", { count: ticked.length })}
-          </b>
-          <LinkButton to="/compare" search={{ trials: ticked.join(",") }} variant="default" data-testid="compare">
-            {t("nav.compare")}
-          </LinkButton>
-          <Button variant="subtle" size="compact-xs" onClick={() => setTicked([])}>
-            {t("bulk.clear")}
-          </Button>
-        </div>
-      ) : null}
+      {ticked.length > 0 ? <TickedBar ticked={ticked} onClear={clear} /> : null}
       <DataTable
         rows={items}
         selection={items.length > 1 ? ticks : undefined}
