@@ -30,7 +30,6 @@ export function NodePage() {
 function NodeView({ node }: { node: Node }) {
   const { t } = useTranslation();
   const user = useQuery(me).data;
-  const usage = usageOf(node);
   const events = useInfiniteQuery(nodeEvents(node.id));
   return (
     <>
@@ -68,38 +67,7 @@ function NodeView({ node }: { node: Node }) {
         </Notice>
       )}
       <NodeHealth node={node} />
-      <Stats
-        items={[
-          {
-            label: t("nodes.slots"),
-            value: (
-              <>
-                {node.num_slots_used}
-                <small> / {node.num_slots}</small>
-              </>
-            ),
-            note: t("nodes.slotsUsed"),
-          },
-          {
-            label: t("nodes.cpu"),
-            value: format.pct(usage?.cpu),
-            note: t("nodes.cores", { count: node.num_cpus, load: format.num(usage?.load, 3) }),
-          },
-          {
-            label: t("nodes.memory"),
-            value: format.pct(usage?.memory),
-            note: usage
-              ? `${format.bytes(usage.memoryUsed)} / ${format.bytes(usage.memoryTotal)}`
-              : format.bytes(node.memory_bytes),
-          },
-          {
-            label: t("nodes.network"),
-            value: usage ? `${format.bytes(usage.net)}/s` : format.MISSING,
-            note: usage ? `↑ ${format.bytes(usage.sent)}/s ↓ ${format.bytes(usage.received)}/s` : "",
-          },
-          { label: t("nodes.disk"), value: format.bytes(usage?.diskFree), note: t("nodes.diskFree") },
-        ]}
-      />
+      <NodeStats node={node} />
       <Section title={t("nodes.slots")}>
         <NodeSlots node={node} />
       </Section>
@@ -107,59 +75,107 @@ function NodeView({ node }: { node: Node }) {
         <SystemMetricsView node={node.id} />
       </Section>
       <Section title={t("nodes.facts")}>
-        <KeyValues
-          items={[
-            [
-              "ID",
-              <span key="id" className="mono">
-                {node.id}
-              </span>,
-            ],
-            [t("nodes.hostname"), node.hostname],
-            [
-              t("nodes.address"),
-              <span key="a" className="mono">
-                {node.address}
-              </span>,
-            ],
-            [
-              t("nodes.health"),
-              t(`nodes.healthWord.${node.health}` as "nodes.healthWord.ok", { defaultValue: node.health }),
-            ],
-            [
-              t("nodes.clock"),
-              node.clock_skew_s === null
-                ? t("nodes.clockUnknown")
-                : t("nodes.clockSkew", { skew: format.ms(node.clock_skew_s * 1000) }),
-            ],
-            [
-              t("nodes.versions"),
-              versionsOf(node)
-                .map(([name, version]) => `${name} ${version}`)
-                .join(" · "),
-            ],
-            [
-              t("nodes.labels"),
-              Object.keys(node.labels).length === 0 ? (
-                <span key="l" className="dim">
-                  {t("nodes.noLabels")}
-                </span>
-              ) : (
-                <span key="l" className="mono">
-                  {Object.entries(node.labels)
-                    .map(([key, value]) => `${key}=${value}`)
-                    .join("  ")}
-                </span>
-              ),
-            ],
-            [t("nodes.registered"), <Stamp key="r" at={node.registered_at} />],
-          ]}
-        />
+        <NodeFacts node={node} />
       </Section>
       <NodeHistory nodeId={node.id} />
       <Section title={t("trial.tab.events")}>
         <Events query={events} />
       </Section>
     </>
+  );
+}
+
+/** What is used of the node now. */
+function NodeStats({ node }: { node: Node }) {
+  const { t } = useTranslation();
+  const usage = usageOf(node);
+  return (
+    <Stats
+      items={[
+        {
+          label: t("nodes.slots"),
+          value: (
+            <>
+              {node.num_slots_used}
+              <small> / {node.num_slots}</small>
+            </>
+          ),
+          note: t("nodes.slotsUsed"),
+        },
+        {
+          label: t("nodes.cpu"),
+          value: format.pct(usage?.cpu),
+          note: t("nodes.cores", { count: node.num_cpus, load: format.num(usage?.load, 3) }),
+        },
+        {
+          label: t("nodes.memory"),
+          value: format.pct(usage?.memory),
+          note: usage
+            ? `${format.bytes(usage.memoryUsed)} / ${format.bytes(usage.memoryTotal)}`
+            : format.bytes(node.memory_bytes),
+        },
+        {
+          label: t("nodes.network"),
+          value: usage ? `${format.bytes(usage.net)}/s` : format.MISSING,
+          note: usage ? `↑ ${format.bytes(usage.sent)}/s ↓ ${format.bytes(usage.received)}/s` : "",
+        },
+        { label: t("nodes.disk"), value: format.bytes(usage?.diskFree), note: t("nodes.diskFree") },
+      ]}
+    />
+  );
+}
+
+/** What the node is: its addresses, versions and labels. */
+function NodeFacts({ node }: { node: Node }) {
+  const { t } = useTranslation();
+  return (
+    <KeyValues
+      items={[
+        [
+          "ID",
+          <span key="id" className="mono">
+            {node.id}
+          </span>,
+        ],
+        [t("nodes.hostname"), node.hostname],
+        [
+          t("nodes.address"),
+          <span key="a" className="mono">
+            {node.address}
+          </span>,
+        ],
+        [
+          t("nodes.health"),
+          t(`nodes.healthWord.${node.health}` as "nodes.healthWord.ok", { defaultValue: node.health }),
+        ],
+        [
+          t("nodes.clock"),
+          node.clock_skew_s === null
+            ? t("nodes.clockUnknown")
+            : t("nodes.clockSkew", { skew: format.ms(node.clock_skew_s * 1000) }),
+        ],
+        [
+          t("nodes.versions"),
+          versionsOf(node)
+            .map(([name, version]) => `${name} ${version}`)
+            .join(" · "),
+        ],
+        [
+          t("nodes.labels"),
+          Object.keys(node.labels).length === 0 ? (
+            <span key="l" className="dim">
+              {t("nodes.noLabels")}
+            </span>
+          ) : (
+            <span key="l" className="mono">
+              {Object.entries(node.labels)
+                .map(([key, value]) => `${key}=${value}`)
+                .join("  ")}
+            </span>
+          ),
+        ],
+        [t("nodes.registered"), <Stamp key="r" at={node.registered_at} />],
+      ]}
+    />
   );
 }

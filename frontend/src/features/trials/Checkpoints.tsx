@@ -3,9 +3,16 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { type CheckpointState, me, trialCheckpoints, trialExports, type TrialDetail } from "../../api/queries";
+import {
+  type Checkpoint,
+  type CheckpointState,
+  me,
+  trialCheckpoints,
+  trialExports,
+  type TrialDetail,
+} from "../../api/queries";
 import { Empty, LoadMore } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { type Column, DataTable } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
@@ -20,7 +27,7 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
   const user = useQuery(me).data;
   const query = useInfiniteQuery(trialCheckpoints(trial.id));
   const mayChange = user !== undefined && user.role !== "viewer";
-  const exports = useQuery(trialExports(trial.id)).data?.items ?? [];
+  const columns = useColumns(trial, mayChange);
   const [cleaning, setCleaning] = useState(false);
   return (
     <QueryView query={query}>
@@ -46,97 +53,7 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
               rowKey={(c) => c.id}
               label={t("trial.tab.checkpoints")}
               testId="checkpoints"
-              columns={[
-                {
-                  id: "step",
-                  header: t("checkpoints.step"),
-                  lead: true,
-                  cell: (c) => (
-                    <>
-                      <b className="num">{format.count(c.step)}</b>{" "}
-                      {c.is_best ? (
-                        <Badge size="xs" variant="light" color="green">
-                          {t("checkpoints.best")}
-                        </Badge>
-                      ) : null}{" "}
-                      {c.is_latest ? (
-                        <Badge size="xs" variant="light">
-                          {t("checkpoints.latest")}
-                        </Badge>
-                      ) : null}{" "}
-                      <Pinned checkpoint={c} />
-                    </>
-                  ),
-                },
-                {
-                  id: "epoch",
-                  phone: false,
-                  header: t("checkpoints.epoch"),
-                  align: "right",
-                  cell: (c) => format.num(c.epoch, 3),
-                },
-                {
-                  id: "metrics",
-                  header: t("checkpoints.metrics"),
-                  cell: (c) => (
-                    <span className="mono">
-                      {Object.entries(c.metrics)
-                        .map(([name, value]) => `${name} ${format.num(value)}`)
-                        .join("  ") || format.MISSING}
-                    </span>
-                  ),
-                },
-                { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
-                {
-                  id: "files",
-                  phone: false,
-                  header: t("checkpoints.files"),
-                  align: "right",
-                  cell: (c) => format.count(c.num_files),
-                },
-                { id: "node", header: t("ranks.node"), cell: (c) => c.node_name },
-                {
-                  id: "state",
-                  header: t("checkpoints.state"),
-                  cell: (c) => t(`checkpointList.${c.state as CheckpointState}`),
-                },
-                { id: "attempt", phone: false, header: t("ranks.attempt"), align: "right", cell: (c) => c.attempt_no },
-                { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
-                {
-                  id: "fork",
-                  header: t("common.rowActions"),
-                  quiet: true,
-                  align: "right",
-                  cell: (c) =>
-                    c.state === "complete" ? (
-                      <Group gap={4} justify="flex-end" maw={300} ml="auto">
-                        {mayChange ? <PinButton checkpoint={c} /> : null}
-                        <ExportButton
-                          trialId={trial.id}
-                          checkpointId={c.id}
-                          last={exports.find((e) => e.checkpoint_id === c.id)}
-                          mayAsk={mayChange}
-                        />
-                        {mayChange ? (
-                          <LinkButton
-                            variant="subtle"
-                            size="compact-xs"
-                            to="/submit"
-                            search={{ from: trial.experiment_id, start: String(c.id) }}
-                            data-testid="fork-here"
-                          >
-                            {t("fork.here")}
-                          </LinkButton>
-                        ) : null}
-                      </Group>
-                    ) : null,
-                },
-                {
-                  id: "path",
-                  header: t("checkpoints.path"),
-                  cell: (c) => <span className={`mono ${layout["anywhere"]}`}>{c.path}</span>,
-                },
-              ]}
+              columns={columns}
             />
             <LoadMore
               shown={items.length}
@@ -149,4 +66,100 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
       }}
     </QueryView>
   );
+}
+
+function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[] {
+  const { t } = useTranslation();
+  const exports = useQuery(trialExports(trial.id)).data?.items ?? [];
+  return [
+    {
+      id: "step",
+      header: t("checkpoints.step"),
+      lead: true,
+      cell: (c) => (
+        <>
+          <b className="num">{format.count(c.step)}</b>{" "}
+          {c.is_best ? (
+            <Badge size="xs" variant="light" color="green">
+              {t("checkpoints.best")}
+            </Badge>
+          ) : null}{" "}
+          {c.is_latest ? (
+            <Badge size="xs" variant="light">
+              {t("checkpoints.latest")}
+            </Badge>
+          ) : null}{" "}
+          <Pinned checkpoint={c} />
+        </>
+      ),
+    },
+    {
+      id: "epoch",
+      phone: false,
+      header: t("checkpoints.epoch"),
+      align: "right",
+      cell: (c) => format.num(c.epoch, 3),
+    },
+    {
+      id: "metrics",
+      header: t("checkpoints.metrics"),
+      cell: (c) => (
+        <span className="mono">
+          {Object.entries(c.metrics)
+            .map(([name, value]) => `${name} ${format.num(value)}`)
+            .join("  ") || format.MISSING}
+        </span>
+      ),
+    },
+    { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
+    {
+      id: "files",
+      phone: false,
+      header: t("checkpoints.files"),
+      align: "right",
+      cell: (c) => format.count(c.num_files),
+    },
+    { id: "node", header: t("ranks.node"), cell: (c) => c.node_name },
+    {
+      id: "state",
+      header: t("checkpoints.state"),
+      cell: (c) => t(`checkpointList.${c.state as CheckpointState}`),
+    },
+    { id: "attempt", phone: false, header: t("ranks.attempt"), align: "right", cell: (c) => c.attempt_no },
+    { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
+    {
+      id: "fork",
+      header: t("common.rowActions"),
+      quiet: true,
+      align: "right",
+      cell: (c) =>
+        c.state === "complete" ? (
+          <Group gap={4} justify="flex-end" maw={300} ml="auto">
+            {mayChange ? <PinButton checkpoint={c} /> : null}
+            <ExportButton
+              trialId={trial.id}
+              checkpointId={c.id}
+              last={exports.find((e) => e.checkpoint_id === c.id)}
+              mayAsk={mayChange}
+            />
+            {mayChange ? (
+              <LinkButton
+                variant="subtle"
+                size="compact-xs"
+                to="/submit"
+                search={{ from: trial.experiment_id, start: String(c.id) }}
+                data-testid="fork-here"
+              >
+                {t("fork.here")}
+              </LinkButton>
+            ) : null}
+          </Group>
+        ) : null,
+    },
+    {
+      id: "path",
+      header: t("checkpoints.path"),
+      cell: (c) => <span className={`mono ${layout["anywhere"]}`}>{c.path}</span>,
+    },
+  ];
 }

@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import { type TrialDetail, trialPerformance, type TrialPerformance, trialWorkers } from "../../api/queries";
 import chartCss from "../../charts/chart.module.css";
 import { SeriesChart } from "../../charts/SeriesChart";
+import type { SeriesStore } from "../../charts/SeriesStore";
 import { StackedSteps } from "../../charts/StackedSteps";
 import { Empty, Notice, Section } from "../../components/basics";
 import { LinkButton } from "../../components/LinkButton";
@@ -25,8 +26,8 @@ import layout from "../../components/layout.module.css";
 
 const CURVES = ["comm/overhead_ratio", "throughput/samples_per_s", "throughput/mfu"];
 
-export function Performance({ trial }: { trial: TrialDetail }) {
-  const { t } = useTranslation();
+/** Load the steps of one rank and the cost curves while the component is mounted. */
+function useStores(trial: TrialDetail, rank: number) {
   const bars = useSeriesStore(trial.id, 48, false);
   const curves = useSeriesStore(trial.id);
   const hasMfu = "throughput/mfu" in trial.summary;
@@ -41,36 +42,18 @@ export function Performance({ trial }: { trial: TrialDetail }) {
       curves.dispose();
     };
   }, [bars, curves, hasMfu]);
+  useEffect(() => bars.configure({}, [rank]), [bars, rank]);
+  return { bars, curves, hasMfu };
+}
+
+export function Performance({ trial }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  const [rank, setRank] = useState("0");
+  const { bars, curves, hasMfu } = useStores(trial, Number(rank));
   const workers = useQuery(trialWorkers(trial.id));
   const measured = useQuery(trialPerformance(trial.id, !isTerminal(trial.state)));
-  const comm = useMemo(() => trialSource(curves, ["comm/overhead_ratio"], false), [curves]);
-  const throughput = useMemo(() => trialSource(curves, ["throughput/samples_per_s"], false), [curves]);
-  const mfu = useMemo(() => trialSource(curves, ["throughput/mfu"], false), [curves]);
-  const [rank, setRank] = useState("0");
-  useEffect(() => bars.configure({}, [Number(rank)]), [bars, rank]);
   const hasParts = "time/step_ms" in trial.summary;
-  const actions = (
-    <span className={layout["inline"]}>
-      <LinkButton
-        to="/trials/$trialId/diagnosis"
-        params={{ trialId: String(trial.id) }}
-        variant="default"
-        size="xs"
-        data-testid="diagnose"
-      >
-        {t("diagnosis.run")}
-      </LinkButton>
-      <LinkButton
-        to="/experiments/$experimentId/scaling"
-        params={{ experimentId: String(trial.experiment_id) }}
-        variant="default"
-        size="xs"
-        data-testid="scaling"
-      >
-        {t("scaling.look")}
-      </LinkButton>
-    </span>
-  );
+  const actions = <Actions trial={trial} />;
   if (!hasParts) {
     return (
       <>
@@ -110,25 +93,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
         <StackedSteps store={bars} title={t("perf.stepTime")} />
       </Section>
       <Section title={t("perf.cost")}>
-        <div className={chartCss["grid"]}>
-          <SeriesChart
-            id="comm-share"
-            title={t("perf.commShare")}
-            metric="comm/overhead_ratio"
-            source={comm}
-            syncKey="perf"
-          />
-          <SeriesChart
-            id="throughput"
-            title={t("perf.throughput")}
-            metric="throughput/samples_per_s"
-            source={throughput}
-            syncKey="perf"
-          />
-          {hasMfu ? (
-            <SeriesChart id="mfu" title={t("perf.mfu")} metric="throughput/mfu" source={mfu} syncKey="perf" />
-          ) : null}
-        </div>
+        <CostCharts curves={curves} hasMfu={hasMfu} />
       </Section>
       <QueryView query={measured}>
         {(data) => (
@@ -146,6 +111,62 @@ export function Performance({ trial }: { trial: TrialDetail }) {
       <Foreseen trial={trial} />
       <Profiles trial={trial} />
     </>
+  );
+}
+
+/** What training costs: communication, throughput, and MFU where it is known. */
+function CostCharts({ curves, hasMfu }: { curves: SeriesStore; hasMfu: boolean }) {
+  const { t } = useTranslation();
+  const comm = useMemo(() => trialSource(curves, ["comm/overhead_ratio"], false), [curves]);
+  const throughput = useMemo(() => trialSource(curves, ["throughput/samples_per_s"], false), [curves]);
+  const mfu = useMemo(() => trialSource(curves, ["throughput/mfu"], false), [curves]);
+  return (
+    <div className={chartCss["grid"]}>
+      <SeriesChart
+        id="comm-share"
+        title={t("perf.commShare")}
+        metric="comm/overhead_ratio"
+        source={comm}
+        syncKey="perf"
+      />
+      <SeriesChart
+        id="throughput"
+        title={t("perf.throughput")}
+        metric="throughput/samples_per_s"
+        source={throughput}
+        syncKey="perf"
+      />
+      {hasMfu ? (
+        <SeriesChart id="mfu" title={t("perf.mfu")} metric="throughput/mfu" source={mfu} syncKey="perf" />
+      ) : null}
+    </div>
+  );
+}
+
+/** Links to the diagnosis and to the scaling report. */
+function Actions({ trial }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  return (
+    <span className={layout["inline"]}>
+      <LinkButton
+        to="/trials/$trialId/diagnosis"
+        params={{ trialId: String(trial.id) }}
+        variant="default"
+        size="xs"
+        data-testid="diagnose"
+      >
+        {t("diagnosis.run")}
+      </LinkButton>
+      <LinkButton
+        to="/experiments/$experimentId/scaling"
+        params={{ experimentId: String(trial.experiment_id) }}
+        variant="default"
+        size="xs"
+        data-testid="scaling"
+      >
+        {t("scaling.look")}
+      </LinkButton>
+    </span>
   );
 }
 

@@ -1,5 +1,6 @@
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import type { TFunction } from "i18next";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -14,6 +15,7 @@ import {
   boxesOf,
   type Computing,
   COMPUTING,
+  type Message,
   messagesOf,
   pipelineStep,
   type PipelineStep,
@@ -75,8 +77,7 @@ function Drawing({
   const { t } = useTranslation();
   const boxes = boxesOf(step);
   const messages = messagesOf(step);
-  const totalMs = step.total_ms ?? 0;
-  const told = {
+  const values = {
     schedule,
     step: format.count(step.step),
     micros: new Set(boxes.map((box) => box.micro)).size,
@@ -86,7 +87,39 @@ function Drawing({
     error: format.ms(Math.max(...step.lanes.map((lane) => lane.error_ms ?? 0))),
   };
   const leftOut = step.lanes.reduce((sum, lane) => sum + lane.num_left_out, 0);
-  const table: FigureTable = {
+  const height = TOP + step.lanes.length * ROW + BOTTOM;
+  const shown = COMPUTING.filter((kind) => boxes.some((box) => box.kind === kind));
+  return (
+    <>
+      <SvgFigure
+        title={t("pipeline.title")}
+        unit="ms"
+        label={t("pipeline.label", values)}
+        height={height}
+        keys={[
+          ...shown.map((kind) => ({ label: t(`pipeline.${kind}`), color: COLORS[kind], shape: "square" as const })),
+          ...(messages.length > 0
+            ? [{ label: t("pipeline.message"), color: "var(--text-2)", shape: "line" as const }]
+            : []),
+        ]}
+        table={tableOf(t, step, boxes)}
+        testId="pipeline-schedule"
+      >
+        {(width) => <Marks step={step} boxes={boxes} messages={messages} width={width} height={height} />}
+      </SvgFigure>
+      <p className="dim">
+        {t("pipeline.note", values)}
+        {step.lanes.length > 1
+          ? ` ${step.lanes.some((lane) => lane.error_ms === null) ? t("pipeline.clocksApart") : t("pipeline.clocks", values)}`
+          : null}
+        {leftOut > 0 ? ` ${t("pipeline.leftOut", { count: leftOut })}` : null}
+      </p>
+    </>
+  );
+}
+
+function tableOf(t: TFunction, step: PipelineStep, boxes: Box[]): FigureTable {
+  return {
     head: [
       t("pipeline.rank"),
       t("perf.stage"),
@@ -107,83 +140,64 @@ function Drawing({
       ];
     }),
   };
-  const height = TOP + step.lanes.length * ROW + BOTTOM;
-  const shown = COMPUTING.filter((kind) => boxes.some((box) => box.kind === kind));
+}
+
+/** The axis, the name of each lane, what it computed, and the messages between lanes. */
+function Marks({
+  step,
+  boxes,
+  messages,
+  width,
+  height,
+}: {
+  step: PipelineStep;
+  boxes: Box[];
+  messages: Message[];
+  width: number;
+  height: number;
+}) {
+  const { t } = useTranslation();
+  const totalMs = step.total_ms ?? 0;
   const middle = (lane: number): number => TOP + lane * ROW + ROW / 2;
+  const x = (ms: number): number => LEFT + (totalMs > 0 ? ms / totalMs : 0) * (width - LEFT - RIGHT);
   return (
     <>
-      <SvgFigure
-        title={t("pipeline.title")}
-        unit="ms"
-        label={t("pipeline.label", told)}
-        height={height}
-        keys={[
-          ...shown.map((kind) => ({ label: t(`pipeline.${kind}`), color: COLORS[kind], shape: "square" as const })),
-          ...(messages.length > 0
-            ? [{ label: t("pipeline.message"), color: "var(--text-2)", shape: "line" as const }]
-            : []),
-        ]}
-        table={table}
-        testId="pipeline-schedule"
-      >
-        {(width) => {
-          const x = (ms: number): number => LEFT + (totalMs > 0 ? ms / totalMs : 0) * (width - LEFT - RIGHT);
-          return (
-            <>
-              {roundTicks(0, totalMs).map((tick) => (
-                <g key={tick}>
-                  <line x1={x(tick)} x2={x(tick)} y1={TOP} y2={height - BOTTOM} stroke="var(--grid)" />
-                  <text x={x(tick)} y={height - BOTTOM + 16} textAnchor="middle" fontSize={11} fill="var(--text-2)">
-                    {format.num(tick, 3)}
-                  </text>
-                </g>
-              ))}
-              {step.lanes.map((lane, index) => (
-                <text
-                  key={lane.rank}
-                  x={LEFT - 8}
-                  y={middle(index) + 4}
-                  textAnchor="end"
-                  fontSize={11}
-                  fill="var(--text-2)"
-                >
-                  {t("rank.no", { rank: lane.rank })}
-                </text>
-              ))}
-              {boxes.map((box) => (
-                <BoxMark
-                  key={`${box.kind} ${box.stage} ${box.micro}`}
-                  box={box}
-                  left={x(box.startMs)}
-                  right={x(box.endMs)}
-                  middle={middle(box.lane)}
-                />
-              ))}
-              {messages.map((message) => {
-                const down = Math.sign(message.toLane - message.fromLane) * (ROW / 2 - 3);
-                return (
-                  <line
-                    key={`${message.fromLane} ${message.startMs}`}
-                    x1={x(message.startMs)}
-                    y1={middle(message.fromLane) + down}
-                    x2={x(message.endMs)}
-                    y2={middle(message.toLane) - down}
-                    stroke="var(--text-2)"
-                    strokeWidth={1}
-                  />
-                );
-              })}
-            </>
-          );
-        }}
-      </SvgFigure>
-      <p className="dim">
-        {t("pipeline.note", told)}
-        {step.lanes.length > 1
-          ? ` ${step.lanes.some((lane) => lane.error_ms === null) ? t("pipeline.clocksApart") : t("pipeline.clocks", told)}`
-          : null}
-        {leftOut > 0 ? ` ${t("pipeline.leftOut", { count: leftOut })}` : null}
-      </p>
+      {roundTicks(0, totalMs).map((tick) => (
+        <g key={tick}>
+          <line x1={x(tick)} x2={x(tick)} y1={TOP} y2={height - BOTTOM} stroke="var(--grid)" />
+          <text x={x(tick)} y={height - BOTTOM + 16} textAnchor="middle" fontSize={11} fill="var(--text-2)">
+            {format.num(tick, 3)}
+          </text>
+        </g>
+      ))}
+      {step.lanes.map((lane, index) => (
+        <text key={lane.rank} x={LEFT - 8} y={middle(index) + 4} textAnchor="end" fontSize={11} fill="var(--text-2)">
+          {t("rank.no", { rank: lane.rank })}
+        </text>
+      ))}
+      {boxes.map((box) => (
+        <BoxMark
+          key={`${box.kind} ${box.stage} ${box.micro}`}
+          box={box}
+          left={x(box.startMs)}
+          right={x(box.endMs)}
+          middle={middle(box.lane)}
+        />
+      ))}
+      {messages.map((message) => {
+        const down = Math.sign(message.toLane - message.fromLane) * (ROW / 2 - 3);
+        return (
+          <line
+            key={`${message.fromLane} ${message.startMs}`}
+            x1={x(message.startMs)}
+            y1={middle(message.fromLane) + down}
+            x2={x(message.endMs)}
+            y2={middle(message.toLane) - down}
+            stroke="var(--text-2)"
+            strokeWidth={1}
+          />
+        );
+      })}
     </>
   );
 }

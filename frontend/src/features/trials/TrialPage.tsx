@@ -6,7 +6,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
-import { experiment, me, trial, type TrialDetail, trialMetrics } from "../../api/queries";
+import { experiment, type ExperimentDetail, me, trial, type TrialDetail, trialMetrics } from "../../api/queries";
 import { Code, KeyValues, Notice, PageHead, Section, type StatItem, Stats } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { QueryView } from "../../components/QueryView";
@@ -51,21 +51,12 @@ export function TrialPage() {
 function TrialView({ trial: data }: { trial: TrialDetail }) {
   const { t } = useTranslation();
   const search = useSearch({ from: "/app/trials/$trialId" });
-  const user = useQuery(me).data;
   const whole = useQuery(experiment(data.experiment_id));
   useLiveQueries(`experiment:${data.experiment_id}`, ["experiment", data.experiment_id]);
   const [stopping, setStopping] = useState(false);
   const [sending, setSending] = useState(false);
   const tab = TABS.find((name) => name === search.tab) ?? "metrics";
-  const done = isTerminal(data.state);
-  const held = data.num_slots_held;
   const alone = data.searcher === "single";
-  // Paused by its search, not by somebody with the whole experiment: it waits at a rung.
-  const mayWait =
-    data.state === "PAUSED" &&
-    data.desired === "pause" &&
-    WITH_RUNGS.has(data.searcher) &&
-    whole.data?.desired === "run";
   const title = alone ? data.experiment_name : t("trial.title", { name: data.experiment_name, no: data.no });
   return (
     <>
@@ -80,69 +71,14 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
           </>
         }
         actions={
-          <>
-            <Button
-              variant="default"
-              leftSection={<IconDownload size={14} />}
-              component="a"
-              href={`/api/v1/trials/${data.id}/series.csv`}
-              download
-            >
-              CSV
-            </Button>
-            {mayWait && mayChange(user, whole.data?.owner ?? null) ? (
-              <Button
-                variant="default"
-                leftSection={<IconPlayerTrackNext size={14} aria-hidden />}
-                onClick={() => setSending(true)}
-                data-testid="send-on"
-              >
-                {t("sendOn.button")}
-              </Button>
-            ) : null}
-            {!alone && !done && mayChange(user, whole.data?.owner ?? null) ? (
-              <Button
-                color="red"
-                variant="light"
-                leftSection={<IconPlayerStop size={14} aria-hidden />}
-                onClick={() => setStopping(true)}
-                disabled={data.state === "STOPPING"}
-                data-testid="stop"
-              >
-                {t("operation.stop")}
-              </Button>
-            ) : null}
-            {alone && whole.data ? <ExperimentActions experiment={whole.data} /> : null}
-          </>
+          <TrialActions
+            trial={data}
+            experiment={whole.data}
+            onStop={() => setStopping(true)}
+            onSendOn={() => setSending(true)}
+          />
         }
-        sub={
-          <>
-            <span>
-              <Link to="/experiments/$experimentId" params={{ experimentId: String(data.experiment_id) }}>
-                {t("experiment.ref", { id: data.experiment_id })}
-              </Link>
-            </span>
-            {alone && whole.data ? <Origin experiment={whole.data} /> : null}
-            <span>
-              {held > 0 && held !== data.num_slots
-                ? t("trial.slotsHeld", { held, count: data.num_slots })
-                : t("trial.slots", { count: data.num_slots })}
-            </span>
-            <span>
-              {data.started_at ? (
-                <>
-                  {t("trial.ran")} <Elapsed start={data.started_at} end={data.ended_at} />
-                </>
-              ) : (
-                <>
-                  {t(data.ended_at ? "trial.waited" : "trial.waiting")}{" "}
-                  <Elapsed start={data.queued_at} end={data.ended_at} />
-                </>
-              )}
-            </span>
-            <HparamLine hparams={data.hparams} />
-          </>
-        }
+        sub={<TrialFacts trial={data} experiment={whole.data} />}
       />
       <Why trial={data} />
       {data.attempts.length > 0 ? <HeaderStrip trial={data} /> : null}
@@ -174,6 +110,95 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
           onClose={() => setStopping(false)}
         />
       ) : null}
+    </>
+  );
+}
+
+interface PartProps {
+  trial: TrialDetail;
+  /** Undefined until it is loaded. */
+  experiment: ExperimentDetail | undefined;
+}
+
+function TrialActions({
+  trial: data,
+  experiment: whole,
+  onStop,
+  onSendOn,
+}: PartProps & { onStop: () => void; onSendOn: () => void }) {
+  const { t } = useTranslation();
+  const isMine = mayChange(useQuery(me).data, whole?.owner ?? null);
+  const alone = data.searcher === "single";
+  // Paused by its search, not by somebody with the whole experiment: it waits at a rung.
+  const mayWait =
+    data.state === "PAUSED" && data.desired === "pause" && WITH_RUNGS.has(data.searcher) && whole?.desired === "run";
+  return (
+    <>
+      <Button
+        variant="default"
+        leftSection={<IconDownload size={14} />}
+        component="a"
+        href={`/api/v1/trials/${data.id}/series.csv`}
+        download
+      >
+        CSV
+      </Button>
+      {mayWait && isMine ? (
+        <Button
+          variant="default"
+          leftSection={<IconPlayerTrackNext size={14} aria-hidden />}
+          onClick={onSendOn}
+          data-testid="send-on"
+        >
+          {t("sendOn.button")}
+        </Button>
+      ) : null}
+      {!alone && !isTerminal(data.state) && isMine ? (
+        <Button
+          color="red"
+          variant="light"
+          leftSection={<IconPlayerStop size={14} aria-hidden />}
+          onClick={onStop}
+          disabled={data.state === "STOPPING"}
+          data-testid="stop"
+        >
+          {t("operation.stop")}
+        </Button>
+      ) : null}
+      {alone && whole ? <ExperimentActions experiment={whole} /> : null}
+    </>
+  );
+}
+
+/** The line under the title: where the trial belongs, its slots, how long it ran, its hyperparameters. */
+function TrialFacts({ trial: data, experiment: whole }: PartProps) {
+  const { t } = useTranslation();
+  const held = data.num_slots_held;
+  return (
+    <>
+      <span>
+        <Link to="/experiments/$experimentId" params={{ experimentId: String(data.experiment_id) }}>
+          {t("experiment.ref", { id: data.experiment_id })}
+        </Link>
+      </span>
+      {data.searcher === "single" && whole ? <Origin experiment={whole} /> : null}
+      <span>
+        {held > 0 && held !== data.num_slots
+          ? t("trial.slotsHeld", { held, count: data.num_slots })
+          : t("trial.slots", { count: data.num_slots })}
+      </span>
+      <span>
+        {data.started_at ? (
+          <>
+            {t("trial.ran")} <Elapsed start={data.started_at} end={data.ended_at} />
+          </>
+        ) : (
+          <>
+            {t(data.ended_at ? "trial.waited" : "trial.waiting")} <Elapsed start={data.queued_at} end={data.ended_at} />
+          </>
+        )}
+      </span>
+      <HparamLine hparams={data.hparams} />
     </>
   );
 }
