@@ -47,14 +47,12 @@ export function LogToolbar({
   rankName,
 }: Props) {
   const { t } = useTranslation();
-  const zone = useTimeZone();
   const [wrap, setWrap] = usePref("log-wrap");
   const [each, setEach] = usePref("log-each");
   const ranks = ranksOf(search);
   const known = [...new Set([...streams.map((s) => s.rank), ...otherRanks, ...ranks])].toSorted((a, b) => a - b);
   const nodes = [...new Set([...streams.map((s) => s.node_name), ...otherNodes])].toSorted();
   const levels = levelsOf(search);
-  const border = (at: string): string => stamp(parseAt(at) ?? 0, zone);
   return (
     <div className={css["toolbar"]} role="toolbar" aria-label={t("logs.toolbar")}>
       <SearchBox search={search} set={set} />
@@ -90,17 +88,7 @@ export function LogToolbar({
         searchable={known.length > 8}
         w={170}
       />
-      {nodes.length > 1 || search.node ? (
-        <MultiSelect
-          aria-label={t("logs.nodes")}
-          placeholder={search.node ? undefined : t("logs.everyNode")}
-          value={search.node?.split(",") ?? []}
-          onChange={(values) => set({ node: joined(values) })}
-          data={[...new Set([...nodes, ...(search.node?.split(",") ?? [])])]}
-          clearable
-          w={170}
-        />
-      ) : null}
+      {nodes.length > 1 || search.node ? <Nodes known={nodes} search={search} set={set} /> : null}
       <SegmentedControl
         aria-label={t("logs.stream")}
         value={search.stream ?? "all"}
@@ -112,40 +100,9 @@ export function LogToolbar({
         ]}
       />
       {source.attempts.length > 1 || search.attempt !== undefined ? (
-        <Select
-          aria-label={t("ranks.attempt")}
-          w={150}
-          value={search.attempt === undefined ? "all" : String(search.attempt)}
-          allowDeselect={false}
-          onChange={(value) => set({ attempt: value === null || value === "all" ? undefined : Number(value) })}
-          data={[
-            { value: "all", label: t("logs.everyAttempt") },
-            ...[...new Set([...source.attempts, ...(search.attempt === undefined ? [] : [search.attempt])])].map(
-              (no) => ({ value: String(no), label: t("ranks.attemptNo", { no }) }),
-            ),
-          ]}
-        />
+        <Attempts numbers={source.attempts} search={search} set={set} />
       ) : null}
-      {search.since ? (
-        <Button
-          variant="light"
-          size="compact-sm"
-          rightSection={<IconX size={12} />}
-          onClick={() => set({ since: undefined })}
-        >
-          {t("logs.sinceTime", { at: border(search.since) })}
-        </Button>
-      ) : null}
-      {search.until ? (
-        <Button
-          variant="light"
-          size="compact-sm"
-          rightSection={<IconX size={12} />}
-          onClick={() => set({ until: undefined })}
-        >
-          {t("logs.untilTime", { at: border(search.until) })}
-        </Button>
-      ) : null}
+      <TimeBounds search={search} set={set} />
       {known.filter((rank) => rank >= 0).length > 1 ? (
         <Switch
           label={t("logs.merge")}
@@ -185,6 +142,74 @@ function Trials({ numbers, search, set }: Pick<Props, "search" | "set"> & { numb
       w={170}
       data-testid="log-trials"
     />
+  );
+}
+
+/** Which nodes; none chosen is all. */
+function Nodes({ known, search, set }: Pick<Props, "search" | "set"> & { known: string[] }) {
+  const { t } = useTranslation();
+  return (
+    <MultiSelect
+      aria-label={t("logs.nodes")}
+      placeholder={search.node ? undefined : t("logs.everyNode")}
+      value={search.node?.split(",") ?? []}
+      onChange={(values) => set({ node: joined(values) })}
+      data={[...new Set([...known, ...(search.node?.split(",") ?? [])])]}
+      clearable
+      w={170}
+    />
+  );
+}
+
+/** Which attempt of the trial, or all of them. */
+function Attempts({ numbers, search, set }: Pick<Props, "search" | "set"> & { numbers: number[] }) {
+  const { t } = useTranslation();
+  return (
+    <Select
+      aria-label={t("ranks.attempt")}
+      w={150}
+      value={search.attempt === undefined ? "all" : String(search.attempt)}
+      allowDeselect={false}
+      onChange={(value) => set({ attempt: value === null || value === "all" ? undefined : Number(value) })}
+      data={[
+        { value: "all", label: t("logs.everyAttempt") },
+        ...[...new Set([...numbers, ...(search.attempt === undefined ? [] : [search.attempt])])].map((no) => ({
+          value: String(no),
+          label: t("ranks.attemptNo", { no }),
+        })),
+      ]}
+    />
+  );
+}
+
+/** The times between which lines are shown; a click on one removes it. */
+function TimeBounds({ search, set }: Pick<Props, "search" | "set">) {
+  const { t } = useTranslation();
+  const zone = useTimeZone();
+  const border = (at: string): string => stamp(parseAt(at) ?? 0, zone);
+  return (
+    <>
+      {search.since ? (
+        <Button
+          variant="light"
+          size="compact-sm"
+          rightSection={<IconX size={12} />}
+          onClick={() => set({ since: undefined })}
+        >
+          {t("logs.sinceTime", { at: border(search.since) })}
+        </Button>
+      ) : null}
+      {search.until ? (
+        <Button
+          variant="light"
+          size="compact-sm"
+          rightSection={<IconX size={12} />}
+          onClick={() => set({ until: undefined })}
+        >
+          {t("logs.untilTime", { at: border(search.until) })}
+        </Button>
+      ) : null}
+    </>
   );
 }
 

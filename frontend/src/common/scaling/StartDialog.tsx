@@ -4,7 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../../api/client";
+import { client, type Schemas, unwrap } from "../../api/client";
 import type { ExperimentDetail } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
 import { NetworkFields, problemsOf, SizesField } from "./fields";
@@ -15,13 +15,37 @@ const MAX_REPEATS = 10;
 const MIN_STEPS = 10;
 const MAX_STEPS = 100_000;
 
+type Mode = "weak" | "strong";
+
+/** Starts the measuring, then opens its report. */
+function useBegin(experimentId: number, onClose: () => void) {
+  const navigate = useNavigate();
+  const queryClient = useQueryClient();
+  return useMutation({
+    mutationFn: ({ body }: { body: Schemas["ScalingIn"]; asked: ReturnType<typeof askedAs> }) =>
+      unwrap(
+        client.POST("/api/v1/experiments/{experiment_id}/scaling-reports", {
+          params: { path: { experiment_id: experimentId } },
+          body,
+        }),
+      ),
+    onSuccess: async (made, { asked }) => {
+      onClose();
+      await queryClient.invalidateQueries({ queryKey: ["scaling", experimentId] });
+      await navigate({
+        to: "/experiments/$experimentId/scaling",
+        params: { experimentId: String(experimentId) },
+        search: { report: made.id, ...asked },
+      });
+    },
+  });
+}
+
 /** At which sizes, how often and how long it is run, and what else is to be predicted. */
 export function StartDialog({ experiment: data, onClose }: { experiment: ExperimentDetail; onClose: () => void }) {
   const { t } = useTranslation();
-  const navigate = useNavigate();
-  const queryClient = useQueryClient();
   const [sizes, setSizes] = useState(() => usualSizes(data.slots_per_trial).join(", "));
-  const [mode, setMode] = useState<"weak" | "strong">("weak");
+  const [mode, setMode] = useState<Mode>("weak");
   const [repeats, setRepeats] = useState<number | string>(3);
   const [steps, setSteps] = useState<number | string>(60);
   const [slotHours, setSlotHours] = useState<number | string>("");
@@ -29,31 +53,18 @@ export function StartDialog({ experiment: data, onClose }: { experiment: Experim
   const [bandwidth, setBandwidth] = useState("");
   const [latency, setLatency] = useState<number | string>("");
   const chosen = sizesIn(sizes, LARGEST.measured);
-  const isOwn = !data.config["trainer"];
-  const begin = useMutation({
-    mutationFn: () =>
-      unwrap(
-        client.POST("/api/v1/experiments/{experiment_id}/scaling-reports", {
-          params: { path: { experiment_id: data.id } },
-          body: {
-            slots: chosen ?? [],
-            mode,
-            repeats: Number(repeats),
-            steps: Number(steps),
-            slot_hours: typeof slotHours === "number" ? slotHours : null,
-          },
-        }),
-      ),
-    onSuccess: async (made) => {
-      onClose();
-      await queryClient.invalidateQueries({ queryKey: ["scaling", data.id] });
-      await navigate({
-        to: "/experiments/$experimentId/scaling",
-        params: { experimentId: String(data.id) },
-        search: { report: made.id, ...askedAs(predict, bandwidth, latency) },
-      });
-    },
-  });
+  const begin = useBegin(data.id, onClose);
+  const start = (): void =>
+    begin.mutate({
+      body: {
+        slots: chosen ?? [],
+        mode,
+        repeats: Number(repeats),
+        steps: Number(steps),
+        slot_hours: typeof slotHours === "number" ? slotHours : null,
+      },
+      asked: askedAs(predict, bandwidth, latency),
+    });
   const ready =
     chosen !== null &&
     chosen.length > 0 &&
@@ -72,21 +83,7 @@ export function StartDialog({ experiment: data, onClose }: { experiment: Experim
       <div className={layout["stack"]} data-testid="scaling-form">
         <p className={layout["text"]}>{t("scaling.form.text")}</p>
         <SizesField label={t("scaling.form.sizes")} value={sizes} onChange={setSizes} kind="measured" focus />
-        <div>
-          <div id="scaling-mode" className={`${layout["label"]} ${layout["belowXs"]}`}>
-            {t("scaling.form.mode")}
-          </div>
-          <SegmentedControl
-            aria-labelledby="scaling-mode"
-            value={mode}
-            onChange={setMode}
-            data={[
-              { value: "weak", label: t("scaling.form.weak") },
-              { value: "strong", label: t("scaling.form.strong"), disabled: isOwn },
-            ]}
-          />
-          {isOwn ? <p className={`dim ${layout["text"]} ${layout["aboveXs"]}`}>{t("scaling.form.strongOwn")}</p> : null}
-        </div>
+        <ModeField mode={mode} isOwn={!data.config["trainer"]} onChange={setMode} />
         <Group grow align="start">
           <NumberInput
             label={t("scaling.form.repeats")}
@@ -132,10 +129,32 @@ export function StartDialog({ experiment: data, onClose }: { experiment: Experim
         <Button variant="default" onClick={onClose}>
           {t("common.cancel")}
         </Button>
-        <Button disabled={!ready} loading={begin.isPending} onClick={() => begin.mutate()} data-testid="scaling-begin">
+        <Button disabled={!ready} loading={begin.isPending} onClick={start} data-testid="scaling-begin">
           {t("scaling.form.begin")}
         </Button>
       </Group>
     </Modal>
+  );
+}
+
+/** Weak or strong scaling; a script of one's own can only be scaled weakly. */
+function ModeField({ mode, isOwn, onChange }: { mode: Mode; isOwn: boolean; onChange: (mode: Mode) => void }) {
+  const { t } = useTranslation();
+  return (
+    <div>
+      <div id="scaling-mode" className={`${layout["label"]} ${layout["belowXs"]}`}>
+        {t("scaling.form.mode")}
+      </div>
+      <SegmentedControl
+        aria-labelledby="scaling-mode"
+        value={mode}
+        onChange={onChange}
+        data={[
+          { value: "weak", label: t("scaling.form.weak") },
+          { value: "strong", label: t("scaling.form.strong"), disabled: isOwn },
+        ]}
+      />
+      {isOwn ? <p className={`dim ${layout["text"]} ${layout["aboveXs"]}`}>{t("scaling.form.strongOwn")}</p> : null}
+    </div>
   );
 }

@@ -33,25 +33,9 @@ const NO_ERRORS: FieldError[] = [];
 export function Submit() {
   const { t } = useTranslation();
   const { from, start: startText, template } = useSearch({ from: "/app/submit" });
-  const source = useQuery({ ...experiment(from ?? 0), enabled: from !== undefined });
-  const [document, setDocument] = useState(
-    () => (isTemplate(template) ? TEMPLATES[template] : (readPref(DRAFT) ?? TEMPLATES.ddp)) as string,
-  );
+  const { source, document, change } = useDraft(from, template);
   const [shape, setShape] = useState<Shape>("yaml");
-  const [focus, setFocus] = useState<{ path: string; nonce: number } | null>(null);
-
-  const filled = useRef<number | undefined>(undefined);
-  useEffect(() => {
-    if (source.data && filled.current !== source.data.id) {
-      filled.current = source.data.id;
-      setDocument(source.data.document);
-    }
-  }, [source.data]);
-
-  const change = (text: string): void => {
-    setDocument(text);
-    writePref(DRAFT, text);
-  };
+  const [focus, setFocus] = useState<Focus | null>(null);
   const [load, setLoad] = useState<Load>("all");
   const start = startOf(startText);
   const forked = from === undefined ? undefined : source.data;
@@ -94,32 +78,16 @@ export function Submit() {
       {source.error ? <ErrorNotice error={source.error} onRetry={source.refetch} /> : null}
       {forked ? <ForkBar experiment={forked} start={start} load={load} onLoad={setLoad} /> : null}
       <div className={css["cols"]}>
-        <div>
-          <Toolbar shape={shape} onShape={forked ? null : setShape} onPick={(name) => change(TEMPLATES[name])} />
-          {shape === "yaml" ? (
-            <>
-              <div className={css["editor"]} data-invalid={(data && !data.valid) || undefined}>
-                <Suspense fallback={<Skeleton rows={10} />}>
-                  <Editor
-                    value={document}
-                    label={t("submit.editor")}
-                    errors={errors}
-                    focus={focus}
-                    onChange={change}
-                    onSubmit={send}
-                  />
-                </Suspense>
-              </div>
-              <p className={`dim ${layout["text"]} ${layout["aboveS"]} ${layout["small"]}`}>{t("submit.draft")}</p>
-            </>
-          ) : (
-            <Code
-              text={shape === "cli" ? asCli(document, location.origin) : asCurl(document, location.origin)}
-              wrap={shape === "curl"}
-              testId="submit-as"
-            />
-          )}
-        </div>
+        <DocumentPane
+          document={document}
+          shape={shape}
+          onShape={forked ? null : setShape}
+          isInvalid={data !== undefined && !data.valid}
+          errors={errors}
+          focus={focus}
+          onChange={change}
+          onSubmit={send}
+        />
         <div
           className={behind ? css["waiting"] : undefined}
           aria-busy={behind}
@@ -159,6 +127,83 @@ export function Submit() {
 }
 
 type Shape = "yaml" | "cli" | "curl";
+
+interface Focus {
+  path: string;
+  nonce: number;
+}
+
+/** The document that is edited: what is forked, the template that was asked for, or the last draft. */
+function useDraft(from: number | undefined, template: string | undefined) {
+  const source = useQuery({ ...experiment(from ?? 0), enabled: from !== undefined });
+  const [document, setDocument] = useState(
+    () => (isTemplate(template) ? TEMPLATES[template] : (readPref(DRAFT) ?? TEMPLATES.ddp)) as string,
+  );
+  const filled = useRef<number | undefined>(undefined);
+  useEffect(() => {
+    if (source.data && filled.current !== source.data.id) {
+      filled.current = source.data.id;
+      setDocument(source.data.document);
+    }
+  }, [source.data]);
+
+  const change = (text: string): void => {
+    setDocument(text);
+    writePref(DRAFT, text);
+  };
+  return { source, document, change };
+}
+
+/** The document, to be edited, or as a command. */
+function DocumentPane({
+  document,
+  shape,
+  onShape,
+  isInvalid,
+  errors,
+  focus,
+  onChange,
+  onSubmit,
+}: {
+  document: string;
+  shape: Shape;
+  onShape: ToolbarProps["onShape"];
+  isInvalid: boolean;
+  errors: FieldError[];
+  focus: Focus | null;
+  onChange: (document: string) => void;
+  onSubmit: () => void;
+}) {
+  const { t } = useTranslation();
+  return (
+    <div>
+      <Toolbar shape={shape} onShape={onShape} onPick={(name) => onChange(TEMPLATES[name])} />
+      {shape === "yaml" ? (
+        <>
+          <div className={css["editor"]} data-invalid={isInvalid || undefined}>
+            <Suspense fallback={<Skeleton rows={10} />}>
+              <Editor
+                value={document}
+                label={t("submit.editor")}
+                errors={errors}
+                focus={focus}
+                onChange={onChange}
+                onSubmit={onSubmit}
+              />
+            </Suspense>
+          </div>
+          <p className={`dim ${layout["text"]} ${layout["aboveS"]} ${layout["small"]}`}>{t("submit.draft")}</p>
+        </>
+      ) : (
+        <Code
+          text={shape === "cli" ? asCli(document, location.origin) : asCurl(document, location.origin)}
+          wrap={shape === "curl"}
+          testId="submit-as"
+        />
+      )}
+    </div>
+  );
+}
 
 /** What the server says of a document once it rests, and the way to submit it; `forked`: what it is forked from. */
 function useSubmission(
