@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import type { EventItem } from "../api/queries";
 import { Empty, LoadMore } from "./basics";
 import { QueryView } from "./QueryView";
-import { Said } from "./Said";
+import { Message } from "./Message";
 import { Stamp } from "./Time";
 import css from "./ui.module.css";
 
@@ -33,7 +33,7 @@ export function Events({
                     <Stamp at={event.at} />
                     <Icon size={14} aria-label={t(`events.level.${event.level}`)} />
                     <div>
-                      <Said kind="events" code={event.type} text={event.message || event.type} />{" "}
+                      <Message kind="events" code={event.type} text={event.message || event.type} />{" "}
                       <span className="mono dim">{event.type}</span>
                     </div>
                   </li>

@@ -3,11 +3,11 @@ import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { ApiError, isUnreachable } from "../api/client";
-import { said } from "../i18n/server";
+import { messageOf } from "../i18n/server";
 import { stamp } from "../lib/time";
 import { Notice, PageHead, Skeleton } from "./basics";
 import { LinkButton } from "./LinkButton";
-import { FieldMessage, Original } from "./Said";
+import { FieldMessage, Original } from "./Message";
 import { useTimeZone } from "./Time";
 import css from "./ui.module.css";
 
@@ -26,7 +26,7 @@ interface QueryLike<T> {
 export function ErrorNotice({ error, onRetry, title }: { error: Error; onRetry?: () => unknown; title?: string }) {
   const { t } = useTranslation();
   const api = error instanceof ApiError ? error : null;
-  const own = said("errors", api?.code);
+  const own = messageOf("errors", api?.code);
   const message = api?.status === 0 ? t("error.unreachable") : (own ?? error.message);
   return (
     <Notice
@@ -66,7 +66,7 @@ export function ErrorNotice({ error, onRetry, title }: { error: Error; onRetry?:
 /** In place of a page whose subject does not exist. */
 function Missing({ error }: { error: ApiError }) {
   const { t } = useTranslation();
-  const own = said("errors", error.code);
+  const own = messageOf("errors", error.code);
   return (
     <PageHead
       title={own ?? error.message}

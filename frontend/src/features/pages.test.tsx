@@ -6,7 +6,7 @@ import type { Cluster, Experiment, Node, Search } from "../api/queries";
 import { TrialsBar } from "../components/basics";
 import { DataTable } from "../components/DataTable";
 import { ErrorNotice, QueryView } from "../components/QueryView";
-import { errorLine, fieldText, Reason, Said } from "../components/Said";
+import { errorLine, fieldText, Reason, Message } from "../components/Message";
 import { StateBadge } from "../components/StateBadge";
 import { ApiError, toApiError } from "../api/client";
 import { setLanguage } from "../i18n";
@@ -105,10 +105,10 @@ test("in Chinese what the server says is there by its code, then in its own word
   show(
     <>
       <p>
-        <Said kind="terminations" code="out_of_memory" text="rank 3 ran out." />
+        <Message kind="terminations" code="out_of_memory" text="rank 3 ran out." />
       </p>
       <p>
-        <Said kind="events" code="of.tomorrow" text="New." />
+        <Message kind="events" code="of.tomorrow" text="New." />
       </p>
     </>,
   );

@@ -19,7 +19,7 @@ export function addServerTexts(language: string, texts: Record<Kind, Readonly<Re
 }
 
 /** What stands for a code in the language of the page; null where the server's own words do. */
-export function said(kind: Kind, code: string | null | undefined): string | null {
+export function messageOf(kind: Kind, code: string | null | undefined): string | null {
   const found: unknown = code
     ? i18next.getResource(i18next.language, SERVER, `${kind} ${code}`, { keySeparator: false })
     : undefined;
@@ -27,14 +27,14 @@ export function said(kind: Kind, code: string | null | undefined): string | null
 }
 
 /** A sentence put together from its parts; null where there are none, or one has no text in this language. */
-export function saidParts(parts: readonly Part[] | undefined): string | null {
+export function messageParts(parts: readonly Part[] | undefined): string | null {
   let sentence = "";
   for (const { code, params } of parts ?? []) {
-    const text = said("parts", code);
+    const text = messageOf("parts", code);
     if (text === null) return null;
     const filled = text.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
       const value = params[name] ?? "";
-      return typeof value === "number" ? value.toLocaleString("en-US") : (said("words", value) ?? value);
+      return typeof value === "number" ? value.toLocaleString("en-US") : (messageOf("words", value) ?? value);
     });
     sentence += sentence === "" || sentence.endsWith(COLON) ? filled : `，${filled}`;
   }

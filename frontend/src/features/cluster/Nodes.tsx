@@ -9,7 +9,7 @@ import { Empty, Meter, PageHead, Section } from "../../components/basics";
 import { type Column, DataTable, type Ticks } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
-import { reasonText } from "../../components/Said";
+import { reasonText } from "../../components/Message";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";

@@ -11,7 +11,7 @@ import { ExperimentLink } from "../../components/ExperimentLink";
 import { LinkButton } from "../../components/LinkButton";
 import { SubmitLink } from "../../components/SubmitLink";
 import { QueryView } from "../../components/QueryView";
-import { Reason } from "../../components/Said";
+import { Reason } from "../../components/Message";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
 import { useNow } from "../../components/useNow";

@@ -15,7 +15,7 @@ import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Until } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
-import { Reason } from "../../components/Said";
+import { Reason } from "../../components/Message";
 import { mayChange } from "../../lib/access";
 import css from "./cluster.module.css";
 import { QueueMoves } from "./QueueMoves";

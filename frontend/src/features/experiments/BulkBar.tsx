@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 
 import { bulkPreview, type ExperimentFilter } from "../../api/queries";
 import { LinkButton } from "../../components/LinkButton";
-import { errorLine } from "../../components/Said";
+import { errorLine } from "../../components/Message";
 import css from "../../components/ui.module.css";
 import { BULK_ACTIONS, type BulkAction, bulkBody, leavesOut, type Selection } from "./bulk";
 import { BulkDialog } from "./BulkDialog";

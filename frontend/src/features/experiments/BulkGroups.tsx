@@ -1,7 +1,7 @@
 import { useTranslation } from "react-i18next";
 
 import { stateWord } from "../../components/StateBadge";
-import { said } from "../../i18n/server";
+import { messageOf } from "../../i18n/server";
 import { type BulkItem, grouped } from "./bulk";
 import css from "./bulk.module.css";
 
@@ -18,7 +18,7 @@ export function BulkGroups({ items, done }: { items: BulkItem[]; done: boolean }
         >
           <summary>
             {t(`bulk.${done ? "did" : "will"}.${group.outcome}`, { count: group.items.length })}
-            {said("errors", group.code) ? `：${said("errors", group.code)}` : null}
+            {messageOf("errors", group.code) ? `：${messageOf("errors", group.code)}` : null}
             {group.code ? <span className="mono dim"> {group.code}</span> : null}
           </summary>
           {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable */}

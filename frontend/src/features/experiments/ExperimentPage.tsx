@@ -11,7 +11,7 @@ import { Code, KeyValues, Meter, Notice, PageHead, Section, Stats } from "../../
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { Events } from "../../components/Events";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
-import { Reason, Said } from "../../components/Said";
+import { Reason, Message } from "../../components/Message";
 import { StateBadge, stateWord } from "../../components/StateBadge";
 import { Tabs } from "../../components/Tabs";
 import { Ago, Elapsed, Stamp } from "../../components/Time";
@@ -73,11 +73,11 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
       {data.state === "FAILED" ? (
         <Notice
           tone="bad"
-          title={<Said kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} />}
+          title={<Message kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} />}
         />
       ) : data.reason && (data.state !== "RUNNING" || data.desired !== "run") && data.state !== "COMPLETED" ? (
         <Notice>
-          <Said kind="terminations" code={data.termination} text={data.reason} />
+          <Message kind="terminations" code={data.termination} text={data.reason} />
         </Notice>
       ) : null}
       {data.notices.map((notice) => (

@@ -9,7 +9,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { experiment, type ExperimentDetail, me, type TrialDetail, wholeTrial } from "../../api/queries";
 import { KeyValues, Meter } from "../../components/basics";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
-import { Said } from "../../components/Said";
+import { Message } from "../../components/Message";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
 import { LinkButton } from "../../components/LinkButton";
@@ -109,7 +109,7 @@ function PeekFacts({ data }: { data: ExperimentDetail }) {
       </Group>
       {data.reason ? (
         <p className={`${layout["text"]} ${layout["belowL"]} ${layout["anywhere"]}`}>
-          <Said kind="terminations" code={data.termination} text={data.reason} />
+          <Message kind="terminations" code={data.termination} text={data.reason} />
         </p>
       ) : null}
       <KeyValues

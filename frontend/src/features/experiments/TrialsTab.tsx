@@ -14,7 +14,7 @@ import { QueryView } from "../../components/QueryView";
 import { FlagBadge, StateBadge, stateWord } from "../../components/StateBadge";
 import { Elapsed } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
-import { reasonText } from "../../components/Said";
+import { reasonText } from "../../components/Message";
 import * as format from "../../lib/format";
 import { pickStates, TRIAL_STATES } from "../../lib/states";
 import layout from "../../components/layout.module.css";

@@ -14,7 +14,7 @@ import { Events } from "../../components/Events";
 import { QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
-import { Reason } from "../../components/Said";
+import { Reason } from "../../components/Message";
 import * as format from "../../lib/format";
 import { ShareDialog } from "./ShareDialog";
 import layout from "../../components/layout.module.css";

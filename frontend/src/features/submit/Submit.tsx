@@ -13,7 +13,7 @@ import { Code, KeyValues, Notice, PageHead, Section, Skeleton } from "../../comp
 import { DataTable } from "../../components/DataTable";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { ErrorNotice } from "../../components/QueryView";
-import { FieldMessage, Reason } from "../../components/Said";
+import { FieldMessage, Reason } from "../../components/Message";
 import * as format from "../../lib/format";
 import { asOverride, forkFrom, type Load, startOf } from "../../lib/forking";
 import { lengthText } from "../../lib/lengthText";

@@ -8,7 +8,7 @@ import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
 
 import type { FieldError } from "../../api/client";
-import { fieldText } from "../../components/Said";
+import { fieldText } from "../../components/Message";
 import { lineOfPath } from "./yamlTree";
 
 // Comes with the editor, which has the parser.

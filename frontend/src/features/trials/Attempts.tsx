@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import type { TrialDetail } from "../../api/queries";
 import { Section } from "../../components/basics";
 import { type Column, DataTable } from "../../components/DataTable";
-import { Said } from "../../components/Said";
+import { Message } from "../../components/Message";
 import { StateBadge } from "../../components/StateBadge";
 import { Elapsed, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
@@ -31,7 +31,11 @@ export function Attempts({ trial }: { trial: TrialDetail }) {
       id: "reason",
       header: t("ranks.reason"),
       cell: (attempt) =>
-        attempt.reason ? <Said kind="terminations" code={attempt.termination} text={attempt.reason} /> : format.MISSING,
+        attempt.reason ? (
+          <Message kind="terminations" code={attempt.termination} text={attempt.reason} />
+        ) : (
+          format.MISSING
+        ),
     },
     { id: "world", header: t("ranks.world"), align: "right", cell: (attempt) => format.count(attempt.world_size) },
     { id: "nodes", header: t("nav.nodes"), phone: false, cell: (attempt) => attempt.nodes.join(", ") },

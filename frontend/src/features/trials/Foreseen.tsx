@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { type TrialDetail, type TrialPlan, trialPlan } from "../../api/queries";
 import { Notice, Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
-import { Reason } from "../../components/Said";
+import { Reason } from "../../components/Message";
 import * as format from "../../lib/format";
 
 interface Line {

@@ -11,7 +11,7 @@ import { StackedSteps } from "../../charts/StackedSteps";
 import { Empty, Notice, Section } from "../../components/basics";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
-import { Reason } from "../../components/Said";
+import { Reason } from "../../components/Message";
 import * as format from "../../lib/format";
 import { STEP_PARTS, type StepPart } from "../../lib/perf";
 import { isTerminal } from "../../lib/states";

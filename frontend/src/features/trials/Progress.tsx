@@ -7,7 +7,7 @@ import { type TrialDetail, type TrialProgress, trialProgress, type TrialStacks, 
 import { Notice, Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
-import { errorLine } from "../../components/Said";
+import { errorLine } from "../../components/Message";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";

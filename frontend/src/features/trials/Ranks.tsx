@@ -16,9 +16,9 @@ import {
 import { type Column, DataTable } from "../../components/DataTable";
 import { Empty, KeyValues, Section } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
-import { Reason, Said } from "../../components/Said";
+import { Reason, Message } from "../../components/Message";
 import { StateBadge, stateWord } from "../../components/StateBadge";
-import { said } from "../../i18n/server";
+import { messageOf } from "../../i18n/server";
 import { Ago, Elapsed, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
 import { rankRanges } from "../../lib/perf";
@@ -52,7 +52,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
           onChange={setChosen}
           data={trial.attempts.map((a) => ({
             value: String(a.no),
-            label: `${a.no} · ${said("terminations", a.termination) ?? (a.reason || stateWord(t, a.state))}`.slice(
+            label: `${a.no} · ${messageOf("terminations", a.termination) ?? (a.reason || stateWord(t, a.state))}`.slice(
               0,
               60,
             ),
@@ -138,7 +138,7 @@ function AttemptFacts({ attempt, first }: { attempt: Attempt; first: Worker | un
             ? ([
                 [
                   t("ranks.reason"),
-                  <Said key="w" kind="terminations" code={attempt.termination} text={attempt.reason} />,
+                  <Message key="w" kind="terminations" code={attempt.termination} text={attempt.reason} />,
                 ],
               ] as [string, React.ReactNode][])
             : []),

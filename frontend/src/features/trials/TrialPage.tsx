@@ -10,7 +10,7 @@ import { experiment, type ExperimentDetail, me, trial, type TrialDetail, trialMe
 import { Code, KeyValues, Notice, PageHead, Section, type StatItem, Stats } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { QueryView } from "../../components/QueryView";
-import { Reason, Said } from "../../components/Said";
+import { Reason, Message } from "../../components/Message";
 import { FlagBadge, StateBadge } from "../../components/StateBadge";
 import { Tabs } from "../../components/Tabs";
 import { Ago, Elapsed } from "../../components/Time";
@@ -229,7 +229,7 @@ function Why({ trial: data }: { trial: TrialDetail }) {
         tone={failed ? "bad" : "warn"}
         title={
           failed ? (
-            <Said kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} />
+            <Message kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} />
           ) : (
             t("trial.retry")
           )
@@ -246,7 +246,7 @@ function Why({ trial: data }: { trial: TrialDetail }) {
           ) : null
         }
       >
-        {failed ? null : <Said kind="terminations" code={attempt?.termination} text={data.reason} />}
+        {failed ? null : <Message kind="terminations" code={attempt?.termination} text={data.reason} />}
         {tail.length > 0 ? (
           <div className={css["tail"]}>
             <Code text={tail.join("\n")} testId="last-lines" />
@@ -288,7 +288,7 @@ function Why({ trial: data }: { trial: TrialDetail }) {
   if (data.reason && data.state !== "RUNNING" && data.state !== "COMPLETED")
     return (
       <Notice>
-        <Said kind="terminations" code={data.termination} text={data.reason} />
+        <Message kind="terminations" code={data.termination} text={data.reason} />
       </Notice>
     );
   return null;

@@ -1,8 +1,8 @@
 import { ApiError, type FieldError } from "../api/client";
-import { COLON, type Part, said, saidParts } from "../i18n/server";
+import { COLON, type Part, messageOf, messageParts } from "../i18n/server";
 
 /** Why something ended or what happened: by its code where the language has a text for it, then as the server put it. */
-export function Said({
+export function Message({
   kind,
   code,
   text,
@@ -11,7 +11,7 @@ export function Said({
   code: string | null | undefined;
   text: string;
 }) {
-  const own = said(kind, code);
+  const own = messageOf(kind, code);
   if (own === null) return text;
   return (
     <>
@@ -23,7 +23,7 @@ export function Said({
 
 /** Why something waits or may not be: from its parts where the language has them, else as the server put it. */
 export function Reason({ text, parts }: { text: string; parts: readonly Part[] | undefined }) {
-  const own = saidParts(parts);
+  const own = messageParts(parts);
   if (own === null) return text;
   return (
     <>
@@ -35,7 +35,7 @@ export function Reason({ text, parts }: { text: string; parts: readonly Part[] |
 
 /** The same where only text can stand. */
 export function reasonText(text: string, parts: readonly Part[] | undefined): string {
-  const own = saidParts(parts);
+  const own = messageParts(parts);
   return own === null ? text : own.endsWith(COLON) ? own + text : own;
 }
 
@@ -68,6 +68,6 @@ export function Original({ text }: { text: string }) {
 /** An error in one line: what it is, and what to do. */
 export function errorLine(error: Error): string {
   if (!(error instanceof ApiError)) return error.message;
-  const own = said("errors", error.code);
+  const own = messageOf("errors", error.code);
   return own ? `${own}（${error.message}）` : [error.message, error.hint].filter(Boolean).join(" ");
 }
